@@ -409,6 +409,8 @@ export interface RecallOptions extends WaitOptions {
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 export interface ImporterOptions extends WaitOptions {
   users?: readonly number[];
+  /** For an exporter that is yet to start. */
+  wait?: boolean;
   maximumMetadata?: number;
   handshakeTimeout?: number;
   messageTimeout?: number;

@@ -1,17 +1,70 @@
 import { SharingError } from "../../support/errors.ts";
-import { checkMilliseconds } from "../../support/validation.ts";
-import { throwIfAborted } from "../../support/waiting/waiting.ts";
+import { checkMilliseconds, whatIs } from "../../support/validation.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
+import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import type { ImporterOptions } from "./importer.ts";
-import { UnixSocket } from "../transport/unix_socket.ts";
+import { mayListenLater, UnixSocket } from "../transport/unix_socket.ts";
 import { checkUser } from "../transport/users.ts";
 
-/** Connects to the exporter at a path, checks its user and greets it. The stream is paused until it is started. */
+/** Milliseconds from the first failed attempt to connect to the second. */
+const firstPause = 5;
+/** The maximum number of milliseconds between two attempts. */
+const longestPause = 100;
+
+/** The options of a connection, checked. */
+interface ConnectionOptions extends WaitOptions {
+  readonly users: readonly number[];
+  readonly handshakeTimeout: number;
+  readonly messageTimeout: number;
+}
+
+/**
+ * Connects to the exporter at a path, checks its user and greets it. If `options.wait` is true, first waits until there
+ * is one. The stream is paused until it is started.
+ */
 export async function connectToExporter(path: string, options: ImporterOptions): Promise<MessageStream> {
-  const { signal, users = [] } = options;
-  const handshakeTimeout = checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout");
-  const messageTimeout = checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout");
+  const { signal, users = [], wait = false } = options;
+  if (typeof wait !== "boolean") {
+    throw new TypeError(`Cannot use ${whatIs(wait)} as wait: give true to wait for an exporter, or false`);
+  }
+  const checked: ConnectionOptions = {
+    ...signal === undefined ? {} : { signal },
+    users,
+    handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
+    messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
+  };
+  // A listening socket cannot be awaited: its folder may not exist yet, and a stale file looks the same as a live one.
+  for (let pause = firstPause;; pause = Math.min(pause * 2, longestPause)) {
+    try {
+      return await connectOnce(path, checked);
+    } catch (error) {
+      const isAbsent = mayListenLater(path, error);
+      if (!wait) throw isAbsent ? withHint(error as SharingError) : error;
+      const hasEnded = error instanceof SharingError && error.code === "peer-gone";
+      if (!isAbsent && !hasEnded) throw error;
+    }
+    await abortable(
+      (resolve) => {
+        const timer = setTimeout(resolve, pause);
+        return () => clearTimeout(timer);
+      },
+      checked,
+      { awaited: `an exporter at ${path}` },
+    );
+  }
+}
+
+/** The error for an exporter that is not there, which says how to wait for it. */
+function withHint({ code, message, cause }: SharingError): SharingError {
+  return new SharingError(code, `${message}; with { wait: true }, Importer.connect waits for it`, { cause });
+}
+
+async function connectOnce(
+  path: string,
+  { signal, users, handshakeTimeout, messageTimeout }: ConnectionOptions,
+): Promise<MessageStream> {
   const since = performance.now();
   const socket = await connectWithin(handshakeTimeout, path, signal);
   let stream: MessageStream;

@@ -39,7 +39,17 @@ import { connectToExporter } from "./connect_to_exporter.ts";
 export interface ImporterOptions extends WaitOptions {
   /** IDs of other users whose exporters are trusted. By default, only this user's exporters are. */
   users?: readonly number[];
-  /** Milliseconds in which the exporter must accept the connection and complete the handshake: 5000 by default. */
+  /**
+   * Whether to wait for an exporter if none listens at the path yet, or if it ends before the handshake is complete. A
+   * signal ends the wait. What waiting cannot mend still fails at once: a path that is not permitted, too long or not a
+   * socket's, and an exporter that refuses the connection, has another version, or exceeds `handshakeTimeout`. False by
+   * default: connecting then fails with `not-found` or `not-listening`.
+   */
+  wait?: boolean;
+  /**
+   * Milliseconds in which the exporter must accept the connection and complete the handshake, from when it listens:
+   * 5000 by default.
+   */
   handshakeTimeout?: number;
   /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
   messageTimeout?: number;
@@ -155,7 +165,7 @@ export class Importer implements AsyncDisposable {
    *
    * @param cuda the result of `open`: its devices map the exporter's memory
    * @param path the exporter's path, at most 107 bytes in UTF-8
-   * @param options whose exporters are trusted, and time limits
+   * @param options whether to wait for an exporter, whose exporters are trusted, and time limits; a signal ends the wait
    * @throws {TypeError} if `cuda` is not a `Cuda` object, if the path is empty or not a string, or if an option has the
    * wrong type
    * @throws {RangeError} if an option is out of range

@@ -479,6 +479,17 @@ function connectError(path: string, number: number): Error {
   }
 }
 
+/**
+ * Whether an error of `UnixSocket.connect` says that nobody listens at the path, which another process may change: there
+ * is no file, or a process has left its socket behind. A file that is not a socket is never replaced.
+ */
+export function mayListenLater(path: string, error: unknown): boolean {
+  const cause = error instanceof SharingError ? error.cause : undefined;
+  if (!(cause instanceof SystemError)) return false;
+  if (cause.errno === errno.ENOENT) return true;
+  return cause.errno === errno.ECONNREFUSED && probe(path).live !== -errno.ENOTSOCK;
+}
+
 /** Waits before the next attempt to connect. */
 function pauseToConnect(path: string, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
