@@ -436,9 +436,69 @@ export declare class Exporter implements AsyncDisposable {
   /** Who holds what, since when, as far as the importers' messages have arrived. */
   readonly leases: readonly Lease[];
   readonly importers: readonly Peer[];
+  statistics(): ExporterStatistics;
   offer(name: string, source: DeviceBuffer | MemoryPool, options?: OfferOptions): Offer;
   createChannel(name: string, options: ChannelOptions): ChannelProducer;
   [Symbol.asyncDispose](): Promise<void>;
+}
+/** Plain data. Totals count from `since`, milliseconds since 1970; the other numbers are of the moment. */
+export interface ExporterStatistics {
+  readonly path: string;
+  readonly since: number;
+  readonly importers: {
+    readonly connected: number;
+    readonly handshakes: number;
+    /** Not connected any more, and may have memory mapped. */
+    readonly lingering: number;
+    /** Totals, as refused and ended. */
+    readonly accepted: number;
+    readonly refused: { readonly [Code in SharingError["code"]]?: number };
+    readonly ended: { readonly [Code in SharingError["code"] | "done"]?: number };
+  };
+  readonly offers: {
+    readonly count: number;
+    readonly byteLength: number;
+    /** And still held. */
+    readonly withdrawn: number;
+    /** Total. */
+    readonly made: number;
+  };
+  readonly leases: { readonly [State in LeaseState]: LeaseStatistics };
+  readonly quarantinedByteLength: number;
+  readonly traffic: TrafficStatistics;
+  readonly channels: readonly ChannelStatistics[];
+}
+export interface LeaseStatistics {
+  readonly count: number;
+  readonly byteLength: number;
+}
+/** Totals. */
+export interface TrafficStatistics {
+  readonly messagesSent: number;
+  readonly messagesReceived: number;
+  readonly bytesSent: number;
+  readonly bytesReceived: number;
+}
+export interface ChannelStatistics {
+  readonly name: string;
+  readonly slots: number;
+  readonly slotByteLength: number;
+  readonly freeSlots: number;
+  readonly quarantinedSlots: number;
+  /** Totals: frames, bytes, frames. */
+  readonly sent: number;
+  readonly bytesSent: number;
+  readonly dropped: number;
+  readonly consumers: readonly ConsumerStatistics[];
+}
+export interface ConsumerStatistics {
+  readonly peer: Peer;
+  /** Totals. */
+  readonly sent: number;
+  readonly dropped: number;
+  readonly held: number;
+  /** Frames that it holds or was not sent yet. */
+  readonly lag: number;
 }
 export declare class Offer {
   readonly name: string;

@@ -3,11 +3,14 @@
  *
  * @module
  */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { dirname } from "node:path";
 import process from "node:process";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
+import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
-import { sharingTest, soon } from "./sharing_peers.ts";
+import { startChannelPeer } from "./channel/channel_peers.ts";
+import { assertFailsSoon, sharingTest, soon } from "./sharing_peers.ts";
 
 sharingTest("onConnect is called for each importer once its handshake is complete", async ({ path, start }) => {
   const peer = await start();
@@ -61,3 +64,121 @@ sharingTest("an error that onConnect throws is uncaught, and the importer stays 
     globalThis.queueMicrotask = queueMicrotask;
   }
 }, { softwareOnly: true });
+
+sharingTest("statistics count connections and what they transfer", async ({ path, start }) => {
+  const peer = await start();
+  await using exporter = Exporter.listen(path, { maximumImporters: 1 });
+  const nothing = { connected: 0, handshakes: 0, lingering: 0, accepted: 0, refused: {}, ended: {} };
+  assertEquals(exporter.statistics().importers, nothing);
+  assert(Math.abs(exporter.statistics().since - Date.now()) < 60_000, "milliseconds since 1970");
+  {
+    await using silent = await UnixSocket.connect(path);
+    await soon(() => exporter.statistics().importers.handshakes === 1, "a connection without a handshake");
+    await silent.send(new Uint8Array(64));
+    await soon(() => "bad-message" in exporter.statistics().importers.refused, "it is refused");
+  }
+  const before = exporter.statistics().traffic;
+  assertEquals([before.messagesReceived, before.bytesReceived], [0, 64]);
+  await peer.call("connect", "one", path);
+  const { traffic } = exporter.statistics();
+  const hello = encodeMessage({ type: "hello", lowestVersion: 1, highestVersion: 1 });
+  const welcome = encodeMessage({ type: "welcome", version: 1 });
+  assertEquals(traffic, {
+    messagesSent: before.messagesSent + 1,
+    messagesReceived: 1,
+    bytesSent: before.bytesSent + welcome.length,
+    bytesReceived: 64 + hello.length,
+  });
+  for (let more = 0; more < 2; more++) await assertFailsSoon(peer.call("connect", "more", path), "limit-exceeded");
+  assertEquals(exporter.statistics().importers, {
+    ...nothing,
+    connected: 1,
+    accepted: 1,
+    refused: { "bad-message": 1, "limit-exceeded": 2 },
+  });
+  await peer.call("close", "one");
+  await soon(() => exporter.importers.length === 0, "the end of the connection");
+  assertEquals(exporter.statistics().importers.ended, { done: 1 });
+}, { softwareOnly: true });
+
+sharingTest(
+  "statistics count offers, leases by state and quarantined memory",
+  async ({ pool, stream, path, start }) => {
+    const peer = await start();
+    await using exporter = Exporter.listen(path);
+    using first = pool.allocate(1000, stream);
+    using second = pool.allocate(500, stream);
+    exporter.offer("first", first);
+    exporter.offer("second", second);
+    const state = () => {
+      const { offers, leases, quarantinedByteLength, importers } = exporter.statistics();
+      const { announced, held, releasing, quarantined } = leases;
+      return [offers, { announced, held, releasing, quarantined }, quarantinedByteLength, importers.lingering];
+    };
+    const none = { count: 0, byteLength: 0 };
+    const leases = { announced: none, held: none, releasing: none, quarantined: none };
+    const offers = { count: 2, byteLength: 1500, withdrawn: 0, made: 2 };
+    await peer.call("connect", "one", path);
+    assertEquals(state(), [offers, leases, 0, 0]);
+    for (const name of ["first", "second"]) await peer.call("map", "one", name);
+    await soon(() => exporter.leases.length === 2, "both are held");
+    assertEquals(state(), [offers, { ...leases, held: { count: 2, byteLength: 1500 } }, 0, 0]);
+    await peer.call("free", "second");
+    exporter.offers[0]!.withdraw();
+    await soon(() => exporter.leases.length === 1, "one is released");
+    const left = { count: 1, byteLength: 500, withdrawn: 1, made: 2 };
+    assertEquals(state(), [left, { ...leases, held: { count: 1, byteLength: 1000 } }, 0, 0]);
+    await assertRejects(() => exporter.leases[0]!.recall({ deadline: 1 }));
+    await soon(() => exporter.leases[0]!.state === "quarantined", "it is cut off");
+    const [, { quarantined }, quarantinedByteLength, lingering] = state() as [unknown, typeof leases, number, number];
+    // It may also map the second offer again, as far as the exporter knows.
+    assertEquals([quarantined, quarantinedByteLength, lingering], [{ count: 2, byteLength: 1500 }, 1500, 1]);
+    assertEquals(exporter.statistics().importers.ended, { "cut-off": 1 });
+    await peer.kill();
+    await soon(() => exporter.leases.length === 0, "the process has ended");
+    assertEquals(state(), [{ ...left, withdrawn: 0 }, leases, 0, 0]);
+    // Plain data: nothing is lost.
+    assertEquals(JSON.parse(JSON.stringify(exporter.statistics())), exporter.statistics());
+  },
+);
+
+sharingTest("statistics count the frames of each channel and consumer", async ({ cuda, pool, path }) => {
+  await using peer = await startChannelPeer(cuda, dirname(path));
+  await using exporter = Exporter.listen(path);
+  await using channel = exporter.createChannel("frames", {
+    pool,
+    slots: 4,
+    slotByteLength: 1024,
+    overflow: "drop-oldest",
+    window: 1,
+  });
+  await peer.call("join", path, "frames");
+  await soon(() => channel.consumers.length === 1, "the consumer has joined");
+  const send = async () => channel.send(await channel.reserve(), { byteLength: 100 });
+  for (let frame = 1; frame <= 3; frame++) await send();
+  const { consumers, ...counts } = exporter.statistics().channels[0]!;
+  assertEquals(counts, {
+    name: "frames",
+    slots: 4,
+    slotByteLength: 1024,
+    freeSlots: 1,
+    quarantinedSlots: 0,
+    sent: 3,
+    bytesSent: 300,
+    dropped: 0,
+  });
+  assertEquals(consumers, [{ peer: { ...channel.consumers[0]! }, sent: 1, dropped: 0, held: 1, lag: 3 }]);
+  await send();
+  await send();
+  const [late] = exporter.statistics().channels;
+  assertEquals([late!.sent, late!.bytesSent, late!.dropped], [5, 500, 1]);
+  assertEquals(late!.consumers[0], { ...consumers[0]!, dropped: 1, lag: 4 });
+  assertEquals((await peer.call("next", "frames"))!.sequence, 1);
+  await peer.call("release");
+  await soon(() => exporter.statistics().channels[0]!.consumers[0]!.sent === 2, "the next frame is sent");
+  assertEquals(exporter.statistics().channels[0]!.consumers[0]!.lag, 3);
+  await peer.call("leave", "frames");
+  await soon(() => channel.consumers.length === 0, "the consumer has left");
+  assertEquals(exporter.statistics().channels[0]!.consumers, []);
+  await peer.call("disconnect");
+});

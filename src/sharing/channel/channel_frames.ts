@@ -1,3 +1,4 @@
+import type { ConsumerStatistics } from "./channel_statistics.ts";
 import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
 import { FrameBudget, type HoldKind } from "./frame_budget.ts";
 import { HoldTimer } from "./hold_timer.ts";
@@ -64,6 +65,10 @@ interface Consumer {
   /** Whether frames are sent to it. */
   isJoined: boolean;
   hasSentEnd: boolean;
+  /** The number of frames that it was sent. */
+  sent: number;
+  /** The number of frames that were dropped before it was sent them. */
+  dropped: number;
 }
 
 /** The frames of a channel that are still needed, and the consumers that they are sent to. */
@@ -123,6 +128,14 @@ export class ChannelFrames {
     return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
   }
 
+  /** Counts the frames of each consumer. */
+  statistics(): ConsumerStatistics[] {
+    return [...this.#consumers.values()].filter(({ isJoined }) => isJoined)
+      .map(({ importer: { peer }, sent, dropped, held, queue }) => {
+        return { peer, sent, dropped, held: held.size, lag: held.size + queue.size };
+      });
+  }
+
   hasConsumers(minimum: number): boolean {
     return this.#joined >= minimum;
   }
@@ -144,7 +157,10 @@ export class ChannelFrames {
   drop(): boolean {
     for (const frame of this.#frames) {
       if (frame.holders.size > 0) continue;
-      for (const consumer of frame.waiting) consumer.queue.delete(frame);
+      for (const consumer of frame.waiting) {
+        consumer.queue.delete(frame);
+        consumer.dropped++;
+      }
       frame.waiting.clear();
       this.#dropped++;
       this.#endIfDone(frame);
@@ -270,6 +286,7 @@ export class ChannelFrames {
     consumer.queue.delete(frame);
     frame.waiting.delete(consumer);
     this.#addHold(consumer, frame, kind);
+    consumer.sent++;
     consumer.importer.send(frame.message);
   }
 
@@ -284,6 +301,7 @@ export class ChannelFrames {
     for (const frame of [...consumer.queue]) {
       if (frame.message.sequence >= newest.message.sequence) break;
       consumer.queue.delete(frame);
+      consumer.dropped++;
       frame.waiting.delete(consumer);
       this.#endIfDone(frame);
     }
@@ -353,6 +371,8 @@ export class ChannelFrames {
       hasReleased: false,
       isJoined: true,
       hasSentEnd: false,
+      sent: 0,
+      dropped: 0,
     };
     this.#consumers.set(importer, consumer);
     return consumer;

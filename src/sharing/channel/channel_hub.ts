@@ -1,3 +1,4 @@
+import type { ChannelStatistics } from "./channel_statistics.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import type {
   ChannelMessage,
@@ -50,6 +51,8 @@ export interface ChannelHub {
   pendingEvent(): LocalEvent | undefined;
   /** The device is lost. */
   onLost(error: unknown): void;
+  /** Counts the channel's slots, frames and consumers. */
+  statistics(): ChannelStatistics;
   /** The exporter closes. */
   close(): void;
 }

@@ -4,6 +4,7 @@ import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
 import { checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
+import type { ChannelStatistics } from "./channel_statistics.ts";
 import { ChannelFrames } from "./channel_frames.ts";
 import type { ChannelHub } from "./channel_hub.ts";
 import { ChannelSlots } from "./channel_slots.ts";
@@ -106,6 +107,7 @@ export class ChannelProducer implements AsyncDisposable {
   readonly #frames: ChannelFrames;
   readonly #quarantine: Quarantine;
   #sequence = 0;
+  #bytesSent = 0;
   /** Why nothing can be sent any more. */
   #end: { readonly error: unknown } | undefined;
   #disposal: Promise<void> | undefined;
@@ -182,6 +184,7 @@ export class ChannelProducer implements AsyncDisposable {
         const { pending } = this.#frames;
         return pending && events[pending.slot];
       },
+      statistics: () => this.#statistics(),
       onLost: (error) => this.#endWith(error),
       close: () => this.#close(),
     });
@@ -261,6 +264,7 @@ export class ChannelProducer implements AsyncDisposable {
     }
     const metadata = encodeMetadata(options.metadata);
     const hasEvent = this.#slots.fill(slot, stream);
+    this.#bytesSent += byteLength;
     this.#frames.send({
       type: "frame",
       offer: this.#parts.offer,
@@ -285,6 +289,20 @@ export class ChannelProducer implements AsyncDisposable {
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();
+  }
+
+  #statistics(): ChannelStatistics {
+    return {
+      name: this.name,
+      slots: this.#parts.options.slots,
+      slotByteLength: this.slotByteLength,
+      freeSlots: this.freeSlots,
+      quarantinedSlots: this.quarantinedSlots,
+      sent: this.sent,
+      bytesSent: this.#bytesSent,
+      dropped: this.dropped,
+      consumers: this.#frames.statistics(),
+    };
   }
 
   async #dispose(): Promise<void> {

@@ -8,6 +8,7 @@ import type { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
 import { allowedUsers, checkUser } from "../transport/users.ts";
 import type { CompleteOptions } from "./exporter_options.ts";
+import type { ExporterTotals } from "./exporter_statistics.ts";
 import { Handshakes, type PendingHandshake } from "./handshakes.ts";
 
 /** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
@@ -27,6 +28,7 @@ export interface Place {
 export interface AcceptorParts {
   readonly listener: UnixListener;
   readonly options: CompleteOptions;
+  readonly totals: ExporterTotals;
   /** Aborted when the exporter is disposed. */
   readonly closing: AbortSignal;
   /** Returns the connections that take places. */
@@ -52,6 +54,11 @@ export class Acceptor {
     this.#parts = parts;
     this.#handshakes = new Handshakes(parts.options.maximumHandshakes);
     this.finished = this.#serve();
+  }
+
+  /** The number of connections whose handshake is not complete. */
+  get handshakes(): number {
+    return this.#handshakes.count;
   }
 
   async #serve(): Promise<void> {
@@ -85,12 +92,12 @@ export class Acceptor {
   }
 
   async #welcome(socket: UnixSocket): Promise<void> {
-    const { closing, adopt, options: { handshakeTimeout, messageTimeout, onDisconnect } } = this.#parts;
+    const { closing, adopt, totals, options: { handshakeTimeout, messageTimeout, onDisconnect } } = this.#parts;
     const { peer } = socket;
     const place: Place = { peer, isConnected: true };
     let stream: MessageStream | undefined;
     try {
-      stream = new MessageStream(socket, { messageTimeout });
+      stream = new MessageStream(socket, { messageTimeout, traffic: totals.traffic });
       this.#checkServed(stream);
       const handshake: PendingHandshake = { stream, ending: new AbortController() };
       const onClosing = (): void => handshake.ending.abort(closing.reason);
@@ -114,9 +121,12 @@ export class Acceptor {
       }
     } catch (error) {
       stream?.process[Symbol.dispose]();
-      if (!closing.aborted) queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
+      if (closing.aborted) return;
+      totals.countRefused(error);
+      queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
       return;
     }
+    totals.accepted++;
     adopt(stream);
   }
 

@@ -29,6 +29,7 @@ import type { Peer } from "../transport/unix_socket.ts";
 import { listenFor } from "../transport/users.ts";
 import { Acceptor } from "./acceptor.ts";
 import { type CompleteOptions, completeOptions } from "./exporter_options.ts";
+import { type ExporterStatistics, ExporterTotals, statisticsOf } from "./exporter_statistics.ts";
 
 /** Options of `Exporter.listen`. */
 export interface ExporterOptions {
@@ -108,6 +109,7 @@ export class Exporter implements AsyncDisposable {
   readonly #options: CompleteOptions;
   readonly #closing = new AbortController();
   readonly #acceptor: Acceptor;
+  readonly #totals = new ExporterTotals();
   readonly #importers = new Set<ConnectedImporter>();
   /** The offers that were not withdrawn, by name. */
   readonly #offers = new Map<string, OfferRecord>();
@@ -161,6 +163,7 @@ export class Exporter implements AsyncDisposable {
     this.#acceptor = new Acceptor({
       listener,
       options,
+      totals: this.#totals,
       closing: this.#closing.signal,
       places: () => this.#importers,
       failure: () => this.#failure,
@@ -211,6 +214,20 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
+   * Returns numbers for whoever operates the program: connections, offers, leases, traffic and channels. The object is a
+   * snapshot of plain data, which `JSON.stringify` represents. Takes time in proportion to the offers that importers have.
+   */
+  statistics(): ExporterStatistics {
+    return statisticsOf({
+      path: this.path,
+      totals: this.#totals,
+      handshakes: this.#acceptor.handshakes,
+      importers: this.#importers,
+      records: this.#records,
+    });
+  }
+
+  /**
    * Offers a buffer, a part of one, or a whole pool to all importers, present and future. Importers can read the memory
    * once the stream has finished the work that it was given so far. Offers that are made synchronously, one after
    * another, before that work is done become readable together. If there are more than eight of them, they may also
@@ -235,6 +252,7 @@ export class Exporter implements AsyncDisposable {
     if (source instanceof MemoryPool) {
       const record = this.#recordOfPool(name, source, metadata);
       this.#add(record);
+      this.#totals.offersMade++;
       this.#sendToImporters(record);
       return this.#offerOf(record);
     }
@@ -382,6 +400,7 @@ export class Exporter implements AsyncDisposable {
       this.#remove(record);
       throw error;
     }
+    this.#totals.offersMade++;
   }
 
   #add(record: OfferRecord): void {
@@ -488,6 +507,7 @@ export class Exporter implements AsyncDisposable {
         ),
       // In a microtask, so that an error that the application throws does not affect the connection.
       onDisconnect: ({ peer }, error) => {
+        this.#totals.countEnded(error);
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
         this.#condition.notify();
       },

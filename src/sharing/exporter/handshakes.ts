@@ -23,6 +23,11 @@ export class Handshakes {
     this.#maximum = maximum;
   }
 
+  /** The number of these connections. */
+  get count(): number {
+    return this.#pending.size;
+  }
+
   /** Adds a connection. If there are too many, ends the oldest of the process and user that have most. */
   add(handshake: PendingHandshake): void {
     this.#pending.add(handshake);

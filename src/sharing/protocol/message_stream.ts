@@ -47,10 +47,24 @@ export interface MessageStreamHandlers {
   onEnd(error: SharingError | undefined): void;
 }
 
+/** What connections have transferred. */
+export interface TrafficStatistics {
+  /** The number of messages that were sent, or queued because the peer does not read them. */
+  messagesSent: number;
+  /** The number of whole messages that were received. */
+  messagesReceived: number;
+  /** The number of bytes that were sent. */
+  bytesSent: number;
+  /** The number of bytes that were received. */
+  bytesReceived: number;
+}
+
 /** Options of a stream. */
 export interface MessageStreamOptions {
   /** The time limit from the first byte of a message to its last, in milliseconds. */
   readonly messageTimeout: number;
+  /** Counts what is transferred, with that of other streams. */
+  readonly traffic?: TrafficStatistics;
 }
 
 /** The number of bytes after which reading yields to the event loop. */
@@ -75,6 +89,7 @@ export class MessageStream {
   readonly process: PeerProcess;
   readonly #fd: number;
   readonly #messageTimeout: number;
+  readonly #traffic: TrafficStatistics;
   readonly #reader: MessageReader;
   readonly #writer: MessageWriter;
   #handlers: MessageStreamHandlers | undefined;
@@ -130,7 +145,8 @@ export class MessageStream {
     this.#fd = fd;
     this.#messageTimeout = options.messageTimeout;
     this.#reader = new MessageReader(fd, peer);
-    this.#writer = new MessageWriter(fd, peer);
+    this.#traffic = options.traffic ?? { messagesSent: 0, messagesReceived: 0, bytesSent: 0, bytesReceived: 0 };
+    this.#writer = new MessageWriter(fd, peer, this.#traffic);
   }
 
   /** Whether more than 256 KiB are queued, or nothing can be sent any more. A sender should stop while this is true. */
@@ -265,6 +281,7 @@ export class MessageStream {
         }
         const received = this.#reader.receive();
         byteLength += received;
+        this.#traffic.bytesReceived += received;
         if (this.#lastError !== undefined) {
           this.#lastByteLength += received;
           if (received === 0 || this.#lastByteLength > bytesAfterEnd) throw this.#lastError;
@@ -286,6 +303,7 @@ export class MessageStream {
       const message = this.#reader.next();
       if (message === undefined) return true;
       this.#deadline = undefined;
+      this.#traffic.messagesReceived++;
       if (message.type === "goodbye") {
         this.#finish(this.#goodbyeError(message));
         return false;

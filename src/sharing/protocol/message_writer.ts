@@ -9,6 +9,7 @@ import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
 import { encodeInto, encodeMessage, roomFor } from "./encode_message.ts";
 import type { Message } from "./messages.ts";
+import type { TrafficStatistics } from "./message_stream.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
 /** The maximum size in bytes of the writes into which short messages are joined. */
@@ -35,14 +36,16 @@ let spareBuffer: Uint8Array<ArrayBuffer> | undefined;
 export class MessageWriter {
   readonly #fd: number;
   readonly #peerName: string;
+  readonly #traffic: TrafficStatistics;
   readonly #queue: Outgoing[] = [];
   #byteLength = 0;
   #isBlocked = false;
   #failure: SharingError | undefined;
 
-  constructor(fd: number, peer: Peer) {
+  constructor(fd: number, peer: Peer, traffic: TrafficStatistics) {
     this.#fd = fd;
     this.#peerName = `process ${peer.pid}`;
+    this.#traffic = traffic;
   }
 
   /** Whether the socket accepted only part of the queue at the last attempt. */
@@ -79,6 +82,7 @@ export class MessageWriter {
    */
   add(message: Message): void {
     if (this.#failure !== undefined) return;
+    this.#traffic.messagesSent++;
     const room = roomFor(message);
     if (message.type !== "pool" && room <= batchByteLength) return this.#append(message, room);
     const bytes = encodeMessage(message);
@@ -129,6 +133,7 @@ export class MessageWriter {
 
   #sent(first: Outgoing, byteLength: number): void {
     this.#byteLength -= byteLength;
+    this.#traffic.bytesSent += byteLength;
     closeDuplicate(first);
     first.begin += byteLength;
     if (first.begin < first.end) return;
