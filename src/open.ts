@@ -1,7 +1,9 @@
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { environmentVariable } from "../ffi/environment.ts";
+import { openLog } from "../ffi/shim/standard_error.ts";
 import { Cuda } from "./objects/cuda.ts";
 import type { Driver } from "./driver.ts";
+import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
 import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
@@ -35,6 +37,8 @@ const defaultSoftwareDevices = 2;
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and warns of
  *   waits for events that were never recorded
+ * - `POOLPASS_LOG`: `1` writes a line to standard error for each event that concerns an operator, such as a connection,
+ *   an offer, or a process that was cut off
  *
  * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
@@ -61,9 +65,12 @@ export function open(options: OpenOptions = {}): Cuda {
   }
   const driver = openDriver(options);
   try {
+    choiceFrom("POOLPASS_LOG", ["0", "1"]);
+    startLog(openLog);
     const debug = environmentVariable("POOLPASS_DEBUG") === "1";
     const cuda = new Cuda(new Session(driver, { debug }));
     warnOfMps(cuda);
+    if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     return cuda;
   } catch (error) {
     driver.close();

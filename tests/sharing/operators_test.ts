@@ -3,12 +3,15 @@
  *
  * @module
  */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { dirname } from "node:path";
 import process from "node:process";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
+import { Importer } from "../../src/sharing/importer/importer.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
+import { startScript } from "../support/child_process.ts";
+import { someOf } from "../support/test.ts";
 import { startChannelPeer } from "./channel/channel_peers.ts";
 import { assertFailsSoon, sharingTest, soon } from "./sharing_peers.ts";
 
@@ -37,8 +40,7 @@ sharingTest("onConnect is called for each importer once its handshake is complet
   assertThrows(() => Exporter.listen(`${path}.wrong`, { onConnect: 5 as never }), TypeError, "onConnect");
 });
 
-sharingTest("an error that onConnect throws is uncaught, and the importer stays connected", async ({ path, start }) => {
-  const peer = await start();
+sharingTest("an error that onConnect throws is uncaught, and the importer stays connected", async ({ cuda, path }) => {
   const thrown = Promise.withResolvers<unknown>();
   const { queueMicrotask } = globalThis;
   globalThis.queueMicrotask = (callback) =>
@@ -56,17 +58,15 @@ sharingTest("an error that onConnect throws is uncaught, and the importer stays 
         throw wrong;
       },
     });
-    await peer.call("connect", "one", path);
+    await using importer = await Importer.connect(cuda, path);
     assertEquals(await thrown.promise, wrong);
-    assertEquals(exporter.importers.length, 1);
-    await peer.call("close", "one");
+    assertEquals([exporter.importers.length, importer.isConnected], [1, true]);
   } finally {
     globalThis.queueMicrotask = queueMicrotask;
   }
 }, { softwareOnly: true });
 
-sharingTest("statistics count connections and what they transfer", async ({ path, start }) => {
-  const peer = await start();
+sharingTest("statistics count connections and what they transfer", async ({ cuda, path }) => {
   await using exporter = Exporter.listen(path, { maximumImporters: 1 });
   const nothing = { connected: 0, handshakes: 0, lingering: 0, accepted: 0, refused: {}, ended: {} };
   assertEquals(exporter.statistics().importers, nothing);
@@ -79,7 +79,7 @@ sharingTest("statistics count connections and what they transfer", async ({ path
   }
   const before = exporter.statistics().traffic;
   assertEquals([before.messagesReceived, before.bytesReceived], [0, 64]);
-  await peer.call("connect", "one", path);
+  const importer = await Importer.connect(cuda, path);
   const { traffic } = exporter.statistics();
   const hello = encodeMessage({ type: "hello", lowestVersion: 1, highestVersion: 1 });
   const welcome = encodeMessage({ type: "welcome", version: 1 });
@@ -89,14 +89,14 @@ sharingTest("statistics count connections and what they transfer", async ({ path
     bytesSent: before.bytesSent + welcome.length,
     bytesReceived: 64 + hello.length,
   });
-  for (let more = 0; more < 2; more++) await assertFailsSoon(peer.call("connect", "more", path), "limit-exceeded");
+  for (let more = 0; more < 2; more++) await assertFailsSoon(Importer.connect(cuda, path), "limit-exceeded");
   assertEquals(exporter.statistics().importers, {
     ...nothing,
     connected: 1,
     accepted: 1,
     refused: { "bad-message": 1, "limit-exceeded": 2 },
   });
-  await peer.call("close", "one");
+  await importer[Symbol.asyncDispose]();
   await soon(() => exporter.importers.length === 0, "the end of the connection");
   assertEquals(exporter.statistics().importers.ended, { done: 1 });
 }, { softwareOnly: true });
@@ -182,3 +182,131 @@ sharingTest("statistics count the frames of each channel and consumer", async ({
   assertEquals(exporter.statistics().channels[0]!.consumers, []);
   await peer.call("disconnect");
 });
+
+const script = "children/sharing/logging_peer.ts";
+const env = { POOLPASS_DRIVER: "software", POOLPASS_LOG: "1", NODE_NO_WARNINGS: "1" };
+
+/** The lines of a log, without the time. Fails if a line has another form. */
+function linesOf(log: string, pid: number): string[] {
+  return log.trimEnd().split("\n").map((line) => {
+    const [, time, process, rest] = /^(\S+) poolpass\[(\d+)\] (.*)$/.exec(line) ?? [];
+    assertEquals([new Date(time!).toISOString(), Number(process)], [time!, pid], line);
+    assertMatch(rest!, /^[a-z-]+( [a-z]+=([\w.:/@%+-]+|"([^"\\]|\\.)*"))*$/);
+    return rest!;
+  });
+}
+
+sharingTest("an exporter's log has a line for each event, whatever other processes call things", async ({
+  cuda,
+  path,
+  start,
+}) => {
+  await using child = startScript(script, ["export", path], { env });
+  assertEquals(await child.nextLine(), "listening");
+  {
+    await using socket = await UnixSocket.connect(path);
+    await socket.send(new Uint8Array(64));
+    await assertRejects(() => socket.receive(2 ** 20));
+  }
+  {
+    await using importer = await Importer.connect(cuda, path);
+    for await (const offer of importer.offers()) {
+      using _mapped = await offer.map();
+      break;
+    }
+    await using frames = await importer.channel("frames");
+    for await (using slot of frames) if (slot.sequence === 3) break;
+  }
+  const other = await start();
+  await other.call("connect", "one", path);
+  await other.call("map", "one", "stubborn");
+  assertEquals(await child.nextLine(), "cut off");
+  await other.kill();
+  assertEquals([await child.nextLine(), await child.ended], ["done", 0]);
+  const name = '"a \\"name\\"\\x0aof \\u202etwo lines \\x1b[31m"';
+  const first = `peer=${process.pid}`;
+  const second = `peer=${other.pid}`;
+  const error = `error="It was cut off: process ${other.pid} did not release \\"stubborn\\" within 1 ms"`;
+  const lines = linesOf(await child.errors(), child.pid).map((line) =>
+    line.replace(` path=${path}`, "").replace(/ uid=\d+/, "")
+  );
+  // The two ends of the first connection's channel and offers are not in any order.
+  assertEquals(
+    lines.toSorted(),
+    [
+      "listen",
+      "open driver=software devices=2",
+      `offer name=${name} kind=buffer bytes=64`,
+      `refuse ${first} code=bad-message error="Cannot accept a message of type 0: the protocol has no such type"`,
+      `connect ${first}`,
+      `map ${first} name=${name} bytes=64`,
+      `release ${first} name=${name} bytes=64`,
+      `lease-end ${first} name=${name} bytes=64`,
+      `withdraw name=${name} kind=buffer bytes=64`,
+      `offer-end name=${name} kind=buffer bytes=64`,
+      "channel name=frames slots=2 bytes=1024",
+      "offer name=frames kind=channel bytes=1024",
+      `map ${first} name=frames bytes=1024`,
+      `join ${first} name=frames`,
+      "drop name=frames frame=2",
+      `leave ${first} name=frames`,
+      `release ${first} name=frames bytes=1024`,
+      `lease-end ${first} name=frames bytes=1024`,
+      "channel-end name=frames frames=3 dropped=1",
+      "withdraw name=frames kind=channel bytes=1024",
+      "offer-end name=frames kind=channel bytes=1024",
+      `disconnect ${first} code=done`,
+      "offer name=stubborn kind=buffer bytes=64",
+      `connect ${second}`,
+      `map ${second} name=stubborn bytes=64`,
+      `recall ${second} name=stubborn deadline=1`,
+      `cut-off ${second} code=cut-off ${error}`,
+      `disconnect ${second} code=cut-off ${error}`,
+      `quarantine ${second} offers=1 bytes=64`,
+      "withdraw name=stubborn kind=buffer bytes=64",
+      `lease-end ${second} name=stubborn bytes=64`,
+      `quarantine-end ${second}`,
+      "offer-end name=stubborn kind=buffer bytes=64",
+      "close offers=0 importers=0",
+    ].toSorted(),
+  );
+}, { softwareOnly: true });
+
+sharingTest("an importer's log says what it waits for, and how the connection ends", async ({ path }) => {
+  await using child = startScript(script, ["import", path], { env });
+  assertEquals(await child.nextLine(), "connecting");
+  const connected = Promise.withResolvers<void>();
+  {
+    await using _exporter = Exporter.listen(path, { onConnect: () => connected.resolve() });
+    await connected.promise;
+  }
+  assertEquals(await child.nextLine(), "done");
+  assertEquals(linesOf(await child.errors(), child.pid), [
+    "open driver=software devices=2",
+    `importer-wait path=${path}`,
+    `importer-connect path=${path} peer=${process.pid} uid=${process.getuid!()}`,
+    `importer-disconnect peer=${process.pid} code=done`,
+  ]);
+}, { softwareOnly: true });
+
+sharingTest("nothing is logged without POOLPASS_LOG", async ({ path }) => {
+  await using child = startScript(script, ["many", path], { env: { ...env, POOLPASS_LOG: "0" } });
+  assertEquals(await child.nextLine(), "done");
+  assertEquals(await child.errors(), "");
+}, { softwareOnly: true, long: true });
+
+sharingTest("a log that nobody can read stops nobody", async ({ path }) => {
+  // Each one runs a program and passes its standard output on.
+  const shells = {
+    "a pipe that nobody reads until the program ends":
+      'mkfifo "$0"; { "$@" 2>&1 1>&3 5>"$0" | cat "$0" >/dev/null; } 3>&1',
+    "a pipe without a reader": '{ "$@" 2>&1 1>&3 | true; } 3>&1',
+    "a full device": '"$@" 2>/dev/full',
+    "no standard error": '"$@" 2>&-',
+  };
+  for (const [what, shell] of someOf(Object.entries(shells), 4)) {
+    const fifo = `${path}.fifo`;
+    await using child = startScript(script, ["many", path], { env, through: ["/bin/sh", "-c", shell, fifo] });
+    assertEquals([await child.nextLine(), await child.ended], ["done", 0], what);
+  }
+}, { softwareOnly: true });

@@ -26,6 +26,8 @@ export interface StartOptions {
   readonly descriptorLimit?: number;
   /** Arguments of `unshare`, which give it namespaces of its own. Its `pid` may then be that of `unshare`. */
   readonly namespaces?: readonly string[];
+  /** A program that starts the script's command, which is appended to it: `["/bin/sh", "-c", "..."]`. */
+  readonly through?: readonly string[];
   /** Deno's permissions, by default `--allow-ffi`. */
   readonly permissions?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -77,7 +79,7 @@ export function startScript(path: string, args: readonly string[], options: Star
   const runtime = deno === undefined
     ? []
     : ["run", "--no-prompt", "--no-check", ...denoArguments, ...options.permissions ?? ["--allow-ffi"]];
-  return startCommand([process.execPath, ...runtime, script, ...args], options);
+  return startCommand([...options.through ?? [], process.execPath, ...runtime, script, ...args], options);
 }
 
 /** Starts a program. */

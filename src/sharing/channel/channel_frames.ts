@@ -3,6 +3,7 @@ import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
 import { FrameBudget, type HoldKind } from "./frame_budget.ts";
 import { HoldTimer } from "./hold_timer.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { Condition } from "../../support/waiting/condition.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 
@@ -163,6 +164,7 @@ export class ChannelFrames {
       }
       frame.waiting.clear();
       this.#dropped++;
+      if (isLogging) logEvent("drop", { name: this.#parts.name, frame: frame.message.sequence });
       this.#endIfDone(frame);
       return true;
     }
@@ -206,7 +208,10 @@ export class ChannelFrames {
   onLeave(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
-    if (consumer.isJoined) this.#joined--;
+    if (consumer.isJoined) {
+      this.#joined--;
+      if (isLogging) logEvent("leave", { peer: importer.peer.pid, name: this.#parts.name });
+    }
     consumer.isJoined = false;
     this.#refused.delete(consumer);
     for (const frame of [...consumer.queue]) {
@@ -358,6 +363,7 @@ export class ChannelFrames {
   #onJoin(importer: ConsumerConnection): void {
     if (this.#consumers.has(importer)) throw badMessage(`"${this.#parts.name}" is joined twice`);
     this.#joined++;
+    if (isLogging) logEvent("join", { peer: importer.peer.pid, name: this.#parts.name });
     this.#pump(this.#add(importer));
     this.#parts.onJoin();
   }

@@ -2,6 +2,7 @@ import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { ChannelStatistics } from "./channel_statistics.ts";
@@ -188,6 +189,7 @@ export class ChannelProducer implements AsyncDisposable {
       onLost: (error) => this.#endWith(error),
       close: () => this.#close(),
     });
+    if (isLogging) logEvent("channel", { name, slots, bytes: slots * stride });
   }
 
   /** The processes that frames are sent to. */
@@ -321,6 +323,7 @@ export class ChannelProducer implements AsyncDisposable {
   #endWith(error: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
+    if (isLogging) logEvent("channel-end", { name: this.name, frames: this.sent, dropped: this.dropped });
     this.#slots.refuse(error);
     this.#frames.end();
   }

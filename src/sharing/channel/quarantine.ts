@@ -1,4 +1,5 @@
 import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { HoldTimer } from "./hold_timer.ts";
 
 /**
@@ -70,6 +71,7 @@ export class Quarantine {
     const holders = [...quarantined()].map(([pid, { size }]) => `${pid} (${size})`).join(", ");
     const text = `Cannot reserve a slot of "${name}": all ${slots} may still be used by processes that are not ` +
       `connected any more: ${holders}; they come back when these processes have ended`;
+    if (isLogging) logEvent("channel-exhausted", { name, slots, holders });
     onExhausted(new SharingError("cut-off", text));
     return undefined;
   }

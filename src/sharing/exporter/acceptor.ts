@@ -1,4 +1,5 @@
 import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
@@ -37,6 +38,15 @@ export interface AcceptorParts {
   readonly failure: () => string | undefined;
   /** Receives a connection whose handshake is over. */
   readonly adopt: (stream: MessageStream) => void;
+}
+
+/** Logs what became of a connection. */
+export function logConnection(
+  event: "connect" | "refuse" | "disconnect",
+  { path, peer: { pid, uid }, error }: { path: string; peer: Peer; error?: SharingError | undefined },
+): void {
+  const code = event === "connect" ? undefined : error?.code ?? "done";
+  logEvent(event, { path, peer: pid, uid, code, error: error?.message });
 }
 
 /** Accepts connections and performs their handshakes, within the limits on connections. */
@@ -88,6 +98,7 @@ export class Acceptor {
     const { onError } = this.#parts.options;
     if (this.#hasReported) return;
     this.#hasReported = true;
+    if (isLogging) logEvent("accept-failed", { path: this.#parts.listener.path, error: String(error) });
     queueMicrotask(() => onError?.(error as Error));
   }
 
@@ -123,6 +134,7 @@ export class Acceptor {
       stream?.process[Symbol.dispose]();
       if (closing.aborted) return;
       totals.countRefused(error);
+      if (isLogging) logConnection("refuse", { path: this.#parts.listener.path, peer, error: error as SharingError });
       queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
       return;
     }

@@ -1,5 +1,6 @@
 import { SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { runEach } from "../../support/run_each.ts";
 import { SentOffer } from "./sent_offer.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
@@ -70,6 +71,8 @@ export class ConnectedImporter {
   /** The functions that cancel the waits for its events. */
   readonly #cancels = new Set<() => void>();
   #isGone = false;
+  /** Whether the connection has ended and its process may have memory mapped that no other connection stands for. */
+  #isLingering = false;
 
   constructor(stream: MessageStream, owner: ImporterOwner) {
     this.#stream = stream;
@@ -133,6 +136,7 @@ export class ConnectedImporter {
   /** Ends the connection. What the process may have mapped is quarantined until the process has ended. */
   cutOff(reason: GoodbyeReason, text: string): void {
     if (!this.isConnected) return;
+    if (isLogging && reason !== "done") logEvent("cut-off", { peer: this.peer.pid, code: reason, error: text });
     this.#stream.end(reason, text);
     this.#disconnected(reason === "done" ? undefined : new SharingError(codeOfGoodbye(reason), text));
   }
@@ -247,7 +251,10 @@ export class ConnectedImporter {
       case "held": {
         const sentOffer = this.#sentOffer(message.offer);
         if (sentOffer.isAnswered) throw badMessage(`offer ${message.offer} is held after WITHDRAWN`);
-        if (sentOffer.held === 0) sentOffer.since = Date.now();
+        if (sentOffer.held === 0) {
+          sentOffer.since = Date.now();
+          if (isLogging) this.#log("map", sentOffer);
+        }
         sentOffer.held++;
         sentOffer.wasHeld = true;
         return;
@@ -284,6 +291,7 @@ export class ConnectedImporter {
       sentOffer.releasing++;
       this.whenFired(event, () => {
         sentOffer.releasing--;
+        if (isLogging) this.#logLeaseEnd(sentOffer);
         this.#freeEvents.add(event);
         this.#settle(sentOffer);
         if (this.isConnected) this.#pump();
@@ -294,8 +302,20 @@ export class ConnectedImporter {
       // If the importer maps the offer again, it can be recalled again.
       sentOffer.recall = "no";
       sentOffer.record.channel?.onLeave(this);
+      if (isLogging) {
+        this.#log("release", sentOffer);
+        this.#logLeaseEnd(sentOffer);
+      }
     }
     this.#settle(sentOffer);
+  }
+
+  #logLeaseEnd(sentOffer: SentOffer): void {
+    if (sentOffer.held === 0 && sentOffer.releasing === 0) this.#log("lease-end", sentOffer);
+  }
+
+  #log(event: "map" | "release" | "lease-end", { record: { name, byteLength } }: SentOffer): void {
+    logEvent(event, { peer: this.peer.pid, name, bytes: byteLength });
   }
 
   #sentOffer(offer: number): SentOffer {
@@ -341,8 +361,18 @@ export class ConnectedImporter {
       () => this.#owner.onDisconnect(this, error),
       () => void this.process.whenEnded(() => this.#processEnded()),
       () => this.#endIfUnused(),
-      () => this.#isGone || this.#owner.onLinger(this),
+      () => this.#isGone || this.#linger(),
     );
+  }
+
+  #linger(): void {
+    this.#isLingering = true;
+    if (isLogging) {
+      let bytes = 0;
+      for (const { record } of this.sentOffers.values()) bytes += record.byteLength;
+      logEvent("quarantine", { peer: this.peer.pid, offers: this.sentOffers.size, bytes });
+    }
+    this.#owner.onLinger(this);
   }
 
   /** Takes over what another connection of the same process still holds. Both connections have ended. */
@@ -363,11 +393,13 @@ export class ConnectedImporter {
       }
     }
     other.sentOffers.clear();
+    other.#isLingering = false;
     other.#endIfUnused();
   }
 
   #processEnded(): void {
     for (const sentOffer of [...this.sentOffers.values()]) {
+      if (isLogging && (sentOffer.held > 0 || sentOffer.releasing > 0)) this.#log("lease-end", sentOffer);
       sentOffer.held = 0;
       sentOffer.releasing = 0;
       runEach(
@@ -383,6 +415,7 @@ export class ConnectedImporter {
   #endIfUnused(): void {
     if (this.isConnected || this.sentOffers.size > 0 || this.#isGone) return;
     this.#isGone = true;
+    if (isLogging && this.#isLingering) logEvent("quarantine-end", { peer: this.peer.pid });
     runEach(
       ...this.#cancels,
       () => this.#cancels.clear(),

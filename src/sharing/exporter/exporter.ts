@@ -3,6 +3,7 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import type { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
@@ -27,7 +28,7 @@ import { Condition } from "../../support/waiting/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { listenFor } from "../transport/users.ts";
-import { Acceptor } from "./acceptor.ts";
+import { Acceptor, logConnection } from "./acceptor.ts";
 import { type CompleteOptions, completeOptions } from "./exporter_options.ts";
 import { type ExporterStatistics, ExporterTotals, statisticsOf } from "./exporter_statistics.ts";
 
@@ -253,6 +254,7 @@ export class Exporter implements AsyncDisposable {
       const record = this.#recordOfPool(name, source, metadata);
       this.#add(record);
       this.#totals.offersMade++;
+      if (isLogging) logOffer("offer", record);
       this.#sendToImporters(record);
       return this.#offerOf(record);
     }
@@ -330,6 +332,7 @@ export class Exporter implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    if (isLogging) logEvent("close", { path: this.path, offers: this.#offers.size, importers: this.importers.length });
     this.#closing.abort(new ReferenceError(`The exporter at ${this.path} was disposed`));
     await this.#listener[Symbol.asyncDispose]();
     await this.#acceptor.finished;
@@ -401,6 +404,7 @@ export class Exporter implements AsyncDisposable {
       throw error;
     }
     this.#totals.offersMade++;
+    if (isLogging) logOffer("offer", record);
   }
 
   #add(record: OfferRecord): void {
@@ -449,6 +453,7 @@ export class Exporter implements AsyncDisposable {
   #fail(error: unknown): void {
     const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
     this.#failure = text.slice(0, maximumTextLength);
+    if (isLogging) logEvent("device-lost", { path: this.path, error: text });
     for (const importer of this.#importers) importer.cutOff("device-lost", this.#failure);
     runEach(...[...this.#records].map(({ channel }) => () => channel?.onLost(error)));
   }
@@ -458,6 +463,7 @@ export class Exporter implements AsyncDisposable {
     // Nobody can join any more: no frame may follow those that were sent.
     record.channel?.close();
     record.isWithdrawn = true;
+    if (isLogging) logOffer("withdraw", record);
     this.#offers.delete(record.name);
     this.#textByteLength -= record.textByteLength;
     for (const importer of [...this.#importers]) importer.sendChange(record);
@@ -469,6 +475,7 @@ export class Exporter implements AsyncDisposable {
     this.#records.delete(record);
     this.#releaseResources(record);
     record.end();
+    if (isLogging) logOffer("offer-end", record);
     if (this.#closing.signal.aborted) this.#closeEvents();
   }
 
@@ -508,6 +515,7 @@ export class Exporter implements AsyncDisposable {
       // In a microtask, so that an error that the application throws does not affect the connection.
       onDisconnect: ({ peer }, error) => {
         this.#totals.countEnded(error);
+        if (isLogging) logConnection("disconnect", { path: this.path, peer, error });
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
         this.#condition.notify();
       },
@@ -516,6 +524,7 @@ export class Exporter implements AsyncDisposable {
     });
     this.#importers.add(importer);
     if (this.#failure !== undefined) return importer.cutOff("device-lost", this.#failure);
+    if (isLogging) logConnection("connect", { path: this.path, peer: importer.peer });
     queueMicrotask(() => this.#options.onConnect?.(importer.peer));
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
@@ -554,6 +563,10 @@ export class Exporter implements AsyncDisposable {
         `${maximumMetadata} (maximumMetadata); withdraw some, or send the data in a buffer`,
     );
   }
+}
+
+function logOffer(event: "offer" | "withdraw" | "offer-end", { name, kind, byteLength }: OfferRecord): void {
+  logEvent(event, { name, kind, bytes: byteLength });
 }
 
 function checkChannelOptions(name: string, options: ChannelOptions): void {

@@ -1,5 +1,6 @@
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkMilliseconds } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { LeaseState, SentOffer } from "./sent_offer.ts";
@@ -99,6 +100,7 @@ export class Lease {
             reject(new SharingError("cut-off", text));
           }, deadline);
         }
+        if (isLogging) logEvent("recall", { peer: importer.peer.pid, name: record.name, deadline: options.deadline });
         if (sentOffer.recall === "no") sentOffer.recall = "wanted";
         importer.sendChange(record);
         return () => {

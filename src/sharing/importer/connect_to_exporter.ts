@@ -1,4 +1,5 @@
 import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkMilliseconds, whatIs } from "../../support/validation.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
@@ -44,6 +45,7 @@ export async function connectToExporter(path: string, options: ImporterOptions):
       if (!wait) throw isAbsent ? withHint(error as SharingError) : error;
       const hasEnded = error instanceof SharingError && error.code === "peer-gone";
       if (!isAbsent && !hasEnded) throw error;
+      if (isLogging && pause === firstPause) logEvent("importer-wait", { path });
     }
     await abortable(
       (resolve) => {

@@ -6,6 +6,7 @@ import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { escapeControls } from "../../support/escape_controls.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
@@ -182,6 +183,7 @@ export class Importer implements AsyncDisposable {
     const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
     const maximumMetadata = checkMaximum(options.maximumMetadata ?? defaultMaximumMetadata, "maximumMetadata");
     const stream = await connectToExporter(path, options);
+    if (isLogging) logEvent("importer-connect", { path, peer: stream.peer.pid, uid: stream.peer.uid });
     return new Importer(cuda, stream, { closeTimeout, maximumMetadata });
   }
 
@@ -641,6 +643,10 @@ export class Importer implements AsyncDisposable {
   #disconnected(error: SharingError | undefined): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
+    if (isLogging) {
+      const code = error?.code ?? "done";
+      logEvent("importer-disconnect", { peer: this.peer.pid, code, error: error?.message });
+    }
     runEach(
       () => this.#releases.answers.close(),
       ...this.#waits,

@@ -10,10 +10,12 @@ import {
   openPath,
   readLink,
 } from "../../../ffi/shim/descriptors.ts";
+import { openLog } from "../../../ffi/shim/standard_error.ts";
 import { readSmallFile } from "../../../ffi/shim/processes.ts";
 import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent, startLog } from "../../support/event_log.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
@@ -45,10 +47,13 @@ interface PathComponent extends DescriptorStatus {
  */
 export function listenFor(path: string, users: readonly number[]): UnixListener {
   checkSocketPath("listen at", path);
+  startLog(openLog);
   checkUsers(users);
   const own = effectiveUserId();
   checkPath(path, own);
-  return listenWithoutDescriptors(path, { mode: users.some((user) => user !== own) ? 0o666 : 0o600 });
+  const listener = listenWithoutDescriptors(path, { mode: users.some((user) => user !== own) ? 0o666 : 0o600 });
+  if (isLogging) logEvent("listen", { path });
+  return listener;
 }
 
 /**
