@@ -35,8 +35,8 @@ const defaultSoftwareDevices = 2;
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
- * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and warns of
- *   waits for events that were never recorded
+ * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and where
+ *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
  * - `POOLPASS_LOG`: `1` writes a line to standard error for each event that concerns an operator, such as a connection,
  *   an offer, or a process that was cut off
  *

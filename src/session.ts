@@ -3,6 +3,7 @@ import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/pending_work.ts";
+import { RecentLaunches } from "./objects/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
 import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
@@ -32,7 +33,7 @@ export class Session {
   readonly completed: CompletedEvents;
   /** The streams on which memory that several streams have used is freed. */
   readonly releaseStreams: ReleaseStreams;
-  /** Whether buffers and events record where they were created, for warnings. */
+  /** Whether buffers and events record where they were created, for warnings, and launches where they were made. */
   readonly debug: boolean;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
@@ -47,6 +48,8 @@ export class Session {
   readonly opened: OpenedObjects;
   /** The streams that may have work: default streams, open streams, and disposed streams whose work is pending. */
   readonly streams: Set<CudaStream> = new Set();
+  /** The launches that the error of a lost device lists. */
+  readonly launches: RecentLaunches;
   readonly #deferred = new DeferredReleases();
   /** Page-locked memory by its buffer. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
@@ -64,6 +67,7 @@ export class Session {
     this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;
     this.opened = new OpenedObjects({ debug });
+    this.launches = new RecentLaunches(this);
   }
 
   get hasEnded(): boolean {
@@ -190,6 +194,7 @@ export class Session {
     } finally {
       this.#deferred.clear();
       this.driver = endedDriver;
+      this.launches.stop();
       this.#reportTransferredMemory();
       // What is disposed of from now on is still released by the session.
       const opened = [...this.opened];

@@ -1,6 +1,7 @@
 import type { Driver } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
+import { allSettledUnseen } from "../support/lost_devices.ts";
 
 /** Disposed streams are replaced by their devices when the number of streams reaches a multiple of this. */
 const sweepSize = 64;
@@ -34,7 +35,7 @@ export class FreedStreams {
   /** Resolves when the frees are complete, or their device is lost. */
   async finished(): Promise<void> {
     this.#sweep();
-    await Promise.allSettled([...this.#streams, ...this.#devices].map((each) => each.finished()));
+    await allSettledUnseen([...this.#streams, ...this.#devices].map((each) => each.finished()));
   }
 
   /** Blocks until the frees are complete. */

@@ -1,7 +1,7 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
-import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
+import { CudaStream, progressOf, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
@@ -477,6 +477,7 @@ export class CudaDevice {
   synchronize(): void {
     try {
       this.#session.driver.deviceSynchronize(this.ordinal);
+      for (const stream of this.#session.streams) if (stream.device === this) progressOf(stream).completeAll();
     } catch (error) {
       throw cannot(`wait for device ${this.ordinal}`, error);
     }

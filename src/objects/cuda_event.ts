@@ -173,7 +173,10 @@ export class CudaEvent implements Disposable {
   elapsedTime(start: CudaEvent): number {
     checkEvent(start, this.#session);
     try {
-      return this.#session.driver.eventElapsedTime(handleOf(start), handleOf(this));
+      const milliseconds = this.#session.driver.eventElapsedTime(handleOf(start), handleOf(this));
+      start.#recordedBy?.complete(start.#position);
+      this.#recordedBy?.complete(this.#position);
+      return milliseconds;
     } catch (error) {
       throw cannot("measure the time between two events", error, "record both, created with timing, and wait for them");
     }

@@ -1,6 +1,6 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { checkStream, type CudaStream } from "./cuda_stream.ts";
+import { checkStream, type CudaStream, launchesOf } from "./cuda_stream.ts";
 import { functionAttribute, type KernelLaunch } from "../driver.ts";
 import type { Allocation } from "../memory/allocation.ts";
 import { CudaError } from "../support/errors.ts";
@@ -9,6 +9,7 @@ import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writer
 import { formatParameterType } from "./parameter_types.ts";
 import { exceededLimit, extentOf, formatShape, refuseShape } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
+import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength, checkNumber, maximumInt, whatIs } from "../support/validation.ts";
 
@@ -45,6 +46,8 @@ export class CudaKernel {
   readonly #onStream: (stream: CudaStream) => void;
   /** The stream of the latest launch. */
   #lastStream: CudaStream | undefined;
+  /** Where the launches on that stream are noted. */
+  #launches: StreamLaunches | undefined;
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
   /** Filled in for each launch. */
@@ -141,7 +144,10 @@ export class CudaKernel {
       const refusal = writers[index]!(parameters, argument);
       if (refusal !== undefined) this.#refuse(index, argument, refusal);
     }
-    if (stream !== this.#lastStream) this.#onStream(this.#lastStream = stream);
+    if (stream !== this.#lastStream) {
+      this.#onStream(this.#lastStream = stream);
+      this.#launches = launchesOf(stream);
+    }
     try {
       launch.stream = stream.unsafeHandle;
       this.#session.driver.launchKernel(launch);
@@ -153,6 +159,7 @@ export class CudaKernel {
         this.#hintOf(error, options),
       );
     }
+    this.#launches!.note(name, launch, CudaKernel.prototype.launch);
     const buffers = this.#buffers;
     for (let index = 0; index < buffers.length; index++) {
       const allocation = buffers[index];

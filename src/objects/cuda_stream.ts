@@ -6,6 +6,7 @@ import type { OpenedObject } from "./opened_objects.ts";
 import { PendingWork } from "./pending_work.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Marker, Markers } from "./markers.ts";
+import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
 import { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
@@ -27,6 +28,9 @@ export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () 
 
 /** Returns how far a stream has got. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
+
+/** Returns where the launches on a stream are noted. */
+export let launchesOf: (stream: CudaStream) => StreamLaunches;
 
 /**
  * Marks the end of a stream's work so far, for a wait that includes it. Returns a function to call once: with true when
@@ -69,6 +73,8 @@ export class CudaStream implements Disposable {
   #handle: bigint | undefined;
   /** The work that was pending when the stream was disposed. */
   #lastWork: PendingWork | undefined;
+  /** Undefined until the first launch. */
+  #launches: StreamLaunches | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
@@ -93,6 +99,7 @@ export class CudaStream implements Disposable {
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
     };
     progressOf = (stream) => stream.#progress;
+    launchesOf = (stream) => stream.#launches ??= stream.#addLaunches();
     markEnd = (stream) => {
       const { marker, position } = stream.#mark();
       return (isComplete) => {
@@ -267,19 +274,35 @@ export class CudaStream implements Disposable {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;
     for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
-    ignoreLoss(() => this.#lastWork = this.#pendingWork(handle));
+    let isLost = true;
+    ignoreLoss(() => {
+      this.#lastWork = this.#pendingWork(handle);
+      isLost = false;
+    });
     this.#handle = undefined;
     const { driver } = this.#session;
     if (this.#session.completed.delete(this)) ignoreLoss(() => this.#synchronizeIfIdle(handle));
     this.#markers[Symbol.dispose]();
-    if (this.#lastWork === undefined) this.#session.streams.delete(this);
-    else this.#session.afterWork([this], () => this.#session.streams.delete(this));
+    const work = this.#lastWork;
+    if (work === undefined) this.#leave({ isLost });
+    else this.#session.afterWork([this], () => this.#leave(work));
     try {
       ignoreLoss(() => this.#onDispose?.(handle));
     } finally {
       this.#session.opened.delete(this.#opened!);
       ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
     }
+  }
+
+  /** Leaves the session, when no work is pending any more. */
+  #leave({ isLost }: { readonly isLost: boolean }): void {
+    this.#session.streams.delete(this);
+    if (!isLost && this.#launches !== undefined) this.#session.launches.delete(this.#launches);
+  }
+
+  #addLaunches(): StreamLaunches {
+    const name = `${this.#handle === defaultStream ? "the default" : "a"} stream of device ${this.device.ordinal}`;
+    return this.#session.launches.add({ name, progress: this.#progress });
   }
 
   #pendingWork(handle: bigint): PendingWork | undefined {

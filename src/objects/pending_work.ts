@@ -22,6 +22,7 @@ export class PendingWork {
    */
   readonly #marker: bigint | undefined;
   #isComplete = false;
+  #isLost = false;
 
   private constructor(session: Session, stream: StreamHandle) {
     this.#session = session;
@@ -47,15 +48,22 @@ export class PendingWork {
   get isComplete(): boolean {
     if (this.#isComplete) return true;
     let isComplete = true;
+    this.#isLost = true;
     ignoreLoss(() => {
       isComplete = this.#marker === undefined
         ? this.#driver.streamQuery(this.#stream.device, this.#stream.stream)
         : this.#driver.eventQuery(this.#marker);
+      this.#isLost = false;
     });
     if (!isComplete) return false;
     this.#isComplete = true;
     if (this.#marker !== undefined) this.#session.destroyMarker(this.#marker);
     return true;
+  }
+
+  /** Whether the device was lost before the work was known to be complete. */
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   /** Makes a stream wait for the work, which must not be a default stream's. */

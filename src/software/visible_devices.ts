@@ -1,4 +1,5 @@
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { locatesFault } from "../support/driver_errors.ts";
 import { CudaError, cudaErrorName } from "../support/errors.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { faultKind } from "./compiler/compile.ts";
@@ -99,9 +100,11 @@ export class VisibleDevices {
     const loss = cause instanceof KernelFault
       ? `a kernel on device ${device} was stopped`
       : `device ${device} was lost`;
-    throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${number}): ${loss} (${message})`, {
-      cause,
-    });
+    throw locatesFault(
+      new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${number}): ${loss} (${message})`, {
+        cause,
+      }),
+    );
   }
 
   /** Records the error that a piece of work threw. Only the first error is kept. */

@@ -1,6 +1,27 @@
 import { CudaError } from "./errors.ts";
+import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
 
-const lost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
+/** By the code of each error after which the device's context is lost: whether a kernel of the process has caused it. */
+const losses: Readonly<Record<string, boolean>> = {
+  cudaErrorECCUncorrectable: false,
+  cudaErrorNvlinkUncorrectable: false,
+  cudaErrorContained: false,
+  cudaErrorContextIsDestroyed: false,
+  cudaErrorMpsClientTerminated: false,
+  cudaErrorExternalDevice: false,
+  cudaErrorIllegalAddress: true,
+  cudaErrorLaunchTimeout: true,
+  cudaErrorAssert: true,
+  cudaErrorHardwareStackError: true,
+  cudaErrorIllegalInstruction: true,
+  cudaErrorMisalignedAddress: true,
+  cudaErrorInvalidAddressSpace: true,
+  cudaErrorInvalidPc: true,
+  cudaErrorLaunchFailure: true,
+  cudaErrorTensorMemoryLeak: true,
+};
+/** The driver's errors whose messages say where the fault is. */
+const located = new WeakSet<CudaError>();
 /** What to try, by error code, if the caller of `cannot` gives no hint. */
 const fallbackAdvice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
@@ -12,22 +33,6 @@ const fallbackAdvice: Readonly<Record<string, string>> = {
 const overridingAdvice: Readonly<Record<string, string | undefined>> = {
   cudaErrorOperatingSystem: "the process may have run out of file descriptors: close some, or raise ulimit -n",
   cudaErrorCallRequiresNewerDriver: undefined,
-  cudaErrorECCUncorrectable: lost,
-  cudaErrorNvlinkUncorrectable: lost,
-  cudaErrorContained: lost,
-  cudaErrorContextIsDestroyed: lost,
-  cudaErrorMpsClientTerminated: lost,
-  cudaErrorIllegalAddress: lost,
-  cudaErrorLaunchTimeout: lost,
-  cudaErrorAssert: lost,
-  cudaErrorHardwareStackError: lost,
-  cudaErrorIllegalInstruction: lost,
-  cudaErrorMisalignedAddress: lost,
-  cudaErrorInvalidAddressSpace: lost,
-  cudaErrorInvalidPc: lost,
-  cudaErrorLaunchFailure: lost,
-  cudaErrorTensorMemoryLeak: lost,
-  cudaErrorExternalDevice: lost,
 };
 
 /**
@@ -39,10 +44,27 @@ const overridingAdvice: Readonly<Record<string, string | undefined>> = {
  */
 export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
-  const { code } = error;
-  const advice = Object.hasOwn(overridingAdvice, code) ? overridingAdvice[code] : hint ?? fallbackAdvice[code];
+  const advice = adviceFor(what, error, hint);
   const message = `Cannot ${what}: ${error.message}${advice === undefined ? "" : `; ${advice}`}`;
-  return new CudaError(error.number, error.call, message, { cause: error });
+  const failed = new CudaError(error.number, error.call, message, { cause: error });
+  noteMadeFrom(failed, error);
+  return failed;
+}
+
+function adviceFor(what: string, error: CudaError, hint: string | undefined): string | undefined {
+  const { code } = error;
+  if (isLoss(error)) {
+    // The message of an error that `cannot` has made says it already.
+    if (driverErrorOf(error) !== error) return undefined;
+    return losses[code] && !located.has(error) ? explainLoss(what, error) : contextIsLost;
+  }
+  return Object.hasOwn(overridingAdvice, code) ? overridingAdvice[code] : hint ?? fallbackAdvice[code];
+}
+
+/** Notes that the message of a driver's error says where the fault is. Returns the error. */
+export function locatesFault(error: CudaError): CudaError {
+  located.add(error);
+  return error;
 }
 
 /** What to try if another process's memory or event, `what`, could not be opened. */
@@ -60,7 +82,13 @@ export function driverErrorOf(error: unknown): unknown {
 
 /** Whether an error means that the device's context is lost. */
 export function isLoss(error: unknown): boolean {
-  return error instanceof CudaError && overridingAdvice[error.code] === lost;
+  return error instanceof CudaError && Object.hasOwn(losses, error.code);
+}
+
+/** An error's message, without what concerns this process alone: the launches that may have lost a device. */
+export function messageForPeers(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return isLoss(error) ? message.split("\n", 1)[0]! : message;
 }
 
 /** Thrown when an object is used after the `Cuda` object that created it was disposed. */
@@ -80,5 +108,6 @@ export function ignoreLoss(release: () => void): void {
     release();
   } catch (error) {
     if (!(error instanceof EndedError || isLoss(error))) throw error;
+    noteUnseen(error);
   }
 }

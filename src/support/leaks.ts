@@ -35,6 +35,14 @@ export function originOf(byteLength: number): string {
   return callStack(`${byteLength} bytes allocated`);
 }
 
+/** Where a function on the call stack was called from: "main (file:///home/me/script.ts:12:8)". */
+export function callSite(callee: (...given: never[]) => unknown): string | undefined {
+  const holder: { stack?: string } = {};
+  // V8's and JavaScriptCore's; TypeScript's own library does not declare it.
+  (Error as unknown as { captureStackTrace(target: object, above: unknown): void }).captureStackTrace(holder, callee);
+  return /^ +at (.*)$/m.exec(holder.stack ?? "")?.[1];
+}
+
 /** The call stack, below a line that says what was called. */
 export function callStack(what: string): string {
   return new Error(what).stack!.replace(/^Error: /, "");

@@ -6,6 +6,7 @@
  */
 
 import { escapeControls } from "./escape_controls.ts";
+import { noteUnseen } from "./lost_devices.ts";
 
 /** How many names of a longer list are printed. */
 const maxNames = 8;
@@ -72,6 +73,7 @@ export function stateOf(ask: () => string, fallback: string = "unknown"): string
   try {
     return ask();
   } catch (error) {
+    noteUnseen(error);
     return error instanceof Error && "code" in error ? String(error.code) : fallback;
   }
 }

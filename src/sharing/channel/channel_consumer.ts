@@ -3,6 +3,7 @@ import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
+import { allSettledUnseen } from "../../support/lost_devices.ts";
 import { escapeControls } from "../../support/escape_controls.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { checkOptions } from "../../support/validation.ts";
@@ -231,7 +232,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     await this.#freedOn.finished();
     await Promise.all([...this.#beingRead].map(readsDone));
     const isFreed = this.#parts.freeRing();
-    await Promise.allSettled([this.#parts.whole.stream.finished()]);
+    await allSettledUnseen([this.#parts.whole.stream.finished()]);
     this.#hasLeft = true;
     this.#parts.close(isFreed);
   }
@@ -258,7 +259,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     const releaseStream = allocation.releaseStream(stream);
     if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
-    else void Promise.allSettled([releaseStream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
+    else void allSettledUnseen([releaseStream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.add(releaseStream);
     this.#held.delete(slot);
     this.#full.delete(index);

@@ -1,5 +1,6 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { isLoss } from "../../support/driver_errors.ts";
+import { noteUnseen } from "../../support/lost_devices.ts";
 import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";
 import { EventAnswers } from "./event_answers.ts";
 import { type LocalEvent, LocalEvents } from "./local_events.ts";
@@ -104,6 +105,7 @@ export class ReleaseEvents {
     };
     stream.finished().catch((error) => {
       if (!isLoss(error)) throw error;
+      noteUnseen(error);
     }).then(() => send(0), () => this.#onStuck()).then(settle);
   }
 

@@ -4,6 +4,8 @@ import { countOf, printAs } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
+import { messageForPeers } from "../../support/driver_errors.ts";
+import { noteUnseen } from "../../support/lost_devices.ts";
 import type { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
@@ -451,7 +453,8 @@ export class Exporter implements AsyncDisposable {
 
   /** Handles the loss of the device: importers must not wait for its work, and no more may connect. */
   #fail(error: unknown): void {
-    const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
+    const text = `the exporter has lost its device: ${messageForPeers(error)}`;
+    noteUnseen(error);
     this.#failure = text.slice(0, maximumTextLength);
     if (isLogging) logEvent("device-lost", { path: this.path, error: text });
     for (const importer of this.#importers) importer.cutOff("device-lost", this.#failure);

@@ -6,7 +6,7 @@
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
 import { printAs } from "../../support/printing.ts";
-import { isLoss } from "../../support/driver_errors.ts";
+import { isLoss, messageForPeers } from "../../support/driver_errors.ts";
 import { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
@@ -424,7 +424,7 @@ export class MessageStream {
 
   #sharingError(error: unknown): SharingError {
     if (error instanceof SharingError) return error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageForPeers(error);
     return new SharingError(
       isLoss(error) ? "device-lost" : "internal-error",
       `Cannot handle a message of ${this.#peerName()}: ${reason}`,

@@ -1,0 +1,125 @@
+/**
+ * What the error of a lost device says besides the driver's answer. A GPU names the kind of a kernel's fault, but not the
+ * kernel. So the first error lists the launches that may have caused it, and later ones refer to the first.
+ *
+ * @module
+ */
+
+/** The launches on a stream that are not known to be complete. */
+export interface LaunchesUnderWay {
+  /** "the default stream of device 0" */
+  readonly stream: string;
+  /** The number of launches that are described. */
+  readonly count: number;
+  /** The oldest first, equal ones together: "saxpy x 12 (4 blocks of 256 threads)". */
+  readonly descriptions: readonly string[];
+  /** Whether there may be earlier ones, which nobody remembers. */
+  readonly hasEarlier: boolean;
+}
+
+/** Remembers the launches of a `Cuda` object. */
+export interface LaunchObserver {
+  /** Whether launches are described with their call sites. */
+  readonly hasCallSites: boolean;
+  areDevicesLost(): boolean;
+  launchesUnderWay(): readonly LaunchesUnderWay[];
+}
+
+/** The first error of a loss. */
+interface Loss {
+  /** What could not be done, as it follows "Cannot". */
+  readonly what: string;
+  /** Whether the program may have seen the error. */
+  isSeen: boolean;
+}
+
+/** What follows from every loss, whatever has caused it. */
+export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
+
+/** How many streams, and how many descriptions for each, a message lists. */
+const maxListed = 8;
+
+/** Weak, because a program may drop a `Cuda` object without disposing it. */
+const observers = new Set<WeakRef<LaunchObserver>>();
+/** The first loss that each observer's launches were listed for. */
+const firstLosses = new WeakMap<LaunchObserver, Loss>();
+/** The losses by the driver's errors and by the errors that were made from them. */
+const lossesByError = new WeakMap<object, Loss>();
+
+/** Lists an observer's launches in the next error of a lost device. Returns a function that ends this. */
+export function observeLosses(observer: LaunchObserver): () => void {
+  for (const other of observers) if (other.deref() === undefined) observers.delete(other);
+  const reference = new WeakRef(observer);
+  observers.add(reference);
+  return () => void observers.delete(reference);
+}
+
+/**
+ * The rest of the message of a loss that a kernel has caused, after the driver's answer.
+ *
+ * @param what What could not be done, as it follows "Cannot".
+ * @param error The driver's error. The message for the same error is always the same.
+ */
+export function explainLoss(what: string, error: object): string {
+  const lost = [...observers].map((each) => each.deref()).filter((each) => each?.areDevicesLost()) as LaunchObserver[];
+  const isUnseen = (observer: LaunchObserver) => {
+    const first = firstLosses.get(observer);
+    return first === undefined || !first.isSeen || first === lossesByError.get(error);
+  };
+  const unseen = lost.filter(isUnseen);
+  if (lost.length > 0 && unseen.length === 0) {
+    return `the device's context is lost, first seen in "Cannot ${firstLosses.get(lost[0]!)!.what}"`;
+  }
+  const loss = lossesByError.get(error) ?? { what, isSeen: true };
+  loss.isSeen = true;
+  lossesByError.set(error, loss);
+  for (const observer of unseen) firstLosses.set(observer, loss);
+  const lines = [
+    contextIsLost,
+    ...(lost.length === 0 ? [] : listLaunches(unseen.flatMap((observer) => observer.launchesUnderWay()))),
+    "To find the line, run the script with POOLPASS_DRIVER=software, or under compute-sanitizer" +
+    (unseen.some(({ hasCallSites }) => !hasCallSites) ? "; POOLPASS_DEBUG=1 adds where each kernel was launched" : ""),
+  ];
+  return lines.join("\n");
+}
+
+/** Notes that an error was made from a driver's error, for `noteUnseen`. */
+export function noteMadeFrom(error: object, driverError: object): void {
+  const loss = lossesByError.get(driverError);
+  if (loss !== undefined) lossesByError.set(error, loss);
+}
+
+/** Notes that the program does not see an error. If it lists launches, the next one lists them again. */
+export function noteUnseen(error: unknown): void {
+  const loss = lossesByError.get(error as object);
+  if (loss !== undefined) loss.isSeen = false;
+}
+
+/** Resolves when all promises are settled, for a wait whose errors the program does not see. */
+export async function allSettledUnseen(promises: readonly Promise<unknown>[]): Promise<void> {
+  for (const end of await Promise.allSettled(promises)) if (end.status === "rejected") noteUnseen(end.reason);
+}
+
+function listLaunches(streams: readonly LaunchesUnderWay[]): string[] {
+  if (streams.length === 0) {
+    return ["No launch of this thread was under way: a copy, a Worker or another library may have caused it"];
+  }
+  const [{ stream, count, descriptions, hasEarlier }] = streams as [LaunchesUnderWay];
+  if (streams.length === 1 && count === 1 && !hasEarlier) {
+    return [`The only launch known to be under way was ${descriptions[0]} on ${stream}`];
+  }
+  return [
+    "Launches under way, the oldest of each stream first:",
+    ...listOf(streams.map(describe), "  and", "more streams"),
+  ];
+}
+
+function describe({ stream, descriptions, hasEarlier }: LaunchesUnderWay): string {
+  const earlier = hasEarlier ? ["and earlier ones"] : [];
+  return `  on ${stream}: ${[...listOf(descriptions, "and", "more kernels or shapes"), ...earlier].join(", ")}`;
+}
+
+function listOf(texts: readonly string[], and: string, more: string): string[] {
+  if (texts.length <= maxListed) return [...texts];
+  return [...texts.slice(0, maxListed), `${and} ${texts.length - maxListed} ${more}`];
+}
