@@ -59,7 +59,15 @@ export class DeviceBuffer implements Disposable {
     const find = (value: unknown): Allocation | undefined =>
       typeof value === "object" && value !== null && #allocation in value ? value.#allocation : undefined;
     allocationOf = find as typeof allocationOf;
-    printAs(this, "DeviceBuffer", (buffer) => describe(buffer, buffer.#allocation, buffer.#address));
+    printAs(this, "DeviceBuffer", (buffer) => describe(buffer, buffer.#allocation, buffer.#address), [
+      ["device", (buffer) => buffer.#allocation.owner.isHostMemory ? undefined : buffer.device],
+      // Properties of DeviceArray, a subclass.
+      ["type", (buffer) => "type" in buffer ? (buffer.type as { readonly name: string }).name : undefined],
+      ["length", (buffer) => "length" in buffer ? buffer.length : undefined],
+      "byteLength",
+      ["address", (buffer) => buffer.#isFreed ? undefined : buffer.#address],
+      ["freed", (buffer) => buffer.#isFreed],
+    ]);
   }
 
   /**
@@ -72,6 +80,11 @@ export class DeviceBuffer implements Disposable {
     this.#address = part === undefined ? allocation.address : part.address;
     this.#partStream = part === undefined ? undefined : part.stream;
     this.byteLength = part === undefined ? allocation.byteLength : part.byteLength;
+  }
+
+  /** Whether it was freed, or its `Cuda` object was disposed. */
+  get #isFreed(): boolean {
+    return this.#allocation.isFreed || this.#allocation.session.hasEnded;
   }
 
   /** The pool that the memory is from; undefined if it is not from a pool. */

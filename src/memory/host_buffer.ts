@@ -19,7 +19,7 @@ export class HostBuffer implements Disposable {
     printAs(this, "HostBuffer", (buffer) => {
       const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
       return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;
-    });
+    }, ["byteLength", ["disposed", (buffer) => buffer.#isDisposed || buffer.#session.hasEnded]]);
   }
 
   /**

@@ -50,7 +50,10 @@ export class ImportedMemoryPool implements Disposable {
       const isDisposed = pool.#handle === undefined || pool.#session.hasEnded;
       const state = isDisposed ? "disposed" : `${pool.#mappings.size} mapped`;
       return `ImportedMemoryPool { device ${pool.device.ordinal}, ${state} }`;
-    });
+    }, ["device", ["mapped", (pool) => pool.#mappings.size], [
+      "disposed",
+      (pool) => pool.#handle === undefined || pool.#session.hasEnded,
+    ]]);
   }
 
   /**

@@ -91,7 +91,14 @@ export class MemoryPool implements Disposable {
         })
       }`;
       return `MemoryPool { ${placeOf(pool.device)}, ${kind}${state} }`;
-    });
+    }, [
+      "device",
+      "handleType",
+      ["isDefault", (pool) => !pool.#isOwned],
+      ["buffers", (pool) => pool.#memory.contents.count],
+      ["usage", (pool) => pool.#attributes.usage()],
+      ["disposed", (pool) => pool.#memory.isDisposed || pool.#session.hasEnded],
+    ]);
   }
 
   /**

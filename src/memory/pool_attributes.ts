@@ -74,7 +74,7 @@ export class PoolAttributes {
         set(memPoolAttribute.reuseAllowInternalDependencies, value);
       },
     };
-    printObjectAs(policies, printPolicies);
+    printObjectAs(policies, printPolicies, policyNames);
     return policies;
   }
 
@@ -109,7 +109,10 @@ export class PoolAttributes {
   }
 }
 
+const policyNames = ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies"] as const;
+
 function printPolicies(policies: ReusePolicies): string {
-  const names = ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies"] as const;
-  return `ReusePolicies { ${names.map((name) => `${name}: ${stateOf(() => String(policies[name]))}`).join(", ")} }`;
+  return `ReusePolicies { ${
+    policyNames.map((name) => `${name}: ${stateOf(() => String(policies[name]))}`).join(", ")
+  } }`;
 }

@@ -42,7 +42,10 @@ export class ShareableHandle implements Disposable {
     printAs(this, "ShareableHandle", (handle) => {
       const fd = handle.type === "posix-fd" && !handle.#disposed ? ` ${handle.#fd}` : "";
       return `ShareableHandle { ${handle.type}${fd}${handle.#disposed ? ", disposed" : ""} }`;
-    });
+    }, ["type", ["fd", (handle) => handle.type === "posix-fd" && !handle.#disposed ? handle.#fd : undefined], [
+      "disposed",
+      (handle) => handle.#disposed,
+    ]]);
   }
 
   private constructor(

@@ -33,7 +33,7 @@ export class Cuda implements Disposable {
       const version = `CUDA ${formatVersion(cuda.driverVersion)}`;
       const state = cuda.#session.hasEnded ? "disposed" : `${countOf(cuda.devices.length, "device")}, ${version}`;
       return `Cuda { ${cuda.driver}, ${state} }`;
-    });
+    }, ["driver", "driverVersion", "runtimeVersion", "devices", ["disposed", (cuda) => cuda.#session.hasEnded]]);
   }
 
   /**

@@ -55,7 +55,7 @@ export class CudaDevice {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +
         `${hasEnded ? "disposed" : stateOf(() => `${device.name}, ${device.uuid}${device.usesMps ? ", MPS" : ""}`)} }`;
-    });
+    }, ["ordinal", "uuid", "name"]);
   }
 
   /**

@@ -79,12 +79,12 @@ export class CudaEvent implements Disposable {
       }
       if (event.#session !== session) throw errorOfAnotherCuda("use an event");
     };
-    printAs(this, "CudaEvent", (event) => {
-      const state = event.#handle === undefined || event.#session.hasEnded
-        ? "disposed"
-        : stateOf(() => event.#session.driver.eventQuery(handleOf(event), { peek: true }) ? "done" : "pending");
-      return `CudaEvent { device ${event.device.ordinal}, ${state} }`;
-    });
+    printAs(
+      this,
+      "CudaEvent",
+      (event) => `CudaEvent { device ${event.device.ordinal}, ${event.#state} }`,
+      ["device", ["state", (event) => event.#state]],
+    );
   }
 
   /**
@@ -196,6 +196,12 @@ export class CudaEvent implements Disposable {
       const hint = "create it with { interprocess: true }";
       throw cannot(`export an event of device ${this.device.ordinal}`, error, hint);
     }
+  }
+
+  /** "done", "pending", "disposed", or the code of the driver's error. */
+  get #state(): string {
+    if (this.#handle === undefined || this.#session.hasEnded) return "disposed";
+    return stateOf(() => this.#session.driver.eventQuery(handleOf(this), { peek: true }) ? "done" : "pending");
   }
 
   /** With POOLPASS_DEBUG=1, warns once if the event was never recorded. For events without `#recordedBy`. */

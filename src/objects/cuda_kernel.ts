@@ -60,9 +60,9 @@ export class CudaKernel {
   static {
     printAs(this, "CudaKernel", (kernel) => {
       const types = kernel.#types.map(formatParameterType);
-      const state = kernel.#isLoaded() && !kernel.#session.hasEnded ? "" : ", disposed";
+      const state = kernel.#isDisposed ? ", disposed" : "";
       return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;
-    });
+    }, [["device", (kernel) => kernel.#device], "name", "parameters", ["disposed", (kernel) => kernel.#isDisposed]]);
   }
 
   /**
@@ -192,6 +192,10 @@ export class CudaKernel {
     } catch (error) {
       throw cannot(`compute how many blocks of ${blockSize} threads of ${this.name} fit`, error);
     }
+  }
+
+  get #isDisposed(): boolean {
+    return !this.#isLoaded() || this.#session.hasEnded;
   }
 
   /** Throws unless the blocks of a launch can have this much dynamic shared memory. */

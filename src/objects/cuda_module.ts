@@ -44,7 +44,10 @@ export class CudaModule implements Disposable {
       const kernels = kernelNames.length === 0 ? "no kernels known" : `kernels: ${listOf(kernelNames)}`;
       const state = module.#handle === undefined || module.#session.hasEnded ? "disposed" : kernels;
       return `CudaModule { device ${module.#device.ordinal}, ${state} }`;
-    });
+    }, [["device", (module) => module.#device], "kernelNames", [
+      "disposed",
+      (module) => module.#handle === undefined || module.#session.hasEnded,
+    ]]);
   }
 
   /**

@@ -113,12 +113,12 @@ export class CudaStream implements Disposable {
       (a.#handle === defaultStream || b.#handle === defaultStream) && !a.disposed && !b.disposed;
     printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";
-      const state = stream.disposed || stream.#session.hasEnded ? "disposed" : stateOf(() => {
-        const { device: { ordinal }, unsafeHandle } = stream;
-        return stream.#session.driver.streamQuery(ordinal, unsafeHandle, { peek: true }) ? "idle" : "busy";
-      });
-      return `CudaStream { device ${stream.device.ordinal}, ${kind}${state} }`;
-    });
+      return `CudaStream { device ${stream.device.ordinal}, ${kind}${stream.#state} }`;
+    }, [
+      "device",
+      ["isDefault", (stream) => stream === stream.device.defaultStream],
+      ["state", (stream) => stream.#state],
+    ]);
   }
 
   /**
@@ -292,6 +292,15 @@ export class CudaStream implements Disposable {
       this.#session.opened.delete(this.#opened!);
       ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
     }
+  }
+
+  /** "idle", "busy", "disposed", or the code of the driver's error. */
+  get #state(): string {
+    if (this.disposed || this.#session.hasEnded) return "disposed";
+    return stateOf(() => {
+      const { device: { ordinal }, unsafeHandle } = this;
+      return this.#session.driver.streamQuery(ordinal, unsafeHandle, { peek: true }) ? "idle" : "busy";
+    });
   }
 
   /** Leaves the session, when no work is pending any more. */

@@ -5,7 +5,7 @@
  */
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
 import { escapeControls } from "./escape_controls.ts";
-import { nameClass } from "./printing.ts";
+import { type JsonFields, nameClass, writeAsJson } from "./printing.ts";
 
 const namesByNumber: ReadonlyMap<number, string> = new Map(
   Object.entries(cudaErrorNumbers).map(([name, number]) => [number, name]),
@@ -31,7 +31,7 @@ export class CudaError extends Error {
   readonly call: string;
 
   static {
-    nameErrors(this, "CudaError");
+    nameErrors(this, "CudaError", ["code", "number", "call"]);
   }
 
   /**
@@ -61,7 +61,7 @@ export class CudaUnavailableError extends Error {
   declare readonly name: "CudaUnavailableError";
 
   static {
-    nameErrors(this, "CudaUnavailableError");
+    nameErrors(this, "CudaUnavailableError", []);
   }
 }
 
@@ -113,7 +113,7 @@ export class SharingError extends Error {
   readonly code: SharingErrorCode;
 
   static {
-    nameErrors(this, "SharingError");
+    nameErrors(this, "SharingError", ["code"]);
   }
 
   /**
@@ -131,9 +131,14 @@ export class SharingError extends Error {
 
 /**
  * Names a class of errors on its prototype and not on each error: the stack's first line then has the name, and
- * runtimes do not print it once more as a property.
+ * runtimes do not print it once more as a property. `JSON.stringify` writes an error's name, its message and `fields`.
  */
-function nameErrors(constructor: { readonly prototype: Error }, name: string): void {
+function nameErrors<E extends Error>(
+  constructor: { readonly prototype: E },
+  name: string,
+  fields: JsonFields<E>,
+): void {
   nameClass(constructor, name);
   Object.defineProperty(constructor.prototype, "name", { value: name, configurable: true, writable: true });
+  writeAsJson(constructor.prototype, ["name", "message", ...fields] as JsonFields<E>);
 }

@@ -1,5 +1,5 @@
 /**
- * How objects print themselves in a REPL and in `console.log`: `MemoryPool { device 0, 3 buffers, ... }`. The
+ * How objects print themselves in a REPL, in `console.log` and as strings: `MemoryPool { device 0, 3 buffers, ... }`. The
  * properties come in this order: where the object is, what it is, how large it is, and its state.
  *
  * @module
@@ -12,28 +12,40 @@ import { noteUnseen } from "./lost_devices.ts";
 const maxNames = 8;
 
 /**
- * Sets what Deno, Bun and Node print for the objects of a class, and sets the class's name.
+ * What `JSON.stringify` writes of an object: properties, or names with the functions that return their values. What
+ * cannot be read, as of a disposed object, is left out.
+ */
+export type JsonFields<T> =
+  readonly (Extract<keyof T, string> | readonly [name: string, read: (object: T) => unknown])[];
+
+/**
+ * Sets what Deno, Bun and Node print for the objects of a class, also as strings and as JSON, and sets the class's name.
  *
  * @example
  * ```ts
  * class Point {
  *   #x = 1;
  *   static {
- *     printAs(this, "Point", (point) => `Point { x: ${point.#x} }`);
+ *     printAs(this, "Point", (point) => `Point { x: ${point.#x} }`, [["x", (point) => point.#x]]);
  *   }
  * }
  * ```
  */
-export function printAs<T>(constructor: { readonly prototype: T }, name: string, format: (object: T) => string): void {
+export function printAs<T>(
+  constructor: { readonly prototype: T },
+  name: string,
+  ...[format, fields]: [format: (object: T) => string, fields: JsonFields<T>]
+): void {
   nameClass(constructor, name);
-  printObjectAs(constructor.prototype, (object) => {
+  const formatAny = (object: T) => {
     try {
       return format(object);
     } catch {
       // The object lacks the private fields: it is a prototype, it inherits from an instance, or it is a Proxy.
       return `${name} { a prototype or a Proxy }`;
     }
-  });
+  };
+  printObjectAs(constructor.prototype, formatAny, fields);
 }
 
 /** Gives a class its name, which a bundler may have changed. */
@@ -44,12 +56,48 @@ export function nameClass(constructor: object, name: string): void {
 }
 
 /** Sets what Deno, Bun and Node print for one object. Control characters are escaped: names may be of other processes. */
-export function printObjectAs<T>(object: T, format: (object: T) => string): void {
-  Object.defineProperty(object, Symbol.for("nodejs.util.inspect.custom"), {
-    value(this: T): string {
-      return escapeControls(format(this));
-    },
-  });
+export function printObjectAs<T>(object: T, format: (object: T) => string, fields: JsonFields<T>): void {
+  function print(this: T): string {
+    return escapeControls(format(this));
+  }
+  Object.defineProperty(object, Symbol.for("nodejs.util.inspect.custom"), { value: print });
+  writeAsJson(object, fields);
+  Object.defineProperty(object, "toString", { value: print, configurable: true, writable: true });
+}
+
+/** Sets what `JSON.stringify` writes for one object, or for those of a class if it is a prototype. */
+export function writeAsJson<T>(object: T, fields: JsonFields<T>): void {
+  function toJSON(this: T): Record<string, unknown> {
+    const entries = fields.map((field) => {
+      const [name, read] = typeof field === "string" ? [field, (object: T) => object[field]] : field;
+      return [name, valueOf(() => read(this))] as const;
+    });
+    return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+  }
+  Object.defineProperty(object, "toJSON", { value: toJSON, configurable: true, writable: true });
+}
+
+/** The result of `read` as JSON can have it; undefined if it throws. */
+function valueOf(read: () => unknown): unknown {
+  try {
+    const value = read();
+    if (typeof value === "bigint") return hexOf(value);
+    // A device is known by its ordinal, except in a list of devices.
+    if (typeof value === "object" && value !== null && "ordinal" in value) return value.ordinal;
+    return Array.isArray(value) ? value.map(plainOf) : plainOf(value);
+  } catch (error) {
+    noteUnseen(error);
+    return undefined;
+  }
+}
+
+function plainOf(value: unknown): unknown {
+  return (value as { toJSON?: () => unknown } | null | undefined)?.toJSON?.() ?? value;
+}
+
+/** An address: "0x302000000". */
+export function hexOf(value: bigint): string {
+  return `0x${value.toString(16)}`;
 }
 
 /** `"device 0"`, or `"host"` for host memory. */

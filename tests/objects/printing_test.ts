@@ -75,12 +75,78 @@ test("objects print the same inside others, at any depth and in color", { skip }
   });
 });
 
+test("template strings have what is printed, and JSON has plain data, in every state", { skip }, async () => {
+  const fields = new Map<string, Set<string>>();
+  await visitObjects((object, text) => {
+    for (const string of [`${object}`, String(object), "" + object]) assertMatch(string, patternOf(text));
+    const { name } = object.constructor;
+    const { it } = JSON.parse(JSON.stringify({ it: object }));
+    assertEquals(it, JSON.parse(JSON.stringify(object)));
+    // As a whole, it is plain data before it is written, too.
+    assertEquals(structuredClone((object as { toJSON(): object }).toJSON()), (object as { toJSON(): object }).toJSON());
+    assert(Object.keys(it).length >= 2, `${name}: ${JSON.stringify(it)}`);
+    if (/disposed|freed/.test(text)) {
+      const isGone = it.disposed || it.freed || it.state === "disposed" || name === "CudaDevice";
+      assert(isGone, `${text}: ${JSON.stringify(it)}`);
+    }
+    fields.set(name, new Set([...fields.get(name) ?? [], ...Object.keys(it)]));
+  });
+  assertEquals([...fields.keys()].sort(), publicClasses().sort());
+});
+
+test("JSON has the properties of objects, addresses as hexadecimal strings, devices as ordinals", { skip }, () => {
+  using cuda = poolpass.open({ driver: "software", softwareDevices: 1 });
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const array = pool.allocateArray(Float32Array, 4);
+  const stream = gpu.createStream();
+  const json = (object: unknown) => JSON.parse(JSON.stringify(object));
+  const { uuid, name } = gpu;
+  assertEquals(json(gpu), { ordinal: 0, uuid, name });
+  assertEquals(json(cuda).devices, [{ ordinal: 0, uuid, name }]);
+  assertEquals(json({ stream }), { stream: { device: 0, isDefault: false, state: "idle" } });
+  const address = `0x${array.address.toString(16)}`;
+  const described = { device: 0, type: "Float32Array", length: 4, byteLength: 16 };
+  assertEquals(json([array]), [{ ...described, address, freed: false }]);
+  const { usage, ...rest } = json(pool);
+  assertEquals(usage, { ...pool.usage() });
+  assertEquals(rest, { device: 0, handleType: "none", isDefault: false, buffers: 1, disposed: false });
+  array.free();
+  assertEquals(json(array), { ...described, freed: true });
+  pool[Symbol.dispose]();
+  assertEquals(json(pool), { ...rest, buffers: 0, disposed: true });
+  cuda[Symbol.dispose]();
+  assertEquals(json(gpu).ordinal, 0);
+});
+
+test("JSON has the name, message and code of errors", () => {
+  const json = (error: Error) => JSON.parse(JSON.stringify({ error })).error;
+  assertEquals(json(new CudaError(700, "cudaStreamQuery", "Cannot do it")), {
+    name: "CudaError",
+    message: "Cannot do it",
+    code: "cudaErrorIllegalAddress",
+    number: 700,
+    call: "cudaStreamQuery",
+  });
+  assertEquals(json(new poolpass.SharingError("peer-gone", "Cannot do it", { cause: 1n })), {
+    name: "SharingError",
+    message: "Cannot do it",
+    code: "peer-gone",
+  });
+  const isError = (value: unknown): value is new () => Error =>
+    typeof value === "function" && value.prototype instanceof Error;
+  for (const [name, value] of Object.entries(poolpass)) {
+    if (isError(value)) assertEquals(json(Reflect.construct(value, ["", "", ""])).name, name);
+  }
+});
+
 test("printing never throws, even for a class's prototype or a proxy", () => {
   for (const name of publicClasses()) {
     const { prototype } = poolpass[name as "MemoryPool"];
     for (const show of inspectors) {
       for (const value of [prototype, Object.create(prototype), new Proxy(Object.create(prototype), {})]) {
         assertNotMatch(show(value), /Error/);
+        assertNotMatch(String(value) + JSON.stringify(value), /Error/);
       }
     }
   }
@@ -95,6 +161,11 @@ test("a pool prints its reuse policies, even after its disposal", { skip }, () =
     `ReusePolicies { followEventDependencies: ${follow}, allowOpportunistic: ${opportunistic}, ` +
     `allowInternalDependencies: ${internal} }`;
   for (const show of inspectors) assertEquals(show(reuse), printed("true", "false", "true"));
+  assertEquals(`${reuse}`, printed("true", "false", "true"));
+  assertEquals(
+    JSON.stringify(reuse),
+    '{"followEventDependencies":true,"allowOpportunistic":false,"allowInternalDependencies":true}',
+  );
   pool[Symbol.dispose]();
   assertEquals(inspect(reuse), printed("unknown", "unknown", "unknown"));
 });

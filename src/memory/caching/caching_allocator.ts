@@ -87,7 +87,10 @@ export class CachingAllocator implements Disposable {
         ? "disposed"
         : `${countOf(allocator.#bufferCount, "buffer")}, ${bytes} in use`;
       return `CachingAllocator { ${placeOf(allocator.pool.device)}, ${state} }`;
-    });
+    }, ["device", ["buffers", (allocator) => allocator.#bufferCount], ["used", (allocator) => allocator.#slabs.used], [
+      "reserved",
+      (allocator) => allocator.#slabs.reserved,
+    ], ["disposed", (allocator) => allocator.#isDisposed]]);
   }
 
   /**

@@ -116,7 +116,16 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       const state = consumer.#end === undefined ? "" : ", ended";
       return `ChannelConsumer { ${consumer.name}, ${countOf(consumer.#ready.length, "frame")} ready, ` +
         `${consumer.#held.size} held${state} }`;
-    });
+    }, [
+      "name",
+      "slots",
+      "slotByteLength",
+      "metadata",
+      ["ready", (consumer) => consumer.#ready.length],
+      ["held", (consumer) => consumer.#held.size],
+      ["ended", (consumer) => consumer.#end !== undefined],
+      ["disposed", (consumer) => consumer.#disposal !== undefined],
+    ]);
   }
 
   /**

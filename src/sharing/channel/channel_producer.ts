@@ -119,7 +119,16 @@ export class ChannelProducer implements AsyncDisposable {
       const state = channel.#end === undefined ? "" : ", ended";
       return `ChannelProducer { ${channel.name}, ${channel.freeSlots} of ${channel.#parts.options.slots} slots free, ` +
         `${countOf(channel.consumers.length, "consumer")}, ${countOf(channel.#sequence, "frame")}${state} }`;
-    });
+    }, [
+      "name",
+      ["slots", (channel) => channel.#parts.options.slots],
+      "slotByteLength",
+      "freeSlots",
+      "consumers",
+      "sent",
+      ["ended", (channel) => channel.#end !== undefined],
+      ["disposed", (channel) => channel.#disposal !== undefined],
+    ]);
   }
 
   /**

@@ -22,7 +22,7 @@ export class Slot implements Disposable {
       const { buffer: { device, byteLength }, index } = slot;
       const state = stateOf(() => `0x${slot.buffer.address.toString(16)}`, "sent or returned");
       return `Slot { ${placeOf(device)}, slot ${index}, ${countOf(byteLength, "byte")}, ${state} }`;
-    });
+    }, ["buffer", "index"]);
   }
 
   /**
@@ -77,7 +77,7 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
       const state = slot.#owner.isHeld(slot) ? "" : ", released";
       const what = `slot ${slot.index}, frame ${slot.sequence}, ${countOf(slot.buffer.byteLength, "byte")}`;
       return `ReceivedSlot { ${placeOf(slot.buffer.device)}, ${what}${state} }`;
-    });
+    }, ["buffer", "index", "sequence", "metadata", ["released", (slot) => !slot.#owner.isHeld(slot)]]);
   }
 
   /**

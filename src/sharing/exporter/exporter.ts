@@ -143,7 +143,7 @@ export class Exporter implements AsyncDisposable {
     printAs(this, "Exporter", (exporter) => {
       const counts = `${countOf(exporter.#offers.size, "offer")}, ${countOf(exporter.#importers.size, "importer")}`;
       return `Exporter { ${exporter.path}, ${exporter.#closing.signal.aborted ? "disposed" : counts} }`;
-    });
+    }, ["path", "offers", "importers", ["disposed", (exporter) => exporter.#closing.signal.aborted]]);
   }
 
   private constructor(listener: UnixListener, options: CompleteOptions) {

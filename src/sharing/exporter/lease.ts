@@ -26,7 +26,12 @@ export class Lease {
   #sentOffer: SentOffer;
 
   static {
-    printAs(this, "Lease", (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
+    printAs(
+      this,
+      "Lease",
+      (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`,
+      ["name", "peer", "since", "state", "byteLength"],
+    );
   }
 
   /**

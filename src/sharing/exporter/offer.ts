@@ -30,7 +30,7 @@ export class Offer {
       const { byteLength, kind } = offer.#record;
       const what = kind === "pool" ? "whole pool" : `${kind}, ${countOf(byteLength, "byte")}`;
       return `Offer { ${offer.name}, ${what}, ${countOf(offer.leases.length, "lease")}${state} }`;
-    });
+    }, ["name", ["kind", (offer) => offer.#record.kind], "byteLength", "metadata", "leases", "isWithdrawn"]);
   }
 
   /**

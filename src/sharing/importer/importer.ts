@@ -118,7 +118,10 @@ export class Importer implements AsyncDisposable {
       const state = importer.#end === undefined ? "" : ", disconnected";
       return `Importer { process ${importer.peer.pid}, ${countOf(importer.#offers.size, "offer")}, ` +
         `${importer.#mapped.size} mapped${state} }`;
-    });
+    }, ["peer", "isConnected", ["offers", (importer) => importer.#offers.size], [
+      "mapped",
+      (importer) => importer.#mapped.size,
+    ], ["disposed", (importer) => importer.#isDisposed]]);
   }
 
   private constructor(

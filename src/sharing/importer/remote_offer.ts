@@ -81,7 +81,7 @@ export class RemoteOffer<Metadata = JsonValue> {
       const state = offer.isWithdrawn ? ", withdrawn" : "";
       const what = offer.kind === "pool" ? "whole pool" : `${offer.kind}, ${countOf(offer.byteLength, "byte")}`;
       return `RemoteOffer { ${offer.name}, ${what}${state} }`;
-    });
+    }, ["name", "kind", "byteLength", "metadata", "isWithdrawn"]);
   }
 
   /**

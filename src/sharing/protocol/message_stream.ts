@@ -123,6 +123,7 @@ export class MessageStream {
       this,
       "MessageStream",
       (stream) => `MessageStream { ${stream.#peerName()}${stream.#isEnded ? ", ended" : ""} }`,
+      [["process", (stream) => stream.#peerName()], ["ended", (stream) => stream.#isEnded]],
     );
   }
 

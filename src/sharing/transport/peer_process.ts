@@ -50,6 +50,7 @@ export class PeerProcess implements Disposable {
       this,
       "PeerProcess",
       (process) => `PeerProcess { process ${process.peer.pid}${process.#hasEnded ? ", ended" : ""} }`,
+      ["peer", ["ended", (process) => process.#hasEnded]],
     );
   }
 

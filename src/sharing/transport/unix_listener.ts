@@ -54,6 +54,7 @@ export class UnixListener implements AsyncDisposable {
       this,
       "UnixListener",
       (listener) => `UnixListener { ${listener.path}${listener.#fd < 0 ? ", disposed" : ""} }`,
+      ["path", ["disposed", (listener) => listener.#fd < 0]],
     );
   }
 

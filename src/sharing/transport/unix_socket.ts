@@ -119,6 +119,7 @@ export class UnixSocket implements AsyncDisposable {
       this,
       "UnixSocket",
       (socket) => `UnixSocket { ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`,
+      ["peer", ["disposed", (socket) => socket.#fd < 0]],
     );
   }
 
