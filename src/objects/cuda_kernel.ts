@@ -159,7 +159,7 @@ export class CudaKernel {
         this.#hintOf(error, options),
       );
     }
-    this.#launches!.note(name, launch, CudaKernel.prototype.launch);
+    this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
     const buffers = this.#buffers;
     for (let index = 0; index < buffers.length; index++) {
       const allocation = buffers[index];

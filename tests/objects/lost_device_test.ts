@@ -212,12 +212,12 @@ test("of many launches the last ones are listed, and that there were earlier one
     // A full ring, before which all launches are known to be complete.
     launch(scale, 50, other);
     other.synchronize();
-    launch(saxpy, 128, other);
+    launch(saxpy, 127, other);
     lose();
     assertEquals(listOf(() => stream.query()), [
       underWay,
-      "  on a stream of device 0: saxpy x 128 (1 block of 1 thread), and earlier ones",
-      "  on a stream of device 0: saxpy x 128 (1 block of 1 thread)",
+      "  on a stream of device 0: saxpy x 127 (1 block of 1 thread), and earlier ones",
+      "  on a stream of device 0: saxpy x 127 (1 block of 1 thread)",
     ]);
   }));
 
