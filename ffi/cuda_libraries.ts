@@ -76,14 +76,13 @@ function openDriver(): NativeLibrary<typeof libcuda> {
     const library = dlopen(driverName, libcuda, { lazy: true });
     keepLoaded(driverName);
     return library;
-  } catch (cause) {
-    if (isAbsence(cause)) {
+  } catch (error) {
+    if (isAbsence(error)) {
       const message = `Cannot use CUDA: no ${driverName} was found; install the NVIDIA driver, or add its folder to ` +
         "LD_LIBRARY_PATH (/usr/lib/wsl/lib under WSL 2)";
-      throw new CudaUnavailableError(message, { cause });
+      throw new CudaUnavailableError(message);
     }
-    const message = `Cannot use CUDA: ${driverName} does not load: ${loaderMessage(cause)}; ${orUseSoftware}`;
-    throw new Error(message, { cause });
+    throw new Error(`Cannot use CUDA: ${driverName} does not load: ${loaderMessage(error)}; ${orUseSoftware}`);
   }
 }
 

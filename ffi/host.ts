@@ -363,7 +363,7 @@ function bunBackend(ffi: BunFfi): Backend {
         return { symbols: library.symbols, addressOfFunction, close: () => library.close() };
       } catch (error) {
         if ((error as { code?: string }).code === "ERR_DLOPEN_FAILED") {
-          throw new Error(loaderError(ffi, path) ?? messageOf(error), { cause: error });
+          throw new Error(loaderError(ffi, path) ?? messageOf(error));
         }
       }
       // Bun's dlopen fails if any symbol is missing, so bind each symbol separately.

@@ -1,3 +1,4 @@
+import { startStackAbove } from "./support/call_stack.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { environmentVariable } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
@@ -63,7 +64,14 @@ export function open(options: OpenOptions = {}): Cuda {
   if (!("toHex" in Uint8Array.prototype)) {
     throw new Error("Cannot run here: this runtime is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer");
   }
-  const driver = openDriver(options);
+  let driver: Driver;
+  try {
+    driver = openDriver(options);
+  } catch (error) {
+    // The message says all: the stack need not show how the libraries were looked for.
+    if (error instanceof CudaUnavailableError) startStackAbove(error, open);
+    throw error;
+  }
   try {
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);

@@ -97,14 +97,11 @@ export class VisibleDevices {
     if (this.#loss === undefined) return;
     const { device, number, cause } = this.#loss;
     const { message } = cause as Error;
-    const loss = cause instanceof KernelFault
-      ? `a kernel on device ${device} was stopped`
-      : `device ${device} was lost`;
-    throw locatesFault(
-      new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${number}): ${loss} (${message})`, {
-        cause,
-      }),
-    );
+    const isFault = cause instanceof KernelFault;
+    const loss = isFault ? `a kernel on device ${device} was stopped` : `device ${device} was lost`;
+    const text = `${call} failed: ${cudaErrorName(number)} (${number}): ${loss} (${message})`;
+    // A fault's stack has only the software device's own functions.
+    throw locatesFault(new CudaError(number, call, text, isFault ? undefined : { cause }));
   }
 
   /** Records the error that a piece of work threw. Only the first error is kept. */

@@ -1,3 +1,4 @@
+import { startStackAbove } from "./call_stack.ts";
 import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
 
@@ -36,8 +37,15 @@ const overridingAdvice: Readonly<Record<string, string | undefined>> = {
 };
 
 /**
+ * The driver's errors from which `cannot` has made others. Not their `cause`: the message repeats all that they say, and
+ * runtimes print the stack of every cause of an uncaught error.
+ */
+const driverErrors = new WeakMap<CudaError, CudaError>();
+
+/**
  * The error to throw when a driver call failed: a `CudaError` that says what could not be done, why, and what to try.
- * An error that is not a `CudaError` is returned unchanged.
+ * Its cause is that of the driver's error, such as an error of the system. An error that is not a `CudaError` is
+ * returned unchanged.
  *
  * @param what What was being done, as it follows "Cannot": "allocate 4 bytes from the pool on device 0".
  * @param hint What to try, unless other advice holds for every call with this error.
@@ -46,7 +54,15 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
   const advice = adviceFor(what, error, hint);
   const message = `Cannot ${what}: ${error.message}${advice === undefined ? "" : `; ${advice}`}`;
-  const failed = new CudaError(error.number, error.call, message, { cause: error });
+  const failed = new CudaError(
+    error.number,
+    error.call,
+    message,
+    "cause" in error ? { cause: error.cause } : undefined,
+  );
+  // The stack starts where the call failed, and so does the excerpt that runtimes print of the source.
+  startStackAbove(failed, cannot);
+  driverErrors.set(failed, error);
   noteMadeFrom(failed, error);
   return failed;
 }
@@ -77,7 +93,7 @@ export function openingHint(error: unknown, what: string): string {
 
 /** The driver's own error from which `cannot` made this one, for a caller that can explain it better. */
 export function driverErrorOf(error: unknown): unknown {
-  return error instanceof CudaError && error.cause instanceof CudaError ? error.cause : error;
+  return error instanceof CudaError ? driverErrors.get(error) ?? error : error;
 }
 
 /** Whether an error means that the device's context is lost. */

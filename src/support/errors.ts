@@ -51,8 +51,8 @@ export class CudaError extends Error {
 }
 
 /** The error of a call that also returned an explanation, as the PTX compiler does. */
-export function explainedError(number: number, call: string, why: string, options?: ErrorOptions): CudaError {
-  return new CudaError(number, call, `${call} failed: ${cudaErrorName(number)}: ${why}`, options);
+export function explainedError(number: number, call: string, why: string): CudaError {
+  return new CudaError(number, call, `${call} failed: ${cudaErrorName(number)}: ${why}`);
 }
 
 /** CUDA cannot be used here: no permission, no driver, or no device. Any other failure is a different error. */

@@ -1,10 +1,12 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
-import { CudaError } from "../../src/support/errors.ts";
+import { CudaError, CudaUnavailableError, open } from "../../mod.ts";
 import { cannot, driverErrorOf, isLoss } from "../../src/support/driver_errors.ts";
 import { cudaHeaders } from "./cuda_headers.ts";
+import { driversUnderTest, testOnEachDriver } from "./drivers.ts";
 import { test } from "./test.ts";
 
 const withoutHeaders = cudaHeaders === undefined && "there are no CUDA headers";
@@ -33,6 +35,38 @@ test("the caller's advice is appended unless the error has its own", () => {
     assertEquals(messageOf(code, hint), messageOf(code));
     assert(messageOf(code).includes("; "), `${code} says what to try`);
   }
+});
+
+test("an error's cause is what its message does not say: an error of the system", () => {
+  const failed = cannot("do it", new CudaError(1, "cudaCall")) as CudaError;
+  assert(!("cause" in failed), "runtimes print a cause with its stack");
+  const cause = new RangeError("no more files");
+  assertEquals((cannot("do it", new CudaError(304, "cudaCall", "no", { cause })) as CudaError).cause, cause);
+});
+
+testOnEachDriver("a CUDA error that nobody catches is printed without causes or inner functions", (cuda) => {
+  const device = cuda.device(0);
+  using stream = device.createStream();
+  using pool = device.createPool();
+  const failures = [
+    () => device.loadModule(".version 7.0\n.target sm_60\n.address_size 64\n.entry f() { foo.u32 %r1; ret; }"),
+    () => pool.allocate(2 ** 50, stream),
+  ];
+  for (const fail of failures) {
+    const error = assertThrows(fail, CudaError);
+    const [top = ""] = error.stack!.split("\n").filter((line) => /^\s+at /.test(line));
+    assert(/loadModule|allocate/.test(top), error.stack);
+    const printed = inspect(error);
+    assert(!/cause/i.test(printed) && printed.includes("driver_errors_test"), printed);
+  }
+});
+
+const hasGpu = driversUnderTest.every(({ skip }) => skip === false) && "there is a GPU";
+
+test("where there is no CUDA, the stack starts at the call of open", { skip: hasGpu }, () => {
+  const error = assertThrows(() => open({ driver: "cuda" }), CudaUnavailableError);
+  const printed = inspect(error);
+  assert(printed.includes("driver_errors_test") && !/cuda_libraries|cuda_driver|cause/.test(printed), printed);
 });
 
 test("details added to an error follow the driver's message", () => {

@@ -366,7 +366,7 @@ export function outOfDescriptors(action: string, cause?: unknown): SharingError 
   return new SharingError(
     "out-of-descriptors",
     `Cannot ${action}: this process cannot open more descriptors; close some, or raise the limit (ulimit -n)`,
-    { cause },
+    cause === undefined ? undefined : { cause },
   );
 }
 

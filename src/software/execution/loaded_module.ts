@@ -54,11 +54,11 @@ export class LoadedModule {
       linearMemory.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
       return new LoadedModule(linearMemory, device, loadModule(ptx, linearMemory, { reserve, ...options }));
-    } catch (cause) {
-      if (!(cause instanceof PtxError)) throw cause;
+    } catch (error) {
+      if (!(error instanceof PtxError)) throw error;
       const { cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
-      const number = cause instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
-      throw explainedError(number, loadCall, cause.message, { cause });
+      const number = error instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
+      throw explainedError(number, loadCall, error.message);
     }
   }
 
@@ -89,8 +89,8 @@ export class LoadedModule {
 }
 
 /** The error for a part of a module that the device does not support. */
-function unsupported(cause: UnsupportedPtxError, call: string, note = ""): CudaError {
-  return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${cause.message}${note}`, { cause });
+function unsupported(error: UnsupportedPtxError, call: string, note = ""): CudaError {
+  return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${error.message}${note}`);
 }
 
 /** How many kernels the device runs of a module with several. */
