@@ -3,7 +3,8 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { Session } from "../session.ts";
 import { cannot, driverErrorOf } from "../support/driver_errors.ts";
 import { Mutex } from "../support/waiting/mutex.ts";
-import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import { abortError } from "../support/waiting/abort_error.ts";
+import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 import type { Allocation } from "./allocation.ts";
 import { MemoryProgress } from "./memory_progress.ts";
 
@@ -40,7 +41,7 @@ export class AllocationQueue {
 
   /** Resolves when the memory is allocated. Rejects with what `check` throws, or with an aborted signal's reason. */
   async allocate({ what, stream, check, attempt, signal }: QueuedAllocation): Promise<Allocation> {
-    throwIfAborted(signal);
+    throwIfAborted(signal, awaited(what));
     await this.#turn({ what, stream, check, signal });
     const progress = new MemoryProgress(this.#session, this.#device);
     try {
@@ -54,7 +55,8 @@ export class AllocationQueue {
       }, signal === undefined ? {} : { signal });
       return allocation!;
     } catch (error) {
-      throw signal?.aborted === true && error === signal.reason ? error : cannot(what, driverErrorOf(error));
+      if (signal?.aborted === true && error === signal.reason) throw abortError(error, awaited(what));
+      throw cannot(what, driverErrorOf(disposalOf(error, what)));
     } finally {
       progress.close();
       this.#mutex.release();
@@ -67,16 +69,26 @@ export class AllocationQueue {
     const disposed = new AbortController();
     const stopWatching = whenStreamDisposed(stream, () => disposed.abort());
     try {
-      await this.#mutex.acquire([signal, disposed.signal]);
+      await this.#mutex.acquire([signal, disposed.signal], awaited(what));
     } catch (error) {
       try {
         if (disposed.signal.aborted) check();
       } catch (cause) {
-        throw cannot(what, driverErrorOf(cause));
+        throw cannot(what, driverErrorOf(disposalOf(cause, what)));
       }
       throw error;
     } finally {
       stopWatching();
     }
   }
+}
+
+/** What an allocation waits for. */
+function awaited(what: string): string {
+  return `memory to ${what}`;
+}
+
+/** The error to throw for one that ended a wait for memory: `check` throws a ReferenceError after a disposal. */
+function disposalOf(error: unknown, what: string): unknown {
+  return error instanceof ReferenceError ? disposedMeanwhile(what, "its pool, stream or Cuda object") : error;
 }

@@ -13,7 +13,7 @@ import type { MemoryPool } from "./memory_pool.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./reads.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import { bytesOf, checkByteLength, checkOptions, errorOfAnotherCuda } from "../support/validation.ts";
-import { throwIfAborted } from "../support/waiting/waiting.ts";
+import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions = {};
@@ -253,13 +253,19 @@ export class DeviceBuffer implements Disposable {
    */
   async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
     const { stream, place, byteLength } = this.#readRange(type, options);
-    throwIfAborted(options.signal);
+    const { signal } = options;
+    if (signal !== undefined) throwIfAborted(signal, this.#readOf(byteLength));
     try {
       const bytes = await readBytes(place, byteLength, { ...options, stream });
       return new type(bytes.buffer);
     } catch (error) {
-      throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
+      const failed = errorOfWait(error, this.#readOf(byteLength), options);
+      throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, failed);
     }
+  }
+
+  #readOf(byteLength: number): string {
+    return `the read of ${byteLength} bytes of a buffer on device ${this.device.ordinal}`;
   }
 
   /**

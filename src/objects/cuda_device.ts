@@ -28,7 +28,7 @@ import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { checkNumber, checkOptions, whatIs } from "../support/validation.ts";
-import type { WaitOptions } from "../support/waiting/waiting.ts";
+import { errorOfWait, type WaitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
 /**
@@ -498,7 +498,8 @@ export class CudaDevice {
     try {
       await this.#streams.finished(options);
     } catch (error) {
-      throw cannot(`wait for device ${this.ordinal}`, driverErrorOf(error));
+      const awaited = `device ${this.ordinal}`;
+      throw cannot(`wait for ${awaited}`, errorOfWait(driverErrorOf(error), awaited, options));
     }
   }
 }

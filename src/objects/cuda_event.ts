@@ -158,7 +158,7 @@ export class CudaEvent implements Disposable {
    */
   finished(options?: WaitOptions): Promise<void> {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
-    return waitUntil(() => this.query(), options);
+    return waitUntil(() => this.query(), options, () => `an event of device ${this.device.ordinal}`);
   }
 
   /**

@@ -10,7 +10,7 @@ import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
 import { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
-import type { WaitOptions } from "../support/waiting/waiting.ts";
+import { errorOfWait, type WaitOptions } from "../support/waiting/waiting.ts";
 
 /** Options of a new stream. */
 export interface StreamOptions {
@@ -251,7 +251,8 @@ export class CudaStream implements Disposable {
       await this.#markers.wait(marker, options);
       this.#progress.complete(position);
     } catch (error) {
-      throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);
+      const awaited = `a stream of device ${this.device.ordinal}`;
+      throw cannot(`wait for ${awaited}`, errorOfWait(error, awaited, options));
     }
   }
 

@@ -17,6 +17,8 @@ export interface OpenedObject {
   readonly kind?: string;
   /** What it holds of memory that the user should have freed. */
   unfreed?(): UnfreedMemory | undefined;
+  /** What to warn of if it is still open at the end of the session, which does not release it. */
+  warning?(): string;
   /** Releases it at the end of the session, when all work is complete. The session's own driver is gone by then. */
   release(driver: Driver): void;
 }
@@ -60,6 +62,7 @@ export class OpenedObjects {
    * which the session can release, and says where each was created.
    */
   reportLeaks(): void {
+    for (const { warning } of this.#objects) if (warning !== undefined) console.warn(`poolpass: ${warning()}`);
     const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
     const memory = countKinds(unfreed).map(({ kind, count, byteLength }) =>
       `${countOf(count, kind)} (${byteLength} bytes)`

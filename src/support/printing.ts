@@ -5,6 +5,7 @@
  * @module
  */
 
+import { startStackAbove } from "./call_stack.ts";
 import { escapeControls } from "./escape_controls.ts";
 import { noteUnseen } from "./lost_devices.ts";
 
@@ -46,6 +47,23 @@ export function printAs<T>(
     }
   };
   printObjectAs(constructor.prototype, formatAny, fields);
+}
+
+/**
+ * Makes `using` refuse the objects of a class that must be declared with `await using`. Otherwise the runtime says that
+ * `Symbol.dispose` is not a function.
+ */
+export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
+  function refuse(this: unknown): undefined {
+    // The prototype itself may be read by whoever prints it.
+    if (this === constructor.prototype) return undefined;
+    const error = new TypeError(
+      `Cannot declare ${/^[AEIO]/.test(name) ? "an" : "a"} ${name} with using: its disposal waits for others; ` +
+        "declare it with await using",
+    );
+    throw startStackAbove(error, refuse);
+  }
+  Object.defineProperty(constructor.prototype, Symbol.dispose, { get: refuse, configurable: true });
 }
 
 /** Gives a class its name, which a bundler may have changed. */

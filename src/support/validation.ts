@@ -49,6 +49,8 @@ export function checkNumber(value: unknown, what: string): void {
 export function whatIs(value: unknown, ...valid: readonly string[]): string {
   if (typeof value === "object" && value !== null) {
     const named: unknown = value.constructor?.name;
+    // Whoever passes a promise has forgotten to await it.
+    if (value instanceof Promise) return "a Promise that was not awaited";
     const name = typeof named === "string" && named !== "" ? named : "Object";
     return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}${valid.includes(name) ? " of another copy of poolpass" : ""}`;
   }

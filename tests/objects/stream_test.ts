@@ -10,6 +10,8 @@ import { open } from "../../src/open.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { haveSameBytes, indexOfOther } from "../support/bytes.ts";
+import { warningsOf } from "../support/warnings.ts";
+import type { WaitOptions } from "../../mod.ts";
 
 const megabytes = 2 ** 20;
 
@@ -103,6 +105,70 @@ testOnEachDriver("a signal ends a wait with the signal's reason", async (cuda) =
   controller.abort(reason);
   assertEquals(await assertRejects(() => waiting), reason);
   await gpu.finished();
+});
+
+testOnEachDriver("an aborted wait for the device names what was awaited", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using event = gpu.createEvent();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64, stream);
+  stream.record(event);
+  const waits: [awaited: string, wait: (options: WaitOptions) => Promise<unknown>][] = [
+    ["a stream of device 0", (options) => stream.finished(options)],
+    ["an event of device 0", (options) => event.finished(options)],
+    ["device 0", (options) => gpu.finished(options)],
+    ["the read of 64 bytes of a buffer on device 0", (options) => buffer.read(Uint8Array, options)],
+    [`memory to allocate 64 bytes from the pool on device 0`, (options) => pool.allocateAsync(64, options)],
+  ];
+  for (const [awaited, wait] of waits) {
+    const timeout = new DOMException("The operation timed out", "TimeoutError");
+    for (
+      const [signal, what] of [[AbortSignal.abort(), "was aborted"], [AbortSignal.abort(timeout), "timed out"]] as const
+    ) {
+      const { name, message, cause } = await assertRejects(() => wait({ signal }), DOMException) as Error;
+      assertEquals([name, message, cause], [signal.reason.name, `Waiting for ${awaited} ${what}`, signal.reason]);
+    }
+    const own = new TypeError("enough");
+    assertEquals(await assertRejects(() => wait({ signal: AbortSignal.abort(own) })), own);
+  }
+  using module = gpu.loadModule(fillPtx);
+  using large = pool.allocate(16 * megabytes, stream);
+  occupy(stream, large, module.kernel("fill"));
+  stream.record(event);
+  const controller = new AbortController();
+  const pending = waits.slice(0, 4).map(([, wait]) => wait({ signal: controller.signal }));
+  controller.abort();
+  const messages = (await Promise.allSettled(pending)).map((result) =>
+    (result as PromiseRejectedResult).reason.message
+  );
+  assertEquals(messages, waits.slice(0, 4).map(([awaited]) => `Waiting for ${awaited} was aborted`));
+  await gpu.finished();
+});
+
+testOnEachDriver("a wait that nobody awaits says that the Cuda object was disposed meanwhile", async (cuda) => {
+  const gpu = cuda.device(0);
+  const stream = gpu.createStream();
+  const event = gpu.createEvent();
+  const buffer = gpu.createPool().allocate(16 * megabytes, stream);
+  occupy(stream, buffer, gpu.loadModule(fillPtx).kernel("fill"));
+  stream.record(event);
+  const waits = [stream.finished(), event.finished(), gpu.finished(), buffer.read(Uint8Array, { length: 64 })];
+  const results = Promise.allSettled(waits);
+  const warnings = await warningsOf(() => cuda[Symbol.dispose]());
+  assertEquals(warnings.length, 1, "the buffer and the pool");
+  const awaited = [
+    "a stream of device 0",
+    "an event of device 0",
+    "device 0",
+    "the read of 64 bytes of a buffer on device 0",
+  ];
+  const end = "the Cuda object was disposed while it was still waiting; await it before the end of the block";
+  for (const [index, result] of (await results).entries()) {
+    const { reason } = result as PromiseRejectedResult;
+    assert(reason instanceof ReferenceError);
+    assertEquals(reason.message, `Cannot complete the wait for ${awaited[index]}: ${end}`);
+  }
 });
 
 testOnEachDriver("every method with options refuses null, numbers and strings", (cuda) => {

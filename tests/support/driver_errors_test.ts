@@ -53,7 +53,7 @@ testOnEachDriver("a CUDA error that nobody catches is printed without causes or 
     () => pool.allocate(2 ** 50, stream),
   ];
   for (const fail of failures) {
-    const error = assertThrows(fail, CudaError);
+    const error: Error = assertThrows(fail, CudaError);
     const [top = ""] = error.stack!.split("\n").filter((line) => /^\s+at /.test(line));
     assert(/loadModule|allocate/.test(top), error.stack);
     const printed = inspect(error);

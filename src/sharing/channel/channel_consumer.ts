@@ -1,6 +1,6 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/printing.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { allSettledUnseen } from "../../support/lost_devices.ts";
@@ -126,6 +126,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       ["ended", (consumer) => consumer.#end !== undefined],
       ["disposed", (consumer) => consumer.#disposal !== undefined],
     ]);
+    refuseUsing(this, "ChannelConsumer");
   }
 
   /**

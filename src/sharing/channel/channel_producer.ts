@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/printing.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
@@ -129,6 +129,7 @@ export class ChannelProducer implements AsyncDisposable {
       ["ended", (channel) => channel.#end !== undefined],
       ["disposed", (channel) => channel.#disposal !== undefined],
     ]);
+    refuseUsing(this, "ChannelProducer");
   }
 
   /**

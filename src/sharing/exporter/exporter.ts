@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/printing.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
@@ -144,6 +144,7 @@ export class Exporter implements AsyncDisposable {
       const counts = `${countOf(exporter.#offers.size, "offer")}, ${countOf(exporter.#importers.size, "importer")}`;
       return `Exporter { ${exporter.path}, ${exporter.#closing.signal.aborted ? "disposed" : counts} }`;
     }, ["path", "offers", "importers", ["disposed", (exporter) => exporter.#closing.signal.aborted]]);
+    refuseUsing(this, "Exporter");
   }
 
   private constructor(listener: UnixListener, options: CompleteOptions) {

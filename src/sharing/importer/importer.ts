@@ -1,6 +1,7 @@
-import { Cuda } from "../../objects/cuda.ts";
+import { Cuda, sessionOf } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/printing.ts";
+import type { OpenedObject, OpenedObjects } from "../../objects/opened_objects.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -11,7 +12,7 @@ import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
 import { checkMaximum, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
-import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
+import { disposedMeanwhile, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import {
@@ -84,6 +85,8 @@ export class Importer implements AsyncDisposable {
   /** The process of the exporter. */
   readonly peer: Peer;
   readonly #stream: MessageStream;
+  readonly #opened: OpenedObject;
+  readonly #openedObjects: OpenedObjects;
   readonly #closeTimeout: number;
   readonly #memory: RemoteMemory;
   readonly #remoteEvents: RemoteEvents;
@@ -122,6 +125,7 @@ export class Importer implements AsyncDisposable {
       "mapped",
       (importer) => importer.#mapped.size,
     ], ["disposed", (importer) => importer.#isDisposed]]);
+    refuseUsing(this, "Importer");
   }
 
   private constructor(
@@ -136,6 +140,14 @@ export class Importer implements AsyncDisposable {
     this.#closeTimeout = closeTimeout;
     this.peer = stream.peer;
     this.#isOwnProcess = stream.process.isOwn;
+    this.#opened = {
+      warning: () =>
+        `the Cuda object was disposed before the importer of process ${this.peer.pid}, whose connection keeps this ` +
+        "process running; declare the importer with `await using`, after the Cuda object",
+      release: () => {},
+    };
+    this.#openedObjects = sessionOf(cuda).opened;
+    this.#openedObjects.add(this.#opened);
     const send = (message: Message): void => this.#send(message);
     const memory = new RemoteMemory(cuda);
     const events = new RemoteEvents({
@@ -186,6 +198,11 @@ export class Importer implements AsyncDisposable {
     const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
     const maximumMetadata = checkMaximum(options.maximumMetadata ?? defaultMaximumMetadata, "maximumMetadata");
     const stream = await connectToExporter(path, options);
+    if (sessionOf(cuda).hasEnded) {
+      stream.end("done");
+      stream.process[Symbol.dispose]();
+      throw disposedMeanwhile(`connect to ${path}`, "the Cuda object");
+    }
     if (isLogging) logEvent("importer-connect", { path, peer: stream.peer.pid, uid: stream.peer.uid });
     return new Importer(cuda, stream, { closeTimeout, maximumMetadata });
   }
@@ -250,7 +267,7 @@ export class Importer implements AsyncDisposable {
     }
     const offers = this.#iterate<Metadata>(options, `offer "${name}" of process ${this.peer.pid}`);
     for await (const offer of offers) if (offer.name === name) return offer;
-    this.#check(`wait for "${name}"`);
+    if (this.#isDisposed) throw disposedMeanwhile(escapeControls(`wait for "${name}"`), "the importer");
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
   }
 
@@ -305,6 +322,7 @@ export class Importer implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#isDisposed = true;
+    this.#openedObjects.delete(this.#opened);
     runEach(...this.#waits);
     const releases = [...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]());
     for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
@@ -650,6 +668,7 @@ export class Importer implements AsyncDisposable {
       const code = error?.code ?? "done";
       logEvent("importer-disconnect", { peer: this.peer.pid, code, error: error?.message });
     }
+    this.#openedObjects.delete(this.#opened);
     runEach(
       () => this.#releases.answers.close(),
       ...this.#waits,

@@ -6,7 +6,7 @@
 import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
 import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
-import { printAs } from "../../support/printing.ts";
+import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkNumber, checkOptions } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
@@ -56,6 +56,7 @@ export class UnixListener implements AsyncDisposable {
       (listener) => `UnixListener { ${listener.path}${listener.#fd < 0 ? ", disposed" : ""} }`,
       ["path", ["disposed", (listener) => listener.#fd < 0]],
     );
+    refuseUsing(this, "UnixListener");
   }
 
   private constructor(path: string, fd: number, identity: FileIdentity) {

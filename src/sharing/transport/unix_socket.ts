@@ -15,7 +15,7 @@ import {
   sendTo,
 } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
-import { printAs } from "../../support/printing.ts";
+import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle } from "../../memory/shareable_handle.ts";
 import { checkOptions, whatIs } from "../../support/validation.ts";
@@ -121,6 +121,7 @@ export class UnixSocket implements AsyncDisposable {
       (socket) => `UnixSocket { ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`,
       ["peer", ["disposed", (socket) => socket.#fd < 0]],
     );
+    refuseUsing(this, "UnixSocket");
   }
 
   private constructor(fd: number) {

@@ -9,16 +9,18 @@
  * @module
  */
 
+import { startStackAbove } from "../call_stack.ts";
 import { abortError } from "./abort_error.ts";
+import { EndedError } from "../driver_errors.ts";
 import { atNextTurn } from "./turn.ts";
 import { checkOptions, whatIs } from "../validation.ts";
 
 /** How a wait can be ended early. */
 export interface WaitOptions {
   /**
-   * Ends the wait but not the work: the promise rejects with the signal's reason. A wait for another process rejects,
-   * in place of the runtime's own `AbortError` or `TimeoutError`, with an error of the same name that says what was
-   * awaited and has the reason as its `cause`.
+   * Ends the wait but not the work: the promise rejects with the signal's reason, or, in place of the runtime's own
+   * `AbortError` or `TimeoutError`, with an error of the same name that says what was awaited and has the reason as its
+   * `cause`.
    */
   signal?: AbortSignal;
 }
@@ -37,21 +39,53 @@ let eagerEnd = 0;
 let isNextTurnAwaited = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Resolves once `isDone` returns true. Rejects with the error that it throws, or with an aborted signal's reason. */
-export async function waitUntil(isDone: () => boolean, options: WaitOptions = {}): Promise<void> {
+/**
+ * Resolves once `isDone` returns true. Rejects with the error that it throws, or with an aborted signal's reason.
+ *
+ * @param describe returns what is awaited, for `errorOfWait`; without it, the caller passes its errors there
+ */
+export async function waitUntil(
+  isDone: () => boolean,
+  options: WaitOptions = {},
+  describe?: () => string,
+): Promise<void> {
   checkOptions(options, "a wait");
   const { signal } = options;
-  throwIfAborted(signal);
+  if (signal !== undefined) throwIfAborted(signal, describe?.());
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onAbort = () => reject(signal!.reason);
   signal?.addEventListener("abort", onAbort);
   const cancel = whenDone(isDone, (error) => error === undefined ? resolve() : reject(error));
   try {
     await promise;
+  } catch (error) {
+    throw describe === undefined ? error : errorOfWait(error, describe(), options);
   } finally {
     cancel();
     signal?.removeEventListener("abort", onAbort);
   }
+}
+
+/**
+ * The error to reject with when a wait for the device has failed. The runtime's own reason of an aborted signal and the
+ * end of the `Cuda` object become errors that say what was awaited.
+ *
+ * @param awaited what was awaited, such as `"a stream of device 0"`
+ */
+export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOptions = {}): unknown {
+  if (error instanceof EndedError) return disposedMeanwhile(`complete the wait for ${awaited}`, "the Cuda object");
+  if (signal?.aborted !== true) return error;
+  // A part of the wait may have named itself.
+  const isNamed = error instanceof DOMException && (error as Error).cause === signal.reason;
+  return isNamed || error === signal.reason ? abortError(signal.reason, awaited) : error;
+}
+
+/** The error of a wait that was not over when `disposed` was disposed. `what` follows "Cannot". */
+export function disposedMeanwhile(what: string, disposed: string): ReferenceError {
+  const error = new EndedError(
+    `Cannot ${what}: ${disposed} was disposed while it was still waiting; await it before the end of the block`,
+  );
+  return startStackAbove(error, disposedMeanwhile);
 }
 
 /**

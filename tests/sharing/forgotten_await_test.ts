@@ -1,0 +1,72 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { Exporter, Importer, open } from "../../mod.ts";
+import { inFolder } from "../support/folders.ts";
+import { warningsOf } from "../support/warnings.ts";
+import { sharingTest } from "./sharing_peers.ts";
+
+const awaitIt = "was disposed while it was still waiting; await it before the end of the block";
+
+sharingTest(
+  "a connection or an offer that nobody awaits says what was disposed meanwhile",
+  () =>
+    inFolder(async (folder) => {
+      const path = `${folder}/socket`;
+      await using exporter = Exporter.listen(path);
+      const cuda = open({ driver: "software" });
+      const connecting = Importer.connect(cuda, path);
+      cuda[Symbol.dispose]();
+      const refused = await assertRejects(() => connecting, ReferenceError);
+      assertEquals(refused.message, `Cannot connect to ${path}: the Cuda object ${awaitIt}`);
+
+      using other = open({ driver: "software" });
+      const importer = await Importer.connect(other, path);
+      const offer = importer.offer("never");
+      const ended = assertRejects(() => offer, ReferenceError);
+      await importer[Symbol.asyncDispose]();
+      assertEquals((await ended).message, `Cannot wait for "never": the importer ${awaitIt}`);
+      assertEquals(exporter.leases.length, 0);
+    }),
+);
+
+sharingTest(
+  "the end of a Cuda object warns of an importer whose connection keeps the process running",
+  () =>
+    inFolder(async (folder) => {
+      await using exporter = Exporter.listen(`${folder}/socket`);
+      const cuda = open({ driver: "software" });
+      await using importer = await Importer.connect(cuda, exporter.path);
+      const closed = await Importer.connect(cuda, exporter.path);
+      await closed[Symbol.asyncDispose]();
+      const warnings = await warningsOf(() => cuda[Symbol.dispose]());
+      assertEquals(warnings.length, 1, warnings.join("\n"));
+      assert(warnings[0]!.includes(`importer of process ${importer.peer.pid}`), warnings[0]);
+      assert(warnings[0]!.includes("`await using`"), warnings[0]);
+    }),
+);
+
+sharingTest("`using` in place of `await using` is refused with that advice", () =>
+  inFolder(async (folder) => {
+    await using exporter = Exporter.listen(`${folder}/socket`);
+    using cuda = open({ driver: "software" });
+    await using importer = await Importer.connect(cuda, exporter.path);
+    for (const declared of [exporter, importer] as unknown as Disposable[]) {
+      assertThrows(
+        () => {
+          using _ = declared;
+        },
+        TypeError,
+        `Cannot declare an ${declared.constructor.name} with using: its disposal waits for others; declare it with ` +
+          "await using",
+      );
+    }
+  }), { softwareOnly: true });
+
+sharingTest("a promise in place of a buffer says that it was not awaited", async () => {
+  using cuda = open({ driver: "software" });
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(64);
+  const reading = buffer.read(Uint8Array);
+  const copy = () => buffer.copyFrom(reading as unknown as Uint8Array);
+  assertThrows(copy, TypeError, "Cannot copy from a Promise that was not awaited: give");
+  await reading;
+}, { softwareOnly: true });
