@@ -15,12 +15,14 @@
  * - For JSR, `deno.json`: the name, version and exports of the repository's `deno.json`.
  *
  * The first line of each JavaScript file names its declaration file. JSR finds the declarations by that line, and so
- * does Deno when it imports by URL.
+ * does Deno when it imports by URL. In `poolpass.js`, what follows throws if the runtime is too
+ * old.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
 import { rollUp } from "./declarations.ts";
+import { checkRuntime } from "../src/support/runtime.ts";
 import { forUsers } from "./imports.ts";
 import { runTool } from "./tools.ts";
 
@@ -106,7 +108,8 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
   for (const path of paths) {
     const built = builtPath(path);
     const name = built.replace(/.*\//, "");
-    files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${await bundle(path)}`);
+    const check = path === "./mod.ts" ? `(${checkRuntime})();\n` : "";
+    files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${check}${await bundle(path)}`);
     files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts")));
   }
   return files;
@@ -146,8 +149,8 @@ async function bundle(path: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "poolpass-bundle-" });
   try {
     const file = `${folder}/bundle.js`;
-    // With the target "bun", Bun keeps the syntax as it is, which all supported runtimes understand.
-    await runTool("bun", ["build", path, "--target=bun", "--format=esm", `--outfile=${file}`], {
+    // With the target "node", Bun replaces `using`, at which old versions of Node would stop before they run anything.
+    await runTool("bun", ["build", path, "--target=node", "--format=esm", `--outfile=${file}`], {
       cwd: fileURLToPath(root),
     });
     const text = (await Deno.readTextFile(file)).replace(/^\/\/ @bun\n/, "");

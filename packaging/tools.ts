@@ -7,6 +7,7 @@
 /** The arguments with which npx runs each program. */
 export const tools = {
   bun: ["-y", "bun@1.4.5"],
+  oldNode: ["-y", "-p", "node@20.20", "node"],
   node: ["-y", "-p", "node@26.10", "node"],
   tsc: ["-y", "-p", "typescript@7.0.2", "tsc"],
 } as const;

@@ -45,6 +45,7 @@ async function tryPackages(folder: string): Promise<void> {
   await prepareJsrProject(fromJsr);
   const runtimes = await findRuntimes({ fromNpm, fromJsr });
   for (const runtime of runtimes) await compute(runtime);
+  await refuseOldNode(fromNpm);
   for (const [index, exporter] of runtimes.entries()) {
     await share({ exporter, importer: runtimes[(index + 1) % runtimes.length]!, path: `${folder}/share.sock` });
   }
@@ -141,6 +142,17 @@ async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: st
 async function compute({ name, command, project }: Runtime): Promise<void> {
   const output = await run([...command, "compute.ts"], { cwd: project });
   expect(output, "software 12 24 36\n", `${name}: compute.ts`);
+}
+
+/** An import on an old version of Node says so, although that version does not know all syntax of the sources. */
+async function refuseOldNode(project: string): Promise<void> {
+  const script = 'import("poolpass").catch((error) => console.log(error.message.replace(/[\\d.]+ is/, "is")))';
+  const output = await runTool("oldNode", ["-e", script], { cwd: project });
+  expect(
+    output,
+    "Cannot run here: Node is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer\n",
+    "Node 20: import of poolpass",
+  );
 }
 
 async function share(

@@ -1,4 +1,5 @@
 import { startStackAbove } from "./support/call_stack.ts";
+import { checkRuntime } from "./support/runtime.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { environmentVariable } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
@@ -61,9 +62,7 @@ const defaultSoftwareDevices = 2;
  */
 export function open(options: OpenOptions = {}): Cuda {
   checkOptions(options, "open");
-  if (!("toHex" in Uint8Array.prototype)) {
-    throw new Error("Cannot run here: this runtime is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer");
-  }
+  checkRuntime();
   let driver: Driver;
   try {
     driver = openDriver(options);

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import process from "node:process";
 import { open } from "../../src/open.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
@@ -24,11 +25,17 @@ test("driver auto uses a GPU if there is one, and otherwise the software device"
   assertEquals(cuda.driver, hasGpu ? "cuda" : "software");
 });
 
+/** This runtime's name and version. */
+function runtimeName(): string {
+  const { versions } = process as { versions: Readonly<Record<string, string | undefined>> };
+  return versions.deno ? `Deno ${versions.deno}` : versions.bun ? `Bun ${versions.bun}` : `Node ${versions.node}`;
+}
+
 test("a runtime that is too old is refused by name, for any driver", () => {
   const property = Object.getOwnPropertyDescriptor(Uint8Array.prototype, "toHex")!;
   delete (Uint8Array.prototype as { toHex?: unknown }).toHex;
   try {
-    assertThrows(() => open({ driver: "software" }), Error, "Cannot run here: this runtime is too old");
+    assertThrows(() => open({ driver: "software" }), Error, `Cannot run here: ${runtimeName()} is too old`);
   } finally {
     Object.defineProperty(Uint8Array.prototype, "toHex", property);
   }
