@@ -69,4 +69,5 @@ export {
   UnixSocket,
 } from "./src/sharing/transport/unix_socket.ts";
 export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
+export { version } from "./src/support/version.ts";
 export { type WaitOptions } from "./src/support/waiting/waiting.ts";

@@ -17,6 +17,9 @@ import type { Role } from "./attacks/roles.ts";
 import { quantile } from "./channel/statistics.ts";
 import type { Times } from "./measurement.ts";
 import { commandIn } from "./runtimes.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "only"]);
 
 const attacks: readonly (Role | "alone")[] = [
   "alone",

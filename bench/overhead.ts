@@ -18,6 +18,9 @@ import { formatTable } from "../examples/table.ts";
 import { median, type Times } from "./measurement.ts";
 import type { OverheadGarbage, OverheadTimes } from "./overhead_layers.ts";
 import { commandIn } from "./runtimes.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "operations", "runtimes", "gpu"]);
 
 interface Options {
   readonly rounds: number;

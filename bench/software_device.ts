@@ -18,6 +18,9 @@ import { prepareWorkload } from "./prepared_workload.ts";
 import { loadings, timeLoading } from "./loading.ts";
 import { formatTimes, median, timeInterleaved } from "./measurement.ts";
 import { type Workload, workloads } from "./workloads.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["only", "rounds"]);
 
 interface Options {
   readonly only: string;

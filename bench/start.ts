@@ -16,6 +16,9 @@ import { buildPackages } from "../packaging/build.ts";
 import { installFromJsr, installFromNpm } from "../packaging/install.ts";
 import { formatTimes, median, type Times } from "./measurement.ts";
 import { commandIn } from "./runtimes.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "runtimes"]);
 
 /** Where a program has poolpass from. */
 interface Origin {

@@ -12,6 +12,9 @@ import process from "node:process";
 import { formatTable } from "../examples/table.ts";
 import { Exporter, open } from "../mod.ts";
 import { startHostile } from "../tests/sharing/hostile/hostile_peers.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url);
 
 const eventsPerConnection = 1024;
 const numbersOfConnections = [1, 8];

@@ -17,6 +17,9 @@ import { quantile } from "./channel/statistics.ts";
 import { median, type Times } from "./measurement.ts";
 import { commandIn } from "./runtimes.ts";
 import { pauseMilliseconds, type WakingResult } from "./waking/results.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "runtimes"]);
 
 const permissions = ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write", "--allow-env"];
 

@@ -14,6 +14,12 @@ import { parseCount, readArguments, refuseSurplus, runProgram } from "./command_
 import { formatTable } from "./table.ts";
 
 const usage = "caching_allocator [--steps 2000] [--streams 4]";
+const about = `
+Shows what a caching allocator saves: the same allocations, fills and frees, from a pool and from its allocator.
+
+--steps <n>    the number of steps, each of which allocates, fills and frees several buffers
+--streams <n>  the number of streams that take turns
+`;
 const layers = [1000, 4096, 40_000, 2 ** 18, 2 ** 20, 3_000_000];
 
 interface Allocates {
@@ -67,4 +73,4 @@ function describe({ slabs, reserved, used, fragmentation }: CachingAllocatorUsag
   return `${slabs} slabs, ${reserved} bytes, ${used} in use, ${(fragmentation * 100).toFixed(0)} % fragmented`;
 }
 
-await runProgram("caching_allocator", main, { usage });
+await runProgram("caching_allocator", main, { usage, about });

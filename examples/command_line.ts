@@ -5,23 +5,41 @@
  */
 import process from "node:process";
 import { parseArgs } from "node:util";
+import { version } from "../mod.ts";
 
 /** The command line is wrong. The message is printed together with the usage line. */
 export class UsageError extends Error {}
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, "B": 1, "KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30 };
 
+/** What a program prints of itself. */
+export interface Description {
+  /** The usage line, printed by `--help` and after a {@linkcode UsageError}. */
+  readonly usage: string;
+  /** What the program does, and its options, printed by `--help`. */
+  readonly about: string;
+}
+
 /**
  * Runs a program, prints its error if it fails, and sets the exit code. The signal is aborted by Ctrl-C and SIGTERM.
+ * With `--help` or `--version` it only prints these.
  *
- * @param usage the usage line, printed after a {@linkcode UsageError}
- * @returns whether the program succeeded
+ * @returns whether the program ran and succeeded
  */
 export async function runProgram(
   name: string,
   main: (signal: AbortSignal) => Promise<void>,
-  { usage }: { usage: string },
+  { usage, about }: Description,
 ): Promise<boolean> {
+  const args = process.argv.slice(2);
+  if (args.includes("--help") || args.includes("-h")) {
+    console.log(`Usage: ${usage}\n\n${about.trim()}\n\n--version prints the version of poolpass.`);
+    return false;
+  }
+  if (args.includes("--version")) {
+    console.log(`poolpass ${version}`);
+    return false;
+  }
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort(new Error("Interrupted"));
   process.on("SIGINT", interrupt);
@@ -65,10 +83,38 @@ export function readArguments<const N extends string>(
     if (token.kind !== "option") continue;
     const argument = args[token.index]!;
     if (/^-\d/.test(argument)) throw new UsageError(`Cannot use ${argument}: it must not be negative`);
-    if (!Object.hasOwn(options, token.name)) throw new UsageError(`There is no option ${argument}`);
+    if (!Object.hasOwn(options, token.name)) {
+      throw new UsageError(
+        `There is no option ${argument}${
+          didYouMean(token.rawName, [...names, "help", "version"])
+        }; --help lists the options`,
+      );
+    }
     if (token.value === undefined) throw new UsageError(`${argument} needs a value`);
   }
   return { positional: positionals, named: values as { [K in N]?: string } };
+}
+
+/** `, did you mean --bytes?` if a mistyped option is near one of the options, without their dashes. */
+export function didYouMean(option: string, names: readonly string[]): string {
+  const given = option.replace(/^-+/, "");
+  const mistakes = (name: string) => name.startsWith(given) ? 0 : mistakesBetween(given, name);
+  const [nearest] = names.toSorted((a, b) => mistakes(a) - mistakes(b));
+  return nearest === undefined || mistakes(nearest) > 2 ? "" : `, did you mean --${nearest}?`;
+}
+
+/** The number of letters to insert, delete or replace to make one word of another. */
+function mistakesBetween(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (const [index, letter] of [...a].entries()) {
+    const next = [index + 1];
+    for (let column = 1; column <= b.length; column++) {
+      const replaced = row[column - 1]! + (b[column - 1] === letter ? 0 : 1);
+      next.push(Math.min(row[column]! + 1, next[column - 1]! + 1, replaced));
+    }
+    row = next;
+  }
+  return row[b.length]!;
 }
 
 /** Throws if there are positional arguments left. */

@@ -13,6 +13,12 @@ import { parseBytes, parseCount, readArguments, refuseSurplus, runProgram } from
 import { formatVersion } from "./device_support.ts";
 
 const usage = "demo [--bytes 64MiB] [--writers 2]";
+const about = `
+Shares a memory pool between two processes: one verifies the bytes that the other writes from several devices.
+
+--bytes <n>    the size of the shared buffer: 1048576, 1024KiB or 1MiB
+--writers <n>  the number of regions, each written by a stream of its own
+`;
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["bytes", "writers"]);
@@ -57,4 +63,4 @@ function describeDriver(): number {
   return names.length;
 }
 
-await runProgram("demo", main, { usage });
+await runProgram("demo", main, { usage, about });

@@ -14,6 +14,10 @@ import { readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 import { formatSupport, formatVersion, supportOf } from "./device_support.ts";
 import { formatTable } from "./table.ts";
 
+const about = `
+Shows which features of stream-ordered memory and of sharing each device supports, and why it lacks others.
+`;
+
 function main(): void {
   refuseSurplus(readArguments([]).positional);
   using cuda = open();
@@ -64,4 +68,4 @@ function formatGibibytes(byteLength: number): string {
   return `${(byteLength / 2 ** 30).toFixed(1)} GiB`;
 }
 
-await runProgram("device_query", () => Promise.resolve(main()), { usage: "device_query" });
+await runProgram("device_query", () => Promise.resolve(main()), { usage: "device_query", about });

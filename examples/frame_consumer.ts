@@ -14,6 +14,11 @@ import { parseCount, readArguments, runProgram, say, UsageError } from "./comman
 
 const name = "consumer";
 const usage = "frame_consumer <socket_path> [--frames <n>]";
+const about = `
+Reads the frames of a frame_producer and checks each word.
+
+--frames <n>  leaves after n frames; without it, at the end of the channel
+`;
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional: [socketPath, ...surplus], named } = readArguments(["frames"]);
@@ -48,4 +53,4 @@ async function main(signal: AbortSignal): Promise<void> {
   console.log(`${count} frames are right, the last of them frame ${last}`);
 }
 
-if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage, about })) say(name, "Cleanup complete");

@@ -17,6 +17,15 @@ import { parseBytes, parseCount, readArguments, runProgram, say, UsageError } fr
 const name = "producer";
 const usage = "frame_producer <socket_path> [--frames 100] [--bytes 1MiB] [--slots 4] [--consumers 1] " +
   "[--overflow wait|drop-oldest]";
+const about = `
+Sends frames to other processes through a ring of slots in a pool. A kernel writes each frame.
+
+--frames <n>      the number of frames
+--bytes <n>       the size of a frame: 1048576, 1024KiB or 1MiB
+--slots <n>       the number of slots in the ring
+--consumers <n>   waits while there are fewer consumers
+--overflow drop-oldest  drops frames that no consumer has started to read, instead of waiting for the slowest
+`;
 const geometry = { grid: 256, block: 256 };
 
 async function main(signal: AbortSignal): Promise<void> {
@@ -67,4 +76,4 @@ async function main(signal: AbortSignal): Promise<void> {
   say(name, `Sent ${channel.sent} frames, ${channel.dropped} of them dropped, ${rate} a second`);
 }
 
-if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage, about })) say(name, "Cleanup complete");

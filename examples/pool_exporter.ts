@@ -16,6 +16,12 @@ import { defaultSocketPath, receiveDone, sendOffer, withDeadline } from "./rmm_w
 
 const name = "exporter";
 const usage = "pool_exporter <target_gpu> <bytes> [socket_path] [--verify <writers>] [--timeout <seconds>]";
+const about = `
+Creates a memory pool that other processes can import, allocates a buffer from it, and offers both at a socket.
+
+--verify <n>         checks every byte that n writers wrote
+--timeout <seconds>  the time limit for a connected importer; 60 by default
+`;
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["verify", "timeout"]);
@@ -77,4 +83,4 @@ async function verify(buffer: DeviceBuffer, writers: number, signal: AbortSignal
   if (wrongRegions > 0) throw new Error(`${wrongRegions} of ${writers} regions do not hold what was written`);
 }
 
-if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage, about })) say(name, "Cleanup complete");

@@ -16,6 +16,9 @@ import { defaultSocketPath, receiveOffer, sendDone, withDeadline } from "./rmm_w
 
 const name = "importer";
 const usage = "pool_importer <target_gpu> <writer_gpu_0> [writer_gpu_1 ...] [socket_path]";
+const about = `
+Imports the pool and the buffer of a pool_exporter, and writes the buffer from several devices at once.
+`;
 const handshakeSeconds = 10;
 const pieceByteLength = 64 * 2 ** 20;
 const progressFromByteLength = 256 * 2 ** 20;
@@ -139,4 +142,4 @@ function formatTime(seconds: number): string {
   return `${(seconds * 1000).toFixed(3)} ms`;
 }
 
-if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage, about })) say(name, "Cleanup complete");

@@ -14,6 +14,10 @@ import { type Cuda, type CudaDevice, CudaError, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
 import { readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 
+const about = `
+Tries the pool properties that go beyond the defaults, and prints each attempt and its outcome.
+`;
+
 const mebibyte = 2 ** 20;
 
 async function main(): Promise<void> {
@@ -105,4 +109,4 @@ function exportPrivatePool(gpu: CudaDevice): string {
   return `It was exported, as the descriptor ${handle.fd}`;
 }
 
-await runProgram("pool_properties", main, { usage: "pool_properties" });
+await runProgram("pool_properties", main, { usage: "pool_properties", about });

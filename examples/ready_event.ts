@@ -17,6 +17,9 @@ import { leaveWithoutPeer } from "./leave_without_peer.ts";
 import { readArguments, refuseSurplus, runProgram, say } from "./command_line.ts";
 
 const usage = "ready_event";
+const about = `
+Shares a buffer before its contents are ready: the consumer's stream waits for an event of the producer.
+`;
 const length = 2 ** 20;
 const byteLength = length * Float32Array.BYTES_PER_ELEMENT;
 /** The bits of the float 2. */
@@ -24,7 +27,7 @@ const two = 0x40000000;
 const geometry = { grid: 256, block: 256 };
 
 const isConsumer = process.argv[2] === "--consume";
-await runProgram(isConsumer ? "consumer" : "producer", main, { usage });
+await runProgram(isConsumer ? "consumer" : "producer", main, { usage, about });
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["consume"]);

@@ -15,6 +15,11 @@ import { parseBytes, readArguments, refuseSurplus, runProgram } from "./command_
 import { formatTable } from "./table.ts";
 
 const usage = "release_threshold [--bytes 64MiB]";
+const about = `
+Shows how much memory a pool keeps while a program allocates, frees and synchronizes.
+
+--bytes <n>  the size of each allocation: 67108864, 65536KiB or 64MiB
+`;
 const barColumns = 32;
 
 interface Step extends Pick<PoolUsage, "reserved" | "used"> {
@@ -74,4 +79,4 @@ function formatMebibytes(byteLength: number): string {
   return `${(byteLength / 2 ** 20).toFixed(1)} MiB`;
 }
 
-await runProgram("release_threshold", () => Promise.resolve(main()), { usage });
+await runProgram("release_threshold", () => Promise.resolve(main()), { usage, about });

@@ -16,6 +16,10 @@ import { ptx } from "../kernels/fill.ts";
 import { readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 import { formatTable } from "./table.ts";
 
+const about = `
+Shows when a pool reuses memory that one stream freed for another stream, with each reuse policy on and off.
+`;
+
 type Policy = keyof ReusePolicies;
 type Outcome = "same address" | "another address" | "no memory" | "A was done too early";
 
@@ -118,4 +122,4 @@ function allocateAgain(pool: MemoryPool, stream: CudaStream, address: bigint): O
   }
 }
 
-await runProgram("reuse_policies", main, { usage: "reuse_policies" });
+await runProgram("reuse_policies", main, { usage: "reuse_policies", about });

@@ -13,6 +13,11 @@ import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
 import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify } from "./sample_devices.ts";
 
 const usage = "simple_ipc [--devices <most>]";
+const about = `
+NVIDIA's sample simpleIPC: one process for each device opens the memory of all devices through legacy handles.
+
+--devices <n>  the most devices to use
+`;
 
 /** The parent's message about one device. */
 interface SharedBuffer {
@@ -22,7 +27,7 @@ interface SharedBuffer {
   readonly eventHandle: string;
 }
 
-await runProgram(roleName, main, { usage });
+await runProgram(roleName, main, { usage, about });
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["devices", "child"]);

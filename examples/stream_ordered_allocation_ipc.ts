@@ -17,6 +17,12 @@ import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
 import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify } from "./sample_devices.ts";
 
 const usage = "stream_ordered_allocation_ipc [--devices <most>] [--children-see <CUDA_VISIBLE_DEVICES>]";
+const about = `
+NVIDIA's sample streamOrderedAllocationIPC: one process for each device, and a pool of every device shared by all.
+
+--devices <n>               the most devices to use
+--children-see <ordinals>   sets CUDA_VISIBLE_DEVICES for the children: 1,0
+`;
 const posixFileDescriptor = 1;
 
 /** The parent's message about one device; the descriptor of its pool is sent alongside. */
@@ -26,7 +32,7 @@ interface SharedBuffer {
   readonly exportData: string;
 }
 
-await runProgram(roleName, main, { usage });
+await runProgram(roleName, main, { usage, about });
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["devices", "children-see", "child"]);

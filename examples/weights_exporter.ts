@@ -16,6 +16,13 @@ import { parseBytes, parseCount, readArguments, runProgram, say, UsageError } fr
 
 const name = "exporter";
 const usage = "weights_exporter <socket_path> [--layers 4] [--bytes 1MiB] [--importers <n>]";
+const about = `
+Offers the layers of a model to any number of processes, which read them in place.
+
+--layers <n>     the number of layers
+--bytes <n>      the size of each layer: 1048576, 1024KiB or 1MiB
+--importers <n>  ends after n importers have disconnected, instead of on Ctrl-C
+`;
 const geometry = { grid: 256, block: 256 };
 
 async function main(signal: AbortSignal): Promise<void> {
@@ -64,4 +71,4 @@ function bitsOf(value: number): number {
   return new Uint32Array(Float32Array.of(value).buffer)[0]!;
 }
 
-if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage, about })) say(name, "Cleanup complete");

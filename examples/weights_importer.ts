@@ -15,6 +15,11 @@ import { printable, readArguments, runProgram, say, UsageError } from "./command
 
 const name = "importer";
 const usage = "weights_importer <socket_path> [layer ...] [--hold yes]";
+const about = `
+Reads the layers of a weights_exporter in place: all layers, or those that are named.
+
+--hold yes  keeps each layer until the exporter recalls it
+`;
 const geometry = { grid: 256, block: 256 };
 /** The factor by which the layers are multiplied. */
 const factor = 2.5;
@@ -78,4 +83,4 @@ function recalled({ recalled }: RemoteOffer, signal: AbortSignal): Promise<void>
   });
 }
 
-if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage, about })) say(name, "Cleanup complete");

@@ -9,6 +9,7 @@
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { answerHelp } from "../tests/support/program_help.ts";
 
 /** The oldest architecture that nvcc 13 supports. `ptxas` then checks that the PTX uses nothing newer. */
 const architecture = "75";
@@ -135,4 +136,7 @@ async function main(check: boolean): Promise<number> {
   return outdated === 0 ? 0 : 1;
 }
 
-if (import.meta.main) Deno.exitCode = await main(Deno.args.includes("--check"));
+if (import.meta.main) {
+  answerHelp(import.meta.url, ["check"]);
+  Deno.exitCode = await main(Deno.args.includes("--check"));
+}

@@ -25,6 +25,7 @@ import { rollUp } from "./declarations.ts";
 import { checkRuntime } from "../src/support/runtime.ts";
 import { forUsers } from "./imports.ts";
 import { runTool } from "./tools.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
 
 /** The folder of the repository. */
 export const root: URL = new URL("../", import.meta.url);
@@ -219,6 +220,7 @@ function ignoreAbsence(error: unknown): void {
 }
 
 if (import.meta.main) {
+  answerHelp(import.meta.url);
   await buildPackages();
   for (const folder of [npmPackage, jsrPackage]) console.log(`Built ${fileURLToPath(folder)}`);
 }

@@ -18,6 +18,9 @@ import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
 import { forUsers, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
 import { run, type RunOptions, runTool, timeout } from "./tools.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+
+answerHelp(import.meta.url);
 
 /** A runtime with an installed package. */
 interface Runtime {

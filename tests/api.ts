@@ -94,6 +94,9 @@ export interface LaunchOptions {
 }
 export type Access = "none" | "read" | "read-write";
 
+/** The version of poolpass, such as "0.1.0". */
+export declare const version: string;
+
 export declare function open(options?: OpenOptions): Cuda;
 
 export declare class Cuda implements Disposable {

@@ -6,8 +6,8 @@ import * as poolpass from "../mod.ts";
 /** The declarations of the public vocabulary, as text. */
 const api = read("./api.ts");
 
-test("mod.ts exports each class and function that api.ts declares, and no value besides", () => {
-  assertEquals(Object.keys(poolpass).sort(), namesOf(/^export declare (?:class|function) (\w+)/gm).sort());
+test("mod.ts exports each class, function and constant that api.ts declares, and no value besides", () => {
+  assertEquals(Object.keys(poolpass).sort(), namesOf(/^export declare (?:class|function|const) (\w+)/gm).sort());
 });
 
 test("mod.ts exports each type that api.ts declares", () => {

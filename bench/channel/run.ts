@@ -16,6 +16,9 @@ import { Contender } from "../contender.ts";
 import { median } from "../measurement.ts";
 import { formatJob, type Greeting, type Job, type RoundTimes } from "./job.ts";
 import { quantile, resultOf, type RoundResult } from "./statistics.ts";
+import { answerHelp } from "../../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "frames", "json"]);
 
 interface Options {
   readonly rounds: number;

@@ -11,6 +11,9 @@
  */
 import { type MeasuredRow, quartiles, ratiosOf, type Report } from "./report.ts";
 import { type ContenderName, contenderNames as names, formatBytes } from "./rows.ts";
+import { answerHelp } from "../../tests/support/program_help.ts";
+
+answerHelp(import.meta.url);
 
 /** The part of the API of Apache ECharts that is used here. */
 interface Charts {

@@ -28,6 +28,9 @@ import {
 } from "./report.ts";
 import { Roster } from "./roster.ts";
 import { allRows, contenderNames, purposes, type Row } from "./rows.ts";
+import { answerHelp } from "../../tests/support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "only", "quick", "out"]);
 
 interface Options {
   readonly rounds: number;

@@ -1640,6 +1640,7 @@ def message_of_golden(fields: dict[str, Any]) -> Message:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="poolpass_client.py", description=__doc__.split("\n")[0])
+    parser.add_argument("--version", action="version", version=f"%(prog)s, version {VERSION} of the protocol")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:

@@ -133,4 +133,9 @@ function main(args: readonly string[]): number {
   return different === 0 ? 0 : 1;
 }
 
-if (import.meta.main) process.exitCode = main(process.argv.slice(2));
+if (import.meta.main) {
+  // Not a static import: the library's modules import nothing from the tests.
+  const { answerHelp } = await import("../../tests/support/program_help.ts");
+  answerHelp(import.meta.url, ["check"]);
+  process.exitCode = main(process.argv.slice(2));
+}

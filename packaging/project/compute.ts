@@ -6,7 +6,9 @@
 import * as poolpass from "../../mod.ts";
 import { ptx } from "../../kernels/saxpy.ts";
 
-const renamed = Object.entries(poolpass).filter(([name, exported]) => exported.name !== name).map(([name]) => name);
+const renamed = Object.entries(poolpass).filter(([name, exported]) =>
+  typeof exported === "function" && exported.name !== name
+).map(([name]) => name);
 if (renamed.length > 0) throw new Error(`The package has renamed ${renamed.join(", ")}`);
 
 using cuda = poolpass.open({ driver: "software" });

@@ -1,7 +1,13 @@
-// Records the answers of the real driver: deno run -A tests/conformance/record.ts OUTPUT [--driver cuda] [--missing]
-//
-// Writes a recording of every row to OUTPUT. With --missing, only rows without an answer in recorded.json run. Rows
-// that do not run keep their answer, as do rows that need more devices than there are.
+/**
+ * Records the answers of the real driver:
+ *
+ *     deno run -A tests/conformance/record.ts OUTPUT [--driver cuda] [--missing]
+ *
+ * Writes a recording of every row to OUTPUT. With --missing, only rows without an answer in recorded.json run. Rows
+ * that do not run keep their answer, as do rows that need more devices than there are.
+ *
+ * @module
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { parseArgs } from "node:util";
@@ -12,6 +18,9 @@ import { readRecording, type Recording } from "./recording.ts";
 import { runEach } from "./run_in_own_process.ts";
 import type { Situation } from "./situation.ts";
 import { situations } from "./table.ts";
+import { answerHelp } from "../support/program_help.ts";
+
+answerHelp(import.meta.url, ["driver", "missing"]);
 
 type Machine = Omit<Recording, "answers" | "date"> & { readonly devices: number };
 

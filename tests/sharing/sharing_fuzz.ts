@@ -22,6 +22,7 @@ import type { RemoteOffer } from "../../src/sharing/importer/remote_offer.ts";
 import { startScript } from "../support/child_process.ts";
 import { countResources, difference, type Resources } from "../support/resources.ts";
 import { isLegal } from "./protocol/mutations.ts";
+import { answerHelp } from "../support/program_help.ts";
 
 /** The options of `fuzz`. */
 export interface FuzzOptions {
@@ -337,6 +338,7 @@ function usedMegabytes(): number {
 }
 
 if (import.meta.main) {
+  answerHelp(import.meta.url, ["streams", "seed"]);
   const { values } = parseArgs({ options: { streams: { type: "string" }, seed: { type: "string" } } });
   const streams = Number(values.streams ?? 200_000);
   const seed = Number(values.seed ?? 1);

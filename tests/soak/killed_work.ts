@@ -18,6 +18,9 @@ import { type DeviceBuffer, Exporter, open } from "../../mod.ts";
 import { stampedByteLength, StampKernels } from "../children/sharing/stamp_kernels.ts";
 import { buildLibrary } from "./c_library.ts";
 import { startScript } from "../support/child_process.ts";
+import { answerHelp } from "../support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "endings"]);
 
 /** Milliseconds that the kernels run if nothing ends them, and after which the process is killed. */
 const [duration, lifetime] = [1000, 150];

@@ -15,6 +15,9 @@ import { join } from "node:path";
 import { parseArgs } from "@std/cli/parse-args";
 import { buildLibrary } from "./c_library.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { answerHelp } from "../support/program_help.ts";
+
+answerHelp(import.meta.url, ["rounds", "seconds"]);
 
 const importers = 4;
 /** Who loses the device, by what, and how it ends then. */

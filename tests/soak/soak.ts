@@ -15,6 +15,9 @@ import { parseArgs } from "@std/cli/parse-args";
 import { Exporter, open } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { Growth, measure, type Measurements } from "./growth.ts";
+import { answerHelp } from "../support/program_help.ts";
+
+answerHelp(import.meta.url, ["cycles", "frames"]);
 
 const concurrency = 32;
 const slots = 8;

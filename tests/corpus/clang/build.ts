@@ -11,6 +11,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { buildCorpus, checkedArchitecture, type Corpus, run } from "../nvcc/build.ts";
+import { answerHelp } from "../../support/program_help.ts";
 
 /** The programs that clang compiles. */
 export const clangCorpus: Corpus = {
@@ -54,4 +55,7 @@ function optionsOf(source: string): string[] {
   return /^\/\/ clang (.+)\n/.exec(source)?.[1]?.split(" ") ?? [];
 }
 
-if (import.meta.main) Deno.exitCode = await buildCorpus(clangCorpus, Deno.args);
+if (import.meta.main) {
+  answerHelp(import.meta.url, ["check"]);
+  Deno.exitCode = await buildCorpus(clangCorpus, Deno.args);
+}

@@ -9,6 +9,7 @@
  * @module
  */
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { answerHelp } from "../../support/program_help.ts";
 
 /** A way to compile a program. */
 export interface Variant {
@@ -145,4 +146,7 @@ export async function buildCorpus(corpus: Corpus, args: readonly string[]): Prom
   return failures === 0 ? 0 : 1;
 }
 
-if (import.meta.main) Deno.exitCode = await buildCorpus(nvccCorpus, Deno.args);
+if (import.meta.main) {
+  answerHelp(import.meta.url, ["check"]);
+  Deno.exitCode = await buildCorpus(nvccCorpus, Deno.args);
+}
