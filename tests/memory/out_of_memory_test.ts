@@ -168,14 +168,14 @@ for (const kind of kinds) {
         const stream = gpu.createStream();
         const onStream = source.allocateAsync(limit, { stream });
         stream[Symbol.dispose]();
-        await assertRejects(() => onStream, ReferenceError, "disposed");
+        await assertRejects(() => onStream, ReferenceError, "was disposed while it was still waiting; await it before");
         const first = new AbortController();
         const waitingFirst = source.allocateAsync(limit, { signal: first.signal });
         const queuedStream = gpu.createStream();
         const queued = source.allocateAsync(limit, { stream: queuedStream });
         await assertPending(queued);
         queuedStream[Symbol.dispose]();
-        await assertRejects(() => queued, ReferenceError, "disposed");
+        await assertRejects(() => queued, ReferenceError, "was disposed while it was still waiting; await it before");
         await assertPending(waitingFirst);
         first.abort(new TypeError("stop"));
         await assertRejects(() => waitingFirst, TypeError, "stop");
