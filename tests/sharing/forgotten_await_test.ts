@@ -13,10 +13,13 @@ sharingTest(
       const path = `${folder}/socket`;
       await using exporter = Exporter.listen(path);
       const cuda = open({ driver: "software" });
-      const connecting = Importer.connect(cuda, path);
+      const later = `${folder}/later`;
+      const connections = [Importer.connect(cuda, path), Importer.connect(cuda, later, { wait: true })];
       cuda[Symbol.dispose]();
-      const refused = await assertRejects(() => connecting, ReferenceError);
-      assertEquals(refused.message, `Cannot connect to ${path}: the Cuda object ${awaitIt}`);
+      const results = await Promise.allSettled(connections);
+      const messages = results.map((result) => (result as PromiseRejectedResult).reason.message);
+      assertEquals(messages, [path, later].map((each) => `Cannot connect to ${each}: the Cuda object ${awaitIt}`));
+      await assertRejects(() => Importer.connect(cuda, path), ReferenceError, `${path}: the Cuda object was disposed`);
 
       using other = open({ driver: "software" });
       const importer = await Importer.connect(other, path);
@@ -26,6 +29,7 @@ sharingTest(
       assertEquals((await ended).message, `Cannot wait for "never": the importer ${awaitIt}`);
       assertEquals(exporter.leases.length, 0);
     }),
+  { softwareOnly: true },
 );
 
 sharingTest(
@@ -42,6 +46,7 @@ sharingTest(
       assert(warnings[0]!.includes(`importer of process ${importer.peer.pid}`), warnings[0]);
       assert(warnings[0]!.includes("`await using`"), warnings[0]);
     }),
+  { softwareOnly: true },
 );
 
 sharingTest("`using` in place of `await using` is refused with that advice", () =>

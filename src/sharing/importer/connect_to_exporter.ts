@@ -23,9 +23,13 @@ interface ConnectionOptions extends WaitOptions {
 
 /**
  * Connects to the exporter at a path, checks its user and greets it. If `options.wait` is true, first waits until there
- * is one. The stream is paused until it is started.
+ * is one. The stream is paused until it is started. Undefined if `isUnwanted` has become true meanwhile.
  */
-export async function connectToExporter(path: string, options: ImporterOptions): Promise<MessageStream> {
+export async function connectToExporter(
+  path: string,
+  options: ImporterOptions,
+  isUnwanted: () => boolean,
+): Promise<MessageStream | undefined> {
   const { signal, users = [], wait = false } = options;
   if (typeof wait !== "boolean") {
     throw new TypeError(`Cannot use ${whatIs(wait)} as wait: give true to wait for an exporter, or false`);
@@ -39,7 +43,11 @@ export async function connectToExporter(path: string, options: ImporterOptions):
   // A listening socket cannot be awaited: its folder may not exist yet, and a stale file looks the same as a live one.
   for (let pause = firstPause;; pause = Math.min(pause * 2, longestPause)) {
     try {
-      return await connectOnce(path, checked);
+      const stream = await connectOnce(path, checked);
+      if (!isUnwanted()) return stream;
+      stream.end("done");
+      stream.process[Symbol.dispose]();
+      return undefined;
     } catch (error) {
       const isAbsent = mayListenLater(path, error);
       if (!wait) throw isAbsent ? withHint(error as SharingError) : error;
@@ -55,6 +63,7 @@ export async function connectToExporter(path: string, options: ImporterOptions):
       checked,
       { awaited: `an exporter at ${path}` },
     );
+    if (isUnwanted()) return undefined;
   }
 }
 

@@ -197,12 +197,10 @@ export class Importer implements AsyncDisposable {
     checkOptions(options, "Importer.connect");
     const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
     const maximumMetadata = checkMaximum(options.maximumMetadata ?? defaultMaximumMetadata, "maximumMetadata");
-    const stream = await connectToExporter(path, options);
-    if (sessionOf(cuda).hasEnded) {
-      stream.end("done");
-      stream.process[Symbol.dispose]();
-      throw disposedMeanwhile(`connect to ${path}`, "the Cuda object");
-    }
+    const session = sessionOf(cuda);
+    if (session.hasEnded) throw new ReferenceError(`Cannot connect to ${path}: the Cuda object was disposed`);
+    const stream = await connectToExporter(path, options, () => session.hasEnded);
+    if (stream === undefined) throw disposedMeanwhile(`connect to ${path}`, "the Cuda object");
     if (isLogging) logEvent("importer-connect", { path, peer: stream.peer.pid, uid: stream.peer.uid });
     return new Importer(cuda, stream, { closeTimeout, maximumMetadata });
   }
