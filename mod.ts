@@ -27,6 +27,7 @@ export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
 export { type CachingAllocatorUsage, type SizeClassUsage } from "./src/memory/caching/statistics.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
+export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
 export { CudaKernel, type Dim3, type LaunchOptions } from "./src/objects/cuda_kernel.ts";
 export { CudaModule } from "./src/objects/cuda_module.ts";

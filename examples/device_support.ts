@@ -4,13 +4,14 @@
  *
  * @module
  */
+import type { DeviceAttributeName } from "../mod.ts";
 
 /** What {@linkcode supportOf} queries: a driver and one of its devices. */
 export interface SupportSource {
   /** 13000 for CUDA 13.0. */
   readonly driverVersion: number;
   /** Returns the value of a device attribute, as `CudaDevice.attribute` does. */
-  attribute(name: string): number;
+  attribute(name: DeviceAttributeName): number;
   /** Creates and disposes of a pool that can be shared by descriptor. Throws if the device cannot create one. */
   createSharedPool(): void;
 }
@@ -25,7 +26,7 @@ export interface Support {
 
 interface Question {
   readonly property: string;
-  readonly attribute: string;
+  readonly attribute: DeviceAttributeName;
   /** The first driver version that knows the attribute. */
   readonly since: number;
   /** The feature's bit, if the value is a set of bits. */

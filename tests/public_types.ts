@@ -111,6 +111,7 @@ export type Functions = [
   Assignable<ours.KernelArgument, declared.KernelArgument>,
   Assignable<ours.TypedArray, declared.TypedArray>,
   Assignable<ours.Access, declared.Access>,
+  Assignable<ours.DeviceAttributeName, declared.DeviceAttributeName>,
 ];
 
 /** The same the other way round: what we call by a declared name is what is declared by it. */
@@ -148,4 +149,16 @@ export type Types = [
   Assignable<declared.TypedArray, ours.TypedArray>,
   Assignable<declared.TypedArrayConstructor<Uint8Array>, ours.TypedArrayConstructor<Uint8Array>>,
   Assignable<declared.Access, ours.Access>,
+  Assignable<declared.DeviceAttributeName, ours.DeviceAttributeName>,
+];
+
+type AttributeArgument = Parameters<ours.CudaDevice["attribute"]>[0];
+
+/** Editors complete the names of attributes, and a mistyped one does not compile. */
+export type AttributeNames = [
+  Assignable<AttributeArgument, "multiProcessorCount">,
+  // @ts-expect-error a letter is missing
+  Assignable<AttributeArgument, "multiprocesorCount">,
+  // @ts-expect-error a string that may be any
+  Assignable<AttributeArgument, string>,
 ];

@@ -132,11 +132,11 @@ export class CudaDevice {
    * @throws {RangeError} If CUDA has no attribute of this name
    * @throws {CudaError} `cudaErrorInvalidValue` if the driver is too old for the attribute
    */
-  attribute(name: string): number {
+  attribute(name: DeviceAttributeName): number {
     if (!Object.hasOwn(deviceAttributes, name)) {
       throw new RangeError(`Cannot get the attribute "${name}": ${whyNoAttribute(String(name))}`);
     }
-    const number = deviceAttributes[name as DeviceAttributeName];
+    const number = deviceAttributes[name];
     let value = this.#attributes.get(number);
     if (value === undefined) {
       try {

@@ -15,13 +15,17 @@ testOnEachDriver("devices tell what they are", (cuda) => {
     const { free, total } = gpu.memoryInfo();
     assert(free > 0 && free <= total);
   }
-  assertThrows(() => cuda.device(0).attribute("nonesuch"), RangeError, "nonesuch");
+  assertThrows(() => cuda.device(0).attribute("nonesuch" as never), RangeError, "nonesuch");
   assertThrows(() => cuda.device(99), RangeError, "Cannot find device 99");
   assertThrows(() => cuda.device("GPU-0"), RangeError, cuda.device(0).uuid);
   assertThrows(() => cuda.device("0"), RangeError, 'Cannot find device "0"');
   assertThrows(() => cuda.device({} as never), TypeError, "Cannot find a device by an Object");
   const withPrefix = "cudaDevAttrMultiProcessorCount";
-  assertThrows(() => cuda.device(0).attribute(withPrefix), RangeError, 'leave the prefix out: "multiProcessorCount"');
+  assertThrows(
+    () => cuda.device(0).attribute(withPrefix as never),
+    RangeError,
+    'leave the prefix out: "multiProcessorCount"',
+  );
 });
 
 testOnEachDriver("a device whose name or UUID cannot be determined says so", (_cuda, { open }) => {

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { CudaError } from "../../src/support/errors.ts";
+import type { DeviceAttributeName } from "../../src/support/device_attributes.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
@@ -117,7 +118,7 @@ testOnEachDriver("errors for a launch that exceeds a limit of the device name th
   using module = gpu.loadModule(saxpyPtx);
   const refused = (options: { grid: [number, number]; block: number }) =>
     assertThrows(() => module.kernel("saxpy").launch(options, 0, 0, 0n, 0n), CudaError).message;
-  const limit = (name: string) => `the device's attribute("${name}") is ${gpu.attribute(name)}`;
+  const limit = (name: DeviceAttributeName) => `the device's attribute("${name}") is ${gpu.attribute(name)}`;
   assert(refused({ grid: [1, 1], block: 2048 }).endsWith(limit("maxThreadsPerBlock")));
   assert(refused({ grid: [1, 65536], block: 32 }).endsWith(limit("maxGridDimY")));
   gpu.synchronize();

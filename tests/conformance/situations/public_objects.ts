@@ -416,7 +416,7 @@ export const situations: readonly Situation[] = [
         "device 99": () => cuda.device(99),
         "device -1": () => cuda.device(-1),
         "a UUID": () => cuda.device("GPU-00000000-0000-0000-0000-000000000000"),
-        "an attribute": () => cuda.device(0).attribute("nonsense"),
+        "an attribute": () => cuda.device(0).attribute("nonsense" as never),
       });
     },
   },
