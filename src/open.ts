@@ -7,9 +7,10 @@ import { Cuda } from "./objects/cuda.ts";
 import type { Driver } from "./driver.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
+import { didYouMean } from "./support/nearest_name.ts";
 import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
-import { checkOptions, whatIs } from "./support/validation.ts";
+import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "./support/validation.ts";
 
 /** Which driver to open, and its settings. */
 export interface OpenOptions {
@@ -21,6 +22,12 @@ export interface OpenOptions {
   softwareDevices?: number;
 }
 
+const openOptions: KnownOptions<OpenOptions> = {
+  action: "open CUDA",
+  names: { driver: true, cudart: true, softwareDevices: true },
+};
+
+const driverNames = ["auto", "cuda", "software"] as const;
 const defaultSoftwareDevices = 2;
 
 /**
@@ -61,7 +68,7 @@ const defaultSoftwareDevices = 2;
  * ```
  */
 export function open(options: OpenOptions = {}): Cuda {
-  checkOptions(options, "open");
+  checkOptions(options, openOptions);
   checkRuntime();
   let driver: Driver;
   try {
@@ -74,7 +81,7 @@ export function open(options: OpenOptions = {}): Cuda {
   try {
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
-    const debug = environmentVariable("POOLPASS_DEBUG") === "1";
+    const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
     const cuda = new Cuda(new Session(driver, { debug }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
@@ -102,15 +109,20 @@ function warnOfMps({ devices }: Cuda): void {
 }
 
 function openDriver(options: OpenOptions): Driver {
-  const wanted = options.driver ?? choiceFrom("POOLPASS_DRIVER", ["auto", "cuda", "software"]) ?? "auto";
-  if (wanted === "software") return openSoftwareDriver(options);
-  if (wanted !== "auto" && wanted !== "cuda") {
-    throw new TypeError(`Cannot open the driver "${wanted}": it must be "auto", "cuda" or "software"`);
+  const { driver, cudart, softwareDevices } = options;
+  if (driver !== undefined && !driverNames.includes(driver)) {
+    throw new TypeError(
+      `Cannot open the driver ${shown(driver)}: it must be "auto", "cuda" or "software"${
+        didYouMean(driver, driverNames)
+      }`,
+    );
   }
-  const { cudart } = options;
   if (cudart !== undefined && typeof cudart !== "string") {
     throw new TypeError(`Cannot use ${whatIs(cudart)} as libcudart: give the path of a library`);
   }
+  if (softwareDevices !== undefined) checkNumber(softwareDevices, "softwareDevices");
+  const wanted = driver ?? choiceFrom("POOLPASS_DRIVER", driverNames) ?? "auto";
+  if (wanted === "software") return openSoftwareDriver(options);
   try {
     return new CudaDriver(cudart === undefined ? {} : { cudart });
   } catch (error) {
@@ -133,7 +145,9 @@ function choiceFrom<C extends string>(variable: string, choices: readonly C[]): 
   if (value === undefined || value === "") return undefined;
   const choice = choices.find((choice) => choice === value);
   if (choice === undefined) {
-    throw new RangeError(`Cannot use ${variable}="${value}": it must be one of ${choices.join(", ")}`);
+    throw new RangeError(
+      `Cannot use ${variable}="${value}": it must be one of ${choices.join(", ")}${didYouMean(value, choices)}`,
+    );
   }
   return choice;
 }

@@ -3,6 +3,7 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { Session } from "../session.ts";
 import { cannot, driverErrorOf } from "../support/driver_errors.ts";
 import { Mutex } from "../support/waiting/mutex.ts";
+import type { KnownOptions } from "../support/validation.ts";
 import { abortError } from "../support/waiting/abort_error.ts";
 import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 import type { Allocation } from "./allocation.ts";
@@ -13,6 +14,12 @@ export interface AllocateAsyncOptions extends WaitOptions {
   /** The stream to allocate on. Defaults to the device's default stream; required for a pool in host memory. */
   stream?: CudaStream;
 }
+
+/** The options of an allocation that waits for memory. */
+export const allocateAsyncOptions: KnownOptions<AllocateAsyncOptions> = {
+  action: "allocate memory",
+  names: { stream: true, signal: true },
+};
 
 /** An allocation that may have to wait for memory. */
 export interface QueuedAllocation extends WaitOptions {

@@ -4,12 +4,19 @@ import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
-import { checkByteLength } from "../support/validation.ts";
+import { didYouMean } from "../support/nearest_name.ts";
+import { checkByteLength, type KnownOptions, shown } from "../support/validation.ts";
 
 const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
   "none": memHandleType.none,
   "posix-fd": memHandleType.posixFileDescriptor,
   "fabric": memHandleType.fabric,
+};
+
+/** The options of a new pool. */
+export const poolOptions: KnownOptions<PoolOptions> = {
+  action: "create a pool",
+  names: { handleType: true, maxSize: true, releaseThreshold: true },
 };
 
 /** Where to create a pool. */
@@ -29,9 +36,10 @@ export function createPool(
   { location, device, name, hint }: PoolPlace,
   { handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions,
 ): MemoryPool {
-  if (!Object.hasOwn(handleTypeBits, handleType)) {
+  if (typeof handleType !== "string" || !Object.hasOwn(handleTypeBits, handleType)) {
     throw new TypeError(
-      `Cannot create a pool with handleType "${String(handleType)}": it must be "none", "posix-fd" or "fabric"`,
+      `Cannot create a pool with handleType ${shown(handleType)}: it must be "none", "posix-fd" or "fabric"` +
+        didYouMean(handleType, Object.keys(handleTypeBits)),
     );
   }
   checkByteLength(maxSize, "a pool's maxSize");

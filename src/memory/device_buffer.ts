@@ -12,11 +12,32 @@ import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./reads.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
-import { bytesOf, checkByteLength, checkOptions, errorOfAnotherCuda } from "../support/validation.ts";
+import {
+  bytesOf,
+  checkByteLength,
+  checkOptions,
+  errorOfAnotherCuda,
+  type KnownOptions,
+} from "../support/validation.ts";
 import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions = {};
+
+const copyFromOptions: KnownOptions<CopyOptions> = { action: "copy to a buffer", names: { byteOffset: true } };
+const copyToOptions: KnownOptions<CopyOptions> = { action: "copy from a buffer", names: { byteOffset: true } };
+const fillOptions: KnownOptions<CopyOptions & { byteLength?: number }> = {
+  action: "fill a buffer",
+  names: { byteOffset: true, byteLength: true },
+};
+const readSyncOptions: KnownOptions<Omit<ReadOptions, "signal">> = {
+  action: "read a buffer",
+  names: { stream: true, byteOffset: true, length: true },
+};
+const readOptions: KnownOptions<ReadOptions> = {
+  action: readSyncOptions.action,
+  names: { ...readSyncOptions.names, signal: true },
+};
 
 /**
  * Returns the allocation that a buffer is a view of; undefined for a value that is not a buffer. For the launches,
@@ -149,7 +170,7 @@ export class DeviceBuffer implements Disposable {
     options: CopyOptions = noOptions,
   ): void {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
-    checkOptions(options, "copyFrom");
+    if (options !== noOptions) checkOptions(options, copyFromOptions);
     const { byteOffset = 0 } = options;
     if (!ArrayBuffer.isView(source)) this.#checkOther(source, checkHostSource);
     const length = source.byteLength;
@@ -183,7 +204,7 @@ export class DeviceBuffer implements Disposable {
     options: CopyOptions = noOptions,
   ): void {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
-    checkOptions(options, "copyTo");
+    if (options !== noOptions) checkOptions(options, copyToOptions);
     const { byteOffset = 0 } = options;
     this.#checkOther(target, checkHostTarget);
     checkRange(byteOffset, 0, this.byteLength);
@@ -219,7 +240,7 @@ export class DeviceBuffer implements Disposable {
     options: CopyOptions & { byteLength?: number } = noOptions,
   ): void {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
-    checkOptions(options, "fill");
+    if (options !== noOptions) checkOptions(options, fillOptions);
     const { byteOffset = 0 } = options;
     checkByte(byte);
     if (byteOffset !== 0) checkRange(byteOffset, 0, this.byteLength);
@@ -252,11 +273,12 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
+    checkOptions(options, readOptions);
     const { stream, place, byteLength } = this.#readRange(type, options);
     const { signal } = options;
     if (signal !== undefined) throwIfAborted(signal, this.#readOf(byteLength));
     try {
-      const bytes = await readBytes(place, byteLength, { ...options, stream });
+      const bytes = await readBytes(place, byteLength, { stream, signal: signal! });
       return new type(bytes.buffer);
     } catch (error) {
       const failed = errorOfWait(error, this.#readOf(byteLength), options);
@@ -278,6 +300,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
+    checkOptions(options, readSyncOptions);
     const { stream, place, byteLength } = this.#readRange(type, options);
     try {
       return new type(readBytesSync(place, byteLength, stream).buffer);
@@ -405,7 +428,6 @@ export class DeviceBuffer implements Disposable {
     byteLength: number;
   } {
     checkArrayType(type);
-    checkOptions(options, "a read");
     const { stream = this.stream } = options;
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     const { byteOffset, byteLength } = elementRange(type, options, this.byteLength);

@@ -1,4 +1,4 @@
-import type { AllocateAsyncOptions } from "./allocation_queue.ts";
+import { type AllocateAsyncOptions, allocateAsyncOptions } from "./allocation_queue.ts";
 import type { CachingAllocatorOptions } from "./caching/allocator_options.ts";
 import { CachingAllocator } from "./caching/caching_allocator.ts";
 import type { SlabSource } from "./caching/slabs.ts";
@@ -185,7 +185,7 @@ export class MemoryPool implements Disposable {
    * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never have so much memory
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
-    checkOptions(options, "an allocation");
+    checkOptions(options, allocateAsyncOptions);
     const { stream: given, signal } = options;
     const stream = this.#allocationStream(given);
     checkStream(stream, this.#session);
@@ -203,7 +203,6 @@ export class MemoryPool implements Disposable {
    * @throws {ReferenceError} If the pool was disposed
    */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
-    if (options !== undefined) checkOptions(options, "createCachingAllocator");
     const memory = this.#memory;
     const source: SlabSource = {
       pool: this,

@@ -42,8 +42,8 @@ export function elementRange(
   if (length === undefined && rest % size !== 0) {
     throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
   }
-  const elements = length ?? rest / size;
-  checkNumber(elements, "a number of elements");
+  const elements = length === undefined ? rest / size : length;
+  checkNumber(elements, "a read's length");
   if (!Number.isSafeInteger(elements) || elements < 0) {
     throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
   }

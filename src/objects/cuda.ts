@@ -1,13 +1,26 @@
 import { countOf, printAs } from "../support/printing.ts";
-import { createPool } from "../memory/create_pool.ts";
+import { createPool, poolOptions } from "../memory/create_pool.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "../driver.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { HostBuffer } from "../memory/host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "../memory/memory_pool.ts";
 import type { Session } from "../session.ts";
-import { checkByteLength, checkNumber, checkOptions, maximumInt, whatIs } from "../support/validation.ts";
+import {
+  checkByteLength,
+  checkNumber,
+  checkOptions,
+  type KnownOptions,
+  maximumInt,
+  whatIs,
+} from "../support/validation.ts";
 import { formatVersion } from "../support/version.ts";
+
+/** The options of a new pool in host memory. */
+const hostPoolOptions: KnownOptions<PoolOptions & { numaNode?: number }> = {
+  action: poolOptions.action,
+  names: { ...poolOptions.names, numaNode: true },
+};
 
 /** The session that a `Cuda` object and everything made from it belong to. */
 export let sessionOf: (cuda: Cuda) => Session;
@@ -104,7 +117,7 @@ export class Cuda implements Disposable {
    * would
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
-    checkOptions(options, "createHostPool");
+    checkOptions(options, hostPoolOptions);
     const { numaNode } = options;
     if (numaNode !== undefined) checkNumaNode(numaNode);
     const location = numaNode === undefined

@@ -1,7 +1,7 @@
 import { printAs, stateOf } from "../support/printing.ts";
-import { CudaEvent, type EventOptions } from "./cuda_event.ts";
+import { CudaEvent, type EventOptions, eventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
-import { CudaStream, progressOf, type StreamOptions } from "./cuda_stream.ts";
+import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
@@ -15,7 +15,7 @@ import {
   memLocationType,
   streamFlags,
 } from "../driver.ts";
-import { createPool } from "../memory/create_pool.ts";
+import { createPool, poolOptions } from "../memory/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
 import { importPool } from "../memory/import_pool.ts";
@@ -27,8 +27,8 @@ import { ptxText } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
 import { formatUuid } from "../support/uuid.ts";
-import { checkNumber, checkOptions, whatIs } from "../support/validation.ts";
-import { errorOfWait, type WaitOptions } from "../support/waiting/waiting.ts";
+import { checkBoolean, checkNumber, checkOptions, whatIs } from "../support/validation.ts";
+import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
 /**
@@ -129,12 +129,16 @@ export class CudaDevice {
    * CUDA's: sizes are in bytes, clock rates in kilohertz, and 1 or 0 says whether the device supports something.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {TypeError} If the name is not a string
    * @throws {RangeError} If CUDA has no attribute of this name
    * @throws {CudaError} `cudaErrorInvalidValue` if the driver is too old for the attribute
    */
   attribute(name: DeviceAttributeName): number {
+    if (typeof name !== "string") {
+      throw new TypeError(`Cannot get an attribute by ${whatIs(name)}: give its name, a string`);
+    }
     if (!Object.hasOwn(deviceAttributes, name)) {
-      throw new RangeError(`Cannot get the attribute "${name}": ${whyNoAttribute(String(name))}`);
+      throw new RangeError(`Cannot get the attribute "${name}": ${whyNoAttribute(name)}`);
     }
     const number = deviceAttributes[name];
     let value = this.#attributes.get(number);
@@ -187,14 +191,15 @@ export class CudaDevice {
    * Creates a stream.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
-   * @throws {TypeError} If the priority is not a number
+   * @throws {TypeError} If an option has the wrong type, or there is no such option
    * @throws {RangeError} If the priority is not a 32-bit integer
    * @throws {CudaError} If the device has no resources left, or is lost
    */
   createStream(options: StreamOptions = {}): CudaStream {
-    checkOptions(options, "createStream");
+    checkOptions(options, streamOptions);
     const { priority = 0, nonBlocking = false } = options;
     checkPriority(priority);
+    checkBoolean(nonBlocking, "a stream's nonBlocking");
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
     let handle: bigint;
     try {
@@ -216,13 +221,17 @@ export class CudaDevice {
    * Creates an event.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
-   * @throws {TypeError} If both `timing` and `interprocess` are set
+   * @throws {TypeError} If an option is not a boolean, or there is no such option; if both `timing` and `interprocess`
+   * are set
    * @throws {CudaError} `cudaErrorNotSupported` if `interprocess` is set and the device has no events that other
    * processes can open
    */
   createEvent(options: EventOptions = {}): CudaEvent {
-    checkOptions(options, "createEvent");
+    checkOptions(options, eventOptions);
     const { timing = false, blockingSync = false, interprocess = false } = options;
+    checkBoolean(timing, "an event's timing");
+    checkBoolean(blockingSync, "an event's blockingSync");
+    checkBoolean(interprocess, "an event's interprocess");
     if (timing && interprocess) {
       throw new TypeError("Cannot create an interprocess event with timing: CUDA has no such events; leave timing out");
     }
@@ -248,7 +257,7 @@ export class CudaDevice {
    * a newer driver
    */
   createPool(options: PoolOptions = {}): MemoryPool {
-    checkOptions(options, "createPool");
+    checkOptions(options, poolOptions);
     const location = { type: memLocationType.device, id: this.ordinal };
     return createPool(this.#session, { location, device: this, name: `on device ${this.ordinal}` }, options);
   }
@@ -494,7 +503,8 @@ export class CudaDevice {
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
    * @throws {CudaError} The work's error, if it has failed
    */
-  async finished(options?: WaitOptions): Promise<void> {
+  async finished(options: WaitOptions = {}): Promise<void> {
+    checkOptions(options, waitOptions);
     try {
       await this.#streams.finished(options);
     } catch (error) {

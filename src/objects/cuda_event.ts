@@ -5,7 +5,7 @@ import { callStack, reportUnrecordedEvent } from "../support/leaks.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import type { Session } from "../session.ts";
 import type { StreamProgress } from "./stream_progress.ts";
-import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
+import { errorOfAnotherCuda, type KnownOptions, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
 /** Options of a new event. */
@@ -17,6 +17,12 @@ export interface EventOptions {
   /** Whether other processes can open the event. Such an event cannot have timing. Defaults to false. */
   interprocess?: boolean;
 }
+
+/** The options of a new event. */
+export const eventOptions: KnownOptions<EventOptions> = {
+  action: "create an event",
+  names: { timing: true, blockingSync: true, interprocess: true },
+};
 
 /** Returns an event's handle. For the library: `unsafeHandle` counts as a way for others to record the event. */
 export let handleOf: (event: CudaEvent) => bigint;

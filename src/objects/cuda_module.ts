@@ -10,7 +10,7 @@ import { CudaError } from "../support/errors.ts";
 import { signatureFromTypes } from "./parameter_types.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
-import { checkOptions, whatIs } from "../support/validation.ts";
+import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 
 const ownerOfGlobals: AllocationOwner = {
   release() {},
@@ -19,6 +19,12 @@ const ownerOfGlobals: AllocationOwner = {
 
 /** Whenever the number of streams of a module's launches reaches a multiple of this, streams that are gone are removed. */
 const sweepSize = 64;
+
+/** The options of `kernel`. */
+const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
+  action: "find a kernel",
+  names: { parameters: true },
+};
 
 const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
@@ -87,7 +93,7 @@ export class CudaModule implements Disposable {
   kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
     checkName(name, "kernel");
-    checkOptions(options, "a kernel");
+    checkOptions(options, kernelOptions);
     const known = this.#kernels.get(name);
     if (known !== undefined && options.parameters === undefined) return known;
     const signature = options.parameters === undefined

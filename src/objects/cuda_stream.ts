@@ -9,8 +9,8 @@ import { type Marker, Markers } from "./markers.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
 import { StreamProgress } from "./stream_progress.ts";
-import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
-import { errorOfWait, type WaitOptions } from "../support/waiting/waiting.ts";
+import { checkOptions, errorOfAnotherCuda, type KnownOptions, whatIs } from "../support/validation.ts";
+import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 /** Options of a new stream. */
 export interface StreamOptions {
@@ -22,6 +22,12 @@ export interface StreamOptions {
    */
   nonBlocking?: boolean;
 }
+
+/** The options of a new stream. */
+export const streamOptions: KnownOptions<StreamOptions> = {
+  action: "create a stream",
+  names: { priority: true, nonBlocking: true },
+};
 
 /** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
@@ -244,7 +250,8 @@ export class CudaStream implements Disposable {
    *
    * @throws {CudaError} The work's error, if it has failed
    */
-  async finished(options?: WaitOptions): Promise<void> {
+  async finished(options: WaitOptions = {}): Promise<void> {
+    checkOptions(options, waitOptions);
     void this.unsafeHandle;
     try {
       const { marker, position } = this.#mark();

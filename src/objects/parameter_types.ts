@@ -11,7 +11,8 @@ import {
   type ParameterType,
   scalarBytes,
 } from "../ptx/kernel_signature.ts";
-import { whatIs } from "../support/validation.ts";
+import { didYouMean } from "../support/nearest_name.ts";
+import { shown, whatIs } from "../support/validation.ts";
 
 /**
  * Checks the types, and returns the signature of a kernel with parameters of these types.
@@ -42,10 +43,10 @@ export function signatureFromTypes(
 function checkType(type: ParameterType, what: string): void {
   if (typeof type === "string" && Object.hasOwn(scalarBytes, type)) return;
   if (typeof type !== "object" || type === null) {
-    const shown = typeof type === "string" ? `"${type}"` : whatIs(type);
-    const names = Object.keys(scalarBytes).join(", ");
+    const names = Object.keys(scalarBytes);
     throw new TypeError(
-      `Cannot use ${shown} as the type of ${what}: it must be one of ${names}, or { byteLength, alignment }`,
+      `Cannot use ${shown(type)} as the type of ${what}: it must be one of ${names.join(", ")}, or ` +
+        `{ byteLength, alignment }${didYouMean(type, names)}`,
     );
   }
   const { byteLength, alignment } = type;

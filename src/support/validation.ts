@@ -1,3 +1,5 @@
+import { suggestName } from "./nearest_name.ts";
+
 /** Throws unless `value` is a whole number of bytes, at least `minimum`. */
 export function checkByteLength(value: number, what: string, minimum = 0): void {
   checkNumber(value, what);
@@ -6,10 +8,74 @@ export function checkByteLength(value: number, what: string, minimum = 0): void 
   }
 }
 
-/** Throws a `TypeError` unless `options` is an object. */
-export function checkOptions(options: object, ofWhat: string): void {
-  if (typeof options === "object" && options !== null) return;
-  throw new TypeError(`Cannot use ${whatIs(options)} as the options of ${ofWhat}: give an object or nothing`);
+/** The options of a function, for `checkOptions`. */
+export interface KnownOptions<Options extends object> {
+  /** What the function does, as error messages say it after "Cannot": `"create a stream"`. */
+  readonly action: string;
+  /** The name of every option. */
+  readonly names: OptionNames<Options>;
+  /** What to give if there are options that must be given: `"{ grid, block }"`. */
+  readonly required?: string;
+}
+
+/** The name of every option: the type checker compares them with the properties of `Options`. */
+export type OptionNames<Options extends object> = { readonly [Name in keyof Options & string]-?: true };
+
+/**
+ * Throws a `TypeError` unless `options` is an object with known options alone. A name that is not known is mistyped,
+ * also if its value is undefined. Inherited options count, as they do where options are read. Symbols do not: they are no
+ * mistyped names.
+ */
+export function checkOptions<Options extends object>(options: Options, known: KnownOptions<Options>): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) refuseOptions(options, known);
+  const names = known.names as Readonly<Record<string, unknown>>;
+  for (const name in options) if (names[name] !== true) refuseUnknownOption(options, name, known);
+  if (Object.getPrototypeOf(options) !== Object.prototype && !mayBeOptions(options, known)) {
+    refuseOptions(options, known);
+  }
+}
+
+/**
+ * Throws the error for the name of a property that is not a known option, unless others than the caller have put it
+ * there: it is inherited from `Object.prototype`, or it is an inherited method, such as those of an AbortController,
+ * which is often passed where `{ signal }` belongs.
+ */
+export function refuseUnknownOption<Options extends object>(
+  options: Options,
+  name: string,
+  known: KnownOptions<Options>,
+): void {
+  const names = Object.keys(known.names);
+  if (names.includes(name)) return;
+  if (!Object.hasOwn(options, name)) {
+    if (name in Object.prototype || typeof (options as Record<string, unknown>)[name] === "function") return;
+  }
+  if (!mayBeOptions(options, known)) refuseOptions(options, known);
+  const suggestion = suggestName(name, names, names.length === 1 ? "the only option is" : "the options are");
+  throw new TypeError(`Cannot ${known.action} with the option "${name}": there is no such option; ${suggestion}`);
+}
+
+/** Whether an object may be meant as options: it is not an object of a class that has no known option. */
+function mayBeOptions<Options extends object>(options: Options, { names }: KnownOptions<Options>): boolean {
+  if (ArrayBuffer.isView(options)) return false;
+  return Object.getPrototypeOf(options) === null || options.constructor?.name === "Object" ||
+    Object.keys(names).some((name) => name in options);
+}
+
+function refuseOptions(options: unknown, { action, names, required }: KnownOptions<object>): never {
+  const known = Object.keys(names);
+  // Somebody who passes a CudaStream as the options means its option "stream".
+  const className = whatIs(options).toLowerCase();
+  const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
+  const advice = required ?? `an object, such as { ${meant} }, or nothing`;
+  throw new TypeError(`Cannot ${action} with ${whatIs(options)} as its options: give ${advice}`);
+}
+
+/** Throws a `TypeError` unless `value` is true or false. */
+export function checkBoolean(value: unknown, what: string): void {
+  if (typeof value !== "boolean") {
+    throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it must be true or false`);
+  }
 }
 
 /** The largest value of a C int. */
@@ -58,6 +124,12 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
     return typeof value.name !== "string" || value.name === "" ? "a function" : `the function ${value.name}`;
   }
   return typeof value === "string" ? "a string" : typeof value === "bigint" ? "a bigint" : String(value);
+}
+
+/** A value for an error's message: a string in quotes, a number as it is, another value as `whatIs` describes it. */
+export function shown(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value);
+  return typeof value === "number" || typeof value === "bigint" ? String(value) : whatIs(value);
 }
 
 /** The bytes of a view or a buffer. */

@@ -133,9 +133,9 @@ testOnEachDriver("errors for an invalid module and a missing kernel give the rea
   assertMatch(error.message, new RegExp(`line ${line}\\b`, "i"));
   using module = gpu.loadModule(saxpyPtx);
   assertThrows(
-    () => module.kernel("daxpy"),
+    () => module.kernel("daxpi"),
     RangeError,
-    'Cannot find the kernel "daxpy" in the module: its kernels are saxpy',
+    'Cannot find the kernel "daxpi" in the module: its kernels are saxpy',
   );
   const kernel = module.kernel("saxpy");
   module[Symbol.dispose]();

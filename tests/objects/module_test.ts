@@ -154,7 +154,7 @@ testOnEachDriver("parameters that are invalid, or differ from the PTX, are refus
       "Cannot take parameter 0 of store as f64: its PTX declares u64",
     ],
     [find(["u64", "u64", "f16", "f16", "f64"]), TypeError, "parameter 1 of store as u64: its PTX declares 12 bytes"],
-    [() => module.kernel("store", null as Anything), TypeError, "Cannot use null as the options of a kernel"],
+    [() => module.kernel("store", null as Anything), TypeError, "Cannot find a kernel with null as its options"],
   ];
   for (const [call, error, message] of refusals) assertThrows(call, error, message);
   const given = ["b64", triple, "u16", "s16", "b64"] as const;

@@ -60,8 +60,10 @@ test("environment variables select the driver and the devices", async () => {
 });
 
 test("invalid environment variables and options are refused with their value", async () => {
-  const wrongDriver = await describeDevices({ POOLPASS_DRIVER: "gpu" });
-  assertMatch(wrongDriver.error ?? "", /POOLPASS_DRIVER="gpu"/);
+  const wrongDriver = await describeDevices({ POOLPASS_DRIVER: "sofware" });
+  assertMatch(wrongDriver.error ?? "", /POOLPASS_DRIVER="sofware".* did you mean "software"\?$/);
+  const wrongDebug = await describeDevices({ POOLPASS_DRIVER: "software", POOLPASS_DEBUG: "true" });
+  assertMatch(wrongDebug.error ?? "", /POOLPASS_DEBUG="true".* 0, 1/);
   const wrongCount = await describeDevices({ POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_DEVICES: "many" });
   assertMatch(wrongCount.error ?? "", /POOLPASS_SOFTWARE_DEVICES="many"/);
   assertThrows(() => open({ driver: "software", softwareDevices: 0 }), RangeError, "0 software devices");

@@ -590,7 +590,7 @@ sharingTest("invalid arguments for mapping or finding an offer are refused immed
     await assertRejects(() => importer.channel(name as string), type, "as the name of an offer");
   }
   await assertRejects(() => offer.released({ importers: -1 }), RangeError, "Cannot wait for -1 importers");
-  await assertRejects(() => offer.released({ importers: "2" as never }), TypeError, "as a count of importers");
+  await assertRejects(() => offer.released({ importers: "2" as never }), TypeError, "as the number of importers");
   assertEquals([imports, exporter.leases], [0, []]);
   (await remote.map({ stream })).free();
   await offer.released();

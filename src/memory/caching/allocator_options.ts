@@ -1,4 +1,4 @@
-import { checkByteLength } from "../../support/validation.ts";
+import { checkByteLength, checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { maximumBlockByteLength } from "./size_classes.ts";
 
 /** Options of a new allocator. */
@@ -17,10 +17,16 @@ export interface CachingAllocatorOptions {
   maxUnused?: number;
 }
 
+const allocatorOptions: KnownOptions<CachingAllocatorOptions> = {
+  action: "create an allocator",
+  names: { slabByteLength: true, maxSize: true, maxUnused: true },
+};
+
 const defaultSlabByteLength = 32 * 2 ** 20;
 
-/** Returns the options with their defaults. Throws if one of them is not a valid number of bytes. */
+/** Returns the options with their defaults. Throws if one of them is not known, or not a valid number of bytes. */
 export function checkAllocatorOptions(options: CachingAllocatorOptions): Required<CachingAllocatorOptions> {
+  checkOptions(options, allocatorOptions);
   const { slabByteLength = defaultSlabByteLength, maxSize = 0, maxUnused = Infinity } = options;
   checkByteLength(slabByteLength, "an allocator's slabByteLength", 1);
   checkByteLength(maxSize, "an allocator's maxSize");

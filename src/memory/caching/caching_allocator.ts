@@ -8,7 +8,7 @@ import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.t
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
-import { type AllocateAsyncOptions, AllocationQueue } from "../allocation_queue.ts";
+import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../allocation_queue.ts";
 import { DeviceArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
@@ -191,7 +191,7 @@ export class CachingAllocator implements Disposable {
    * much memory
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
-    checkOptions(options, "an allocation");
+    checkOptions(options, allocateAsyncOptions);
     const { stream: given, signal } = options;
     const stream = this.#source.allocationStream(given);
     checkByteLength(byteLength, "an allocation's size", 1);

@@ -6,8 +6,8 @@ import { SharingError } from "../../support/errors.ts";
 import { allSettledUnseen } from "../../support/lost_devices.ts";
 import { escapeControls } from "../../support/escape_controls.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
-import { checkOptions } from "../../support/validation.ts";
-import { throwIfAborted, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
+import { checkOptions, type KnownOptions } from "../../support/validation.ts";
+import { throwIfAborted, type WaitOptions, waitOptionsOf, waitUntil } from "../../support/waiting/waiting.ts";
 import {
   badMessage,
   type ChannelMessage,
@@ -25,6 +25,13 @@ export interface ConsumerOptions extends WaitOptions {
   /** The stream of the slots' buffers, on which they are released. Defaults to the device's default stream. */
   stream?: CudaStream;
 }
+
+/** The options of joining a channel. */
+export const consumerOptions: KnownOptions<ConsumerOptions> = {
+  action: "join a channel",
+  names: { stream: true, signal: true },
+};
+const nextOptions = waitOptionsOf("wait for a frame");
 
 /** The dependencies of a consumer, which its importer provides. */
 export interface ConsumerParts {
@@ -192,7 +199,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
    * @throws {CudaError} if the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<FrameMetadata> | undefined> {
-    checkOptions(options, "ChannelConsumer.next");
+    checkOptions(options, nextOptions);
     throwIfAborted(options.signal);
     for (;;) {
       if (this.#disposal !== undefined) {

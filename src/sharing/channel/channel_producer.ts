@@ -3,8 +3,8 @@ import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
-import type { WaitOptions } from "../../support/waiting/waiting.ts";
+import { checkNumber, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
+import { type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import type { ChannelStatistics } from "./channel_statistics.ts";
 import { ChannelFrames } from "./channel_frames.ts";
 import type { ChannelHub } from "./channel_hub.ts";
@@ -65,6 +65,28 @@ export interface SendFrameOptions {
   /** The stream that writes the slot. Defaults to the stream of the slot's buffer. */
   stream?: CudaStream;
 }
+
+/** The options of a new channel. */
+export const channelOptions: KnownOptions<ChannelOptions> = {
+  action: "create a channel",
+  required: "{ pool, slots, slotByteLength }",
+  names: {
+    pool: true,
+    slots: true,
+    slotByteLength: true,
+    metadata: true,
+    overflow: true,
+    minimumConsumers: true,
+    window: true,
+    holdTimeout: true,
+    stream: true,
+  },
+};
+const sendFrameOptions: KnownOptions<SendFrameOptions> = {
+  action: "send a frame",
+  names: { byteLength: true, metadata: true, stream: true },
+};
+const reserveOptions = waitOptionsOf("reserve a slot");
 
 /** The dependencies of a producer, which its exporter provides. */
 export interface ChannelParts {
@@ -244,7 +266,7 @@ export class ChannelProducer implements AsyncDisposable {
    * @throws {CudaError} if the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {
-    return this.#slots.reserve(options);
+    return this.#slots.reserve(options, reserveOptions);
   }
 
   /**
@@ -265,7 +287,7 @@ export class ChannelProducer implements AsyncDisposable {
         `Cannot send ${whatIs(slot, "Slot")} in "${this.name}": give a slot that its reserve returned`,
       );
     }
-    checkOptions(options, "ChannelProducer.send");
+    checkOptions(options, sendFrameOptions);
     if (!this.#slots.isReserved(slot)) {
       throw new ReferenceError(`Cannot send slot ${slot.index} of "${this.name}": it is not reserved, or was sent`);
     }

@@ -3,6 +3,7 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
+import type { KnownOptions } from "../../support/validation.ts";
 import { type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { bufferOfSlot, Slot } from "./slot.ts";
@@ -63,7 +64,7 @@ export class ChannelSlots {
     return this.#free.length;
   }
 
-  reserve(options: WaitOptions): Promise<Slot> {
+  reserve(options: WaitOptions, known: KnownOptions<WaitOptions>): Promise<Slot> {
     return abortable<Slot>(
       (resolve, reject) => {
         const refusal = this.#refusal ?? this.#shortage;
@@ -74,7 +75,7 @@ export class ChannelSlots {
         return () => this.#reserving.delete(waiting);
       },
       options,
-      { awaited: "a free slot of the channel" },
+      { awaited: "a free slot of the channel", known },
     );
   }
 

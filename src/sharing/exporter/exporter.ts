@@ -9,9 +9,17 @@ import { noteUnseen } from "../../support/lost_devices.ts";
 import type { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
-import { checkByteLength, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
+import {
+  checkByteLength,
+  checkMilliseconds,
+  checkOptions,
+  type KnownOptions,
+  shown,
+  whatIs,
+} from "../../support/validation.ts";
+import { didYouMean } from "../../support/nearest_name.ts";
 import type { SentOffer } from "./sent_offer.ts";
-import { type ChannelOptions, ChannelProducer } from "../channel/channel_producer.ts";
+import { type ChannelOptions, channelOptions, ChannelProducer } from "../channel/channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
 import { checkShareable, ExportedMemory } from "./exported_memory.ts";
 import { Identifiers } from "./identifiers.ts";
@@ -86,6 +94,11 @@ export interface OfferOptions {
   /** The stream whose work so far must be done before the memory may be read. Defaults to the buffer's own stream. */
   stream?: CudaStream;
 }
+
+const offerOptions: KnownOptions<OfferOptions> = {
+  action: "offer memory",
+  names: { metadata: true, stream: true },
+};
 
 /** The maximum number of characters of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
@@ -248,7 +261,7 @@ export class Exporter implements AsyncDisposable {
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
     this.#checkNew(name);
-    checkOptions(options, "Exporter.offer");
+    checkOptions(options, offerOptions);
     if (options.stream !== undefined && source instanceof MemoryPool) {
       throw new TypeError(`Cannot offer "${name}": a whole pool has no ready event; offer its buffers instead`);
     }
@@ -577,10 +590,12 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   if (typeof options !== "object" || options === null) {
     throw new TypeError(`Cannot create channel "${name}" without options: give its pool, slots and slotByteLength`);
   }
-  const { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers, holdTimeout } = options;
+  checkOptions(options, channelOptions);
+  const { pool, slots, slotByteLength, overflow = "wait", window = 1, minimumConsumers = 0, holdTimeout } = options;
   if (overflow !== "wait" && overflow !== "drop-oldest") {
     throw new TypeError(
-      `Cannot create channel "${name}": overflow is "${String(overflow)}", and must be "wait" or "drop-oldest"`,
+      `Cannot create channel "${name}": overflow is ${shown(overflow)}, and must be "wait" or "drop-oldest"` +
+        didYouMean(overflow, ["wait", "drop-oldest"]),
     );
   }
   if (!(pool instanceof MemoryPool) || pool.device === undefined) {
@@ -591,8 +606,8 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   checkInteger(channel, { value: slots, what: "slots", minimum: 1, maximum: maximumSlots });
   checkByteLength(slotByteLength, `slotByteLength of ${channel}`, 1);
   checkByteLength(slots * strideOf(slotByteLength), `the size of the ${slots} slots of ${channel}`);
-  checkInteger(channel, { value: window ?? 1, what: "window", minimum: 1, maximum: slots });
-  checkInteger(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", minimum: 0 });
+  checkInteger(channel, { value: window, what: "window", minimum: 1, maximum: slots });
+  checkInteger(channel, { value: minimumConsumers, what: "minimumConsumers", minimum: 0 });
   if (holdTimeout !== undefined) checkMilliseconds(holdTimeout, `holdTimeout of ${channel}`);
 }
 

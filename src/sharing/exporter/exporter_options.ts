@@ -1,4 +1,4 @@
-import { checkMaximum, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
+import { checkMaximum, checkMilliseconds, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
 import { defaultMaximumMetadata } from "../protocol/messages.ts";
 import type { ExporterOptions } from "./exporter.ts";
 
@@ -10,6 +10,23 @@ export type CompleteOptions =
   & Readonly<Required<Omit<ExporterOptions, WithoutDefault>>>
   & Readonly<Pick<ExporterOptions, WithoutDefault>>;
 
+const exporterOptions: KnownOptions<ExporterOptions> = {
+  action: "listen for importers",
+  names: {
+    users: true,
+    maximumImporters: true,
+    maximumImportersPerUser: true,
+    maximumHandshakes: true,
+    maximumMetadata: true,
+    handshakeTimeout: true,
+    messageTimeout: true,
+    closeTimeout: true,
+    onConnect: true,
+    onDisconnect: true,
+    onError: true,
+  },
+};
+
 /**
  * Checks the options of an exporter, except `users`, and adds the default values.
  *
@@ -17,9 +34,10 @@ export type CompleteOptions =
  * @throws {RangeError} if an option is out of range
  */
 export function completeOptions(options: ExporterOptions): CompleteOptions {
-  checkOptions(options, "Exporter.listen");
+  checkOptions(options, exporterOptions);
   const { users = [], maximumImporters = 1024, maximumImportersPerUser, maximumHandshakes = 128 } = options;
-  const { onConnect, onDisconnect, onError } = options;
+  const { maximumMetadata = defaultMaximumMetadata, onConnect, onDisconnect, onError } = options;
+  const { handshakeTimeout = 5000, messageTimeout = 5000, closeTimeout = 5000 } = options;
   if (maximumImportersPerUser !== undefined) checkMaximum(maximumImportersPerUser, "maximumImportersPerUser");
   checkCallback(onConnect, "onConnect");
   checkCallback(onDisconnect, "onDisconnect");
@@ -29,10 +47,10 @@ export function completeOptions(options: ExporterOptions): CompleteOptions {
     maximumImporters: checkMaximum(maximumImporters, "maximumImporters"),
     maximumImportersPerUser: maximumImportersPerUser!,
     maximumHandshakes: checkMaximum(maximumHandshakes, "maximumHandshakes"),
-    maximumMetadata: checkMaximum(options.maximumMetadata ?? defaultMaximumMetadata, "maximumMetadata"),
-    handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
-    messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
-    closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
+    maximumMetadata: checkMaximum(maximumMetadata, "maximumMetadata"),
+    handshakeTimeout: checkMilliseconds(handshakeTimeout, "handshakeTimeout"),
+    messageTimeout: checkMilliseconds(messageTimeout, "messageTimeout"),
+    closeTimeout: checkMilliseconds(closeTimeout, "closeTimeout"),
     onConnect: onConnect!,
     onDisconnect: onDisconnect!,
     onError: onError!,

@@ -1,7 +1,7 @@
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { checkMilliseconds } from "../../support/validation.ts";
+import { checkMilliseconds, type KnownOptions } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { LeaseState, SentOffer } from "./sent_offer.ts";
 import type { Peer } from "../transport/unix_socket.ts";
@@ -12,6 +12,11 @@ export interface RecallOptions extends WaitOptions {
   /** Milliseconds after which the importer is cut off. By default, the wait has no limit. */
   deadline?: number;
 }
+
+const recallOptions: KnownOptions<RecallOptions> = {
+  action: "recall a lease",
+  names: { deadline: true, signal: true },
+};
 
 /**
  * An importer's hold on an offer. It keeps the memory allocated, whatever the exporter's application does. Made by
@@ -89,7 +94,8 @@ export class Lease {
     const { importer, record } = sentOffer;
     return abortable(
       (resolve, reject) => {
-        const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
+        const { deadline: given = Infinity } = options;
+        const deadline = checkMilliseconds(given, "a recall's deadline");
         if (sentOffer.isReleased) return resolve();
         let timer: ReturnType<typeof setTimeout> | undefined;
         const cancel = sentOffer.whenReleased(() => {
@@ -114,7 +120,7 @@ export class Lease {
         };
       },
       options,
-      { awaited: `process ${importer.peer.pid} to release "${record.name}"` },
+      { awaited: `process ${importer.peer.pid} to release "${record.name}"`, known: recallOptions },
     );
   }
 }

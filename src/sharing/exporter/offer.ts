@@ -1,11 +1,17 @@
 import { countOf, printAs } from "../../support/printing.ts";
-import { checkNumber } from "../../support/validation.ts";
-import type { WaitOptions } from "../../support/waiting/waiting.ts";
+import { checkNumber, type KnownOptions } from "../../support/validation.ts";
+import { type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import type { SentOffer } from "./sent_offer.ts";
 import { Lease } from "./lease.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
+
+const releasedOptions: KnownOptions<WaitOptions & { importers?: number }> = {
+  action: "wait for a release",
+  names: { importers: true, signal: true },
+};
+const endedOptions = waitOptionsOf("wait for the end of an offer");
 
 /** The operations of an exporter that its offers call. */
 export interface OfferOwner {
@@ -91,7 +97,7 @@ export class Offer {
     return abortable(
       (resolve, reject) => {
         const { importers = 1 } = options;
-        checkNumber(importers, "a count of importers");
+        checkNumber(importers, "the number of importers");
         if (!Number.isSafeInteger(importers) || importers < 0) {
           throw new RangeError(`Cannot wait for ${importers} importers: it must be a whole number of at least 0`);
         }
@@ -112,7 +118,7 @@ export class Offer {
         return stop;
       },
       options,
-      { awaited: `a release of "${record.name}"` },
+      { awaited: `a release of "${record.name}"`, known: releasedOptions },
     );
   }
 
@@ -124,6 +130,7 @@ export class Offer {
   ended(options: WaitOptions = {}): Promise<void> {
     return abortable((callback) => this.#record.whenEnded(callback), options, {
       awaited: `the end of offer "${this.name}"`,
+      known: endedOptions,
     });
   }
 }

@@ -30,15 +30,15 @@ export async function connectToExporter(
   options: ImporterOptions,
   isUnwanted: () => boolean,
 ): Promise<MessageStream | undefined> {
-  const { signal, users = [], wait = false } = options;
+  const { signal, users = [], handshakeTimeout = 5000, messageTimeout = 5000, wait = false } = options;
   if (typeof wait !== "boolean") {
     throw new TypeError(`Cannot use ${whatIs(wait)} as wait: give true to wait for an exporter, or false`);
   }
   const checked: ConnectionOptions = {
     ...signal === undefined ? {} : { signal },
     users,
-    handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
-    messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
+    handshakeTimeout: checkMilliseconds(handshakeTimeout, "handshakeTimeout"),
+    messageTimeout: checkMilliseconds(messageTimeout, "messageTimeout"),
   };
   // A listening socket cannot be awaited: its folder may not exist yet, and a stale file looks the same as a live one.
   for (let pause = firstPause;; pause = Math.min(pause * 2, longestPause)) {

@@ -11,9 +11,9 @@ import { isLogging, logEvent } from "../../support/event_log.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
-import { checkMaximum, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
-import { disposedMeanwhile, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
-import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
+import { checkMaximum, checkMilliseconds, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
+import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import { ChannelConsumer, type ConsumerOptions, consumerOptions } from "../channel/channel_consumer.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import {
   badMessage,
@@ -63,6 +63,21 @@ export interface ImporterOptions extends WaitOptions {
   /** Milliseconds in which the exporter must acknowledge releases when the importer is disposed: 5000 by default. */
   closeTimeout?: number;
 }
+
+const importerOptions: KnownOptions<ImporterOptions> = {
+  action: "connect to an exporter",
+  names: {
+    users: true,
+    handshakeTimeout: true,
+    messageTimeout: true,
+    maximumMetadata: true,
+    closeTimeout: true,
+    wait: true,
+    signal: true,
+  },
+};
+const offersOptions = waitOptionsOf("wait for an offer");
+const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { stream: true, signal: true } };
 
 /** A mapped allocation of the exporter. */
 interface Mapped {
@@ -194,15 +209,18 @@ export class Importer implements AsyncDisposable {
         `Cannot map memory with ${whatIs(cuda, "Cuda")}: give Importer.connect what open gave, and a path`,
       );
     }
-    checkOptions(options, "Importer.connect");
-    const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
-    const maximumMetadata = checkMaximum(options.maximumMetadata ?? defaultMaximumMetadata, "maximumMetadata");
+    checkOptions(options, importerOptions);
+    const { closeTimeout = 5000, maximumMetadata = defaultMaximumMetadata } = options;
+    const parts = {
+      closeTimeout: checkMilliseconds(closeTimeout, "closeTimeout"),
+      maximumMetadata: checkMaximum(maximumMetadata, "maximumMetadata"),
+    };
     const session = sessionOf(cuda);
     if (session.hasEnded) throw new ReferenceError(`Cannot connect to ${path}: the Cuda object was disposed`);
     const stream = await connectToExporter(path, options, () => session.hasEnded);
     if (stream === undefined) throw disposedMeanwhile(`connect to ${path}`, "the Cuda object");
     if (isLogging) logEvent("importer-connect", { path, peer: stream.peer.pid, uid: stream.peer.uid });
-    return new Importer(cuda, stream, { closeTimeout, maximumMetadata });
+    return new Importer(cuda, stream, parts);
   }
 
   /** Whether the exporter is still connected. */
@@ -223,7 +241,7 @@ export class Importer implements AsyncDisposable {
 
   async *#iterate<Metadata>(options: WaitOptions, awaited: string): AsyncGenerator<RemoteOffer<Metadata>, void> {
     this.#check("see what is offered");
-    checkOptions(options, "Importer.offers");
+    checkOptions(options, offersOptions);
     using iteration = this.#offers.iterate();
     for (;;) {
       throwIfAborted(options.signal, awaited);
@@ -256,7 +274,7 @@ export class Importer implements AsyncDisposable {
    */
   async offer<Metadata = JsonValue>(name: string, options: WaitOptions = {}): Promise<RemoteOffer<Metadata>> {
     checkOfferName(name);
-    checkOptions(options, "Importer.offer");
+    checkOptions(options, offersOptions);
     this.#check(`wait for "${name}"`);
     const known = this.#offers.find(name);
     if (known !== undefined) {
@@ -288,8 +306,10 @@ export class Importer implements AsyncDisposable {
     name: string,
     options: ConsumerOptions = {},
   ): Promise<ChannelConsumer<Metadata, FrameMetadata>> {
-    if (options?.stream !== undefined) this.#memory.checkStream(options.stream);
-    await this.offer(name, options);
+    checkOptions(options, consumerOptions);
+    const { stream, signal } = options;
+    if (stream !== undefined) this.#memory.checkStream(stream);
+    await this.offer(name, { signal: signal! });
     const state = this.#offers.find(name);
     if (state === undefined) throw new SharingError("not-found", `Cannot join "${name}": it was withdrawn`);
     const { message, channel } = state;
@@ -380,7 +400,7 @@ export class Importer implements AsyncDisposable {
   #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
     // Not an async function: with a thousand readable offers, each would take more microtasks than necessary.
     try {
-      checkOptions(options, "RemoteOffer.map");
+      checkOptions(options, mapOptions);
       const { stream, signal } = options;
       throwIfAborted(signal);
       if (stream !== undefined) this.#memory.checkStream(stream);

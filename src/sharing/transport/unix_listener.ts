@@ -8,8 +8,8 @@ import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale 
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
-import { checkNumber, checkOptions } from "../../support/validation.ts";
-import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
+import { checkNumber, checkOptions, type KnownOptions } from "../../support/validation.ts";
+import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, readable, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { Mutex } from "../../support/waiting/mutex.ts";
@@ -20,6 +20,9 @@ export interface ListenOptions {
   /** The permissions of the socket's file, regardless of the umask: 0o600 by default. */
   mode?: number;
 }
+
+const listenOptions: KnownOptions<ListenOptions> = { action: "listen at a path", names: { mode: true } };
+const acceptOptions = waitOptionsOf("accept a connection");
 
 /**
  * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors. From Linux 6.16
@@ -77,7 +80,7 @@ export class UnixListener implements AsyncDisposable {
    * `path-too-long`, `out-of-descriptors`, or `not-supported` if the system has no such sockets
    */
   static listen(path: string, options: ListenOptions = {}): UnixListener {
-    checkOptions(options, "UnixListener.listen");
+    checkOptions(options, listenOptions);
     return UnixListener.#listen(path, options, true);
   }
 
@@ -105,7 +108,7 @@ export class UnixListener implements AsyncDisposable {
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {
     if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
-    checkOptions(options, "UnixListener.accept");
+    checkOptions(options, acceptOptions);
     const { signal } = options;
     throwIfAborted(signal);
     const signals = [signal, this.#closing.signal];

@@ -18,9 +18,9 @@ import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle } from "../../memory/shareable_handle.ts";
-import { checkOptions, whatIs } from "../../support/validation.ts";
+import { checkNumber, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
-import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
+import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
 import { Mutex } from "../../support/waiting/mutex.ts";
@@ -39,6 +39,13 @@ export interface ReceiveOptions extends WaitOptions {
   /** The number of handles that must come with the bytes: 0 by default. */
   handles?: number;
 }
+
+const connectOptions = waitOptionsOf("connect to a socket");
+const sendOptions: KnownOptions<SendOptions> = { action: "send bytes", names: { handles: true, signal: true } };
+const receiveOptions: KnownOptions<ReceiveOptions> = {
+  action: "receive bytes",
+  names: { handles: true, signal: true },
+};
 
 /** The result of `UnixSocket.receive`. */
 export interface Received {
@@ -144,7 +151,7 @@ export class UnixSocket implements AsyncDisposable {
    * `not-supported` if the system has no such sockets
    */
   static async connect(path: string, options: WaitOptions = {}): Promise<UnixSocket> {
-    checkOptions(options, "UnixSocket.connect");
+    checkOptions(options, connectOptions);
     const { signal } = options;
     throwIfAborted(signal);
     checkSocketPath("connect to", path);
@@ -188,7 +195,7 @@ export class UnixSocket implements AsyncDisposable {
    */
   async send(bytes: Uint8Array, options: SendOptions = {}): Promise<void> {
     this.#check("send to");
-    checkOptions(options, "UnixSocket.send");
+    checkOptions(options, sendOptions);
     const { signal, handles: given = [] } = options;
     checkMessage(bytes, given);
     const handles = [...given];
@@ -214,7 +221,7 @@ export class UnixSocket implements AsyncDisposable {
    */
   async receive(byteLength: number, options: ReceiveOptions = {}): Promise<Received> {
     this.#check("receive from");
-    checkOptions(options, "UnixSocket.receive");
+    checkOptions(options, receiveOptions);
     const { signal, handles = 0 } = options;
     checkRequest(byteLength, handles);
     throwIfAborted(signal);
@@ -392,6 +399,8 @@ function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): v
 }
 
 function checkRequest(byteLength: number, handles: number): void {
+  checkNumber(byteLength, "a number of bytes to receive");
+  checkNumber(handles, "the number of handles to receive");
   if (!Number.isSafeInteger(byteLength) || byteLength < 0 || byteLength > maximumReceive) {
     throw new RangeError(`Cannot receive ${byteLength} bytes: it takes an integer from 0 to ${maximumReceive}`);
   }

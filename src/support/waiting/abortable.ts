@@ -1,4 +1,4 @@
-import { checkOptions } from "../validation.ts";
+import { checkOptions, type KnownOptions } from "../validation.ts";
 import { abortError } from "./abort_error.ts";
 import { throwIfAborted, type WaitOptions } from "./waiting.ts";
 
@@ -7,15 +7,15 @@ import { throwIfAborted, type WaitOptions } from "./waiting.ts";
  *
  * @param subscribe registers the callbacks, and may return a function that unregisters them
  * @param options the application's options
- * @param description what is awaited, for the error of an aborted wait
+ * @param description what is awaited, for the error of an aborted wait; the known options, unless they were checked before
  */
 export function abortable<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
   options: WaitOptions = {},
-  { awaited }: { readonly awaited?: string } = {},
+  { awaited, known }: { readonly awaited?: string; readonly known?: KnownOptions<WaitOptions> } = {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    checkOptions(options, "a wait");
+    if (known !== undefined) checkOptions(options, known);
     const { signal } = options;
     throwIfAborted(signal, awaited);
     let isOver = false;

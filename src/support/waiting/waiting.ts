@@ -13,7 +13,7 @@ import { startStackAbove } from "../call_stack.ts";
 import { abortError } from "./abort_error.ts";
 import { EndedError } from "../driver_errors.ts";
 import { atNextTurn } from "./turn.ts";
-import { checkOptions, whatIs } from "../validation.ts";
+import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
 
 /** How a wait can be ended early. */
 export interface WaitOptions {
@@ -24,6 +24,14 @@ export interface WaitOptions {
    */
   signal?: AbortSignal;
 }
+
+/** The options of a function that only waits. `action` says what it does, after "Cannot" in error messages. */
+export function waitOptionsOf(action: string): KnownOptions<WaitOptions> {
+  return { action, names: { signal: true } };
+}
+
+/** The options of a wait. */
+export const waitOptions: KnownOptions<WaitOptions> = waitOptionsOf("wait");
 
 interface Wait {
   readonly isDone: () => boolean;
@@ -49,7 +57,7 @@ export async function waitUntil(
   options: WaitOptions = {},
   describe?: () => string,
 ): Promise<void> {
-  checkOptions(options, "a wait");
+  checkOptions(options, waitOptions);
   const { signal } = options;
   if (signal !== undefined) throwIfAborted(signal, describe?.());
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -42,8 +42,8 @@ const numbers: readonly (readonly [said: string, file: string, constant: string]
   ["an equal share of 1,024 |", "src/sharing/exporter/acceptor.ts", "maximumEnded = 1024;"],
   ["256 KiB |", "src/sharing/protocol/message_writer.ts", "backlogByteLength = 256 * 1024;"],
   ...["exporter/exporter_options.ts", "importer/connect_to_exporter.ts"].flatMap((file) => [
-    ["5 s | `handshakeTimeout` |", `src/sharing/${file}`, "handshakeTimeout ?? 5000"] as const,
-    ["5 s | `messageTimeout` |", `src/sharing/${file}`, "messageTimeout ?? 5000"] as const,
+    ["5 s | `handshakeTimeout` |", `src/sharing/${file}`, "handshakeTimeout = 5000"] as const,
+    ["5 s | `messageTimeout` |", `src/sharing/${file}`, "messageTimeout = 5000"] as const,
   ]),
 ];
 

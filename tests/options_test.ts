@@ -1,0 +1,270 @@
+/**
+ * Mistakes in options are named: names that do not exist, values of a wrong kind, and values that are no options at all.
+ * One table has every function and method with options; a test over the sources finds those that are missing in it.
+ */
+import { assert, assertEquals, assertInstanceOf, assertStringIncludes } from "@std/assert";
+import { readFileSync } from "node:fs";
+import * as poolpass from "../mod.ts";
+import { ptx } from "../kernels/saxpy.ts";
+import { shimRefusal } from "../ffi/shim/shim.ts";
+import { waitUntil } from "../src/support/waiting/waiting.ts";
+import { inFolder } from "./support/folders.ts";
+import { test } from "./support/test.ts";
+
+const { Exporter, Importer, open, UnixListener, UnixSocket } = poolpass;
+const skip = shimRefusal() ?? false;
+
+/** Options of any type. */
+// deno-lint-ignore no-explicit-any
+type Options = any;
+/** Calls a function with options. Whatever it returns may be a promise. */
+type Call = (options: Options) => unknown;
+
+/** A function or method with options. */
+interface Taker {
+  readonly call: Call;
+  /** Options that must be given. */
+  readonly required?: object;
+}
+
+/** An option with values of a wrong kind, besides those of `wrongValues`. */
+const wrongValuesOf: Readonly<Record<string, readonly unknown[]>> = {
+  nonBlocking: ["yes", 1],
+  timing: [1],
+  priority: ["high"],
+  window: ["3"],
+  driver: ["cudda"],
+};
+
+class Unrelated {}
+const wrongValues: readonly unknown[] = ["wrong", new Unrelated(), null];
+/** Options that take any JSON value, and one that JSON cannot represent. */
+const metadataValues: readonly unknown[] = [() => {}, 1n];
+/** The web's own functions take null for no signal. */
+const signalValues: readonly unknown[] = ["wrong", new Unrelated()];
+
+function wrongValuesFor(name: string): readonly unknown[] {
+  if (name === "metadata") return metadataValues;
+  if (name === "signal") return signalValues;
+  // Any string may be a path.
+  if (name === "cudart") return [5, null];
+  return [...wrongValues, ...wrongValuesOf[name] ?? []];
+}
+
+/** Calls the body with every function and method that takes options, by its name. */
+async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Promise<void>): Promise<void> {
+  await inFolder(async (folder) => {
+    using cuda = open({ driver: "software" });
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using event = gpu.createEvent();
+    using pool = gpu.createPool({ handleType: "posix-fd" });
+    using allocator = pool.createCachingAllocator();
+    using module = gpu.loadModule(ptx);
+    const kernel = module.kernel("saxpy");
+    using array = pool.allocateArray(Float32Array, 4, stream);
+    using other = pool.allocate(16, stream);
+    await using listener = UnixListener.listen(`${folder}/socket`);
+    const accepting = listener.accept();
+    await using socket = await UnixSocket.connect(`${folder}/socket`);
+    await using _accepted = await accepting;
+    await using exporter = Exporter.listen(`${folder}/exporter`);
+    const offer = exporter.offer("weights", array);
+    await using channel = exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 64 });
+    await using importer = await Importer.connect(cuda, exporter.path);
+    const remote = await importer.offer("weights");
+    using _weights = await remote.map();
+    await waitUntil(() => offer.leases[0]?.state === "held");
+    const lease = offer.leases[0]!;
+    await using consumer = await importer.channel("frames");
+    using slot = await channel.reserve();
+    const path = `${folder}/other`;
+    await body({
+      "open": { call: (options) => open(options), required: { driver: "software" } },
+      "Cuda.createHostPool": { call: (options) => cuda.createHostPool(options) },
+      "CudaDevice.createStream": { call: (options) => gpu.createStream(options) },
+      "CudaDevice.createEvent": { call: (options) => gpu.createEvent(options) },
+      "CudaDevice.createPool": { call: (options) => gpu.createPool(options) },
+      "CudaDevice.finished": { call: (options) => gpu.finished(options) },
+      "CudaStream.finished": { call: (options) => stream.finished(options) },
+      "CudaEvent.finished": { call: (options) => event.finished(options) },
+      "CudaModule.kernel": { call: (options) => module.kernel("saxpy", options) },
+      "CudaKernel.launch": {
+        call: (options) => kernel.launch(options, 0, 0, 0n, 0n),
+        required: { grid: 1, block: 1 },
+      },
+      "MemoryPool.allocateAsync": { call: (options) => pool.allocateAsync(16, options) },
+      "MemoryPool.createCachingAllocator": { call: (options) => pool.createCachingAllocator(options) },
+      "CachingAllocator.allocateAsync": { call: (options) => allocator.allocateAsync(16, options) },
+      "DeviceBuffer.copyFrom": { call: (options) => other.copyFrom(new Uint8Array(4), stream, options) },
+      "DeviceBuffer.copyTo": { call: (options) => other.copyTo(array, stream, options) },
+      "DeviceBuffer.fill": { call: (options) => other.fill(1, stream, options) },
+      "DeviceBuffer.read": { call: (options) => other.read(Uint8Array, options) },
+      "DeviceBuffer.readSync": { call: (options) => other.readSync(Uint8Array, options) },
+      "DeviceArray.toTypedArray": { call: (options) => array.toTypedArray(options) },
+      "UnixListener.listen": { call: (options) => UnixListener.listen(path, options) },
+      "UnixListener.accept": { call: (options) => listener.accept(options) },
+      "UnixSocket.connect": { call: (options) => UnixSocket.connect(`${folder}/socket`, options) },
+      "UnixSocket.send": { call: (options) => socket.send(new Uint8Array(1), options) },
+      "UnixSocket.receive": { call: (options) => socket.receive(1, options) },
+      "Exporter.listen": { call: (options) => Exporter.listen(path, options) },
+      "Exporter.offer": { call: (options) => exporter.offer("more", other, options) },
+      "Exporter.createChannel": {
+        call: (options) => exporter.createChannel("more frames", options),
+        required: { pool, slots: 2, slotByteLength: 64 },
+      },
+      "Offer.released": { call: (options) => offer.released(options) },
+      "Offer.ended": { call: (options) => offer.ended(options) },
+      "Lease.recall": { call: (options) => lease.recall(options) },
+      "Importer.connect": { call: (options) => Importer.connect(cuda, exporter.path, options) },
+      "Importer.offers": { call: (options) => importer.offers(options).next() },
+      "Importer.offer": { call: (options) => importer.offer("weights", options) },
+      "Importer.channel": { call: (options) => importer.channel("frames", options) },
+      "RemoteOffer.map": { call: (options) => remote.map(options) },
+      "ChannelProducer.reserve": { call: (options) => channel.reserve(options) },
+      "ChannelProducer.send": { call: (options) => channel.send(slot, options) },
+      "ChannelConsumer.next": { call: (options) => consumer.next(options) },
+    });
+  });
+}
+
+/** The error that a call throws or rejects with. It must be a TypeError. */
+async function refusalOf(name: string, call: Call, options: unknown): Promise<string> {
+  let result: unknown;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  // Without a check, many of them would wait for ever.
+  const waiting = new Promise((resolve) => timer = setTimeout(resolve, 2000, "a promise that waits"));
+  try {
+    result = await Promise.race([call(options), waiting]);
+  } catch (error) {
+    assertInstanceOf(error, TypeError, `${name}: ${error}`);
+    return (error as Error).message;
+  } finally {
+    clearTimeout(timer);
+  }
+  throw new Error(`${name} accepted ${String(Object.entries(options ?? {}))} and returned ${String(result)}`);
+}
+
+/** The names of the options that a function has, from its message about one that it does not have. */
+async function optionNames(name: string, { call, required }: Taker): Promise<string[]> {
+  const message = await refusalOf(name, call, { ...required, qqqqqqq: undefined });
+  assertStringIncludes(message, 'with the option "qqqqqqq": there is no such option; the ', name);
+  return /the options? (?:are|is) (.*)$|the only option is (.*)$/.exec(message)!.slice(1).join("").split(", ");
+}
+
+test("options that do not exist are refused everywhere, with the nearest name", { skip }, async () => {
+  await withTakers(async (takers) => {
+    for (const [name, taker] of Object.entries(takers)) {
+      for (const option of await optionNames(name, taker)) {
+        // Two letters exchanged, another case, a letter too few.
+        const [first, second, ...rest] = option;
+        for (const typo of [[second, first, ...rest].join(""), option.toUpperCase(), option.slice(0, -1)]) {
+          const message = await refusalOf(name, taker.call, { ...taker.required, [typo]: undefined });
+          assertStringIncludes(message, `with the option "${typo}": there is no such option; did you mean "${option}"`);
+        }
+      }
+    }
+  });
+});
+
+test("options of a wrong kind are refused everywhere, by their names", { skip }, async () => {
+  await withTakers(async (takers) => {
+    const letters = (text: string) => text.toLowerCase().replaceAll(/[^a-z]/g, "");
+    for (const [name, taker] of Object.entries(takers)) {
+      for (const option of await optionNames(name, taker)) {
+        for (const value of wrongValuesFor(option)) {
+          const message = await refusalOf(name, taker.call, { ...taker.required, [option]: value });
+          assertStringIncludes(letters(message), letters(option), `${name}: ${message}`);
+        }
+      }
+    }
+  });
+});
+
+test("values that are no options are refused everywhere", { skip }, async () => {
+  const values = [null, 5, "cuda", true, Symbol(), () => {}, [], ["grid"], new Map(), new Date(), new Uint8Array(4)];
+  await withTakers(async (takers) => {
+    for (const [name, { call }] of Object.entries(takers)) {
+      for (const value of [...values, new AbortController().signal]) await refusalOf(name, call, value);
+    }
+  });
+});
+
+test("objects of any class, without a prototype, or with symbols can be options", () => {
+  using cuda = open({ driver: "software" });
+  const gpu = cuda.device(0);
+  class StreamSettings {
+    readonly nonBlocking = true;
+    describe(): string {
+      return "nonblocking";
+    }
+  }
+  const accepted = [
+    {},
+    { nonBlocking: undefined },
+    { [Symbol("note")]: 1 },
+    new StreamSettings(),
+    Object.create({ nonBlocking: true }),
+    Object.assign(Object.create(null), { nonBlocking: true }),
+    Object.freeze({ nonBlocking: true }),
+    Object.defineProperty({}, "note", { value: 1, enumerable: false }),
+  ];
+  for (const options of accepted) gpu.createStream(options)[Symbol.dispose]();
+  const mistyped = [Object.create({ nonblocking: true }), Object.assign(new StreamSettings(), { prioriti: 1 })];
+  for (const options of mistyped) assert(threw(() => gpu.createStream(options)) instanceof TypeError);
+  // Another library may have extended Object.prototype.
+  Object.defineProperty(Object.prototype, "extension", { value: 1, enumerable: true, configurable: true });
+  try {
+    gpu.createStream({ nonBlocking: true })[Symbol.dispose]();
+  } finally {
+    delete (Object.prototype as { extension?: number }).extension;
+  }
+});
+
+test("an AbortController can be passed where its signal is the option", async () => {
+  using cuda = open({ driver: "software" });
+  await cuda.device(0).finished(new AbortController());
+});
+
+test("every function and method of the public classes that takes options is tested here", { skip }, async () => {
+  await withTakers((takers) => {
+    assertEquals(Object.keys(takers).sort(), publicTakers().sort());
+    return Promise.resolve();
+  });
+});
+
+/** The functions and methods with a parameter `options` in the files that mod.ts exports from, by their names. */
+function publicTakers(): string[] {
+  const files = [...read("../mod.ts").matchAll(/^(?:export|\}).* from "(\.\/src\/[^"]+)";$/gm)].map(([, path]) =>
+    path!
+  );
+  const names = files.flatMap((file) => {
+    const source = read(`.${file}`);
+    const exported = Object.keys(poolpass);
+    return exported.flatMap((name) => {
+      if (new RegExp(`^export function ${name}\\(options\\b`, "m").test(source)) return [name];
+      const [, body] = new RegExp(`^export class ${name}\\b[^]*?\\{\\n([^]*?)^\\}`, "m").exec(source) ?? [];
+      return methodsWithOptions(body ?? "").map((method) => `${name}.${method}`);
+    });
+  });
+  return [...new Set(names)].filter((name) => !name.endsWith(".constructor"));
+}
+
+/** The public methods of a class's body with a parameter of a type `...Options`, or called `options`. */
+function methodsWithOptions(body: string): string[] {
+  const heads = body.matchAll(/^ {2}(?:static )?(?:override )?(?:async )?\*?(\w+)(?:<[^(]*>)?\(([^]*?)\)[^)]*\{$/gm);
+  return [...heads].filter(([, , parameters]) => /\boptions\b|Options\b/.test(parameters!)).map(([, name]) => name!);
+}
+
+function threw(call: () => unknown): unknown {
+  try {
+    call();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+function read(path: string): string {
+  return readFileSync(new URL(path, import.meta.url), "utf8");
+}
