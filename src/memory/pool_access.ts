@@ -5,6 +5,8 @@ import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
+import { didYouMean } from "../support/nearest_name.ts";
+import { shown } from "../support/validation.ts";
 
 /**
  * What a device may do with a pool's memory. CUDA defines "read", but driver 580 gives `cudaErrorNotSupported` for it.
@@ -45,8 +47,11 @@ export function setPoolAccess(
     poolDevice: CudaDevice | undefined;
   },
 ): void {
-  if (!Object.hasOwn(flagsByAccess, access)) {
-    throw new TypeError(`Cannot set the access "${access}": it must be "none", "read" or "read-write"`);
+  if (typeof access !== "string" || !Object.hasOwn(flagsByAccess, access)) {
+    throw new TypeError(
+      `Cannot set the access ${shown(access)}: it must be "none", "read" or "read-write"` +
+        didYouMean(access, Object.keys(flagsByAccess)),
+    );
   }
   const flags = flagsByAccess[access];
   const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];

@@ -2,7 +2,8 @@ import { memPoolAttribute } from "../driver.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { printObjectAs, stateOf } from "../support/printing.ts";
-import { checkByteLength } from "../support/validation.ts";
+import { suggestName } from "../support/nearest_name.ts";
+import { checkBoolean, checkByteLength } from "../support/validation.ts";
 
 /** When an allocation may reuse memory that was freed on another stream. */
 export interface ReusePolicies {
@@ -75,7 +76,7 @@ export class PoolAttributes {
       },
     };
     printObjectAs(policies, printPolicies, policyNames);
-    return policies;
+    return new Proxy(policies, refusingMistypedNames);
   }
 
   usage(): PoolUsage {
@@ -110,6 +111,18 @@ export class PoolAttributes {
 }
 
 const policyNames = ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies"] as const;
+
+/** Refuses mistyped names: an ordinary object takes any property, and does nothing with it. */
+const refusingMistypedNames: ProxyHandler<ReusePolicies> = {
+  set(policies, name, value) {
+    if (!policyNames.some((policy) => policy === name)) {
+      const suggestion = suggestName(String(name), policyNames, "the policies are");
+      throw new TypeError(`Cannot set the reuse policy "${String(name)}": there is no such policy; ${suggestion}`);
+    }
+    checkBoolean(value, `the reuse policy ${String(name)}`);
+    return Reflect.set(policies, name, value);
+  },
+};
 
 function printPolicies(policies: ReusePolicies): string {
   return `ReusePolicies { ${

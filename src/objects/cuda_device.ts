@@ -23,14 +23,17 @@ import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
 import { kernelSignatures } from "../ptx/kernel_signature.ts";
-import { ptxText } from "../ptx/ptx_text.ts";
+import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
+import { didYouMean } from "../support/nearest_name.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { checkBoolean, checkNumber, checkOptions, whatIs } from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
+/** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
+const driverAttributePrefix = "CU_DEVICE_ATTRIBUTE_";
 /**
  * The size of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do not fit.
  */
@@ -354,7 +357,8 @@ export class CudaDevice {
     }
     try {
       const signatures = ptx === undefined ? [] : kernelSignatures(ptx);
-      return new CudaModule(this.#session, { device: this, handle, signatures });
+      const variableNames = ptx === undefined ? [] : ptxVariableNames(ptx);
+      return new CudaModule(this.#session, { device: this, handle, signatures, variableNames });
     } catch (error) {
       this.#session.driver.moduleUnload(this.ordinal, handle);
       throw error;
@@ -533,11 +537,16 @@ function checkPriority(priority: number): void {
 }
 
 function whyNoAttribute(name: string): string {
-  const rest = name.startsWith(attributePrefix) ? name.slice(attributePrefix.length) : "";
+  const hasPrefix = name.startsWith(attributePrefix);
+  const rest = hasPrefix ? name.slice(attributePrefix.length) : "";
   const plain = rest.charAt(0).toLowerCase() + rest.slice(1);
-  return Object.hasOwn(deviceAttributes, plain)
-    ? `leave the prefix out: "${plain}"`
-    : `CUDA has no ${attributePrefix} of that name`;
+  if (Object.hasOwn(deviceAttributes, plain)) return `leave the prefix out: "${plain}"`;
+  const meant = hasPrefix
+    ? rest
+    : name.startsWith(driverAttributePrefix)
+    ? name.slice(driverAttributePrefix.length)
+    : name;
+  return `CUDA has no ${attributePrefix} of that name${didYouMean(meant, Object.keys(deviceAttributes))}`;
 }
 
 /** What to try if peer access cannot be enabled or disabled. */

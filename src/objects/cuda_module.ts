@@ -7,6 +7,7 @@ import { Allocation, type AllocationOwner } from "../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
+import { suggestName } from "../support/nearest_name.ts";
 import { signatureFromTypes } from "./parameter_types.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
@@ -37,6 +38,7 @@ export class CudaModule implements Disposable {
   readonly #session: Session;
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
+  readonly #variableNames: readonly string[];
   readonly #kernels = new Map<string, CudaKernel>();
   readonly #globals = new Map<string, DeviceBuffer>();
   /** The streams on which kernels were launched. */
@@ -63,12 +65,19 @@ export class CudaModule implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, signatures }: { device: CudaDevice; handle: bigint; signatures: readonly KernelSignature[] },
+    { device, handle, signatures, variableNames }: {
+      device: CudaDevice;
+      handle: bigint;
+      signatures: readonly KernelSignature[];
+      /** The variables that the PTX declares, as far as they are known. */
+      variableNames: readonly string[];
+    },
   ) {
     this.#session = session;
     this.#device = device;
     this.#handle = handle;
     this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
+    this.#variableNames = variableNames;
     this.#opened = { kind: "module", release: (driver) => driver.moduleUnload(device.ordinal, handle) };
     session.opened.add(this.#opened);
   }
@@ -102,7 +111,7 @@ export class CudaModule implements Disposable {
     if (signature === undefined) {
       const alternatives = this.#signatures.size === 0
         ? 'its image does not list its kernels; give the "parameters" of this one'
-        : `its kernels are ${this.kernelNames.join(", ")}`;
+        : this.#suggestKernel(name);
       throw new RangeError(`Cannot find the kernel "${name}" in the module: ${alternatives}`);
     }
     try {
@@ -120,7 +129,7 @@ export class CudaModule implements Disposable {
           "run this kernel on a GPU",
         );
       }
-      const hint = this.#signatures.size === 0 ? manglingHint : `its kernels are ${this.kernelNames.join(", ")}`;
+      const hint = this.#signatures.size === 0 ? manglingHint : this.#suggestKernel(name);
       throw cannot(`find the kernel "${name}" in the module`, error, hint);
     }
   }
@@ -160,7 +169,7 @@ export class CudaModule implements Disposable {
             "use it on a GPU",
           );
         }
-        throw cannot(`find the variable "${name}" in the module`, error, manglingHint);
+        throw cannot(`find the variable "${name}" in the module`, error, this.#suggestVariable(name));
       }
       this.#globals.set(name, global);
     }
@@ -184,6 +193,15 @@ export class CudaModule implements Disposable {
         session.driver.moduleUnload(this.#device.ordinal, handle);
       })
     );
+  }
+
+  #suggestKernel(name: string): string {
+    return suggestName(name, this.kernelNames, "its kernels are");
+  }
+
+  #suggestVariable(name: string): string {
+    const names = this.#variableNames;
+    return names.length === 0 ? manglingHint : suggestName(name, names, "its variables are");
   }
 
   /** Adds a stream on which a kernel is launched. */

@@ -18,6 +18,16 @@ export function ptxText(image: string | Uint8Array): string | undefined {
   return text.includes(0) ? undefined : new TextDecoder().decode(text);
 }
 
+/**
+ * The names of the variables that PTX declares for a whole module, to suggest one for a mistyped name. Finds those that
+ * are declared at the start of a line, as compilers do, so that a module loads no slower for it.
+ */
+export function ptxVariableNames(text: string): string[] {
+  const declaration = /^[ \t]*(?:\.(?:visible|extern|weak|common)[ \t]+)?\.(?:global|const)\b([^\n;={[]*)[[=;]/gm;
+  // The name is the last word, after the alignment, attributes and the type.
+  return Array.from(text.matchAll(declaration), (match) => match[1]!.trimEnd().split(/[ \t)]/).at(-1)!);
+}
+
 /** Whether the text is the path of a file with kernels. PTX text never ends like one. */
 function isPath(text: string): boolean {
   return /^[^\n]+\.(ptx|cubin|fatbin)$/i.test(text);
