@@ -39,7 +39,7 @@ const wrongValuesOf: Readonly<Record<string, readonly unknown[]>> = {
 class Unrelated {}
 const wrongValues: readonly unknown[] = ["wrong", new Unrelated(), null];
 /** Options that take any JSON value, and one that JSON cannot represent. */
-const metadataValues: readonly unknown[] = [() => {}, 1n];
+const metadataValues: readonly unknown[] = [() => {}, 1n, NaN, new Map(), { shape: new Int32Array(2) }, [undefined]];
 /** The web's own functions take null for no signal. */
 const signalValues: readonly unknown[] = ["wrong", new Unrelated()];
 

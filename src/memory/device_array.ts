@@ -2,6 +2,7 @@ import { nameClass } from "../support/printing.ts";
 import type { Allocation, AllocationPart } from "./allocation.ts";
 import { allocationOf, DeviceBuffer } from "./device_buffer.ts";
 import type { ReadOptions } from "./reads.ts";
+import { checkNumber } from "../support/validation.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
 /**
@@ -38,6 +39,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * @throws {RangeError} If the range is not in the array
    */
   override subarray(begin: number, end: number = this.length): DeviceArray<T> {
+    checkNumber(begin, "the begin of a subarray");
+    checkNumber(end, "the end of a subarray");
     if (!Number.isInteger(begin) || !Number.isInteger(end) || begin < 0 || begin > end || end > this.length) {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }

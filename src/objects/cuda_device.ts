@@ -331,11 +331,17 @@ export class CudaDevice {
    *
    * @param byteLength Size in bytes, at least 1.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @throws {TypeError} If `byteLength` is not a number
+   * @throws {TypeError} If `byteLength` is not a number, or a stream is given
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
   allocate(byteLength: number): DeviceBuffer {
+    // Not a parameter, which would be part of the signature.
+    if (arguments[1] !== undefined) {
+      throw new TypeError(
+        "Cannot allocate on a stream without a pool: call a pool's allocate, or leave the stream out",
+      );
+    }
     return allocateMemory(this.#session, this, byteLength);
   }
 

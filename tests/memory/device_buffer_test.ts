@@ -71,6 +71,7 @@ testOnEachDriver("an array is read as its own type, and its lengths are in eleme
   part[Symbol.dispose]();
   assertEquals((await array.toTypedArray()).length, 8);
   assertThrows(() => array.subarray(3, 9), RangeError, "it has 8");
+  assertThrows(() => array.subarray("1" as never), TypeError, "Cannot use a string as the begin");
 });
 
 testOnEachDriver("buffers are copied to each other, and to and from page-locked memory", async (cuda) => {
@@ -145,6 +146,7 @@ testOnEachDriver(
       [() => buffer.fill("1"), TypeError, "Cannot use a string as a byte to fill with"],
       [() => buffer.fill(1, stream, { byteOffset: 2000 }), RangeError, "Cannot start at byte 2000 of the buffer"],
       [() => buffer.fill(1, stream, { byteLength: -1 }), RangeError, "Cannot use -1 as the byteLength to fill"],
+      [() => (gpu as Anything).allocate(16, stream), TypeError, "call a pool's allocate"],
       [() => buffer.subarray(10, 5), RangeError, "Cannot view bytes 10 to 5 of the buffer"],
       [() => buffer.subarray(-4), RangeError, "Cannot use -4 as a byteBegin"],
       [() => buffer.subarray(0, -4), RangeError, "Cannot use -4 as a byteEnd"],
