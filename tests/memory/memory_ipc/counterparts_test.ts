@@ -249,9 +249,13 @@ testOnEachDriver("a structured clone or the JSON of shared objects gives no acce
     assertEquals(Object.getPrototypeOf(clone), Object.prototype);
     for (const name of ["fd", "address", "unsafeHandle"]) assert(!(name in clone), name);
   }
-  assertEquals(JSON.stringify(handle), '{"type":"posix-fd"}');
-  for (const shared of [buffer, mapped]) assertEquals(JSON.stringify(shared), '{"byteLength":64}');
-  for (const shared of [pool, imported]) assertThrows(() => JSON.stringify(shared), TypeError);
+  // JSON describes the objects. What is read from it is text and numbers, which the library does not accept for them.
+  for (const shared of [handle, pool, buffer, imported, mapped]) {
+    const parsed = JSON.parse(JSON.stringify(shared));
+    for (const name of ["bytes", "unsafeHandle"]) assert(!(name in parsed), name);
+    assertThrows(() => gpu.importPool(parsed), TypeError);
+    assertThrows(() => buffer.copyFrom(parsed), TypeError);
+  }
 });
 
 testOnEachDriver("a pool is identified by its handle, even if the descriptor's number was used before", (cuda) => {
