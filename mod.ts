@@ -34,6 +34,7 @@ export { CudaModule } from "./src/objects/cuda_module.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
 export { type CopyOptions } from "./src/memory/copies.ts";
+export { type FillOptions } from "./src/memory/fills.ts";
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
 export { type ReadOptions } from "./src/memory/reads.ts";
 export { type SlabPart } from "./src/memory/allocation.ts";

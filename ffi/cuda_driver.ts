@@ -559,6 +559,37 @@ export class CudaDriver implements Driver {
     this.#check(result, "cudaMemsetAsync");
   }
 
+  memsetD16Async(device: number, address: bigint, value: number, count: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuMemsetD16Async(address, value, BigInt(count), stream), "cuMemsetD16Async");
+  }
+
+  memsetD32Async(device: number, address: bigint, value: number, count: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuMemsetD32Async(address, value, BigInt(count), stream), "cuMemsetD32Async");
+  }
+
+  memsetD2D32Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void {
+    this.#makeCurrent(device);
+    const result = this.#driver.cuMemsetD2D32Async(
+      address,
+      BigInt(pitch),
+      value,
+      BigInt(width),
+      BigInt(height),
+      stream,
+    );
+    this.#check(result, "cuMemsetD2D32Async");
+  }
+
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
     this.#makeCurrent(device);
     const log = new Uint8Array(jitErrorLogBytes);

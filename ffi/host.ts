@@ -8,7 +8,7 @@
  */
 
 /** The type of a parameter or result. `u64` and `i64` are bigints; a `buffer` is passed as its address. */
-export type NativeType = "void" | "u8" | "i32" | "u32" | "i64" | "u64" | "buffer";
+export type NativeType = "void" | "u8" | "u16" | "i32" | "u32" | "i64" | "u64" | "buffer";
 
 /** A C function's parameters and result. */
 export interface NativeSymbol {
@@ -23,6 +23,7 @@ export interface NativeSymbol {
 export interface NativeValues {
   void: void;
   u8: number;
+  u16: number;
   i32: number;
   u32: number;
   i64: bigint;

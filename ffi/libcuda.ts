@@ -276,4 +276,33 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuMemsetD16Async: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u16", // unsigned short us
+      "u64", // size_t N
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemsetD32Async: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u32", // unsigned int ui
+      "u64", // size_t N
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemsetD2D32Async: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u64", // size_t dstPitch
+      "u32", // unsigned int ui
+      "u64", // size_t Width
+      "u64", // size_t Height
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
 } as const;

@@ -241,6 +241,20 @@ export interface Driver {
     stream: bigint,
   ): void;
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void;
+  /** Sets `count` values of 16 bits. The address must be a multiple of 2. */
+  memsetD16Async(device: number, address: bigint, value: number, count: number, stream: bigint): void;
+  /** Sets `count` values of 32 bits. The address must be a multiple of 4. */
+  memsetD32Async(device: number, address: bigint, value: number, count: number, stream: bigint): void;
+  /** Sets the first `width` values of 32 bits of each of `height` rows, whose starts are `pitch` bytes apart. */
+  memsetD2D32Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void;
 
   /** `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array): bigint;

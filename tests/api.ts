@@ -80,6 +80,11 @@ export interface WaitOptions {
 export interface CopyOptions {
   byteOffset?: number;
 }
+export interface FillOptions extends CopyOptions {
+  byteLength?: number;
+  begin?: number;
+  end?: number;
+}
 /** length: elements of the type asked for; the rest of the buffer unless given. */
 export interface ReadOptions extends WaitOptions {
   stream?: CudaStream;
@@ -278,7 +283,10 @@ export declare class DeviceBuffer implements Disposable {
     options?: CopyOptions,
   ): void;
   copyTo(target: HostBuffer | DeviceBuffer, stream?: CudaStream, options?: CopyOptions): void;
-  fill(byte: number, stream?: CudaStream, options?: CopyOptions & { byteLength?: number }): void;
+  /** `value` is a byte for a DeviceBuffer and an element for a DeviceArray; `begin` and `end` count elements. */
+  fill(value: number | bigint, stream?: CudaStream, options?: FillOptions): void;
+  /** The same memory as elements of a type. */
+  as<T extends TypedArray>(type: TypedArrayConstructor<T>): DeviceArray<T>;
   /** Copies out through page-locked memory, without blocking the event loop. */
   read<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: ReadOptions): Promise<T>;
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: Omit<ReadOptions, "signal">): T;

@@ -1,9 +1,14 @@
 import { nameClass } from "../support/printing.ts";
 import type { Allocation, AllocationPart } from "./allocation.ts";
-import { allocationOf, DeviceBuffer } from "./device_buffer.ts";
+import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
+import type { CopyOptions } from "./copies.ts";
+import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
+import { checkCopyBetween, checkCopyFromView, elementBits } from "./elements.ts";
+import { fillElements, type FillOptions, fillOptions, fillRangeOf } from "./fills.ts";
+import type { HostBuffer } from "./host_buffer.ts";
 import type { ReadOptions } from "./reads.ts";
-import { checkNumber } from "../support/validation.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
+import { checkNumber, checkOptions } from "../support/validation.ts";
 
 /**
  * A buffer of device memory whose elements have a type. Comes from `allocateArray` of a `MemoryPool` or a
@@ -17,6 +22,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 
   static {
     nameClass(this, "DeviceArray");
+    setViewAs((type, allocation, part) => new DeviceArray(type, allocation, part));
   }
 
   /**
@@ -28,6 +34,68 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
     super(allocation, part);
     this.type = type;
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
+  }
+
+  /**
+   * Copies all of `source` into the array, as `DeviceBuffer.copyFrom` does. A typed array and a `DeviceArray` must have
+   * the array's own element type, or be integers of the same size. Memory without a type is copied as it is. To copy the
+   * bytes of another type, copy to `array.as(type)`.
+   *
+   * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
+   * @param stream The stream to copy on. Defaults to the array's own stream.
+   * @param options Where in this array the copy starts.
+   * @throws {RangeError} If the source does not fit
+   * @throws {TypeError} If `source` has another type, or its elements have
+   * @throws {ReferenceError} If the array or the source was freed, or the stream was disposed
+   */
+  override copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    stream?: CudaStream,
+    options?: CopyOptions,
+  ): void {
+    if (ArrayBuffer.isView(source)) {
+      if (source.constructor !== this.type) checkCopyFromView(source, this.type);
+    } else if (source instanceof DeviceArray) checkCopyBetween(source.type, this.type);
+    super.copyFrom(source, stream, options);
+  }
+
+  /**
+   * Copies the array, from `byteOffset` to its end, to the start of `target`, as `DeviceBuffer.copyTo` does. If `target`
+   * is a `DeviceArray`, its elements must have the same type, or be integers of the same size.
+   *
+   * @param target A buffer at least as large as the copied bytes.
+   * @param stream The stream to copy on. Defaults to the array's own stream.
+   * @param options Where in this array the copy starts.
+   * @throws {RangeError} If the target is too small
+   * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer, or its elements have another type
+   * @throws {ReferenceError} If the array or the target was freed, or the stream was disposed
+   */
+  override copyTo(target: HostBuffer | DeviceBuffer, stream?: CudaStream, options?: CopyOptions): void {
+    if (target instanceof DeviceArray) checkCopyBetween(this.type, target.type);
+    super.copyTo(target, stream, options);
+  }
+
+  /**
+   * Sets elements to a value, in stream order.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+   * @param value The element: a number, or a bigint for arrays of them.
+   * @param stream The stream to use. Defaults to the array's own stream.
+   * @param options Which elements to set: those from `begin` up to, but not including, `end`. Defaults to all.
+   * @throws {RangeError} If the type cannot represent the value, or the range is not in the array
+   * @throws {TypeError} If an argument has another type
+   * @throws {ReferenceError} If the array was freed or the stream was disposed
+   */
+  override fill(value: number | bigint, stream: CudaStream = this.stream, options: FillOptions = {}): void {
+    const allocation = allocationOf(this);
+    checkStream(stream, allocation.session);
+    checkOptions(options, fillOptions);
+    const { type, length } = this;
+    const bits = elementBits(type, value);
+    const size = type.BYTES_PER_ELEMENT;
+    const { byteOffset, byteLength } = fillRangeOf(options, { length, size });
+    const address = this.address + BigInt(byteOffset);
+    if (byteLength > 0) fillElements({ allocation, address }, bits, { size, byteLength, stream });
   }
 
   /**

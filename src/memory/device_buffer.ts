@@ -3,10 +3,19 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Allocation, type AllocationPart, freedError } from "./allocation.ts";
-import { checkByte, checkHostSource, checkHostTarget, checkRange } from "./buffer_arguments.ts";
+import {
+  checkByte,
+  checkElements,
+  checkHostSource,
+  checkHostTarget,
+  checkRange,
+  refuseElements,
+} from "./buffer_arguments.ts";
 import { exportHandleOf, exportPointerOf } from "./buffer_exports.ts";
 import { describe } from "./buffer_printing.ts";
 import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place, refusedWork } from "./copies.ts";
+import type { DeviceArray } from "./device_array.ts";
+import { type FillOptions, fillOptions } from "./fills.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
@@ -22,14 +31,22 @@ import {
 import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 
 /** The default options of copies and fills, shared so that a call allocates none. */
-const noOptions: CopyOptions = {};
+const noOptions: CopyOptions & FillOptions = {};
+
+/** Creates a view for `as`. Set by `DeviceArray`, a subclass, which this file cannot import. */
+let viewAs: <T extends TypedArray>(
+  type: TypedArrayConstructor<T>,
+  allocation: Allocation,
+  part: AllocationPart,
+) => DeviceArray<T>;
+
+/** Sets how `DeviceBuffer.as` creates a view. */
+export function setViewAs(create: typeof viewAs): void {
+  viewAs = create;
+}
 
 const copyFromOptions: KnownOptions<CopyOptions> = { action: "copy to a buffer", names: { byteOffset: true } };
 const copyToOptions: KnownOptions<CopyOptions> = { action: "copy from a buffer", names: { byteOffset: true } };
-const fillOptions: KnownOptions<CopyOptions & { byteLength?: number }> = {
-  action: "fill a buffer",
-  names: { byteOffset: true, byteLength: true },
-};
 const readSyncOptions: KnownOptions<Omit<ReadOptions, "signal">> = {
   action: "read a buffer",
   names: { stream: true, byteOffset: true, length: true },
@@ -227,6 +244,8 @@ export class DeviceBuffer implements Disposable {
    * Sets `byteLength` bytes of the buffer, from `byteOffset`, to `byte`, in stream order.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * A `DeviceArray` is filled with elements instead.
+   *
    * @param byte From 0 to 255.
    * @param stream The stream to use. Defaults to the buffer's own stream.
    * @param options Which bytes to set. Defaults to all bytes; `byteLength` defaults to the rest of the buffer.
@@ -234,15 +253,12 @@ export class DeviceBuffer implements Disposable {
    * @throws {TypeError} If an argument has another type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
-  fill(
-    byte: number,
-    stream: CudaStream = this.stream,
-    options: CopyOptions & { byteLength?: number } = noOptions,
-  ): void {
+  fill(byte: number | bigint, stream: CudaStream = this.stream, options: FillOptions = noOptions): void {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     if (options !== noOptions) checkOptions(options, fillOptions);
-    const { byteOffset = 0 } = options;
+    const { byteOffset = 0, begin, end } = options;
     checkByte(byte);
+    if (begin !== undefined || end !== undefined) refuseElements();
     if (byteOffset !== 0) checkRange(byteOffset, 0, this.byteLength);
     const { byteLength = this.byteLength - byteOffset } = options;
     if (byteLength !== this.byteLength) checkByteLength(byteLength, "the byteLength to fill");
@@ -256,6 +272,21 @@ export class DeviceBuffer implements Disposable {
     } catch (error) {
       throw refusedWork(`fill ${byteLength} bytes of`, error, this.#allocation, stream);
     }
+  }
+
+  /**
+   * Returns a view of the buffer's bytes as elements of a type. The view shares the buffer's memory. Only the whole
+   * buffer can be freed.
+   *
+   * @param type The element type, as the constructor of a typed array.
+   * @throws {RangeError} If the buffer does not consist of whole elements, or its address is not a multiple of their
+   * size
+   * @throws {TypeError} If `type` is not the constructor of a typed array
+   * @throws {ReferenceError} If the buffer was freed
+   */
+  as<T extends TypedArray>(type: TypedArrayConstructor<T>): DeviceArray<T> {
+    checkElements(type, this);
+    return viewAs(type, this.#allocation, { address: this.address, byteLength: this.byteLength, stream: this.stream });
   }
 
   /**

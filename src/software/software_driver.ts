@@ -741,6 +741,52 @@ export class SoftwareDriver implements Driver {
     this.#copies.fill(target, this.#range(address, byteLength, { call, isPermitted }), byte);
   }
 
+  memsetD16Async(device: number, address: bigint, value: number, count: number, stream: bigint): void {
+    const call = "cuMemsetD16Async";
+    const to = this.#rangeToFill(address, 2 * count, { alignment: 2, device, stream, call });
+    const halves = new Uint16Array(to.bytes.buffer, to.bytes.byteOffset, count);
+    this.#copies.fill(to.stream, halves, value);
+  }
+
+  memsetD32Async(device: number, address: bigint, value: number, count: number, stream: bigint): void {
+    const call = "cuMemsetD32Async";
+    const to = this.#rangeToFill(address, 4 * count, { alignment: 4, device, stream, call });
+    const words = new Uint32Array(to.bytes.buffer, to.bytes.byteOffset, count);
+    this.#copies.fill(to.stream, words, value);
+  }
+
+  memsetD2D32Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void {
+    const call = "cuMemsetD2D32Async";
+    const isEmpty = width === 0 || height === 0;
+    const byteLength = isEmpty ? 0 : (height - 1) * pitch + 4 * width;
+    if (!isEmpty && (pitch % 4 !== 0 || height > 1 && pitch < 4 * width)) {
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    }
+    const to = this.#rangeToFill(address, byteLength, { alignment: 4, device, stream, call });
+    const words = new Uint32Array(to.bytes.buffer, to.bytes.byteOffset, byteLength / 4);
+    this.#copies.fillRows(to.stream, words, { value, width, pitch: pitch / 4, height: isEmpty ? 0 : height });
+  }
+
+  /** The stream and the bytes of a fill with values of `alignment` bytes. */
+  #rangeToFill(
+    address: bigint,
+    byteLength: number,
+    { alignment, device, stream, call }: { alignment: number; device: number; stream: bigint; call: string },
+  ): { stream: Stream; bytes: Uint8Array } {
+    const target = this.#stream(device, stream, call);
+    if (byteLength !== 0 && address % BigInt(alignment) !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, target.device);
+    return { stream: target, bytes: this.#range(address, byteLength, { call, isPermitted }) };
+  }
+
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
     const call = "cuModuleLoadDataEx";
     this.#devices.check(device, call);

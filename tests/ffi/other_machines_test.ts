@@ -41,6 +41,7 @@ const everything: Outcomes = {
   "find by UUID": "works",
   "stream priorities": "0 to -5",
   allocate: "works",
+  "fill with elements": "works",
   launch: "works",
   "wait for a device": "works",
   "more shared memory": "works",

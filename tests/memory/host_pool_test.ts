@@ -19,6 +19,11 @@ testOnEachDriver(
       assertEquals(await array.toTypedArray(), new Uint32Array(1000).fill(3));
       pool.setAccess(gpu, "read-write");
       assertEquals(pool.getAccess(gpu), "read-write");
+      array.fill(0x01020304);
+      assertEquals(await array.toTypedArray(), new Uint32Array(1000).fill(0x01020304));
+      array.as(BigUint64Array).fill(0x0000000700000006n);
+      assertEquals((await array.toTypedArray()).subarray(0, 3), Uint32Array.of(6, 7, 6));
+      array.fill(3);
       using module = gpu.loadModule(ptx);
       module.kernel("fill").launch({ grid: 4, block: 64, stream }, array.subarray(500), 2000, 9);
       stream.synchronize();

@@ -6,7 +6,8 @@
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { Scheduler, Stream, Work } from "./streams.ts";
 
-const sliceByteLength = 2 ** 20;
+/** Bytes, values or rows of one turn. */
+const sliceLength = 2 ** 20;
 
 /** The copies of one driver. */
 export class Copies {
@@ -39,17 +40,29 @@ export class Copies {
     });
   }
 
-  fill(stream: Stream, to: Uint8Array, byte: number): void {
-    this.#enqueueSlices(stream, to.byteLength, (begin, end) => to.fill(byte, begin, end));
+  fill(stream: Stream, to: Uint8Array | Uint16Array | Uint32Array, value: number): void {
+    this.#enqueueSlices(stream, to.length, (begin, end) => to.fill(value, begin, end));
   }
 
-  #enqueueSlices(stream: Stream, byteLength: number, slice: (begin: number, end: number) => void): Work {
+  /** Fills the first `width` values of each row. Rows start `pitch` values apart. */
+  fillRows(
+    stream: Stream,
+    to: Uint32Array,
+    { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
+  ): void {
+    this.#enqueueSlices(stream, height, (begin, end) => {
+      for (let row = begin; row < end; row++) to.fill(value, row * pitch, row * pitch + width);
+    });
+  }
+
+  /** Calls `slice` with parts of the range from 0 to `length`, one for each turn of the stream. */
+  #enqueueSlices(stream: Stream, length: number, slice: (begin: number, end: number) => void): Work {
     let done = 0;
     return this.#scheduler.enqueue(stream, () => {
-      const end = Math.min(done + sliceByteLength, byteLength);
+      const end = Math.min(done + sliceLength, length);
       slice(done, end);
       done = end;
-      return done === byteLength;
+      return done === length;
     });
   }
 }

@@ -154,6 +154,102 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: "fills with values of 16 and 32 bits: what is in memory then",
+    documented: {
+      answer: [0x34, 0x12, 0x34, 0x12, 0, 0, 0, 0, 0x98, 0xba, 0xdc, 0xfe, 0x98, 0xba, 0xdc, 0xfe, 0, 0, 0, 0],
+      because: "the functions set as many values as they are given",
+    },
+    run({ driver }) {
+      const address = driver.malloc(0, 20);
+      driver.memsetAsync(0, address, 0, 20, defaultStream);
+      driver.memsetD16Async(0, address, 0x1234, 2, defaultStream);
+      driver.memsetD32Async(0, address + 8n, 0xfedcba98, 2, defaultStream);
+      return readBytes(driver, 0, address, 20);
+    },
+  },
+  {
+    name: "a fill of rows of 32-bit values whose pitch is larger than a row, and of one whose pitch is a row",
+    documented: {
+      answer: [1, 1, 0, 1, 1, 0, 2, 0, 2, 0, 2, 0, 0, 3, 3, 3, 3],
+      because: "the function sets the first values of each row, and the pitch is the number of bytes between rows",
+    },
+    run({ driver }) {
+      const address = driver.malloc(0, 68);
+      driver.memsetAsync(0, address, 0, 68, defaultStream);
+      driver.memsetD2D32Async(0, address, 12, 1, 2, 2, defaultStream);
+      driver.memsetD2D32Async(0, address + 24n, 8, 2, 1, 3, defaultStream);
+      driver.memsetD2D32Async(0, address + 52n, 8, 3, 2, 2, defaultStream);
+      return [...new Uint32Array(Uint8Array.from(readBytes(driver, 0, address, 68)).buffer)];
+    },
+  },
+  {
+    name: "the two halves of a million values of 64 bits, each filled as a column",
+    documented: { answer: true, because: "the function's documentation states no limit on the number of rows" },
+    run({ driver }) {
+      const count = 1_000_003;
+      const address = driver.malloc(0, 8 * count);
+      driver.memsetD2D32Async(0, address, 8, 0x89abcdef, 1, count, defaultStream);
+      driver.memsetD2D32Async(0, address + 4n, 8, 0x01234567, 1, count, defaultStream);
+      const bytes = new Uint8Array(8 * count);
+      driver.memcpyDtoHAsync(0, bytes, address, defaultStream);
+      driver.streamSynchronize(0, defaultStream);
+      return new BigUint64Array(bytes.buffer).every((value) => value === 0x0123456789abcdefn);
+    },
+  },
+  {
+    name: "fills with values of 16 and 32 bits at addresses that are not multiples of 2 and 4",
+    documented: {
+      answer: {
+        "memsetD16Async + 1": "cudaErrorInvalidValue",
+        "memsetD32Async + 2": "cudaErrorInvalidValue",
+        "memsetD2D32Async + 2": "cudaErrorInvalidValue",
+        "memsetD2D32Async, a pitch of 6": "cudaErrorInvalidValue",
+        "memsetD2D32Async, a pitch below the width": "cudaErrorInvalidValue",
+      },
+      because: "the addresses and the pitch must be multiples of the values' size",
+    },
+    run({ driver }) {
+      const address = driver.malloc(0, 64);
+      return attemptEach({
+        "memsetD16Async + 1": () => driver.memsetD16Async(0, address + 1n, 1, 2, defaultStream),
+        "memsetD32Async + 2": () => driver.memsetD32Async(0, address + 2n, 1, 2, defaultStream),
+        "memsetD2D32Async + 2": () => driver.memsetD2D32Async(0, address + 2n, 8, 1, 1, 2, defaultStream),
+        "memsetD2D32Async, a pitch of 6": () => driver.memsetD2D32Async(0, address, 6, 1, 1, 2, defaultStream),
+        "memsetD2D32Async, a pitch below the width": () =>
+          driver.memsetD2D32Async(0, address, 4, 1, 2, 2, defaultStream),
+      });
+    },
+  },
+  {
+    name: "fills with no values of 16 and 32 bits, and with values past the end of an allocation",
+    documented: {
+      answer: {
+        "memsetD16Async of none": "done",
+        "memsetD32Async of none": "done",
+        "memsetD2D32Async of no rows": "done",
+        "memsetD2D32Async of empty rows": "done",
+        "memsetD16Async past the end": "cudaErrorInvalidValue",
+        "memsetD32Async past the end": "cudaErrorInvalidValue",
+        "memsetD2D32Async past the end": "cudaErrorInvalidValue",
+      },
+      because: "as fills with bytes are recorded to behave",
+    },
+    run({ driver }) {
+      const address = driver.malloc(0, 2 * mebibyte);
+      const [halves, words] = [mebibyte, mebibyte / 2];
+      return attemptEach({
+        "memsetD16Async of none": () => driver.memsetD16Async(0, address, 1, 0, defaultStream),
+        "memsetD32Async of none": () => driver.memsetD32Async(0, address, 1, 0, defaultStream),
+        "memsetD2D32Async of no rows": () => driver.memsetD2D32Async(0, address, 8, 1, 1, 0, defaultStream),
+        "memsetD2D32Async of empty rows": () => driver.memsetD2D32Async(0, address, 8, 1, 0, 1, defaultStream),
+        "memsetD16Async past the end": () => driver.memsetD16Async(0, address, 1, halves + 1, defaultStream),
+        "memsetD32Async past the end": () => driver.memsetD32Async(0, address, 1, words + 1, defaultStream),
+        "memsetD2D32Async past the end": () =>
+          driver.memsetD2D32Async(0, address, 8, 1, 1, words / 2 + 1, defaultStream),
+      });
+    },
+  },
+  {
     name: "pageable memory changed after a copy from it was given to a busy stream: which bytes arrive",
     run({ driver }) {
       const { keepBusy } = prepareLongWork(driver, 0);

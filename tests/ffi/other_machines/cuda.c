@@ -148,3 +148,13 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int si
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t count, void *stream) { return success; }
 int cuMemcpyPeerAsync(uint64_t to, void *a, uint64_t from, void *b, size_t count, void *stream) { return success; }
 int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t count, void *stream) { return success; }
+int cuMemsetD16Async(uint64_t address, unsigned short value, size_t count, void *stream) {
+  return value == 0x1234 && count == 8 ? success : invalid_value;
+}
+int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream) {
+  return value == 0xfedcba98 && count == 8 ? success : invalid_value;
+}
+int cuMemsetD2D32Async(uint64_t address, size_t pitch, unsigned value, size_t width, size_t height, void *stream) {
+  const unsigned expected = address % 8 == 0 ? 0x89abcdef : 0x01234567;
+  return pitch == 8 && value == expected && width == 1 && height == 8 ? success : invalid_value;
+}

@@ -90,6 +90,12 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       using buffer = gpu.allocate(1024);
       buffer.copyFrom(new Float32Array(256));
     },
+    "fill with elements"() {
+      using array = gpu.allocate(64);
+      array.as(Uint16Array).fill(0x1234, undefined, { end: 8 });
+      array.as(Uint32Array).fill(0xfedcba98, undefined, { end: 8 });
+      array.as(BigUint64Array).fill(0x0123456789abcdefn);
+    },
     launch() {
       using stream = gpu.createStream();
       using buffer = gpu.allocate(1024);

@@ -110,6 +110,18 @@ export function observed(driver: Driver, observers: Observers): Driver {
       driver.memsetAsync(device, address, byte, byteLength, handle);
       use(address, byteLength, [device, handle]);
     },
+    memsetD16Async(device, address, value, count, handle) {
+      driver.memsetD16Async(device, address, value, count, handle);
+      use(address, 2 * count, [device, handle]);
+    },
+    memsetD32Async(device, address, value, count, handle) {
+      driver.memsetD32Async(device, address, value, count, handle);
+      use(address, 4 * count, [device, handle]);
+    },
+    memsetD2D32Async(device, address, pitch, value, width, height, handle) {
+      driver.memsetD2D32Async(device, address, pitch, value, width, height, handle);
+      use(address, (height - 1) * pitch + 4 * width, [device, handle]);
+    },
   };
   function use(address: bigint, byteLength: number, [device, handle]: [number, bigint]): void {
     const stream = order.stream(device, handle);
