@@ -37,6 +37,19 @@ export { type CopyOptions } from "./src/memory/copies.ts";
 export { type FillOptions } from "./src/memory/fills.ts";
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
 export { type ReadOptions } from "./src/memory/reads.ts";
+export {
+  type FieldInput,
+  type FieldOutput,
+  type FieldType,
+  type FieldValue,
+  type Struct,
+  struct,
+  type StructFields,
+  type StructInput,
+  type StructOptions,
+  type StructOutput,
+  type StructValue,
+} from "./src/objects/structs/struct.ts";
 export { type SlabPart } from "./src/memory/allocation.ts";
 export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
 export { HostBuffer } from "./src/memory/host_buffer.ts";

@@ -43,6 +43,23 @@ export interface TypedArrayConstructor<T extends TypedArray> {
   new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
 }
 
+/** A scalar, an array of them, or another struct. */
+// deno-lint-ignore no-explicit-any
+export type FieldType = Exclude<ParameterType, object> | Struct<any>;
+/** `struct({ x: "f32", n: "s32" })`: a C struct, laid out as C++ does; call it with values to get a launch argument. */
+export declare function struct<Fields extends Record<string, FieldType | readonly [FieldType, number]>>(
+  fields: Fields,
+): Struct<Fields>;
+export type FieldValue = number | bigint | boolean | { readonly [name: string]: FieldValue } | readonly FieldValue[];
+export interface Struct<Fields> {
+  (values: { readonly [name in keyof Fields]: FieldValue }): StructValue;
+  readonly byteLength: number;
+  readonly alignment: number;
+}
+export interface StructValue extends ArrayBufferView {
+  readonly alignment: number;
+}
+
 export interface OpenOptions {
   /** "auto" (the default) takes a GPU where there is one, else the software device. */
   driver?: "auto" | "cuda" | "software";

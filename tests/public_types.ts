@@ -98,6 +98,7 @@ type MetadataOfFrame<Consumer extends { next(): Promise<ours.ReceivedSlot<unknow
 /** Functions give what is declared, and take it: a declared argument type must be one of ours. */
 export type Functions = [
   Assignable<typeof declared.open, typeof ours.open>,
+  Assignable<typeof declared.struct, typeof ours.struct>,
   Assignable<ours.OpenOptions, declared.OpenOptions>,
   Assignable<ours.PoolOptions, declared.PoolOptions>,
   Assignable<Omit<ours.AllocateAsyncOptions, "stream">, Omit<declared.AllocateAsyncOptions, "stream">>,
@@ -105,6 +106,9 @@ export type Functions = [
   Assignable<ours.WaitOptions, declared.WaitOptions>,
   Assignable<ours.CopyOptions, declared.CopyOptions>,
   Assignable<ours.FillOptions, declared.FillOptions>,
+  Assignable<ours.FieldType, declared.FieldType>,
+  Assignable<ours.FieldValue, declared.FieldValue>,
+  Assignable<ours.StructValue, declared.StructValue>,
   Assignable<Omit<ours.ReadOptions, "stream">, Omit<declared.ReadOptions, "stream">>,
   Assignable<Omit<ours.LaunchOptions, "stream">, Omit<declared.LaunchOptions, "stream">>,
   Assignable<ours.Dim3, declared.Dim3>,
@@ -127,6 +131,8 @@ export type Types = [
   Assignable<declared.WaitOptions, ours.WaitOptions>,
   Assignable<declared.CopyOptions, ours.CopyOptions>,
   Assignable<declared.FillOptions, ours.FillOptions>,
+  Assignable<declared.Struct<{ x: "f32" }>, ours.Struct<{ x: "f32" }>>,
+  Assignable<declared.StructValue, ours.StructValue>,
   Assignable<declared.ReadOptions, ours.ReadOptions>,
   Assignable<declared.LaunchOptions, ours.LaunchOptions>,
   Assignable<declared.JsonValue, ours.JsonValue>,

@@ -5,6 +5,7 @@
  */
 import type { Allocation } from "../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
+import { layoutOfBytes } from "./structs/struct.ts";
 import type { ParameterType } from "../ptx/kernel_signature.ts";
 
 /**
@@ -24,6 +25,8 @@ export interface ArgumentRefusal {
 /** Writes an argument to its place among the packed parameters. Returns what is wrong if it cannot. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
 
+type Aggregate = Exclude<ParameterType, string>;
+
 /** A parameter of a kernel. */
 export interface Parameter {
   readonly type: ParameterType;
@@ -40,7 +43,7 @@ export function writersOf(
   buffers: (Allocation | undefined)[],
 ): readonly ParameterWriter[] {
   return parameters.map(({ type, offset }) => {
-    if (typeof type === "object") return aggregateWriter(type.byteLength, offset);
+    if (typeof type === "object") return aggregateWriter(type, offset);
     const bits = Number(type.slice(1));
     if (type.startsWith("f")) return floatWriter(bits, offset);
     return bits === 64 ? wordWriter(offset, buffers) : integerWriter(bits, offset);
@@ -55,11 +58,19 @@ function outOfRange(reason: string): ArgumentRefusal {
   return { isRangeError: true, reason };
 }
 
-function aggregateWriter(byteLength: number, offset: number): ParameterWriter {
+function aggregateWriter({ byteLength, alignment }: Aggregate, offset: number): ParameterWriter {
   return (view, argument) => {
-    if (!ArrayBuffer.isView(argument)) return wrongKind(`it takes a typed array or DataView of ${byteLength} bytes`);
-    if (argument.byteLength !== byteLength) {
-      return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
+    if (!ArrayBuffer.isView(argument)) {
+      return wrongKind(`it takes a struct's value, a typed array or a DataView of ${byteLength} bytes`);
+    }
+    const layout = layoutOfBytes(argument);
+    if (argument.byteLength !== byteLength || (layout !== undefined && layout.alignment !== alignment)) {
+      const given = argument.byteLength;
+      if (layout === undefined) return outOfRange(`it takes ${byteLength} bytes, the view has ${given}`);
+      return outOfRange(
+        `it takes ${byteLength} bytes aligned to ${alignment}, the struct has ${given} bytes aligned to ` +
+          layout.alignment,
+      );
     }
     const bytes = new Uint8Array(argument.buffer, argument.byteOffset, byteLength);
     new Uint8Array(view.buffer, view.byteOffset + offset, byteLength).set(bytes);

@@ -42,10 +42,13 @@ export function signatureFromTypes(
 
 function checkType(type: ParameterType, what: string): void {
   if (typeof type === "string" && Object.hasOwn(scalarBytes, type)) return;
-  if (typeof type !== "object" || type === null) {
+  // A struct is a function with a byteLength and an alignment.
+  const isAggregate = typeof type === "object" && type !== null ||
+    typeof type === "function" && "byteLength" in type && "alignment" in type;
+  if (!isAggregate) {
     const names = Object.keys(scalarBytes);
     throw new TypeError(
-      `Cannot use ${shown(type)} as the type of ${what}: it must be one of ${names.join(", ")}, or ` +
+      `Cannot use ${shown(type)} as the type of ${what}: it must be one of ${names.join(", ")}, a struct, or ` +
         `{ byteLength, alignment }${didYouMean(type, names)}`,
     );
   }
@@ -102,5 +105,5 @@ export function formatParameterType(type: ParameterType): string {
 }
 
 function copyOf(type: ParameterType): ParameterType {
-  return typeof type === "object" ? { byteLength: type.byteLength, alignment: type.alignment } : type;
+  return typeof type === "string" ? type : { byteLength: type.byteLength, alignment: type.alignment };
 }

@@ -25,7 +25,7 @@ export interface CorpusLaunch {
   readonly grid: number | readonly [x: number, y: number, z: number];
   readonly block: number | readonly [x: number, y: number, z: number];
   readonly sharedMemoryBytes?: number;
-  readonly arguments: readonly (string | number | bigint | Uint8Array)[];
+  readonly arguments: readonly (string | number | bigint | ArrayBufferView)[];
 }
 
 /** The allowed difference from the expected results. */

@@ -1,28 +1,28 @@
 import type { CorpusProgram } from "../corpus_program.ts";
+import { struct } from "../../../src/objects/structs/struct.ts";
 import { randomWords } from "./contents.ts";
 
-const shapeBytes = 32;
-const places = { kind: 0, corners: 2, weight: 16, color: 24 };
-const shape = { kind: -5, corners: [1, -2, 300, -400, -32768, 32767], weight: -0.1, color: [0, 127, 255] };
+const Point = struct({ x: "s16", y: "s16" });
+const Shape = struct({ kind: "s8", corners: [Point, 3], weight: "f64", color: ["u8", 3] });
+const Table = struct({ words: ["u32", 200], length: "u32" });
+const corners = [1, -2, 300, -400, -32768, 32767];
+const shape = { kind: -5, weight: -0.1, color: [0, 127, 255] };
 
-function packedShape(): Uint8Array {
-  const view = new DataView(new ArrayBuffer(shapeBytes));
-  view.setInt8(places.kind, shape.kind);
-  shape.corners.forEach((value, index) => view.setInt16(places.corners + 2 * index, value, true));
-  view.setFloat64(places.weight, shape.weight, true);
-  shape.color.forEach((value, index) => view.setUint8(places.color + index, value));
-  return new Uint8Array(view.buffer);
+/** A fresh one for each launch. */
+function packedShape(): ArrayBufferView {
+  const points = [0, 2, 4].map((index) => ({ x: corners[index]!, y: corners[index + 1]! }));
+  return Shape({ ...shape, corners: points });
 }
 
 function members(kind: number, xSign: number): BigInt64Array {
   // The negation of the smallest short is itself.
-  const corners = shape.corners.map((value, index) => index % 2 === 0 ? xSign * value << 16 >> 16 : value);
-  return BigInt64Array.from([kind, ...corners, ...shape.color].map(BigInt));
+  const turned = corners.map((value, index) => index % 2 === 0 ? xSign * value << 16 >> 16 : value);
+  return BigInt64Array.from([kind, ...turned, ...shape.color].map(BigInt));
 }
 
 const tableLength = 197;
 const table = randomWords(200, 11);
-const packedTable = new Uint8Array(Uint32Array.of(...table, tableLength).buffer);
+const packedTable = Table({ words: table, length: tableLength });
 const count = 150;
 
 export const program: CorpusProgram = {

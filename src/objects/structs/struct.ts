@@ -1,0 +1,189 @@
+import { nameClass, printAs, printObjectAs } from "../../support/printing.ts";
+import type { ParameterType } from "../../ptx/kernel_signature.ts";
+import { bytesOf, whatIs } from "../../support/validation.ts";
+import { type FieldRefusal, layoutOf, nestedLayouts, type StructLayout } from "./field_layouts.ts";
+
+/** The type of a struct's field, or of the elements of a field that is an array: a scalar by its PTX name, or a struct. */
+export type FieldType = Exclude<ParameterType, object> | {
+  // deno-lint-ignore no-explicit-any
+  (values: any): StructValue;
+  readonly byteLength: number;
+  readonly alignment: number;
+};
+
+/** The fields of a struct by their names, in order: each a type, or the type and the number of an array's elements. */
+export type StructFields = Record<string, FieldType | readonly [type: FieldType, count: number]>;
+
+/**
+ * What a field is given: a number, a bigint or a boolean for a scalar; an object of values, or a `StructValue`, for a
+ * struct; an array or a typed array for an array.
+ */
+export type FieldValue =
+  | number
+  | bigint
+  | boolean
+  | { readonly [name: string]: FieldValue }
+  | readonly FieldValue[]
+  | ArrayBufferView;
+
+/** What a field of a type is given. */
+export type FieldInput<T> = T extends readonly [infer Element, number]
+  ? readonly FieldInput<Element>[] | ArrayBufferView
+  : T extends { readonly fields: infer Fields } ? StructInput<Fields> | StructValue
+  : T extends "f16" | "f32" | "f64" ? number
+  : number | bigint | boolean;
+
+/** The values of a struct's fields, to be written. */
+export type StructInput<Fields> = { readonly [name in keyof Fields]: FieldInput<Fields[name]> };
+
+/** What a field of a type is read as. */
+export type FieldOutput<T> = T extends readonly [infer Element, number] ? FieldOutput<Element>[]
+  : T extends { readonly fields: infer Fields } ? StructOutput<Fields>
+  : T extends "b64" | "u64" | "s64" ? bigint
+  : number;
+
+/** The values of a struct's fields, as they are read: bigints for 64-bit integers, numbers for other scalars. */
+export type StructOutput<Fields> = { -readonly [name in keyof Fields]: FieldOutput<Fields[name]> };
+
+/** The bytes of one struct: an argument for a parameter of the struct's type, or a source of `copyFrom`. */
+export interface StructValue extends ArrayBufferView {
+  /** The struct's alignment in bytes. A launch compares it with the parameter's. */
+  readonly alignment: number;
+}
+
+/** A C struct. Call it with the values of all fields to get its bytes. Made by `struct`. */
+export interface Struct<Fields> {
+  (values: { readonly [name in keyof Fields]: FieldValue }): StructValue;
+  /** Size in bytes, with the padding at the end: C++'s `sizeof`. */
+  readonly byteLength: number;
+  /** Alignment in bytes: C++'s `alignof`. */
+  readonly alignment: number;
+  /** The fields that the struct was made with. */
+  readonly fields: Fields;
+  /**
+   * Returns the bytes of an array of structs, for `copyFrom`.
+   *
+   * @throws {TypeError} If a field is missing, has another type, or does not exist
+   * @throws {RangeError} If a value is out of its field's range
+   */
+  encode(values: readonly StructInput<Fields>[]): Uint8Array<ArrayBuffer>;
+  /**
+   * Returns the values of an array of structs, from the bytes that `read(Uint8Array)` returns.
+   *
+   * @throws {RangeError} If there are not bytes of whole structs
+   */
+  decode(bytes: ArrayBufferView | ArrayBuffer): StructOutput<Fields>[];
+}
+
+/** Options of `struct`. */
+export interface StructOptions {
+  /**
+   * A larger alignment than the fields need, in bytes: that of `alignas` or `__align__`. CUDA's own vector types have
+   * such: 16 for `float4`, 8 for `float2`. A power of two.
+   */
+  alignment?: number;
+}
+
+/** The layout of a struct's bytes; undefined for any other view. */
+export let layoutOfBytes: (view: ArrayBufferView) => StructLayout | undefined;
+
+/** The bytes of a struct, with its alignment. */
+class StructBytes extends DataView<ArrayBuffer> implements StructValue {
+  readonly alignment: number;
+  readonly #layout: StructLayout;
+
+  static {
+    // Much faster than `#layout in view` for the typed arrays among the arguments of launches.
+    layoutOfBytes = (view) => view.constructor === StructBytes ? (view as StructBytes).#layout : undefined;
+    printAs(this, "StructValue", (value) => `StructValue { ${value.byteLength} bytes }`, ["byteLength", "alignment"]);
+    nameClass(this, "StructValue");
+  }
+
+  constructor(layout: StructLayout) {
+    super(new ArrayBuffer(layout.byteLength));
+    this.alignment = layout.alignment;
+    this.#layout = layout;
+  }
+}
+
+/**
+ * Describes a C struct: a kernel's parameter of an aggregate type, or the elements of an array in device memory. It is
+ * laid out as C++ lays it out, with padding.
+ *
+ * @example Pass a struct to a kernel, and read an array of them
+ * ```ts
+ * import { struct } from "./mod.ts";
+ *
+ * const Point = struct({ x: "f32", y: "f32" });
+ * const View = struct({ center: Point, colors: ["u8", 3], limit: "s32" });
+ * console.log(View.byteLength, View.alignment); // 16 4
+ * const view = View({ center: { x: 0.5, y: -0.5 }, colors: [255, 0, 0], limit: 100 }); // an argument of a launch
+ * const points = Point.decode(Point.encode([{ x: 1, y: 2 }, { x: 3, y: 4 }]));
+ * console.log(view.byteLength, points[1]?.x); // 16 3
+ * ```
+ *
+ * @param fields Each field's type by its name, in the order of the declaration in C++. `["f32", 4]` is `float[4]`; arrays
+ * of several dimensions are given as one.
+ * @param options An alignment that the fields alone do not have.
+ * @throws {TypeError} If a field has a type that does not exist
+ * @throws {RangeError} If a name would not keep its place among the others, or a count or the alignment is not valid
+ */
+export function struct<const Fields extends StructFields>(fields: Fields, options: StructOptions = {}): Struct<Fields> {
+  const layout = layoutOf(fields, options, layoutOfBytes);
+  const make = (values: unknown): StructValue => {
+    const bytes = new StructBytes(layout);
+    refuse(layout.write(bytes, 0, values), "a struct");
+    return bytes;
+  };
+  const properties = {
+    byteLength: layout.byteLength,
+    alignment: layout.alignment,
+    fields: layout.fields as Fields,
+    encode(values: readonly unknown[]): Uint8Array<ArrayBuffer> {
+      if (!Array.isArray(values)) {
+        throw new TypeError(`Cannot encode ${whatIs(values)} as an array of structs: give an array of their values`);
+      }
+      const { byteLength } = layout;
+      const bytes = new Uint8Array(values.length * byteLength);
+      const view = new DataView(bytes.buffer);
+      for (let index = 0; index < values.length; index++) {
+        const refusal = layout.write(view, index * byteLength, values[index]);
+        if (refusal !== undefined) refuse({ ...refusal, path: `[${index}]${refusal.path}` }, "an array of structs");
+      }
+      return bytes;
+    },
+    decode(source: ArrayBufferView | ArrayBuffer): unknown[] {
+      if (!ArrayBuffer.isView(source) && Object.prototype.toString.call(source) !== "[object ArrayBuffer]") {
+        const advice = "give the bytes that read(Uint8Array) resolves to";
+        throw new TypeError(`Cannot decode ${whatIs(source)} as an array of structs: ${advice}`);
+      }
+      const { buffer, byteOffset, byteLength } = bytesOf(source);
+      if (byteLength % layout.byteLength !== 0) {
+        throw new RangeError(
+          `Cannot decode ${byteLength} bytes as an array of structs: a struct has ${layout.byteLength} bytes`,
+        );
+      }
+      const view = new DataView(buffer, byteOffset, byteLength);
+      const count = byteLength / layout.byteLength;
+      return Array.from({ length: count }, (_, index) => layout.read(view, index * layout.byteLength));
+    },
+  };
+  for (const [name, value] of Object.entries(properties)) {
+    Object.defineProperty(make, name, { value, enumerable: true });
+  }
+  Object.defineProperty(make, "name", { value: "struct" });
+  nestedLayouts.set(make, layout);
+  const made = make as unknown as Struct<Fields>;
+  const format = () => `Struct { ${layout.description}${layout.byteLength} bytes }`;
+  printObjectAs(made, format, ["byteLength", "alignment", "fields"]);
+  return made;
+}
+
+function refuse(refusal: FieldRefusal | undefined, whole: string): void {
+  if (refusal === undefined) return;
+  const { path, what, reason, isRangeError, isComplete } = refusal;
+  const field = path.startsWith(".") ? path.slice(1) : path;
+  const place = field !== "" ? ` as ${field} of ${whole}` : isComplete ? "" : ` as ${whole}`;
+  const message = `Cannot write ${what}${place}: ${reason}`;
+  throw isRangeError ? new RangeError(message) : new TypeError(message);
+}
