@@ -350,7 +350,7 @@ export declare class ShareableHandle implements Disposable {
 export declare class CudaModule implements Disposable {
   readonly kernelNames: readonly string[];
   /** parameters: needed where the image is binary and does not say. */
-  kernel(name: string, options?: { parameters?: readonly ParameterType[] }): CudaKernel;
+  kernel(name: string, options?: { parameters?: readonly (ParameterType | "pointer")[] }): CudaKernel;
   getGlobal(name: string): DeviceBuffer;
   [Symbol.dispose](): void;
 }

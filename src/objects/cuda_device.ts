@@ -23,6 +23,7 @@ import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
 import { kernelSignatures } from "../ptx/kernel_signature.ts";
+import { checkImage } from "../ptx/image_mistakes.ts";
 import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
@@ -354,6 +355,7 @@ export class CudaDevice {
    * software device does not support is refused later, by {@linkcode CudaModule.kernel}, in the kernels that use it.
    */
   loadModule(image: string | Uint8Array): CudaModule {
+    checkImage(image);
     const ptx = ptxText(image);
     let handle: bigint;
     try {

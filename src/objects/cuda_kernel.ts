@@ -6,9 +6,10 @@ import type { Allocation } from "../memory/allocation.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writersOf } from "./kernel_arguments.ts";
-import { formatParameterType } from "./parameter_types.ts";
+import { adviceFor, checkLaunchOptions, refuseCount } from "./argument_mistakes.ts";
+import { formatParameter } from "./parameter_types.ts";
 import { exceededLimit, extentOf, formatShape, refuseShape } from "./launch_shape.ts";
-import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
+import type { KernelParameter, KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
 import {
@@ -62,6 +63,7 @@ export class CudaKernel {
   #lastStream: CudaStream | undefined;
   /** Where the launches on that stream are noted. */
   #launches: StreamLaunches | undefined;
+  readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
   /** Filled in for each launch. */
@@ -73,7 +75,7 @@ export class CudaKernel {
 
   static {
     printAs(this, "CudaKernel", (kernel) => {
-      const types = kernel.#types.map(formatParameterType);
+      const types = kernel.#typeNames();
       const state = kernel.#isDisposed ? ", disposed" : "";
       return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;
     }, [["device", (kernel) => kernel.#device], "name", "parameters", ["disposed", (kernel) => kernel.#isDisposed]]);
@@ -101,6 +103,7 @@ export class CudaKernel {
     this.#isLoaded = isLoaded;
     this.#onStream = onStream;
     this.name = signature.name;
+    this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
     this.#writers = writersOf(signature.parameters, this.#buffers);
     const { ordinal } = device;
@@ -126,25 +129,17 @@ export class CudaKernel {
    * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports
    */
   launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
-    if (!options) {
-      throw new TypeError(`Cannot launch ${this.name} with ${whatIs(options)} as its options: give { grid, block }`);
-    }
+    if (!options) checkLaunchOptions(this.name, options, args);
     for (const name in options) {
       // Not `checkOptions`: comparing the names here takes half the time.
       if (name === "grid" || name === "block" || name === "stream" || name === "sharedMemoryBytes") continue;
-      refuseUnknownOption(options, name, {
-        action: `launch ${this.name}`,
-        names: launchOptionNames,
-        required: "{ grid, block }",
-      });
+      checkLaunchOptions(this.name, options, args);
+      refuseUnknownOption(options, name, { action: `launch ${this.name}`, names: launchOptionNames });
     }
     const { grid, block, stream = this.#device.defaultStream, sharedMemoryBytes = 0 } = options;
     const writers = this.#writers;
-    if (args.length !== writers.length) {
-      throw new TypeError(
-        `Cannot launch ${this.name} with ${args.length} arguments: it has ${writers.length} parameters`,
-      );
-    }
+    if (grid === undefined || block === undefined) checkLaunchOptions(this.name, options, args);
+    if (args.length !== writers.length) refuseCount(this.name, args, this.#typeNames());
     checkStream(stream, this.#session);
     if (stream.device !== this.#device) {
       const devices = `device ${this.#device.ordinal} on a stream of device ${stream.device.ordinal}`;
@@ -270,14 +265,20 @@ export class CudaKernel {
       "the kernel itself may allow less: maxActiveBlocksPerMultiprocessor is 0 for a block that does not fit";
   }
 
+  #typeNames(): string[] {
+    return this.#parameters.map(formatParameter);
+  }
+
   #refuse(index: number, argument: KernelArgument, { isRangeError, reason }: ArgumentRefusal): never {
     const given = typeof argument === "number" || (isRangeError && typeof argument === "bigint")
       ? String(argument)
       : whatIs(argument);
-    const message =
-      `Cannot pass ${given} as parameter ${index} (${formatParameterType(this.#types[index]!)}) of ${this.name}: ` +
-      reason;
-    throw isRangeError ? new RangeError(message) : new TypeError(message);
+    const parameter = this.#parameters[index]!;
+    const type = formatParameter(parameter);
+    const what = `Cannot pass ${given} as parameter ${index} (${type}) of ${this.name}: ${reason}`;
+    if (isRangeError) throw new RangeError(what);
+    const isWord = typeof parameter.type === "string" && parameter.byteLength === 8 && parameter.type !== "f64";
+    throw new TypeError(what + adviceFor(argument, isWord));
   }
 }
 

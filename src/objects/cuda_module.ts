@@ -92,14 +92,15 @@ export class CudaModule implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX.
-   * @param options.parameters The parameters' types. Needed for a binary image, which does not declare them.
+   * @param options.parameters The parameters' types. Needed for a binary image, which does not declare them. For PTX, they
+   * add what it does not say: whether an integer has a sign, and whether 64 bits are a `"pointer"`.
    * @throws {RangeError} If the PTX has no such kernel, or the size of a parameter is not valid
    * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX
    * @throws {CudaError} `cudaErrorSymbolNotFound` if the module has no such kernel and the parameters are given;
    * `cudaErrorNotSupported`, with the line and the reason, if the software device cannot run this kernel
    * @throws {ReferenceError} If the module was disposed
    */
-  kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
+  kernel(name: string, options: { parameters?: readonly (ParameterType | "pointer")[] } = {}): CudaKernel {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
     checkName(name, "kernel");
     checkOptions(options, kernelOptions);

@@ -32,6 +32,8 @@ export interface Parameter {
   readonly type: ParameterType;
   /** Its offset in the packed parameters, in bytes. */
   readonly offset: number;
+  readonly isPointer?: true;
+  readonly isExact?: true;
 }
 
 /**
@@ -42,11 +44,12 @@ export function writersOf(
   parameters: readonly Parameter[],
   buffers: (Allocation | undefined)[],
 ): readonly ParameterWriter[] {
-  return parameters.map(({ type, offset }) => {
+  return parameters.map((parameter) => {
+    const { type, offset } = parameter;
     if (typeof type === "object") return aggregateWriter(type, offset);
     const bits = Number(type.slice(1));
     if (type.startsWith("f")) return floatWriter(bits, offset);
-    return bits === 64 ? wordWriter(offset, buffers) : integerWriter(bits, offset);
+    return bits === 64 ? wordWriter(parameter, buffers) : integerWriter(parameter, bits);
   });
 }
 
@@ -86,10 +89,20 @@ function floatWriter(bits: number, offset: number): ParameterWriter {
   };
 }
 
-/** Accepts signed and unsigned values, because compilers declare both with the same PTX type. */
-function integerWriter(bits: number, offset: number): ParameterWriter {
-  const minimum = -(2 ** (bits - 1));
-  const maximum = 2 ** bits - 1;
+/**
+ * The integers that a parameter takes: signed and unsigned ones unless its type is exact, because compilers declare both
+ * with the same PTX type.
+ */
+function rangeOf({ type, isExact, isPointer }: Parameter, bits: number): [minimum: bigint, maximum: bigint] {
+  const sign = isPointer ? "u" : isExact ? String(type)[0] : "b";
+  const minimum = sign === "u" ? 0n : -(2n ** BigInt(bits - 1));
+  const maximum = 2n ** BigInt(sign === "s" ? bits - 1 : bits) - 1n;
+  return [minimum, maximum];
+}
+
+function integerWriter(parameter: Parameter, bits: number): ParameterWriter {
+  const { offset } = parameter;
+  const [minimum, maximum] = rangeOf(parameter, bits).map(Number) as [number, number];
   return (view, argument) => {
     const value = typeof argument === "bigint" || typeof argument === "boolean" ? Number(argument) : argument;
     if (typeof value !== "number") return wrongKind("it takes a whole number");
@@ -101,12 +114,24 @@ function integerWriter(bits: number, offset: number): ParameterWriter {
   };
 }
 
-const minimumWord = -(2n ** 63n);
-const maximumWord = 2n ** 64n - 1n;
+/** No memory is at smaller addresses. */
+const firstAddress = 4096n;
+const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
 
 /** Writes 64 bits: a pointer or an integer. */
-function wordWriter(offset: number, buffers: (Allocation | undefined)[]): ParameterWriter {
+function wordWriter(parameter: Parameter, buffers: (Allocation | undefined)[]): ParameterWriter {
+  const { offset, isPointer } = parameter;
+  const [minimum, maximum] = rangeOf(parameter, 64);
+  // 0 is always valid, so that one comparison excludes the small addresses or the negative numbers.
+  const least = isPointer ? firstAddress : minimum;
+  const leastNumber = Number(least);
   const index = buffers.push(undefined) - 1;
+  const refuse = (value: number | bigint): ArgumentRefusal => {
+    if (isPointer) {
+      return outOfRange(value > 0 && value < firstAddress ? invalidAddress : "it takes a buffer or an address");
+    }
+    return outOfRange(`it takes a whole number from ${minimum} to ${maximum}`);
+  };
   return (view, argument) => {
     const allocation = allocationOf(argument);
     buffers[index] = allocation;
@@ -117,21 +142,21 @@ function wordWriter(offset: number, buffers: (Allocation | undefined)[]): Parame
       const { address } = argument;
       if (typeof address !== "bigint") return wrongKind("its address is not a bigint");
       if (BigInt.asUintN(64, address) !== address) return outOfRange("its address does not fit 64 bits");
+      if (address < firstAddress && address !== 0n) return outOfRange(`its address is ${address}; ${invalidAddress}`);
       view.setBigUint64(offset, address, true);
     } else if (typeof argument === "bigint") {
-      if (argument < minimumWord || argument > maximumWord) {
-        return outOfRange("it takes a whole number that fits 64 bits");
-      }
+      if ((argument < least && argument !== 0n) || argument > maximum) return refuse(argument);
       view.setBigUint64(offset, argument, true);
     } else {
       if (typeof argument !== "number" && typeof argument !== "boolean") {
-        const hint = typeof argument === "object" && argument !== null ? "; allocate a buffer and copyFrom it" : "";
-        return wrongKind(`it takes a buffer, a bigint or a whole number${hint}`);
+        return wrongKind(
+          isPointer ? "it takes a buffer or an address" : "it takes a buffer, a bigint or a whole number",
+        );
       }
       const value = Number(argument);
-      if (!Number.isSafeInteger(value)) {
-        return outOfRange("it takes a whole number; give a bigint for one beyond 2 ** 53");
-      }
+      if (!Number.isInteger(value)) return outOfRange("it takes a buffer, a bigint or a whole number");
+      if (!Number.isSafeInteger(value)) return outOfRange("give a bigint for a number beyond 2 ** 53");
+      if (value < leastNumber && value !== 0) return refuse(value);
       view.setInt32(offset, value % 2 ** 32, true);
       view.setInt32(offset + 4, Math.floor(value / 2 ** 32), true);
     }

@@ -14,6 +14,9 @@ import {
 import { didYouMean } from "../support/nearest_name.ts";
 import { shown, whatIs } from "../support/validation.ts";
 
+/** A type that a program states: also a pointer, which PTX does not distinguish from an integer of 64 bits. */
+export type StatedParameterType = ParameterType | "pointer";
+
 /**
  * Checks the types, and returns the signature of a kernel with parameters of these types.
  *
@@ -21,7 +24,7 @@ import { shown, whatIs } from "../support/validation.ts";
  */
 export function signatureFromTypes(
   name: string,
-  types: readonly ParameterType[],
+  types: readonly StatedParameterType[],
   known: KernelSignature | undefined,
 ): KernelSignature {
   if (!Array.isArray(types)) {
@@ -30,7 +33,13 @@ export function signatureFromTypes(
   for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
   // The caller may change its own objects later.
   const copies = types.map(copyOf);
-  const signature = layoutParameters(name, copies);
+  const layout = layoutParameters(name, copies);
+  const parameters = layout.parameters.map((parameter, index) => ({
+    ...parameter,
+    isExact: true as const,
+    ...(types[index] === "pointer" || known?.parameters[index]?.isPointer ? { isPointer: true as const } : {}),
+  }));
+  const signature = { ...layout, parameters };
   if (signature.parameterBytes > maximumParameterBytes) {
     throw new RangeError(
       `Cannot pass ${signature.parameterBytes} bytes of parameters to ${name}: ${maximumParameterBytes} is the maximum`,
@@ -40,13 +49,13 @@ export function signatureFromTypes(
   return signature;
 }
 
-function checkType(type: ParameterType, what: string): void {
-  if (typeof type === "string" && Object.hasOwn(scalarBytes, type)) return;
+function checkType(type: StatedParameterType, what: string): void {
+  if (typeof type === "string" && (type === "pointer" || Object.hasOwn(scalarBytes, type))) return;
   // A struct is a function with a byteLength and an alignment.
   const isAggregate = typeof type === "object" && type !== null ||
     typeof type === "function" && "byteLength" in type && "alignment" in type;
   if (!isAggregate) {
-    const names = Object.keys(scalarBytes);
+    const names = [...Object.keys(scalarBytes), "pointer"];
     throw new TypeError(
       `Cannot use ${shown(type)} as the type of ${what}: it must be one of ${names.join(", ")}, a struct, or ` +
         `{ byteLength, alignment }${didYouMean(type, names)}`,
@@ -100,10 +109,16 @@ function kindOf(type: ParameterType): "float" | "integer" | "bits" {
 }
 
 /** Formats a parameter's type for messages. */
-export function formatParameterType(type: ParameterType): string {
+export function formatParameter({ type, isPointer }: KernelParameter): string {
+  return isPointer ? "pointer" : formatParameterType(type);
+}
+
+/** Formats a type for messages. */
+function formatParameterType(type: ParameterType): string {
   return typeof type === "string" ? type : `${type.byteLength} bytes`;
 }
 
-function copyOf(type: ParameterType): ParameterType {
+function copyOf(type: StatedParameterType): ParameterType {
+  if (type === "pointer") return "u64";
   return typeof type === "string" ? type : { byteLength: type.byteLength, alignment: type.alignment };
 }

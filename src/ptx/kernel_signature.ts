@@ -27,6 +27,10 @@ export interface KernelParameter {
   readonly offset: number;
   readonly byteLength: number;
   readonly alignment: number;
+  /** Whether it is known to be a pointer, and not an integer of the same size. */
+  readonly isPointer?: true;
+  /** Whether the type also says whether an integer has a sign. Compilers write "u32" for an int, too. */
+  readonly isExact?: true;
 }
 
 /** What a launch has to know of a kernel. */
@@ -121,10 +125,10 @@ type ParameterLayout = Omit<KernelParameter, "offset">;
 /** Places parameters as in a C struct: each at the next multiple of its alignment. */
 function placeParameters(name: string, layouts: readonly ParameterLayout[]): KernelSignature {
   let end = 0;
-  const parameters = layouts.map(({ type, byteLength, alignment }) => {
-    const offset = Math.ceil(end / alignment) * alignment;
-    end = offset + byteLength;
-    return { type, offset, byteLength, alignment };
+  const parameters = layouts.map((layout) => {
+    const offset = Math.ceil(end / layout.alignment) * layout.alignment;
+    end = offset + layout.byteLength;
+    return { ...layout, offset };
   });
   return { name, parameters, parameterBytes: end };
 }
@@ -143,5 +147,10 @@ function variableLayout(variable: VariableDeclaration): ParameterLayout {
   const byteLength = elementBytes * variable.vectorLength * (variable.elementCount ?? 1);
   const alignment = variable.alignment ?? elementBytes * variable.vectorLength;
   const isScalar = variable.elementCount === undefined && variable.vectorLength === 1 && variable.type in scalarBytes;
-  return { type: isScalar ? variable.type as ParameterType : { byteLength, alignment }, byteLength, alignment };
+  return {
+    type: isScalar ? variable.type as ParameterType : { byteLength, alignment },
+    byteLength,
+    alignment,
+    ...(variable.isPointer && isScalar && byteLength === 8 ? { isPointer: true } : {}),
+  };
 }

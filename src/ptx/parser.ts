@@ -330,6 +330,7 @@ class Parser {
     let vectorLength = 1;
     let alignment: number | undefined;
     let pointer = false;
+    let pointee = "generic";
     while (this.#token.kind === "directive") {
       const name = this.#directive();
       if (name === "align") {
@@ -347,12 +348,24 @@ class Parser {
         this.#skipParentheses();
       } else if (scalarTypes.has(name)) {
         type = name;
-      } else if (!pointer || !stateSpaces.has(name)) {
+      } else if (pointer && stateSpaces.has(name)) {
+        pointee = name;
+      } else {
         throw new PtxError(line, `cannot declare a variable with ".${name}": it is not a known type`);
       }
     }
     if (type === undefined) throw this.#unexpected("a type");
-    return this.#declarator({ kind: "variable", space, linkage, type, vectorLength, alignment });
+    // Addresses of other state spaces are small numbers.
+    const isPointer = pointer && (pointee === "generic" || pointee === "global");
+    return this.#declarator({
+      kind: "variable",
+      space,
+      linkage,
+      type,
+      vectorLength,
+      alignment,
+      ...(isPointer ? { isPointer } : {}),
+    });
   }
 
   #declarator(

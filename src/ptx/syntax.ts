@@ -83,6 +83,8 @@ export interface VariableDeclaration {
   readonly elementCount: number | undefined;
   /** The alignment in bytes, if declared with `.align`. */
   readonly alignment: number | undefined;
+  /** Present if `.ptr` declares it a pointer to global memory or to any. */
+  readonly isPointer?: true;
   readonly initializer: Initializer | undefined;
   readonly line: number;
 }

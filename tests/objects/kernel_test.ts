@@ -53,7 +53,11 @@ testOnEachDriver("arguments that do not match the parameters are refused before 
   using module = gpu.loadModule(saxpyPtx);
   const saxpy = module.kernel("saxpy");
   const shape = { grid: 1, block: 32 };
-  assertThrows(() => saxpy.launch(shape, 1, 2, buffer), TypeError, "3 arguments: it has 4 parameters");
+  assertThrows(
+    () => saxpy.launch(shape, 1, 2, buffer),
+    TypeError,
+    "3 arguments (1, 2, a DeviceBuffer): it has 4 parameters: u32, f32",
+  );
   assertThrows(() => saxpy.launch(shape, 1.5, 2, buffer, buffer), RangeError, "parameter 0 (u32)");
   assertThrows(() => saxpy.launch(shape, 2 ** 32, 2, buffer, buffer), RangeError, "parameter 0 (u32)");
   assertThrows(() => saxpy.launch(shape, 1, buffer, buffer, buffer), TypeError, "parameter 1 (f32)");
@@ -71,15 +75,36 @@ type Anything = any;
 testOnEachDriver("errors for arguments of a wrong type name the value", (cuda) => {
   const gpu = cuda.device(0);
   using host = cuda.allocateHost(64);
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64);
   using module = gpu.loadModule(saxpyPtx);
   const launch = (...args: Anything[]) => module.kernel("saxpy").launch({ grid: 1, block: 32 }, ...args);
   const allocate = "allocate a buffer and copyFrom it";
   const refusals: [args: unknown[], error: new () => Error, message: RegExp][] = [
-    [["5", 1, 0n, 0n], TypeError, /^Cannot pass a string as parameter 0 \(u32\) of saxpy: it takes a whole number$/],
-    [[0, 3n, 0n, 0n], TypeError, /^Cannot pass a bigint as parameter 1 \(f32\) of saxpy: it takes a number$/],
+    [
+      ["5", 1, 0n, 0n],
+      TypeError,
+      /^Cannot pass a string as parameter 0 \(u32\) of saxpy: it takes a whole number; convert the string with Number$/,
+    ],
+    [
+      [0, 3n, 0n, 0n],
+      TypeError,
+      /^Cannot pass a bigint as parameter 1 \(f32\) of saxpy: it takes a number; convert the bigint with Number$/,
+    ],
     [[0, 1, new Float32Array(3), 0n], TypeError, new RegExp(`Cannot pass a Float32Array .*; ${allocate}$`)],
-    [[0, 1, host, 0n], TypeError, new RegExp(`Cannot pass a HostBuffer .*; ${allocate}$`)],
-    [[0, 1, undefined, 0n], TypeError, /^Cannot pass undefined as parameter 2 \(u64\)/],
+    [[0, 1, host, 0n], TypeError, new RegExp(`Cannot pass a HostBuffer .*; kernels read device memory: ${allocate}$`)],
+    [
+      [0, 1, undefined, 0n],
+      TypeError,
+      /^Cannot pass undefined as parameter 2 \(u64\) .*; the variable has no value yet/,
+    ],
+    [[0, 1, null, 0n], TypeError, /^Cannot pass null as parameter 2 .*; 0 is the null pointer$/],
+    [[0, 1, Promise.resolve(), 0n], TypeError, /^Cannot pass a Promise .*; await the promise first$/],
+    [[0, 1, [1, 2], 0n], TypeError, /^Cannot pass an Array .*; allocate an array and copyFrom a typed array$/],
+    [[buffer, 1, 0n, 0n], TypeError, /^Cannot pass a DeviceBuffer as parameter 0 \(u32\) .* in another order than the/],
+    [[0, 1, 2.5, 0n], RangeError, /^Cannot pass 2.5 as parameter 2 .*: it takes a buffer, a bigint or a whole number$/],
+    [[0, 1, 2 ** 60, 0n], RangeError, /: give a bigint for a number beyond 2 \*\* 53$/],
+    [[0, 1, { address: 8n }, 0n], RangeError, /: its address is 8; no memory has an address from 1 to 4095; 0 is/],
     [[0, 1, { address: 5 }, 0n], TypeError, /^Cannot pass an Object .*: its address is not a bigint$/],
     [[0, 1, { address: 2n ** 64n }, 0n], RangeError, /: its address does not fit 64 bits$/],
     [[2n ** 40n, 1, 0n, 0n], RangeError, /^Cannot pass 1099511627776 as parameter 0 \(u32\)/],
@@ -90,13 +115,97 @@ testOnEachDriver("errors for arguments of a wrong type name the value", (cuda) =
   }
 });
 
+testOnEachDriver("a launch whose options were left out, or whose arguments are an array, says so", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using x = pool.allocateArray(Float32Array, 4);
+  using module = cuda.device(0).loadModule(saxpyPtx);
+  const kernel: Anything = module.kernel("saxpy");
+  const needed = "it has 4 parameters: u32, f32, u64, u64";
+  const refusals: [args: unknown[], message: string][] = [
+    [[4, 1, x], "with 4 as its options: give { grid: 4, block: 1 } first, then one argument for each parameter"],
+    [[[4, 2], 64, 1, 2, x, x], "with an Array as its options: give { grid: [4, 2], block: 64 } first"],
+    [[x, x], "with a DeviceArray as its options: give { grid, block } first"],
+    [[1, 2, x, x], "with 1 as its options: give { grid: 1, block: 2 } first"],
+    [["4", 1, 2, x, x], "with a string as its options: give { grid, block } first"],
+    [[], "with undefined as its options: give { grid, block } first"],
+    [
+      [{ grid: 1, block: 1 }, [1, 2, x, x]],
+      `with 1 argument (an Array): ${needed}; spread the array, as in launch(options, ...args)`,
+    ],
+    [[{ grid: 1, block: 1 }], `with 0 arguments: ${needed}`],
+    [[{ grid: 1, block: 1 }, 1, x, x], `with 3 arguments (1, a DeviceArray, a DeviceArray): ${needed}`],
+  ];
+  for (const [args, message] of refusals) {
+    assertThrows(() => kernel.launch(...args), TypeError, `Cannot launch saxpy ${message}`);
+  }
+});
+
+const pointerPtx = `
+.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry known(.param .u64 .ptr .align 1 p, .param .u64 .ptr .global .align 4 q, .param .u64 n, .param .u32 i)
+{ ret; }
+.visible .entry shared_address(.param .u64 .ptr .shared .align 4 p) { ret; }
+`;
+
+testOnEachDriver(
+  "a small number is refused for a pointer, where the PTX or the program says that it is one",
+  (cuda) => {
+    using module = cuda.device(0).loadModule(pointerPtx);
+    const shape = { grid: 1, block: 1 };
+    const known = module.kernel("known");
+    assertEquals(known.parameters, ["u64", "u64", "u64", "u32"]);
+    for (const small of [1, 4095, 1n, 4095n, true]) {
+      const message =
+        /as parameter \d \(pointer\) of known: no memory has an address from 1 to 4095; 0 is the null pointer$/;
+      assertMatch(assertThrows(() => known.launch(shape, small, 0, 0, 0), RangeError).message, message);
+      assertMatch(assertThrows(() => known.launch(shape, 0, small, 0, 0), RangeError).message, message);
+      known.launch(shape, 0, 0, small, 0);
+    }
+    assertThrows(() => known.launch(shape, -1, 0, 0, 0), RangeError, "it takes a buffer or an address");
+    assertThrows(() => known.launch(shape, -1n, 0, 0, 0), RangeError, "it takes a buffer or an address");
+    known.launch(shape, 4096, 0n, -1, -1);
+    known.launch(shape, 2n ** 64n - 1n, 0, 5, 0);
+    module.kernel("shared_address").launch(shape, 16);
+    const typed = module.kernel("known", { parameters: ["u64", "pointer", "pointer", "b32"] });
+    assertEquals(typed.parameters, ["u64", "u64", "u64", "b32"]);
+    assertThrows(() => typed.launch(shape, 0, 0, 100, 0), RangeError, "parameter 2 (pointer) of known: no memory has");
+    assertThrows(() => typed.launch(shape, 100, 0, 0, 0), RangeError, "parameter 0 (pointer) of known: no memory has");
+    cuda.device(0).synchronize();
+  },
+);
+
+testOnEachDriver("a number is refused for the wrong sign where the program says the parameters' types", (cuda) => {
+  using module = cuda.device(0).loadModule(pointerPtx);
+  const shape = { grid: 1, block: 1 };
+  const launch =
+    (n: "u64" | "s64" | "b64", i: "u32" | "s32" | "b32", ...args: [number | bigint, number | bigint]) => () =>
+      module.kernel("known", { parameters: ["u64", "u64", n, i] }).launch(shape, 0, 0, ...args);
+  const range = "it takes a whole number from";
+  assertThrows(launch("u64", "u32", -1, 0), RangeError, `${range} 0 to 18446744073709551615`);
+  assertThrows(launch("u64", "u32", -1n, 0), RangeError, `${range} 0 to 18446744073709551615`);
+  assertThrows(launch("u64", "u32", 0, -1), RangeError, `${range} 0 to 4294967295`);
+  assertThrows(launch("s64", "s32", 2n ** 63n, 0), RangeError, `${range} -9223372036854775808 to 9223372036854775807`);
+  assertThrows(launch("s64", "s32", 0, 2 ** 31), RangeError, `${range} -2147483648 to 2147483647`);
+  launch("u64", "u32", 2n ** 64n - 1n, 2 ** 32 - 1)();
+  launch("s64", "s32", -(2n ** 63n), -(2 ** 31))();
+  launch("b64", "b32", -1, -1)();
+  launch("b64", "b32", 2n ** 64n - 1n, 2 ** 32 - 1)();
+  launch("u64", "u32", 1, 1)();
+  // The PTX alone does not tell an int from an unsigned int.
+  module.kernel("known").launch(shape, 0, 0, -1, -1);
+  module.kernel("known").launch(shape, 0, 0, 2n ** 64n - 1n, 2 ** 32 - 1);
+  cuda.device(0).synchronize();
+});
+
 testOnEachDriver(
   "errors for a launch without a shape, or with an invalid one, name the extent",
   (cuda) => {
     using module = cuda.device(0).loadModule(saxpyPtx);
     const launch = (options?: Anything) => module.kernel("saxpy").launch(options, 0, 0, 0n, 0n);
     const refusals: [options: unknown, error: new () => Error, message: string][] = [
-      [undefined, TypeError, "Cannot launch saxpy with undefined as its options: give { grid, block }"],
+      [undefined, TypeError, "Cannot launch saxpy with undefined as its options: give { grid, block } first"],
       [{ grid: 1 }, TypeError, "Cannot launch saxpy with undefined as its block"],
       [{ grid: { x: 1 }, block: 1 }, TypeError, "Cannot launch saxpy with an Object as its grid"],
       [{ grid: "1", block: 1 }, TypeError, "Cannot launch saxpy with a string as its grid"],

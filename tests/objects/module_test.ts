@@ -177,11 +177,41 @@ testOnEachDriver("strings that cannot be names find no kernel and no variable", 
   }
 });
 
-testOnEachDriver("a path, a number and an ArrayBuffer are refused as images", (cuda) => {
-  const load = (image?: Anything) => () => cuda.device(0).loadModule(image);
-  const path = 'Cannot load "kernels/fill.ptx" as a module: pass the text of the PTX, not a path';
-  assertThrows(load("kernels/fill.ptx"), TypeError, path);
-  assertThrows(load(5), TypeError, "Cannot load a module from a value of type Number: pass PTX text");
-  assertThrows(load(new ArrayBuffer(8)), TypeError, "from a value of type ArrayBuffer: pass PTX text");
-  assertThrows(load(), TypeError, "Cannot load a module from a value of type Undefined");
+testOnEachDriver("what is passed for an image by mistake is refused, and the error says what to pass", (cuda) => {
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  const utf16 = new Uint8Array(Uint16Array.from(`\uFEFF${ptx}`, (character) => character.charCodeAt(0)).buffer);
+  const source = '#include <cstdint>\nextern "C" __global__ void f() {}\n';
+  const path =
+    'Cannot load "kernels/fill.ptx" as a module: pass the text of the PTX, not a path, as in readFileSync("kern';
+  const compile = "Cannot load CUDA C++ as a module: compile it with nvcc -ptx, and pass the text of the PTX";
+  const refusals: [image: unknown, message: string][] = [
+    ["kernels/fill.ptx", path],
+    [
+      "fill.cu",
+      'Cannot load "fill.cu" as a module: compile it with nvcc -ptx, and pass the text of the PTX, not a path',
+    ],
+    ["fill.cubin", 'Cannot load "fill.cubin" as a module: pass the bytes of the file, not a path'],
+    [source, compile],
+    [bytes(source), compile],
+    ["", "Cannot load an empty image as a module: pass the text of the PTX"],
+    [" \n", "Cannot load an empty image"],
+    [new Uint8Array(0), "Cannot load an empty image"],
+    [`\uFEFF${ptx}`, "Cannot load PTX that begins with a byte order mark: save the file as UTF-8 without it"],
+    [bytes(`\uFEFF${ptx}`), "Cannot load PTX that begins with a byte order mark"],
+    [utf16, "Cannot load PTX in UTF-16: save the file as UTF-8"],
+    ["<!DOCTYPE html><html></html>", "Cannot load an HTML or XML document as a module"],
+    ["\x7fELF\x02\x01", "Cannot load a cubin that was read as text: pass its bytes, as a Uint8Array"],
+    [Promise.resolve(ptx), "Cannot load a module from a value of type Promise: await the promise first"],
+    [new Response(ptx), "Cannot load a module from a value of type Response: pass await response.text()"],
+    [new URL("file:///fill.ptx"), "Cannot load a module from a value of type URL: read the file first"],
+    [5, "Cannot load a module from a value of type Number: pass PTX text"],
+    [new ArrayBuffer(8), "from a value of type ArrayBuffer: pass a Uint8Array of it"],
+    [undefined, "Cannot load a module from a value of type Undefined: pass PTX text"],
+  ];
+  for (const [image, message] of refusals) {
+    assertThrows(() => cuda.device(0).loadModule(image as Anything), TypeError, message);
+  }
+  // Space and comments may come first, whatever they say.
+  using module = cuda.device(0).loadModule(`\n  // #include __global__ <html>\n${ptx}`);
+  assertEquals(module.kernelNames.length, 2);
 });

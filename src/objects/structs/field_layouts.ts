@@ -6,7 +6,9 @@
 import { scalarBytes } from "../../ptx/kernel_signature.ts";
 import { suggestName } from "../../support/nearest_name.ts";
 import { countOf } from "../../support/printing.ts";
-import { checkOptions, maximumInt, whatIs } from "../../support/validation.ts";
+import { checkOptions, type KnownOptions, maximumInt, whatIs } from "../../support/validation.ts";
+
+const structOptions: KnownOptions<{ alignment?: number }> = { action: "describe a struct", names: { alignment: true } };
 
 /** Why a value cannot be written. */
 export interface FieldRefusal {
@@ -159,7 +161,7 @@ export function layoutOf(
   layoutOfBytes: (value: ArrayBufferView) => StructLayout | undefined,
 ): StructLayout {
   checkFields(declared);
-  checkOptions(options, "a struct");
+  checkOptions(options, structOptions);
   const fields: Field[] = [];
   const copies: Record<string, unknown> = {};
   let end = 0;

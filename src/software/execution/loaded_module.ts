@@ -107,7 +107,7 @@ function textOf(image: string | Uint8Array): string {
   const isCode = typeof image !== "string" && isDeviceCode(image);
   const number = isCode ? cudaErrorNoKernelImageForDevice : cudaErrorInvalidKernelImage;
   const reason = isCode
-    ? "the software device runs PTX, and this image is binary"
+    ? "the software device runs PTX, and this image is machine code of a GPU; load the PTX, which nvcc -ptx writes"
     : "PTX begins with its .version, and this image does not";
   throw explainedError(number, loadCall, reason);
 }

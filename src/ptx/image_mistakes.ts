@@ -1,0 +1,74 @@
+/**
+ * What is passed for a module's image by mistake.
+ *
+ * @module
+ */
+import { isPtx } from "./ptx_text.ts";
+
+const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
+
+/** How a value that is neither a string nor bytes becomes an image, by its class. */
+const remedies: Readonly<Record<string, string>> = {
+  Promise: "await the promise first",
+  Response: "pass await response.text(), or await response.bytes() for a binary image",
+  Request: "fetch it first, and pass await response.text()",
+  Blob: "pass await blob.text(), or await blob.bytes() for a binary image",
+  File: "pass await file.text(), or await file.bytes() for a binary image",
+  ArrayBuffer: "pass a Uint8Array of it",
+  URL: "read the file first, and pass its contents",
+};
+
+/**
+ * Throws a `TypeError` that says what is wrong if a value is certainly not the image that was meant: a path, source code,
+ * a promise. Other text is left to the driver, whose compiler explains what it refuses.
+ */
+export function checkImage(image: unknown): void {
+  const type = Object.prototype.toString.call(image).slice("[object ".length, -1);
+  if (typeof image !== "string" && type !== "Uint8Array") {
+    throw new TypeError(`Cannot load a module from a value of type ${type}: ${remedies[type] ?? pass}`);
+  }
+  const text = typeof image === "string" ? image : beginningOf(image as Uint8Array);
+  if (text === undefined || isPtx(text)) return;
+  const mistake = typeof image === "string" && pathMistake(image) || contentMistake(text);
+  if (mistake !== undefined) throw new TypeError(mistake);
+}
+
+/** The first characters of an image; undefined if it is binary. Characters are bytes: only ASCII matters here. */
+function beginningOf(bytes: Uint8Array): string | undefined {
+  const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
+  const begin = bytes.subarray(0, 64 * 1024);
+  if (!isUtf16 && begin.subarray(0, -1).includes(0)) return undefined;
+  return Array.from(begin, (byte) => String.fromCharCode(byte)).join("");
+}
+
+function pathMistake(text: string): string | undefined {
+  if (text.length > 4096 || !/^[^\n]*\.\w+$/.test(text)) return undefined;
+  if (/\.(cu|cuh|c|cc|cpp|h)$/i.test(text)) {
+    return `Cannot load "${text}" as a module: compile it with nvcc -ptx, and pass the text of the PTX, not a path`;
+  }
+  if (/\.(cubin|fatbin)$/i.test(text)) {
+    return `Cannot load "${text}" as a module: pass the bytes of the file, not a path, as in readFileSync("${text}")`;
+  }
+  if (!/\.(ptx|txt)$/i.test(text)) return undefined;
+  return `Cannot load "${text}" as a module: pass the text of the PTX, not a path, as in readFileSync("${text}", "utf8")`;
+}
+
+function contentMistake(text: string): string | undefined {
+  if (text.trim() === "") return "Cannot load an empty image as a module: pass the text of the PTX";
+  // The bytes of the mark look like three other characters.
+  if (/^(?:\uFEFF|\u00EF\u00BB\u00BF)/.test(text)) {
+    return "Cannot load PTX that begins with a byte order mark: save the file as UTF-8 without it";
+  }
+  if (text.startsWith("\u00FF\u00FE")) return "Cannot load PTX in UTF-16: save the file as UTF-8";
+  if (/^\s*<(?:!doctype|html|\?xml)/i.test(text)) {
+    return "Cannot load an HTML or XML document as a module: the address of the download may be that of a page, not of the file";
+  }
+  if (text.startsWith("\x7fELF")) return "Cannot load a cubin that was read as text: pass its bytes, as a Uint8Array";
+  if (
+    !/^\s*\.(?:target|visible|entry)\b/m.test(text) &&
+    /__global__|^\s*#\s*(?:include|define|pragma)\b|extern\s*"C"/m.test(text)
+  ) {
+    return "Cannot load CUDA C++ as a module: compile it with nvcc -ptx, and pass the text of the PTX";
+  }
+  return undefined;
+}
