@@ -572,6 +572,7 @@ export declare class RemoteOffer<Metadata = JsonValue> {
   /** Aborted when the exporter asks for it back. */
   readonly recalled: AbortSignal;
   map(options?: MapOptions): Promise<DeviceBuffer>;
+  mapArray<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: MapOptions): Promise<DeviceArray<T>>;
   importPool(): ImportedMemoryPool;
 }
 export declare class ChannelProducer implements AsyncDisposable {

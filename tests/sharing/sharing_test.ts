@@ -559,6 +559,37 @@ sharingTest("a process can share with itself", async ({ cuda, pool, stream, gate
   await offer.ended();
 });
 
+sharingTest("an offer is mapped as elements of a type, and freeing the array releases it", async (fixture) => {
+  const { cuda, pool, stream, path } = fixture;
+  await using exporter = Exporter.listen(path);
+  using buffer = pool.allocate(size, stream);
+  buffer.as(Float32Array).fill(2.5);
+  const offer = exporter.offer("whole", buffer);
+  exporter.offer("part", buffer.subarray(4, 34));
+  exporter.offer("shifted", buffer.subarray(2, 34));
+  exporter.offer("pool", pool);
+  await using importer = await Importer.connect(cuda, path);
+  {
+    using array = await (await importer.offer("whole")).mapArray(Float32Array, { stream });
+    const values: Float32Array = await array.toTypedArray();
+    assertEquals([array.length, array.type, array.stream], [size / 4, Float32Array, stream]);
+    assertEquals(values, new Float32Array(size / 4).fill(2.5));
+    assertEquals(exporter.leases.length, 1);
+  }
+  await offer.released();
+  const part = await importer.offer("part");
+  await assertRejects(() => part.mapArray(Float32Array), RangeError, "Cannot see 30 bytes as a Float32Array");
+  await assertRejects(() => part.mapArray(DataView as never), TypeError, "as the type of elements");
+  const shifted = await importer.offer("shifted");
+  await assertRejects(() => shifted.mapArray(Float32Array), RangeError, "its address must be a multiple of 4");
+  const whole = await importer.offer("pool");
+  await assertRejects(() => whole.mapArray(Float32Array), TypeError, "use importPool");
+  const bytes = await shifted.mapArray(Uint16Array);
+  assertEquals(bytes.length, 16);
+  bytes.free();
+  await soon(() => exporter.leases.length === 0, "all is released");
+});
+
 sharingTest("invalid arguments for mapping or finding an offer are refused immediately", async (fixture) => {
   const { cuda, driver, pool, stream, path } = fixture;
   using made = new DisposableStack();

@@ -1,8 +1,11 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
-import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import { checkElements } from "../../memory/buffer_arguments.ts";
+import { DeviceArray } from "../../memory/device_array.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { SharingError } from "../../support/errors.ts";
 import type { ImportedMemoryPool } from "../../memory/imported_memory_pool.ts";
+import type { TypedArray, TypedArrayConstructor } from "../../support/typed_array.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { ChannelMessage, OfferMessage } from "../protocol/messages.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
@@ -149,6 +152,32 @@ export class RemoteOffer<Metadata = JsonValue> {
    */
   map(options: MapOptions = {}): Promise<DeviceBuffer> {
     return this.#owner.map(this.#state, options);
+  }
+
+  /**
+   * Maps the buffer as elements of a type, as `map` does. Freeing the array releases it.
+   *
+   * @param type the element type, as the constructor of a typed array
+   * @param options the stream of the array; a signal ends the wait
+   * @throws {RangeError} if the memory does not consist of whole elements, or its address is not a multiple of their size
+   * @throws {TypeError} if `type` is not the constructor of a typed array; as `map` does
+   * @throws {ReferenceError} as `map` does
+   * @throws {SharingError} as `map` does
+   * @throws {CudaError} if the driver cannot map it
+   */
+  async mapArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    options: MapOptions = {},
+  ): Promise<DeviceArray<T>> {
+    if (this.kind === "buffer") checkElements(type, { address: 0n, byteLength: this.byteLength });
+    const buffer = await this.map(options);
+    try {
+      checkElements(type, buffer);
+    } catch (error) {
+      buffer.free();
+      throw error;
+    }
+    return new DeviceArray(type, allocationOf(buffer));
   }
 
   /**
