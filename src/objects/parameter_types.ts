@@ -34,11 +34,11 @@ export function signatureFromTypes(
   // The caller may change its own objects later.
   const copies = types.map(copyOf);
   const layout = layoutParameters(name, copies);
-  const parameters = layout.parameters.map((parameter, index) => ({
-    ...parameter,
-    isExact: true as const,
-    ...(types[index] === "pointer" || known?.parameters[index]?.isPointer ? { isPointer: true as const } : {}),
-  }));
+  const parameters = layout.parameters.map((parameter, index) => {
+    const declared = known?.parameters[index];
+    const isPointer = types[index] === "pointer" || declared?.isPointer;
+    return { ...parameter, isExact: true as const, ...(isPointer ? { isPointer: true as const } : {}) };
+  });
   const signature = { ...layout, parameters };
   if (signature.parameterBytes > maximumParameterBytes) {
     throw new RangeError(
@@ -85,22 +85,21 @@ function checkAgainst(known: KernelSignature, given: KernelSignature): void {
   }
   for (const [index, parameter] of known.parameters.entries()) {
     if (areCompatible(parameter, given.parameters[index]!)) continue;
-    const [declared, stated] = [
-      formatParameterType(parameter.type),
-      formatParameterType(given.parameters[index]!.type),
-    ];
+    const [declared, stated] = [parameter.type, given.parameters[index]!.type].map(formatAligned);
     throw new TypeError(`Cannot take parameter ${index} of ${name} as ${stated}: its PTX declares ${declared}`);
   }
 }
 
 /**
- * Whether two parameters have the same offset, the same size, and types that match. Untyped bits match any type; a
+ * Whether two parameters have the same offset, the same size, and types that match: structs the same alignment. Untyped bits match any type; a
  * float and an integer do not match.
  */
 function areCompatible(known: KernelParameter, given: KernelParameter): boolean {
   const kinds = [kindOf(known.type), kindOf(given.type)];
   const isMixed = kinds.includes("float") && kinds.includes("integer");
-  return known.offset === given.offset && known.byteLength === given.byteLength && !isMixed;
+  const areStructs = typeof known.type === "object" && typeof given.type === "object";
+  const isAligned = !areStructs || known.alignment === given.alignment;
+  return known.offset === given.offset && known.byteLength === given.byteLength && !isMixed && isAligned;
 }
 
 function kindOf(type: ParameterType): "float" | "integer" | "bits" {
@@ -116,6 +115,11 @@ export function formatParameter({ type, isPointer }: KernelParameter): string {
 /** Formats a type for messages. */
 function formatParameterType(type: ParameterType): string {
   return typeof type === "string" ? type : `${type.byteLength} bytes`;
+}
+
+/** As `formatParameterType`, with the alignment of an aggregate. */
+function formatAligned(type: ParameterType): string {
+  return typeof type === "string" ? type : `${formatParameterType(type)} aligned to ${type.alignment}`;
 }
 
 function copyOf(type: StatedParameterType): ParameterType {

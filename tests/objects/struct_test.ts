@@ -76,6 +76,11 @@ testOnEachDriver("a struct of another size or alignment than the parameter is re
   assertThrows(launch({ cx: 0, cy: 0 }), TypeError, "it takes a struct's value, a typed array or a DataView of 16");
   assertThrows(launch(Small), TypeError, "it takes a struct's value");
   assertThrows(() => module.kernel("limit", { parameters: [Small, "u64"] }), TypeError, "its PTX declares 16 bytes");
+  assertThrows(
+    () => module.kernel("limit", { parameters: [Wide, "u64"] }),
+    TypeError,
+    "Cannot take parameter 0 of limit as 16 bytes aligned to 8: its PTX declares 16 bytes aligned to 4",
+  );
 });
 
 testOnEachDriver("an array of structs is written to device memory and read back", async (cuda) => {
