@@ -26,11 +26,13 @@ export const fillOptions: KnownOptions<FillOptions> = {
 
 /** The bytes that a fill of an array sets. Throws unless they are whole elements of the array. */
 export function fillRangeOf(
-  { begin, end, byteOffset, byteLength }: FillOptions,
+  options: FillOptions,
   { length, size }: { length: number; size: number },
 ): { byteOffset: number; byteLength: number } {
+  const { begin, end, byteOffset, byteLength } = options;
   if (byteOffset === undefined && byteLength === undefined) {
-    const [first, last] = [begin ?? 0, end ?? length];
+    // Not by `??`, which would take null for a number.
+    const { begin: first = 0, end: last = length } = options;
     checkNumber(first, "the begin of a fill");
     checkNumber(last, "the end of a fill");
     checkElements(first, last, length);
@@ -41,9 +43,9 @@ export function fillRangeOf(
       "Cannot fill a range given in elements and in bytes: give begin and end, or byteOffset and byteLength",
     );
   }
-  const offset = byteOffset ?? 0;
+  const { byteOffset: offset = 0 } = options;
   checkByteLength(offset, "a byteOffset");
-  const filled = byteLength ?? length * size - offset;
+  const { byteLength: filled = length * size - offset } = options;
   if (byteLength !== undefined) checkByteLength(filled, "the byteLength to fill");
   if (offset % size !== 0 || filled % size !== 0) {
     throw new RangeError(

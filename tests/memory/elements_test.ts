@@ -92,7 +92,7 @@ testOnEachDriver("an array is not filled with what its type cannot represent", (
     [fill(Float32Array, 1, { begin: "1" }), TypeError, "Cannot use a string as the begin of a fill"],
     [fill(Float32Array, 1, { byteOffset: 2 }), RangeError, "its elements have 4 bytes; give begin and end"],
     [fill(Float32Array, 1, { byteOffset: 4, end: 3 }), TypeError, "give begin and end, or byteOffset and byteLength"],
-    [fill(Float32Array, 1, 3), TypeError, "Cannot use 3 as the options of fill"],
+    [fill(Float32Array, 1, 3), TypeError, "Cannot fill a buffer with 3 as its options"],
   ];
   for (const [attempt, error, message] of refusals) assertThrows(attempt, error, message);
   using buffer = pool.allocate(16);

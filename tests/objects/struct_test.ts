@@ -243,7 +243,7 @@ test("fields that cannot be laid out are refused", () => {
     [[{ x: "f64" }, { alignment: 4 }], RangeError, "at least the 8 that its fields need"],
     [[{ x: "f64" }, { alignment: 24 }], RangeError, "give a power of two"],
     [[{ x: "f64" }, { alignment: "16" }], TypeError, "Cannot align a struct to a string"],
-    [[{ x: "f64" }, 16], TypeError, "Cannot use 16 as the options of a struct"],
+    [[{ x: "f64" }, 16], TypeError, "Cannot describe a struct with 16 as its options"],
   ];
   for (const [args, error, message] of refusals) assertThrows(() => struct(...args as [Anything]), error, message);
   const Vector = struct({ x: "f32", y: "f32", z: "f32", w: "f32" }, { alignment: 16 });
