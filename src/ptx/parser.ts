@@ -1,4 +1,5 @@
 import { type Token, tokenize } from "./lexer.ts";
+import { LineInfo } from "./line_info.ts";
 import {
   type AddressInitializer,
   type AddressOperand,
@@ -54,6 +55,7 @@ export function parseKernelHeads(text: string): FunctionDeclaration[] {
 
 class Parser {
   readonly #tokens: readonly Token[];
+  readonly #lineInfo = new LineInfo();
   #position = 0;
   #scopeDepth = 0;
 
@@ -78,6 +80,7 @@ class Parser {
       }
       if (name === "entry" || name === "func") {
         const head = this.#functionHead(name, linkage, token.line);
+        if (this.#at("{")) this.#lineInfo.beginFunction(this.#token.line);
         functions.push({ ...head, body: this.#accept(";") ? undefined : this.#body() });
       } else if (stateSpaces.has(name)) {
         for (const variable of this.#variables(name, linkage, token.line)) variables.push(variable);
@@ -89,7 +92,7 @@ class Parser {
           throw new PtxError(size.line, `cannot use an address size of ${quote(size)}: only 64 is supported`);
         }
       } else if (name === "file") {
-        this.#skipLine(token.line);
+        this.#lineInfo.addFile(this.#skipLine(token.line));
       } else if (name === "pragma") {
         this.#skipStatement();
       } else if (name === "section") {
@@ -102,7 +105,7 @@ class Parser {
       }
       linkage = undefined;
     }
-    return { ...header, functions, variables, aliases };
+    return { ...header, functions, variables, aliases, lineInfo: this.#lineInfo };
   }
 
   kernelHeads(): FunctionDeclaration[] {
@@ -186,13 +189,16 @@ class Parser {
     return Number(value);
   }
 
-  #skipLine(line: number): void {
+  /** Returns the skipped tokens. */
+  #skipLine(line: number): readonly Token[] {
+    const begin = this.#position;
     while (this.#token.kind !== "end" && this.#token.line === line) {
       if (this.#at(";") || this.#at("{")) {
         throw new PtxError(line, "cannot read code after a directive: put it on a line of its own");
       }
       this.#position++;
     }
+    return this.#tokens.slice(begin, this.#position);
   }
 
   /** `@@DWARF .byte 0x2b`: debug information, as compilers wrote it before `.section` existed. */
@@ -511,8 +517,10 @@ class Parser {
   #bodyDirective(statements: Statement[]): void {
     const line = this.#token.line;
     const name = this.#directive();
-    if (name === "loc" || name === "file") {
-      this.#skipLine(line);
+    if (name === "loc") {
+      this.#lineInfo.addLocation(line, this.#skipLine(line));
+    } else if (name === "file") {
+      this.#lineInfo.addFile(this.#skipLine(line));
     } else if (name === "pragma") {
       this.#skipStatement();
     } else if (name === "reg") {

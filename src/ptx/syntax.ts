@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { LineInfo } from "./line_info.ts";
 
 /** PTX text cannot be parsed or compiled. The message begins with the line. */
 export class PtxError extends Error {
@@ -29,6 +30,7 @@ export interface PtxModule extends PtxHeader {
   readonly functions: readonly FunctionDeclaration[];
   readonly variables: readonly VariableDeclaration[];
   readonly aliases: readonly FunctionAlias[];
+  readonly lineInfo: LineInfo;
 }
 
 /** `.alias name, target;` */

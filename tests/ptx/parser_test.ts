@@ -229,6 +229,51 @@ $L__info_string0:
   assertEquals(variables.map(({ name, linkage, line }) => [name, linkage, line]), [["x", "common", 23]]);
 });
 
+test("lineInfo names the source of each instruction", () => {
+  const { lineInfo } = parsePtx(`.version 9.0
+.target sm_90
+.entry k() {
+add.u32 %r1, %r1, 1;
+.loc 1 7 3
+add.u32 %r1, %r1, 1;
+{
+.loc\t3 13 6, function_name $L__info_string0, inlined_at 1 12 5
+add.u32 %r1, %r1, 1;
+}
+.loc 1 0 0
+add.u32 %r1, %r1, 1;
+.loc 4 5 0
+add.u32 %r1, %r1, 1;
+.loc 5 6 0
+add.u32 %r1, %r1, 1;
+.loc 9 1 1
+add.u32 %r1, %r1, 1;
+.loc nonsense
+ret;
+}
+.entry without() {
+ret;
+}
+.file 1 "/home/me/a/saxpy.cu", 1700000000, 42
+.file 2 "./src/saxpy.cu"
+.file 3 "/usr/local/cuda/include/cuda_fp16.hpp"
+.file 4 "C:\\\\src\\\\step.cu"
+.file 5 "/usr/include" "new"
+.file 6 "/home/me/a/./saxpy.cu"`);
+  const sources = new Map([
+    [4, undefined],
+    [6, "a/saxpy.cu:7"],
+    [9, "cuda_fp16.hpp:13, inlined at a/saxpy.cu:12"],
+    [12, undefined],
+    [14, "step.cu:5"],
+    [16, "new:6"],
+    [18, undefined],
+    [20, undefined],
+    [23, undefined],
+  ]);
+  for (const [line, source] of sources) assertEquals(lineInfo.sourceOf(line), source, `line ${line}`);
+});
+
 test("parsePtx reads vectors of eight and 128-bit types", () => {
   const statements = parseStatements(`.reg .b128 %rq<3>;
     .reg .v8 .f32 %v;
