@@ -124,6 +124,18 @@ export function oneThread(device: number, kernel: bigint): Omit<KernelLaunch, "p
   };
 }
 
+/** A buffer that the library has made of a driver's memory, as messages of errors name it. */
+export interface NamedBuffer {
+  readonly address: bigint;
+  readonly byteLength: number;
+  readonly isFreed: boolean;
+  /** Whether fewer bytes may have been asked for. */
+  readonly isRounded?: boolean;
+  /** Where it was allocated and freed: lines of call stacks. Undefined if that was not recorded. */
+  readonly allocated?: string | undefined;
+  readonly freed?: string | undefined;
+}
+
 /** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
 export interface Driver {
   readonly kind: "cuda" | "software";
@@ -135,6 +147,11 @@ export interface Driver {
   readonly hasContextEvents: boolean;
   /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
   readonly dropsWork: boolean;
+  /**
+   * Tells a driver that names buffers in its errors how to find the buffers that were cut from its allocations, and
+   * those whose call sites were recorded. Undefined for other drivers.
+   */
+  readonly useBufferNames: ((buffers: () => Iterable<NamedBuffer>) => void) | undefined;
   /**
    * Releases what the driver itself holds. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process ends.

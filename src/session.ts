@@ -38,7 +38,7 @@ export class Session {
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** What the pools and caching allocators know of each other. */
-  readonly memory: MemoryRegistry = new MemoryRegistry();
+  readonly memory: MemoryRegistry;
   /**
    * Memory that stays although it was freed, because somebody has transferred an ArrayBuffer of it and may still access
    * it. `end` reports it.
@@ -66,6 +66,8 @@ export class Session {
     this.completed = new CompletedEvents(this);
     this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;
+    this.memory = new MemoryRegistry({ debug });
+    driver.useBufferNames?.(() => this.memory.namedBuffers());
     this.opened = new OpenedObjects({ debug });
     this.launches = new RecentLaunches(this);
   }

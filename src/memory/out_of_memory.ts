@@ -102,7 +102,7 @@ function describe({ count, byteLength, place, since }: Holders): string {
 }
 
 /** The first line of a call stack that names a file outside of the library. */
-function placeIn(stack: string): string | undefined {
+export function placeIn(stack: string): string | undefined {
   const library = libraryPath();
   return stack.split("\n").slice(1).find((line) => isInFile.test(line) && !line.includes(library))?.trim();
 }

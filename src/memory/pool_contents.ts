@@ -1,5 +1,6 @@
 import type { UnfreedMemory } from "../objects/opened_objects.ts";
 import { originOf } from "../support/leaks.ts";
+import type { AllocationSites } from "./allocation_sites.ts";
 import {
   type HeldBuffer,
   type Holders,
@@ -34,8 +35,12 @@ export class PoolContents {
    */
   readonly #notLeaked = new Map<bigint, number>();
 
-  constructor({ debug }: { readonly debug: boolean }) {
-    if (debug) this.#origins = new Map();
+  readonly #sites: AllocationSites | undefined;
+
+  /** @param sites where to record where buffers are allocated and freed; undefined without POOLPASS_DEBUG=1 */
+  constructor({ sites }: { readonly sites: AllocationSites | undefined }) {
+    this.#sites = sites;
+    if (sites !== undefined) this.#origins = new Map();
   }
 
   /** The number of allocations. */
@@ -55,7 +60,11 @@ export class PoolContents {
     this.#byteLengths[index] = byteLength;
     this.#times[index] = timeOfAllocation(byteLength);
     this.byteLength += byteLength;
-    this.#origins?.set(address, { byteLength, stack: originOf(byteLength), time: performance.now() });
+    if (this.#origins !== undefined) {
+      const stack = originOf(byteLength);
+      this.#origins.set(address, { byteLength, stack, time: performance.now() });
+      this.#sites!.addAllocated(address, byteLength, stack);
+    }
     return index;
   }
 
@@ -64,7 +73,10 @@ export class PoolContents {
     this.#addresses[index] = 0n;
     this.#freed[this.#freedCount++] = index;
     this.byteLength -= byteLength;
-    this.#origins?.delete(address);
+    if (this.#origins !== undefined) {
+      this.#origins.delete(address);
+      this.#sites!.addFreed(address);
+    }
     if (this.#notLeaked.size > 0) this.#notLeaked.delete(address);
   }
 

@@ -62,7 +62,7 @@ export class PoolMemory {
     this.#pool = pool;
     this.device = device;
     this.name = device === undefined ? "the pool in host memory" : `the pool on device ${device.ordinal}`;
-    this.contents = new PoolContents(session);
+    this.contents = new PoolContents(session.memory);
     this.#owner = {
       release: (address, byteLength, stream, allocation) => this.#free(address, byteLength, stream, allocation),
       awaitRelease: (address, byteLength) => this.contents.addNotLeaked(address, byteLength),

@@ -13,6 +13,7 @@ import { DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";
 import { cannot, isLoss, openingHint } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
+import { originOf } from "../support/leaks.ts";
 import { checkByteLength } from "../support/validation.ts";
 
 /** Allocates memory by `cudaMalloc`. */
@@ -25,13 +26,18 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   } catch (error) {
     throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
   }
+  const { sites } = session.memory;
+  sites?.addAllocated(address, byteLength, originOf(byteLength));
   const owner: AllocationOwner = {
     ...unpooledOwner(session, byteLength, {
       synchronize(stream) {
         // cudaFree waits only for the work of its own device.
         if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
       },
-      free: (driver) => driver.free(ordinal, address),
+      free(driver) {
+        driver.free(ordinal, address);
+        sites?.addFreed(address);
+      },
     }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
   };

@@ -17,10 +17,12 @@ import {
   memLocationType,
   type MemoryRange,
   type MemPoolProps,
+  type NamedBuffer,
   oneThread,
   type OsHandle,
   streamFlags,
 } from "../driver.ts";
+import { countOf } from "../support/printing.ts";
 import { Allocations, type DeviceAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
@@ -36,6 +38,14 @@ import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
 import { kernelAttribute, launchOf, LoadedKernel, occupancyOf, setKernelAttribute } from "./execution/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
+import {
+  type FreedKind,
+  type FreedRange,
+  FreedRanges,
+  type NamedRange,
+  type NameMemory,
+  nearestOf,
+} from "./memory/named_memory.ts";
 import type { PoolBlock } from "./memory/pool_block.ts";
 import { SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
@@ -108,6 +118,11 @@ export class SoftwareDriver implements Driver {
   readonly #openImports = new Set<ImportedPool>();
   readonly #legacyMemory: LegacyMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
+  /** For the messages of faults. */
+  readonly #freedRanges = new FreedRanges();
+  #namedBuffers: () => Iterable<NamedBuffer> = () => [];
+  /** For the kernels of each device. */
+  readonly #memoryNames: readonly NameMemory[];
   readonly #modules = new Map<bigint, LoadedModule>();
   /** Modules that were unloaded and whose memory is not released yet. */
   readonly #unloadedModules = new Set<LoadedModule>();
@@ -131,6 +146,9 @@ export class SoftwareDriver implements Driver {
       return new Stream(device, { isDefault: true });
     });
     for (const stream of this.#defaultStreams) this.#scheduler.addStream(stream);
+    this.#memoryNames = this.#defaultStreams.map((_, device) => (offset, byteLength) => {
+      return this.#nameMemory(offset, byteLength, device);
+    });
   }
 
   close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
@@ -541,7 +559,7 @@ export class SoftwareDriver implements Driver {
   }
 
   #enqueueFree(allocation: FreeableAllocation, stream: Stream): Work {
-    this.#allocations.remove(allocation);
+    this.#forget(allocation);
     if (allocation.kind === "pool") return allocation.pool.free(allocation, stream);
     if (allocation.kind === "mapped") {
       const { pool, mapping } = allocation;
@@ -549,6 +567,41 @@ export class SoftwareDriver implements Driver {
       return this.#scheduler.enqueue(stream, () => pool.unmap(mapping), { outlivesDevice: true });
     }
     return this.#scheduler.enqueue(stream, () => this.#legacyMemory.release(allocation), { outlivesDevice: true });
+  }
+
+  /** Removes an allocation that is freed, and remembers it for the messages of faults. */
+  #forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
+    this.#allocations.remove(allocation);
+    const device = allocation.kind === "locked" ? 0 : allocation.device;
+    this.#freedRanges.add(allocation.begin, allocation.byteLength, freedKindOf(allocation), device);
+  }
+
+  useBufferNames(buffers: () => Iterable<NamedBuffer>): void {
+    this.#namedBuffers = buffers;
+  }
+
+  /** Names the memory that a kernel of a device could not access. */
+  #nameMemory(offset: number, byteLength: number, device: number): string | undefined {
+    const named = [...this.#namedBuffers()];
+    const live: NamedRange[] = this.#allocations.toArray().flatMap((allocation) => {
+      const reason = !this.#isAccessible(allocation, device)
+        ? `which device ${device} has no access to: ${accessAdvice(allocation)}`
+        : this.#linearMemory.isAllowed(device, allocation.begin)
+        ? undefined
+        : "which is allocated only later in the order of the streams";
+      return namedRangesOf(allocation, named).map((range) => ({ ...range, reason }));
+    });
+    // Memory that was allocated again is no longer that of the freed buffer.
+    const freed: NamedRange[] = [];
+    for (const range of this.#freedRanges) {
+      const { begin } = range;
+      const end = begin + range.byteLength;
+      const isReused = [...live, ...freed].some((other) => other.begin < end && begin < other.begin + other.byteLength);
+      if (isReused) continue;
+      const isFreed = !this.#linearMemory.isAllowed(device, begin);
+      freed.push({ begin, byteLength: range.byteLength, name: nameOfFreed(range, isFreed, named) });
+    }
+    return nearestOf({ begin: offset, byteLength }, [...live, ...freed]);
   }
 
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer> {
@@ -573,7 +626,7 @@ export class SoftwareDriver implements Driver {
     const found = this.#allocationStartingAt(address);
     if (found?.kind !== "opened") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     if (--found.openCount > 0) return;
-    this.#allocations.remove(found);
+    this.#forget(found);
     for (const user of [device, found.device]) this.#scheduler.runUntil(() => this.#scheduler.isIdle(user));
     this.#legacyMemory.unmap(found);
     for (const user of [device, found.device]) this.#finishSynchronization(user, call);
@@ -690,7 +743,7 @@ export class SoftwareDriver implements Driver {
     // The pending work of any device may use the memory.
     for (let device = 0; device < this.#devices.count; device++) this.#finishWork(device, call);
     const freed = this.#hostMemory.free(buffer);
-    if (freed !== undefined) this.#allocations.remove(freed);
+    if (freed !== undefined) this.#forget(freed);
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
@@ -874,7 +927,7 @@ export class SoftwareDriver implements Driver {
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
       parameters: new Uint8Array(launch.parameters.buffer),
-    }, { linearMemory: this.#linearMemory });
+    }, { linearMemory: this.#linearMemory, nameMemory: this.#memoryNames[found.device]! });
     found.module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {
       release() {
@@ -1021,6 +1074,74 @@ export class SoftwareDriver implements Driver {
       if (event.isClosed) this.#interprocessEvents.delete(event);
     }
   }
+}
+
+/** Names an allocation, or the buffers that were cut from it. */
+function namedRangesOf(allocation: AnyAllocation, named: readonly NamedBuffer[]): NamedRange[] {
+  const { begin, byteLength } = allocation;
+  const address = addressOfOffset(begin);
+  const within = named.filter((buffer) => {
+    return !buffer.isFreed && buffer.address >= address && buffer.address < address + BigInt(byteLength);
+  });
+  const parts = within.filter((buffer) => buffer.byteLength < byteLength);
+  if (parts.length === 0) return [{ begin, byteLength, name: nameOf(allocation, byteLength, within[0]) }];
+  return parts.map((buffer) => ({
+    begin: offsetOfAddress(buffer.address)!,
+    byteLength: buffer.byteLength,
+    name: nameOf(allocation, buffer.byteLength, buffer),
+  }));
+}
+
+/** Names an allocation, or a buffer in it, in a message. */
+function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuffer | undefined): string {
+  const { kind } = allocation;
+  const bytes = `${buffer?.isRounded ? "at most " : ""}${countOf(byteLength, "byte")}`;
+  if (kind === "locked") return `page-locked memory of ${bytes}`;
+  if (kind === "variable") {
+    return `the ${allocation.space === "const" ? "constant" : "variable"} ${allocation.name} of ${bytes}`;
+  }
+  const place = isHostMemory(allocation) ? "in host memory" : `on device ${allocation.device}`;
+  const imported = kind === "mapped" || kind === "opened" ? "an imported buffer" : "a buffer";
+  const site = buffer?.allocated === undefined ? "" : `, allocated ${buffer.allocated}`;
+  return `${imported} of ${bytes} ${place}${site}`;
+}
+
+/** How to give a device access to memory. */
+function accessAdvice(allocation: AnyAllocation): string {
+  return isPoolMemory(allocation) ? "call setAccess of its pool" : "call enablePeerAccess of the device";
+}
+
+function isHostMemory(allocation: AnyAllocation): boolean {
+  return isPoolMemory(allocation) && allocation.pool.device === undefined;
+}
+
+function freedKindOf(allocation: Exclude<AnyAllocation, ModuleVariable>): FreedKind {
+  if (allocation.kind === "locked") return "pageLocked";
+  if (isHostMemory(allocation)) return "hostBuffer";
+  return allocation.kind === "mapped" || allocation.kind === "opened" ? "imported" : "buffer";
+}
+
+/** Names memory that was freed. `isFreed` is false if kernels can still access it, because the free is queued. */
+function nameOfFreed(
+  { kind, begin, byteLength, device }: FreedRange,
+  isFreed: boolean,
+  named: readonly NamedBuffer[],
+): string {
+  const address = addressOfOffset(begin);
+  const buffer = named.find((buffer) => {
+    return buffer.isFreed && buffer.address === address && buffer.byteLength === byteLength;
+  });
+  const bytes = countOf(byteLength, "byte");
+  const name = {
+    buffer: `a buffer of ${bytes} on device ${device}`,
+    hostBuffer: `a buffer of ${bytes} in host memory`,
+    imported: `an imported buffer of ${bytes} on device ${device}`,
+    pageLocked: `page-locked memory of ${bytes}`,
+  }[kind];
+  const freed = isFreed ? " that was freed" : "";
+  if (buffer?.allocated === undefined) return `${name}${freed}`;
+  const freedAt = isFreed && buffer.freed !== undefined ? ` ${buffer.freed}` : "";
+  return `${name}${freed}${freedAt}, allocated ${buffer.allocated}`;
 }
 
 /** Whether a location is host memory. */

@@ -85,23 +85,24 @@ export class VisibleDevices {
   /** Throws if there is no such device, or if the devices were lost. */
   check(device: number, call: string): void {
     this.checkOrdinal(device, call);
-    this.checkAlive(call);
+    this.checkAlive(call, device);
   }
 
   get areLost(): boolean {
     return this.#loss !== undefined;
   }
 
-  /** Throws if the devices were lost. */
-  checkAlive(call: string): void {
+  /** Throws if the devices were lost. The message names the lost device unless the call is for it. */
+  checkAlive(call: string, called?: number): void {
     if (this.#loss === undefined) return;
     const { device, number, cause } = this.#loss;
-    const { message } = cause as Error;
+    const name = cudaErrorName(number);
     const isFault = cause instanceof KernelFault;
-    const loss = isFault ? `a kernel on device ${device} was stopped` : `device ${device} was lost`;
-    const text = `${call} failed: ${cudaErrorName(number)} (${number}): ${loss} (${message})`;
+    const message = isFault
+      ? `${cause.describe(called === device || this.count === 1 ? undefined : device)} (${name})`
+      : `${call} failed: ${name} (${number}): device ${device} was lost (${(cause as Error).message})`;
     // A fault's stack has only the software device's own functions.
-    throw locatesFault(new CudaError(number, call, text, isFault ? undefined : { cause }));
+    throw locatesFault(new CudaError(number, call, message, isFault ? undefined : { cause }));
   }
 
   /** Records the error that a piece of work threw. Only the first error is kept. */

@@ -4,6 +4,7 @@ import {
   addressBase,
   type CompiledModule,
   compilePtx,
+  decodePlace,
   type GangKernel,
   hostFunctionImports,
   initializeImage,
@@ -156,8 +157,8 @@ export function load(
       memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, placed.address),
       ...hostFunctionImports({
-        fault(kind: number, address: bigint, line: number): never {
-          throw new Fault(kind, BigInt.asUintN(64, address), line);
+        fault(kind: number, address: bigint, place: number): never {
+          throw new Fault(kind, BigInt.asUintN(64, address), decodePlace(place).line);
         },
         refuel() {
           countSteps(2 ** 20);

@@ -167,7 +167,7 @@ testSoftware("an error for memory that a lost context made impossible to free is
   const { message } = assertThrows(() => memory.free(stream), CudaError);
   assertMatch(
     message,
-    /^Cannot free the buffer of 1000 bytes on device 0: cudaStreamSynchronize failed: cudaError/,
+    /^Cannot free the buffer of 1000 bytes on device 0: (cudaStreamSynchronize failed: cudaError|kernel fill )/,
   );
 });
 

@@ -301,7 +301,7 @@ test("an error that says where the fault is lists no launches", async () => {
   gate.fail(stream);
   for (let count = 0; count < 2; count++) {
     const { message } = await assertRejects(() => stream.finished(), CudaError);
-    assertMatch(message, /Line \d+ of the PTX.*; the device's context is lost: this process .*restarted$/);
+    assertMatch(message, /line \d+ of the PTX.*; the device's context is lost: this process .*restarted$/);
   }
 });
 

@@ -462,17 +462,17 @@ test("a failed assertion prints the same message as CUDA", () => {
     memory,
   } as const;
   assertEquals(
-    assertionMessage(bytes, call),
+    assertionMessage(bytes, call).text,
     'a.cu:7: void t(int): block: [1,0,0], thread: [0,1,0] Assertion `x==1&&"say \\"hi\\""` failed.',
   );
   const unreadable = { ...call, file: 0n, function: localAddressBase - 1n, block: [70000, 2, 3] } as const;
   assertEquals(
-    assertionMessage(bytes, unreadable),
+    assertionMessage(bytes, unreadable).text,
     '?:7: ?: block: [70000,2,3], thread: [0,1,0] Assertion `x==1&&"say \\"hi\\""` failed.',
   );
   storeText("in local memory", places.local + 0x20);
   assertEquals(
-    assertionMessage(bytes, { ...unreadable, function: localAddressBase + 0x20n }),
+    assertionMessage(bytes, { ...unreadable, function: localAddressBase + 0x20n }).text,
     '?:7: in local memory: block: [70000,2,3], thread: [0,1,0] Assertion `x==1&&"say \\"hi\\""` failed.',
   );
 });

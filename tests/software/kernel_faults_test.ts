@@ -128,7 +128,10 @@ test("a kernel does nothing after a fault, and the error names the line", async 
     ) => ({ out: driver.hostAlloc(64).address }),
   );
   assertEquals(error.code, "cudaErrorIllegalAddress");
-  assertMatch(error.message, new RegExp(`Line ${firstBodyLine + 2} of the PTX, address 0x0\\);`));
+  assertMatch(
+    error.message,
+    new RegExp(`line ${firstBodyLine + 2} of the PTX: writes 4 bytes at address 0x0, a null pointer \\(`),
+  );
 });
 
 const recursion = `
@@ -144,38 +147,47 @@ const recursion = `
 }`;
 const failed = ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);";
 const faults: readonly [what: string, body: string, code: string, message: RegExp, declarations?: string][] = [
-  ["a trap", "setp.eq.u32 %p1, %r0, 40;\n@%p1 trap;", "cudaErrorLaunchFailure", /Line \d+ of the PTX, a trap\);/],
+  [
+    "a trap",
+    "setp.eq.u32 %p1, %r0, 40;\n@%p1 trap;",
+    "cudaErrorLaunchFailure",
+    /block \(0,0,0\), thread \(40,0,0\), line \d+ of the PTX: executes a trap \(cudaErrorLaunchFailure\);/,
+  ],
   [
     "endless recursion through barriers",
     "call endless, (%r0);",
     "cudaErrorIllegalAddress",
-    /Line \d+ of the PTX, the functions that a thread is in need more stack than it has\);/,
+    /thread \(0,0,0\), line \d+ of the PTX: needs more stack than the \d+ bytes of the thread \(/,
     recursion,
   ],
   [
     "alloca of more memory than there is",
     "mov.u64 %rd3, 0xfffffffffffffff8;\nalloca.u64 %rd4, %rd3;\nst.local.u32 [%rd4], 1;",
     "cudaErrorIllegalAddress",
-    /need more stack than it has\);/,
+    /needs more stack than the \d+ bytes of the thread \(/,
   ],
   [
     "a call of an address that is not a function",
     "P: .callprototype _ ();\nmov.u64 %rd3, 16;\ncall %rd3, (), P;",
     "cudaErrorIllegalInstruction",
-    /Line \d+ of the PTX, no function has the address 0x10\);/,
+    /line \d+ of the PTX: calls address 0x10, probably a null pointer plus 16, where no function begins \(/,
     ".func f() { ret; } .global .u64 table = f;",
   ],
   [
     "local memory past its end",
     ".local .b32 own[4];\nmov.u32 %r3, own;\nst.local.u32 [%r3+32768], 1;",
     "cudaErrorIllegalAddress",
-    /Line \d+ of the PTX, address/,
+    /thread \(0,0,0\), line \d+ of the PTX: writes 4 bytes at 0x7a\w+, 32752 bytes past the 16 bytes of the thread's local memory \(/,
   ],
   [
     "shared memory of a launch past its end",
     "mov.u32 %r3, area;\nst.shared.u32 [%r3+60], 1;\nst.shared.u32 [%r3+64], 1;",
     "cudaErrorIllegalAddress",
-    new RegExp(`Line ${firstThreadsLine + 2} of the PTX, address`),
+    new RegExp(
+      `line ${
+        firstThreadsLine + 2
+      } of the PTX: writes 4 bytes at 0x7a\\w+, right past the 64 bytes of dynamic shared memory \\(`,
+    ),
     ".extern .shared .align 16 .b8 area[];",
   ],
   [
@@ -194,7 +206,11 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     `a store into a kernel's parameters by ${/(\w+)[^\n]*$/.exec(body)![1]}`,
     `mov.u64 %rd3, out;\n${body}`,
     "cudaErrorIllegalAddress",
-    new RegExp(`Line ${firstThreadsLine + 2} of the PTX, address 0x7a0300000`),
+    new RegExp(
+      `line ${
+        firstThreadsLine + 2
+      } of the PTX: .* at 0x7a0300000.* the 16 bytes of the kernel's parameters, which are read-only \\(`,
+    ),
   ]),
   ...[
     ["16", "bar.sync %r3;"],
@@ -206,7 +222,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     `mov.u32 %r3, ${number};\nsetp.eq.u32 %p1, %r0, 40;\n${instruction}`,
     "cudaErrorIllegalInstruction",
     new RegExp(
-      `Line ${firstThreadsLine + 2} of the PTX, a block has the barriers 0 to 15, but no barrier ${number}\\);`,
+      `line ${firstThreadsLine + 2} of the PTX: waits at barrier ${number}, but a block has the barriers 0 to 15 \\(`,
     ),
   ]),
   ...[
@@ -219,9 +235,9 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     `mov.u32 %r3, ${count};\nsetp.eq.u32 %p1, %r0, 40;\n${instruction}`,
     "cudaErrorIllegalInstruction",
     new RegExp(
-      `Line ${
+      `line ${
         firstThreadsLine + 2
-      } of the PTX, ${count} threads are to arrive at a barrier, which counts whole warps\\);`,
+      } of the PTX: waits at a barrier for ${count} threads, but a barrier counts whole warps of 32 \\(`,
     ),
   ]),
   ...[
@@ -234,7 +250,9 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     ".local .align 8 .b64 values; mov.u64 %rd4, values; cvta.local.u64 %rd5, %rd4; mov.u64 %rd6, format; " +
     `add.u64 %rd6, %rd6, 3;\n${body}\ncall (%r1), vprintf, (%rd3, %rd5);`,
     "cudaErrorIllegalAddress",
-    new RegExp(`Line ${firstThreadsLine + 3} of the PTX, address ${address}`),
+    new RegExp(
+      `thread \\(0,0,0\\), line ${firstThreadsLine + 3} of the PTX: reads \\d+ bytes? at (address )?${address}`,
+    ),
     ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b); .global .align 1 .b8 format[3] = {37, 115, 0};",
   ]),
   [
@@ -242,11 +260,11 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     "setp.lt.u32 %p1, %r0, 32;\n@%p1 bar.sync 1;\n@!%p1 bar.sync 2;",
     "cudaErrorLaunchTimeout",
     new RegExp(
-      `Line ${
+      `block \\(0,0,0\\), line ${
         firstThreadsLine + 1
-      } of the PTX, block 0, 0, 0: all threads of the block that have not exited wait, and ` +
-        `none can continue: threads 0-31 at line ${firstThreadsLine + 1} \\(barrier\\), ` +
-        `threads 32-63 at line ${firstThreadsLine + 2} \\(barrier\\)\\);`,
+      } of the PTX: all threads of the block that have not exited wait, and ` +
+        `none can continue: threads 0-31 at line ${firstThreadsLine + 1} of the PTX \\(barrier\\), ` +
+        `threads 32-63 at line ${firstThreadsLine + 2} of the PTX \\(barrier\\) \\(`,
     ),
   ],
 ];
@@ -319,10 +337,26 @@ for (const [what, [body, declarations = ""]] of Object.entries(endless)) {
     assertEquals(error.code, "cudaErrorLaunchTimeout", error.message);
     assertMatch(
       error.message,
-      /it was stopped after \d+ steps: POOLPASS_SOFTWARE_STEPS sets the limit for a block\);/,
+      /block \(\d,0,0\), thread \(\d+,0,0\), line \d+ of the PTX: stopped after \d+ steps, perhaps in a loop that never ends(, while others wait: thread.*)?; POOLPASS_SOFTWARE_STEPS sets the limit for a block \(/,
     );
   });
 }
+
+test("the error of an endless kernel names the threads that wait for it", async () => {
+  const body = "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nLOOP:\n@!%p1 bra LOOP;";
+  const error = await failure(threadsModule(body), { block: 64, stepLimit: 2 ** 21 });
+  assertMatch(
+    error.message,
+    new RegExp(
+      `thread \\(40,0,0\\), line ${
+        firstThreadsLine + 3
+      } of the PTX: stopped after \\d+ steps, perhaps in a loop that ` +
+        `never ends, while others wait: threads 0-39 at line ${
+          firstThreadsLine + 1
+        } of the PTX \\(barrier\\); POOLPASS`,
+    ),
+  );
+});
 
 test("kernels that end are not stopped by the limit of steps", async () => {
   const body = `
@@ -391,7 +425,10 @@ test("POOLPASS_SOFTWARE_STEPS sets the limit of steps of a block", { long: true 
   const turns = (count: number) =>
     testModule(`mov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, ${count};\n@%p1 bra LOOP;`);
   const [stopped] = await runAlone(turns(5_000_000), { POOLPASS_SOFTWARE_STEPS: "1000000" });
-  assertMatch(stopped, /^cudaErrorLaunchTimeout: .*stopped after \d+ steps: POOLPASS_SOFTWARE_STEPS sets/);
+  assertMatch(
+    stopped,
+    /^cudaErrorLaunchTimeout: .*stopped after \d+ steps, perhaps in a loop that never ends; POOLPASS_SOFTWARE_STEPS sets/,
+  );
   assertEquals((await runAlone(turns(5_000_000), { POOLPASS_SOFTWARE_STEPS: "20000000" }))[0], "finished");
   for (const value of ["many", "-5", "1e9"]) {
     const [refused] = await runAlone(turns(1), { POOLPASS_SOFTWARE_STEPS: value });
@@ -416,6 +453,6 @@ test("a failed assertion is printed to standard error, and has its own error cod
     `${failed}\n${text("message", "a < b")}\n${text("file", "sums.cu")}\n${text("name", "sum(int)")}\n.visible`,
   );
   const [line, errors] = await runAlone(ptx, {});
-  assertMatch(line, /^cudaErrorAssert: .*Line \d+ of the PTX/);
+  assertMatch(line, /^cudaErrorAssert: .*thread \(1,0,0\), sums\.cu:42: the assertion `a < b` failed in sum\(int\) \(/);
   assertMatch(errors, /^sums\.cu:42: sum\(int\): block: \[0,0,0\], thread: \[1,0,0\] Assertion `a < b` failed\.\n$/);
 });

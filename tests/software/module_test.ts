@@ -69,7 +69,11 @@ test("a module's variables lie in linear memory, where its kernels find them", (
         launch(module, linearMemory, 64);
         launch(module, linearMemory, 64);
         assertEquals(view.getUint32(begin, true), 11);
-        assertThrows(() => launch(module, linearMemory, 60), Error, "Line 11 of the PTX");
+        assertThrows(
+          () => launch(module, linearMemory, 60),
+          Error,
+          "kernel add, block (0,0,0), thread (0,0,0), line 11 of the PTX: ",
+        );
       });
     }
     assertEquals(linearMemory.freeBytes, free);

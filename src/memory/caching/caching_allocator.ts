@@ -345,7 +345,11 @@ export class CachingAllocator implements Disposable {
     this.#bufferCount++;
     slabs.used += size;
     if (slabs.used > slabs.usedHigh) slabs.usedHigh = slabs.used;
-    this.#origins?.set(block, { byteLength, stack: originOf(byteLength), time: performance.now() });
+    if (this.#origins !== undefined) {
+      const stack = originOf(byteLength);
+      this.#origins.set(block, { byteLength, stack, time: performance.now() });
+      this.#session.memory.sites!.addAllocated(block.address, byteLength, stack);
+    }
     const device = this.device ?? stream.device;
     return new Allocation(this.#session, block, this.pool, block.address, byteLength, device, stream);
   }
@@ -360,7 +364,7 @@ export class CachingAllocator implements Disposable {
       this.#bufferCount--;
       this.#slabs.used -= block.byteLength;
       if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
-      this.#origins?.delete(block);
+      if (this.#origins?.delete(block) === true) this.#session.memory.sites!.addFreed(block.address);
     }
     if (!this.#isDisposed) return;
     ignoreLoss(() => this.#slabs.release(block.slab));

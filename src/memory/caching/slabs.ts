@@ -1,4 +1,4 @@
-import { largestFreeOf } from "./statistics.ts";
+import { largestFreeOf, usedBlocksOf } from "./statistics.ts";
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
@@ -102,6 +102,10 @@ export class Slabs implements CacheMemory {
 
   [Symbol.iterator](): Iterator<Slab> {
     return this.#slabs.values();
+  }
+
+  buffers(): Iterable<Block> {
+    return usedBlocksOf(this);
   }
 
   /** Returns the free list of a stream. */

@@ -49,6 +49,48 @@ export const faultKind = {
   deadlock: 9,
 } as const;
 
+/** What an instruction that faults does with the address that it reports. */
+export const accessOperations = ["none", "read", "write", "atomic"] as const;
+/** Where that address lies: it is generic, or an offset in the block's shared or the thread's local memory. */
+const reportedSpaces = ["generic", "shared", "local"] as const;
+
+/** The place of a fault. */
+export interface FaultPlace {
+  /** The line in the PTX text. */
+  readonly line: number;
+  readonly operation: typeof accessOperations[number];
+  /** The bytes of the access, a power of two. */
+  readonly bytes: number;
+  readonly space: typeof reportedSpaces[number];
+  /**
+   * How the thread is reported: as its index in x, in the row of threads that the launch record names, or as the number
+   * of its thread record.
+   */
+  readonly thread: "x" | "record";
+}
+
+const lineBits = 23;
+/** The bits of a place above which the binary logarithm of its bytes begins. */
+export const placeBytesShift = 28;
+
+/** A place as a 32-bit number, as compiled kernels report it. */
+export function encodePlace({ line, operation, space, thread, bytes }: FaultPlace): number {
+  const flags = accessOperations.indexOf(operation) | reportedSpaces.indexOf(space) << 2 | Number(thread === "x") << 4;
+  return Math.log2(bytes) << placeBytesShift | flags << lineBits | Math.min(line, 2 ** lineBits - 1);
+}
+
+/** The reverse of {@linkcode encodePlace}. */
+export function decodePlace(place: number): FaultPlace {
+  const flags = place >>> lineBits;
+  return {
+    line: place & 2 ** lineBits - 1,
+    operation: accessOperations[flags & 3]!,
+    space: reportedSpaces[flags >>> 2 & 3]!,
+    thread: (flags & 16) === 0 ? "record" : "x",
+    bytes: 1 << (place >>> placeBytesShift),
+  };
+}
+
 /** The bytes of memory that one entry of the bounds table describes, and their binary logarithm. */
 export const boundsGranuleBytes = 512;
 export const boundsGranuleShift = 9;

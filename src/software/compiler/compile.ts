@@ -16,6 +16,7 @@
  *
  * @module
  */
+import type { LineInfo } from "../../ptx/line_info.ts";
 import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signature.ts";
 import { parsePtx } from "../../ptx/parser.ts";
 import { type FunctionDeclaration, PtxError } from "../../ptx/syntax.ts";
@@ -36,7 +37,7 @@ import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 import { type ModuleScope, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
-export { addressBase, faultKind } from "./addresses.ts";
+export { addressBase, decodePlace, faultKind, type FaultPlace } from "./addresses.ts";
 export { hostFunctionImports } from "./helpers/host_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
 export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
@@ -53,6 +54,8 @@ export interface CompiledModule {
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
   /** The other kernels, with what the device does not support of each, or of a function that it may call. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
+  /** The line of the source that a line of the PTX was compiled from. */
+  readonly lineInfo: LineInfo;
   /** The module's variables, to be placed in memory at a multiple of 65536 before the module is instantiated. */
   readonly image: ModuleImage;
 }
@@ -76,6 +79,10 @@ export interface CompiledKernel {
   readonly savedBytes: number;
   /** The bytes of local memory that the kernel's own frame takes. */
   readonly frameBytes: number;
+  /** The bytes of its local memory that a thread may access. */
+  readonly accessibleLocalBytes: number;
+  /** The lines where threads resume, by the `resumeIndex` of their records. Some are not known. */
+  readonly resumeLines: readonly number[];
   /**
    * The places where threads may be suspended. Such a kernel runs one block at a time, and runs the block's threads
    * again and again until all have exited. Undefined if every thread runs to its end; then all threads use the first
@@ -112,6 +119,7 @@ export interface GangKernel {
   readonly localBytes: number;
   readonly savedBytes: number;
   readonly frameBytes: number;
+  readonly resumeLines: readonly number[];
   readonly suspensions: readonly Suspension[];
 }
 
@@ -150,7 +158,7 @@ export function compilePtx(
   text: string,
   { instructions = instructionSet, ...options }: Partial<CompileOptions> & { instructions?: InstructionSet } = {},
 ): CompiledModule {
-  const { functions, variables: declarations, aliases } = parsePtx(text, checkHeader);
+  const { functions, variables: declarations, aliases, lineInfo } = parsePtx(text, checkHeader);
   const variables = variablesByName(declarations);
   const names = functionsByName(functions, aliases);
   const image = layOutImage(variables.values(), names);
@@ -181,7 +189,7 @@ export function compilePtx(
       refusals.set(name, error);
     }
   }
-  return { wasm: encodeKernels(definitions), kernels, refusals, image };
+  return { wasm: encodeKernels(definitions), kernels, refusals, image, lineInfo };
 }
 
 function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<ArrayBuffer> {
@@ -232,11 +240,11 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   const generated = generateGangKernel("threads", resolved, { ...context, indices });
   if (generated === undefined) return undefined;
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
-  const { localBytes, savedBytes, frameBytes, suspensions, definition } = resumable;
+  const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
   const definitions = [definition, scalarExit, reconverge, gangs];
   if (!definitions.every(isOfPossibleSize)) return undefined;
   const wasm = encodeKernels(definitions);
-  return { wasm, width: context.width, localBytes, savedBytes, frameBytes, suspensions, ...others };
+  return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
 }
 
 function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {

@@ -10,8 +10,9 @@ export const launchFields = [
   /** For a kernel without suspensions: the blocks to run, in x. The last is exclusive. */
   "firstBlockX",
   "lastBlockX",
-  /** For a kernel with suspensions: the block, and its threads to run. The last thread is exclusive. */
+  /** The block that runs. */
   "blockX",
+  /** For a kernel with suspensions: the threads to run. The last is exclusive. */
   "firstThread",
   "lastThread",
   "blockY",
@@ -42,6 +43,9 @@ export const launchFields = [
   /** How often a gang has diverged, and how often all gangs of a block have been run. */
   "divergences",
   "rounds",
+  /** For a kernel without suspensions and for gangs: the row of threads that runs, which a fault is reported for. */
+  "rowY",
+  "rowZ",
 ] as const;
 
 /** A field of a launch record. */

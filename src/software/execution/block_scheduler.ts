@@ -33,20 +33,44 @@ export interface BlockThreads {
   };
   /** Runs those of some threads that do not wait. */
   run(firstThread: number, lastThread: number): void;
-  /** Counts steps. Throws if there were too many. */
-  countSteps(steps: number): void;
+  /** Counts steps of a thread or, from that thread on, of its warp. Throws if there were too many. */
+  countSteps(steps: number, thread: number): void;
 }
 
-/** No thread of a block can run. The message says where they wait. */
+/** Threads that wait at the same place. */
+export interface WaitingThreads {
+  /** Their numbers in the block: `0-31, 40`. */
+  readonly threads: string;
+  readonly isOne: boolean;
+  readonly suspension: Suspension;
+}
+
+/** No thread of a block can run. */
 export class DeadlockError extends Error {
   override readonly name = "DeadlockError";
-  /** The line where the first of them waits. */
+  /** The line where the first thread waits. */
   readonly line: number;
+  readonly #waiting: readonly WaitingThreads[];
 
-  constructor(message: string, line: number) {
-    super(message);
-    this.line = line;
+  constructor(waiting: readonly WaitingThreads[]) {
+    super();
+    this.line = waiting[0]!.suspension.line;
+    this.#waiting = waiting;
+    this.message = this.describe((line) => `line ${line}`);
   }
+
+  /** Says where the threads wait. */
+  describe(nameLine: (line: number) => string): string {
+    const places = describeWaiting(this.#waiting, nameLine);
+    return `all threads of the block that have not exited wait, and none can continue: ${places}`;
+  }
+}
+
+/** Says which threads wait where. */
+export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
+  return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
+    return `${isOne ? "thread" : "threads"} ${threads} at ${nameLine(line)} (${request.kind})`;
+  }).join(", ");
 }
 
 /** The steps that a yield counts for. */
@@ -150,7 +174,7 @@ export class BlockScheduler {
     this.#isReady[warp] = false;
     const first = warp * warpSize;
     const last = Math.min(first + warpSize, this.#count);
-    this.#options.countSteps(last - first);
+    this.#options.countSteps(last - first, first);
     this.#options.run(first, last);
   }
 
@@ -257,7 +281,7 @@ export class BlockScheduler {
   }
 
   #yield(thread: number): void {
-    this.#options.countSteps(stepsOfYield);
+    this.#options.countSteps(stepsOfYield, thread);
     this.#resume(thread);
   }
 
@@ -345,20 +369,22 @@ export class BlockScheduler {
   }
 
   #deadlock(): DeadlockError {
+    return new DeadlockError(this.waitingThreads());
+  }
+
+  /** The threads that wait for others, by place. */
+  waitingThreads(): WaitingThreads[] {
     const { suspensions } = this.#options.kernel;
     const places = new Map<number, number[]>();
     for (let thread = 0; thread < this.#count; thread++) {
       const request = this.#records[thread * words + requestWord]!;
-      if (request > 0) places.set(request - 1, [...places.get(request - 1) ?? [], thread]);
+      if (request > 0 && suspensions[request - 1]!.request.kind !== "yield") {
+        places.set(request - 1, [...places.get(request - 1) ?? [], thread]);
+      }
     }
-    const waiting = [...places].map(([place, threads]) => {
-      const { line, request } = suspensions[place]!;
-      return `${threads.length === 1 ? "thread" : "threads"} ${ranges(threads)} at line ${line} (${request.kind})`;
+    return [...places].map(([place, threads]) => {
+      return { threads: ranges(threads), isOne: threads.length === 1, suspension: suspensions[place]! };
     });
-    return new DeadlockError(
-      `all threads of the block that have not exited wait, and none can continue: ${waiting.join(", ")}`,
-      suspensions[places.keys().next().value!]!.line,
-    );
   }
 }
 

@@ -67,10 +67,12 @@ export interface AssertionCall {
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
   readonly address: bigint;
+  readonly byteLength: number;
 
-  constructor(address: bigint) {
+  constructor(address: bigint, byteLength: number = 1) {
     super(`Cannot read from 0x${address.toString(16)}: the kernel may not`);
     this.address = address;
+    this.byteLength = byteLength;
   }
 }
 
@@ -103,8 +105,18 @@ export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text
   }
 }
 
-/** What CUDA prints for a failed assertion, without the final line break. */
-export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string {
+/** A failed assertion. */
+export interface FailedAssertion {
+  /** What CUDA prints, without the final line break. */
+  readonly text: string;
+  /** The file, without its folders, and the line. Undefined if the kernel may not read the file's name. */
+  readonly source: string | undefined;
+  /** What an error's message says. */
+  readonly what: string;
+}
+
+/** Describes a failed assertion. */
+export function assertionMessage(bytes: Uint8Array, call: AssertionCall): FailedAssertion {
   const memory = new DeviceText(bytes, call.memory);
   const [message, file, name] = [call.message, call.file, call.function].map((address) => {
     try {
@@ -116,7 +128,11 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string
   });
   const { line, block, thread } = call;
   const place = `${file}:${line >>> 0}: ${name}: block: [${block.join(",")}], thread: [${thread.join(",")}]`;
-  return `${place} Assertion \`${message}\` failed.`;
+  return {
+    text: `${place} Assertion \`${message}\` failed.`,
+    source: file === "?" ? undefined : `${file!.replace(/^.*[\\/]/, "")}:${line >>> 0}`,
+    what: `the assertion \`${message}\` failed in ${name}`,
+  };
 }
 
 /** The output is too long. */
@@ -176,21 +192,21 @@ class DeviceText {
   }
 
   #offsetOf(address: bigint, wanted: number): number {
-    const { begin, byteLength } = this.#readableFrom(address);
-    if (byteLength < wanted) throw new UnreadableError(address);
+    const { begin, byteLength } = this.#readableFrom(address, wanted);
+    if (byteLength < wanted) throw new UnreadableError(address, wanted);
     return begin;
   }
 
   /** The memory that the kernel may read, from an address to the end of the range that contains it. */
-  #readableFrom(address: bigint): MemoryRange {
+  #readableFrom(address: bigint, wanted = 1): MemoryRange {
     const bits = BigInt.asUintN(64, address);
     const offset = Number(BigInt.asUintN(32, bits));
     const space = bits >> 32n;
     const isGlobal = space === addressBase >> 32n;
     const range = isGlobal ? this.#allocationOf(offset) : this.#ranges.get(space);
-    if (range === undefined) throw new UnreadableError(bits);
+    if (range === undefined) throw new UnreadableError(bits, wanted);
     const within = isGlobal ? offset - range.begin : offset;
-    if (within >= range.byteLength) throw new UnreadableError(bits);
+    if (within >= range.byteLength) throw new UnreadableError(bits, wanted);
     return { begin: range.begin + within, byteLength: range.byteLength - within };
   }
 

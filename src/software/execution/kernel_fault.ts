@@ -1,46 +1,88 @@
-import { faultKind } from "../compiler/compile.ts";
+/**
+ * Faults of kernels: as compiled code reports them, and as users see them.
+ *
+ * @module
+ */
+import type { FaultPlace } from "../compiler/compile.ts";
 
-/** A kernel was stopped by an illegal address, a trap, or another fault. */
-export class KernelFault extends Error {
+/** The index of a block or of a thread. */
+export type Index = readonly [x: number, y: number, z: number];
+
+/** What is known where a kernel stops. */
+export interface FaultReport {
   /** One of `faultKind`. */
   readonly kind: number;
-  /** Undefined if the fault does not concern memory. */
-  readonly address: bigint | undefined;
-  /** The line in the PTX text. */
-  readonly line: number;
+  /** As the kind and the place say: an address, an offset, or another value. */
+  readonly address?: bigint;
+  readonly place?: Partial<FaultPlace>;
+  /** As the place says, by default the number of its record. Undefined if no thread in particular has faulted. */
+  readonly thread?: number | undefined;
+  /** The index of the thread, if it is known already. */
+  readonly index?: Index;
+  /** The source of the kernel at that place, if the kernel itself names it. */
+  readonly source?: string | undefined;
+  /** What has happened, if the kind does not say it. May name lines of the PTX, and the threads that wait. */
+  readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
+}
 
-  constructor(
-    kind: number,
-    { address, line, detail }: { address?: bigint | undefined; line: number; detail?: string },
-  ) {
-    const what = detail ?? (address === undefined ? undefined : `address 0x${address.toString(16)}`);
-    super(line === 0 ? what : what === undefined ? `Line ${line} of the PTX` : `Line ${line} of the PTX, ${what}`);
-    this.kind = kind;
-    this.address = address;
-    this.line = line;
+/** Thrown through compiled code to stop a kernel. Its launch turns it into a {@linkcode KernelFault}. */
+export class KernelStop extends Error {
+  override readonly name = "KernelStop";
+  readonly report: FaultReport;
+
+  constructor(report: FaultReport) {
+    super("The kernel was stopped");
+    this.report = report;
   }
 }
 
-/** The error for a fault that a kernel reports. */
-export function faultOf(kind: number, address: bigint, line: number): KernelFault {
-  switch (kind) {
-    case faultKind.trap:
-      return new KernelFault(kind, { line, detail: "a trap" });
-    case faultKind.stackOverflow:
-      return new KernelFault(kind, { line, detail: "the functions that a thread is in need more stack than it has" });
-    case faultKind.invalidFunction:
-      return new KernelFault(kind, { line, detail: `no function has the address 0x${address.toString(16)}` });
-    case faultKind.noBarrier:
-      return new KernelFault(kind, {
-        line,
-        detail: `a block has the barriers 0 to 15, but no barrier ${address}`,
-      });
-    case faultKind.noBarrierCount:
-      return new KernelFault(kind, {
-        line,
-        detail: `${BigInt.asIntN(32, address)} threads are to arrive at a barrier, which counts whole warps`,
-      });
-    default:
-      return new KernelFault(kind, { address, line });
+/** A kernel was stopped by an illegal address, a trap, or another fault. */
+export class KernelFault extends Error {
+  override readonly name = "KernelFault";
+  /** One of `faultKind`. */
+  readonly kind: number;
+  readonly kernel: string;
+  readonly block: Index;
+  /** Undefined if no thread in particular has faulted. */
+  readonly thread: Index | undefined;
+  /** The line in the PTX text. 0 if it is not known. */
+  readonly line: number;
+  /** The line of the source, such as `saxpy.cu:12`. Undefined if neither the PTX nor the kernel tells. */
+  readonly source: string | undefined;
+  /** The generic address. Undefined if the fault does not concern memory. */
+  readonly address: bigint | undefined;
+  /** What the kernel did, as it follows the place. */
+  readonly what: string;
+
+  constructor(fault: Omit<KernelFault, keyof Error | "describe">) {
+    super();
+    this.kind = fault.kind;
+    this.kernel = fault.kernel;
+    this.block = fault.block;
+    this.thread = fault.thread;
+    this.line = fault.line;
+    this.source = fault.source;
+    this.address = fault.address;
+    this.what = fault.what;
+    this.message = this.describe();
   }
+
+  /**
+   * The message.
+   *
+   * @param device the device that ran the kernel, to be named
+   */
+  describe(device?: number): string {
+    const { kernel, block, thread, source, line, what } = this;
+    const places = [`kernel ${kernel}${device === undefined ? "" : ` on device ${device}`}`, `block (${block})`];
+    if (thread !== undefined) places.push(`thread (${thread})`);
+    if (source !== undefined) places.push(source);
+    else if (line > 0) places.push(nameOfLine(line));
+    return `${places.join(", ")}: ${what}`;
+  }
+}
+
+/** A line of the PTX, in a message. */
+export function nameOfLine(line: number): string {
+  return `line ${line} of the PTX`;
 }

@@ -3,10 +3,20 @@
  *
  * @module
  */
-import { BlockScheduler, type BlockThreads, DeadlockError } from "./block_scheduler.ts";
-import { type CompiledKernel, faultKind, type GangKernel } from "../compiler/compile.ts";
-import { type LaunchField, launchFieldOffset, launchFields } from "../compiler/launch_record.ts";
-import { KernelFault } from "./kernel_fault.ts";
+import type { LineInfo } from "../../ptx/line_info.ts";
+import { BlockScheduler, type BlockThreads, DeadlockError, describeWaiting } from "./block_scheduler.ts";
+import { type CompiledKernel, decodePlace, faultKind, type GangKernel } from "../compiler/compile.ts";
+import {
+  exited,
+  type LaunchField,
+  launchFieldOffset,
+  launchFields,
+  threadRecord,
+  threadRecordByteLength,
+} from "../compiler/launch_record.ts";
+import { describeFault, genericAddress } from "./describe_fault.ts";
+import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "./kernel_fault.ts";
+import type { NameMemory } from "../memory/named_memory.ts";
 import type { GangFunctions, GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
 import { type LinearMemory, scratch } from "../memory/linear_memory.ts";
 
@@ -16,6 +26,8 @@ export interface SoftwareKernel {
   readonly run: RunKernel;
   /** Counts the steps of the blocks that run. */
   readonly steps: StepCounter;
+  /** The source that the module's PTX was compiled from. */
+  readonly lineInfo: LineInfo;
   /** Its versions that run in gangs. */
   readonly gang: GangVersions;
 }
@@ -36,17 +48,29 @@ export class StepCounter {
     this.#count = 0;
   }
 
-  refuel(): number {
-    this.count(this.fuelPerRefill);
+  /** Takes the place and the thread, as compiled code reports them. */
+  refuel(place: number, thread: number): number {
+    this.#count += this.fuelPerRefill;
+    if (this.#count > this.#limit) this.#stop({ place: decodePlace(place), thread });
     return this.fuelPerRefill;
   }
 
-  count(steps: number): void {
+  /** Counts the steps of a thread or, from that thread on, of its warp. `locate` finds the thread if it is stopped. */
+  count(steps: number, thread: number, locate: (thread: number) => Pick<FaultReport, "thread">): void {
     this.#count += steps;
-    if (this.#count <= this.#limit) return;
-    throw new KernelFault(faultKind.stepLimit, {
-      line: 0,
-      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets the limit for a block`,
+    if (this.#count > this.#limit) this.#stop(locate(thread));
+  }
+
+  #stop(report: Pick<FaultReport, "place" | "thread">): never {
+    const steps = this.#count;
+    throw new KernelStop({
+      kind: faultKind.stepLimit,
+      what: (_, waiting) =>
+        `stopped after ${steps} steps, perhaps in a loop that never ends${
+          waiting === "" ? "" : `, while others wait: ${waiting}`
+        }; ` +
+        "POOLPASS_SOFTWARE_STEPS sets the limit for a block",
+      ...report,
     });
   }
 }
@@ -63,6 +87,8 @@ export interface LaunchPlace {
   readonly sharedMemoryBytes?: number;
   /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
   readonly threadMemory?: number;
+  /** Names memory for the messages of faults. */
+  readonly nameMemory?: NameMemory;
 }
 
 /** The bytes of memory that the threads of a block need at once, for their variables and saved registers. */
@@ -78,8 +104,14 @@ export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place
   const launch = new LaunchRecord(kernel, geometry, place);
   const gang = kernel.gang.for(geometry);
   const index = new BlockIndex(geometry.grid);
-  if (gang !== undefined) return runInGangs(launch, index, gang);
-  return runSingly(launch, index);
+  const run = gang !== undefined ? runInGangs(launch, index, gang) : runSingly(launch, index);
+  return () => {
+    try {
+      return run();
+    } catch (error) {
+      throw error instanceof KernelStop ? launch.faultOf(error.report) : error;
+    }
+  };
 }
 
 function runSingly(launch: LaunchRecord, index: BlockIndex): () => boolean {
@@ -93,12 +125,17 @@ class LaunchRecord {
   readonly kernel: SoftwareKernel;
   readonly geometry: Geometry;
   readonly place: LaunchPlace;
+  /** The lines where threads resume in the version of the kernel that runs. */
+  resumeLines: readonly number[];
+  /** The scheduler of the block's threads, if they do not run in gangs. */
+  scheduler: BlockScheduler | undefined;
   readonly #fields: Int32Array;
 
   constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
     this.kernel = kernel;
     this.geometry = geometry;
     this.place = place;
+    this.resumeLines = kernel.compiled.resumeLines;
     this.#fields = new Int32Array(place.linearMemory.memory.buffer, scratch.launch.begin, launchFields.length);
   }
 
@@ -132,6 +169,60 @@ class LaunchRecord {
     this.set("threads", scratch.threads.begin);
     this.set("bounds", bounds);
     this.set("fuelLeft", steps.fuelPerRefill);
+  }
+
+  /** Explains where and why a block was stopped. */
+  faultOf(report: FaultReport): KernelFault {
+    const { compiled, lineInfo } = this.kernel;
+    const { what } = report;
+    const line = this.#lineOf(report);
+    const sharedBytes = this.get("sharedBytes");
+    const nameLine = (line: number) => lineInfo.sourceOf(line) ?? nameOfLine(line);
+    return new KernelFault({
+      kind: report.kind,
+      kernel: compiled.name,
+      block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")],
+      thread: this.#threadOf(report),
+      line,
+      source: report.source ?? lineInfo.sourceOf(line),
+      address: genericAddress(report),
+      what: typeof what === "string"
+        ? what
+        : what?.(nameLine, describeWaiting(this.scheduler?.waitingThreads() ?? [], nameLine)) ?? describeFault(report, {
+          staticShared: compiled.sharedBytes,
+          shared: sharedBytes,
+          local: compiled.accessibleLocalBytes,
+          parameters: compiled.parameterBytes,
+          nameMemory: this.place.nameMemory,
+        }),
+    });
+  }
+
+  #threadOf({ thread, index, place }: FaultReport): Index | undefined {
+    if (thread === undefined) return index;
+    if (place?.thread === "x") return [thread, this.get("rowY"), this.get("rowZ")];
+    const packed = this.#recordOf(thread).getInt32(threadRecord.threadIndex, true);
+    return [packed & 0x3ff, packed >> 10 & 0x3ff, packed >> 20];
+  }
+
+  /** The line of a fault or, if that is not known, where the thread has resumed last. */
+  #lineOf({ thread, place }: FaultReport): number {
+    const line = place?.line ?? 0;
+    if (line > 0 || thread === undefined || place?.thread === "x") return line;
+    return this.resumeLines[this.#recordOf(thread).getInt32(threadRecord.resumeIndex, true)] ?? 0;
+  }
+
+  /** The record of a thread of the block that runs. */
+  #recordOf(thread: number): DataView {
+    const { memory } = this.place.linearMemory;
+    return new DataView(memory.buffer, scratch.threads.begin + thread * threadRecordByteLength, threadRecordByteLength);
+  }
+
+  /** Finds the first thread, from the given one on, that has not exited. */
+  locate(first: number): Pick<FaultReport, "thread"> {
+    let thread = first;
+    while (this.#recordOf(thread).getInt32(threadRecord.request, true) === exited) thread++;
+    return { thread };
   }
 
   /** The offsets of the save areas of gangs, and of the memory of threads that have left their gang. */
@@ -230,6 +321,7 @@ function schedulerOf(
   { run, ...threads }: Pick<BlockThreads, "kernel" | "saved" | "local"> & { run: RunKernel },
 ): BlockScheduler {
   const { geometry: { block }, kernel: { steps } } = launch;
+  const locate = (thread: number) => launch.locate(thread);
   return new BlockScheduler({
     ...threads,
     memory: launch.place.linearMemory.memory,
@@ -240,7 +332,7 @@ function schedulerOf(
       launch.set("lastThread", lastThread);
       run(scratch.launch.begin);
     },
-    countSteps: (count) => steps.count(count),
+    countSteps: (count, thread) => steps.count(count, thread, locate),
   });
 }
 
@@ -268,6 +360,7 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean
   const { kernel: { compiled, run, steps }, savedRegisters: saved, localMemory: local } = launch;
   const kernel = { ...compiled, suspensions: compiled.suspensions! };
   const scheduler = schedulerOf(launch, { kernel, saved, local, run });
+  launch.scheduler = scheduler;
   return () => {
     launch.write();
     const start = performance.now();
@@ -276,19 +369,23 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean
       launch.set("blockY", index.y);
       launch.set("blockZ", index.z);
       steps.restart();
-      withPlaceOfDeadlock(index, () => scheduler.runBlock());
+      stopIfDeadlocked(() => scheduler.runBlock());
       index.advanceTo(index.x + 1);
     }
     return index.isPastEnd;
   };
 }
 
-function withPlaceOfDeadlock({ x, y, z }: BlockIndex, run: () => void): void {
+function stopIfDeadlocked(run: () => void): void {
   try {
     run();
   } catch (error) {
     if (!(error instanceof DeadlockError)) throw error;
-    throw new KernelFault(faultKind.deadlock, { line: error.line, detail: `block ${x}, ${y}, ${z}: ${error.message}` });
+    throw new KernelStop({
+      kind: faultKind.deadlock,
+      place: { line: error.line },
+      what: (nameLine) => error.describe(nameLine),
+    });
   }
 }
 
@@ -306,6 +403,7 @@ function runInGangs(
   const { local, saved } = launch.gangMemory(compiled);
   const scheduler = schedulerOf(launch, { kernel: compiled, saved, local, run: threads });
   const pace = new Pace();
+  launch.resumeLines = compiled.resumeLines;
   let begun = 0;
   let diverged = 0;
   let runRest: (() => boolean) | undefined;
@@ -326,10 +424,11 @@ function runInGangs(
       diverged += launch.get("divergences");
       index.advanceTo(stopped);
       if (stopped < last) {
-        withPlaceOfDeadlock(index, () => scheduler.finishBlock());
+        stopIfDeadlocked(() => scheduler.finishBlock());
         index.advanceTo(stopped + 1);
       }
       if (diverged > begun * divergedShare && begun > 64) {
+        launch.resumeLines = launch.kernel.compiled.resumeLines;
         runRest = runSingly(launch, index);
         return index.isPastEnd;
       }

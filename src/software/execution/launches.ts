@@ -8,9 +8,9 @@ import { functionAttribute } from "../../driver.ts";
 import { fail } from "../failure.ts";
 import { activeBlocks, defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
 import type { LoadedModule } from "./loaded_module.ts";
-import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
+import { launchInSlices, type LaunchPlace, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
 import type { Geometry } from "./gang_versions.ts";
-import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
+import { scratch, wholePages } from "../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {
@@ -50,7 +50,7 @@ export interface LaunchWork {
 export function launchOf(
   { device, kernel, maxDynamicSharedBytes }: LoadedKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchConfiguration,
-  { linearMemory }: { linearMemory: LinearMemory },
+  { linearMemory, nameMemory }: Pick<LaunchPlace, "linearMemory" | "nameMemory">,
 ): LaunchWork {
   const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
@@ -66,7 +66,14 @@ export function launchOf(
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   const packed = new Uint8Array(parameterBytes);
   packed.set(parameters);
-  const place = { linearMemory, parameters: packed, bounds: linearMemory.boundsTableOf(device), sharedMemoryBytes };
+  const bounds = linearMemory.boundsTableOf(device);
+  const place: LaunchPlace = {
+    linearMemory,
+    parameters: packed,
+    bounds,
+    sharedMemoryBytes,
+    ...nameMemory && { nameMemory },
+  };
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };
   const reservedBytes = wholePages(memoryBytes);

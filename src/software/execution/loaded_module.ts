@@ -11,7 +11,7 @@ import { AccessibleRange } from "../memory/accessible_range.ts";
 import { PtxVersionError, type UnsupportedPtxError } from "../compiler/compile.ts";
 import { fail } from "../failure.ts";
 import type { SoftwareKernel } from "./kernel_launch.ts";
-import { loadModule, type ModulePlace, type SoftwareModule } from "./module_loader.ts";
+import { loadModule, type ModulePlace, type SoftwareModule, type SoftwareVariable } from "./module_loader.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
@@ -37,9 +37,9 @@ export class LoadedModule {
     this.device = device;
     this.#module = module;
     this.variables = new Map(
-      [...module.variables].map((
-        [name, variable],
-      ) => [name, new ModuleVariable(linearMemory, { ...variable, device })]),
+      [...module.variables].map(([name, variable]) => {
+        return [name, new ModuleVariable(linearMemory, { ...variable, device, name })];
+      }),
     );
   }
 
@@ -123,4 +123,12 @@ function isDeviceCode(image: Uint8Array): boolean {
 /** A variable of a module. */
 export class ModuleVariable extends AccessibleRange {
   readonly kind = "variable";
+  readonly name: string;
+  readonly space: SoftwareVariable["space"];
+
+  constructor(linearMemory: LinearMemory, variable: SoftwareVariable & { name: string; device: number }) {
+    super(linearMemory, variable);
+    this.name = variable.name;
+    this.space = variable.space;
+  }
 }

@@ -6,6 +6,7 @@
 import {
   type CompiledModule,
   compilePtx,
+  decodePlace,
   faultKind,
   hostFunctionImports,
   type ImageVariable,
@@ -13,7 +14,7 @@ import {
   type UnsupportedPtxError,
 } from "../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
-import { faultOf, KernelFault } from "./kernel_fault.ts";
+import { KernelStop } from "./kernel_fault.ts";
 import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
@@ -104,7 +105,7 @@ export function loadModule(
 /** @param begin the offset of the module's variables */
 function bindKernels(
   code: WebAssembly.Module,
-  { kernels }: CompiledModule,
+  { kernels, lineInfo }: CompiledModule,
   { linearMemory, begin, stepLimit, leastThreads }: {
     linearMemory: LinearMemory;
     begin: number;
@@ -118,18 +119,29 @@ function bindKernels(
       memory: linearMemory.memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
       ...hostFunctionImports({
-        fault(kind: number, address: bigint, line: number): never {
-          throw faultOf(kind, BigInt.asUintN(64, address), line);
+        fault(kind: number, address: bigint, place: number, thread: number): never {
+          throw new KernelStop({
+            kind,
+            address: BigInt.asUintN(64, address),
+            place: decodePlace(place),
+            thread,
+          });
         },
-        refuel: () => steps.refuel(),
+        refuel: (place: number, thread: number) => steps.refuel(place, thread),
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
-        print(format: bigint, values: bigint, line: number, ...spaces: Spaces): number {
+        print(format: bigint, values: bigint, place: number, thread: number, ...spaces: Spaces): number {
           try {
             const call = { format, arguments: values, memory: readableMemory(spaces) };
             return printFromDevice(linearMemory.bytes, call, writeStandardOutput);
           } catch (error) {
             if (!(error instanceof UnreadableError)) throw error;
-            throw faultOf(faultKind.illegalAddress, error.address, line);
+            const { address, byteLength: bytes } = error;
+            throw new KernelStop({
+              kind: faultKind.illegalAddress,
+              address,
+              place: { ...decodePlace(place), bytes },
+              thread,
+            });
           }
         },
         failAssertion(
@@ -146,7 +158,7 @@ function bindKernels(
           line: number,
           ...spaces: Spaces
         ): never {
-          const text = assertionMessage(linearMemory.bytes, {
+          const { text, source, what } = assertionMessage(linearMemory.bytes, {
             message,
             file,
             function: name,
@@ -156,7 +168,8 @@ function bindKernels(
             memory: readableMemory(spaces),
           });
           writeStandardError(new TextEncoder().encode(`${text}\n`));
-          throw new KernelFault(faultKind.failedAssertion, { line, detail: text });
+          const kind = faultKind.failedAssertion;
+          throw new KernelStop({ kind, place: { line }, index: [threadX, threadY, threadZ], source, what });
         },
       }),
     },
@@ -165,7 +178,7 @@ function bindKernels(
   return new Map(
     [...kernels].map(([name, compiled]) => {
       const run = exports[name] as RunKernel;
-      return [name, { compiled, run, steps, gang: new GangVersions(compiled, imports, leastThreads) }];
+      return [name, { compiled, run, steps, lineInfo, gang: new GangVersions(compiled, imports, leastThreads) }];
     }),
   );
 }

@@ -31,6 +31,11 @@ export class Allocations<A extends Allocation> {
     return found !== undefined && begin + byteLength <= found.begin + found.byteLength ? found : undefined;
   }
 
+  /** All of them, in the order of their addresses. */
+  toArray(): readonly A[] {
+    return this.#sorted;
+  }
+
   remove(allocation: A): void {
     this.#sorted.splice(this.#indexAfter(allocation.begin) - 1, 1);
   }

@@ -211,6 +211,11 @@ export class LinearMemory {
     this.#requireBoundsTable(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
+  /** Whether a device's kernels may access the first granule of an allocation. */
+  isAllowed(device: number, offset: number): boolean {
+    return this.#requireBoundsTable(device).allocations[offset / granuleByteLength] !== 0;
+  }
+
   /** Grants the kernels of all devices access to a range, including devices that have no bounds table yet. */
   allowAll(offset: number, byteLength: number): void {
     this.#allowedToAll.set(offset, byteLength);

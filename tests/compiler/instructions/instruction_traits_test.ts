@@ -25,7 +25,7 @@ const u32 = typeNamed("u32");
 /** `frob d, [a]`: loads the word at an address and increments it in memory. */
 const takeTicket: Emit = (e, i) => {
   const location = e.temporary("i32"), word = e.temporary("i32");
-  pushLocation(e, addressOperand(e, i.operands[1]), { space: "global", bytes: 4 });
+  pushLocation(e, addressOperand(e, i.operands[1]), { space: "global", bytes: 4, operation: "read" });
   e.code.set(location).get(location).memory("i32Load").set(word);
   e.code.get(location).get(word).i32(1).ops("i32Add").memory("i32Store");
   e.assign(i.operands[0], u32, () => e.code.get(word));

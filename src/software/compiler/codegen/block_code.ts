@@ -7,6 +7,7 @@ import type { Selector } from "../control_flow/control_flow_graph.ts";
 import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitter.ts";
 import type { FlowBlock } from "../control_flow/function_flow.ts";
 import { emitStructured } from "../control_flow/structured_code.ts";
+import { threadRecord } from "../launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** A graph of blocks whose code has been emitted. */
@@ -44,13 +45,25 @@ export function emitBlocks(
       else append(conditions.get(block));
     },
     setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
-    emitLoopStart: () => {
+    emitLoopStart: (block) => {
       e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").if();
+      const line = lineOf(block);
+      // The block that continues where a thread resumes has no line of its own.
+      if (line === undefined && e.reportsRecords) {
+        e.getFixed("record");
+        e.getFixed("resumeIndex").memory("i32Store", threadRecord.resumeIndex);
+      }
+      e.pushPlace({ line: line ?? 0 });
       e.callHelper("refuel");
       e.setFixed("fuel").end();
     },
   });
   return e.code.finish();
+}
+
+/** The line of a block's first instruction. Undefined if it has none. */
+export function lineOf({ instructions, line }: FlowBlock): number | undefined {
+  return instructions[0]?.instruction?.line ?? line;
 }
 
 /** Ends a block with a switch on where a thread or a gang resumes, and returns the code of the switch. */

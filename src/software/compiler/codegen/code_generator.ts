@@ -25,7 +25,7 @@ import {
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
-import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "./block_code.ts";
+import { emitBlocks, joined, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { exited, type Suspension, threadRecord } from "../launch_record.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
@@ -52,6 +52,10 @@ export interface GeneratedKernel {
   readonly frameBytes: number;
   /** The space for each thread's saved registers. */
   readonly savedBytes: number;
+  /** The part of the local memory that the thread may access. */
+  readonly accessibleLocalBytes: number;
+  /** The lines where threads resume, by their `resumeIndex`. 0 for the start of a function. */
+  readonly resumeLines: readonly number[];
 }
 
 /** A place where the kernel can resume a thread whose registers were saved by other code. */
@@ -132,7 +136,9 @@ class KernelGenerator {
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
+  readonly #resumeLines: number[] = [];
   readonly #divergencePoints: readonly FlowBlock[];
+  readonly #divergenceLines: readonly number[];
   readonly #resumePoints = new Map<FlowBlock, ResumePoint>();
 
   constructor(
@@ -150,21 +156,28 @@ class KernelGenerator {
     this.#divergencePoints = divergencePoints === undefined
       ? []
       : resumeBlocksAt(this.#flows.get(resolved.kernel)!, divergencePoints);
+    this.#divergenceLines = divergencePoints?.map(({ instruction }) => instruction.line) ?? [];
     const instructions = all.flatMap(instructionsOf);
     const hasStackPointer = instructions.some((instruction) => mayHave(instruction, "allocates"));
     const { addressed } = context;
     const depth = stackDepth(resolved, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
     this.#isUnbounded = depth.isUnbounded;
     const extra = hasStackPointer || depth.isUnbounded ? unboundedStackBytes : 0;
-    this.#emitter = new FunctionEmitter({
-      parameters: context.parameterBytes,
-      shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
-      staticShared: resolved.sharedBytes,
-      local: resolved.callees.size === 0 && !hasStackPointer ? resolved.kernel.variableBytes : depth.byteLength + extra,
-      hasFrames: resolved.callees.size > 0,
-      hasStackPointer,
-      constants: context.constants,
-    }, context.options);
+    this.#emitter = new FunctionEmitter(
+      {
+        parameters: context.parameterBytes,
+        shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
+        staticShared: resolved.sharedBytes,
+        local: resolved.callees.size === 0 && !hasStackPointer
+          ? resolved.kernel.variableBytes
+          : depth.byteLength + extra,
+        hasFrames: resolved.callees.size > 0,
+        hasStackPointer,
+        constants: context.constants,
+      },
+      context.options,
+      this.#isResumable ? "record" : "x",
+    );
   }
 
   generate(name: string): GeneratedKernel {
@@ -188,6 +201,8 @@ class KernelGenerator {
       localBytes,
       frameBytes: kernel.frameBytes,
       savedBytes,
+      accessibleLocalBytes: this.#emitter.sizes.local,
+      resumeLines: this.#resumeLines,
     };
   }
 
@@ -284,6 +299,7 @@ class KernelGenerator {
     const suspendPoints: NumberedSuspendPoint[] = [];
     const dispatch = newBlock();
     const targets = [this.#functions.get(this.#resolved.kernel)!.flow.entry];
+    const lines = this.#resumeLines;
     const addressed = [...this.#context.addressed].flatMap((name) => {
       const callee = this.#resolved.callees.get(name);
       if (callee === undefined) return [];
@@ -292,12 +308,16 @@ class KernelGenerator {
     for (const owner of this.#functions.values()) {
       for (const suspendPoint of owner.flow.suspendPoints) {
         if (!this.#code.has(suspendPoint.suspendBlock)) continue;
-        suspendPoints.push({ suspendPoint, owner, resumeIndex: targets.push(suspendPoint.resumeBlock) - 1 });
+        const resumeIndex = targets.push(suspendPoint.resumeBlock) - 1;
+        lines[resumeIndex] = suspendPoint.line;
+        suspendPoints.push({ suspendPoint, owner, resumeIndex });
       }
     }
-    for (const block of this.#divergencePoints) {
-      this.#resumeAt(block, { resumeIndex: targets.push(block) - 1, request: 0 });
-    }
+    this.#divergencePoints.forEach((block, index) => {
+      const resumeIndex = targets.push(block) - 1;
+      lines[resumeIndex] = this.#divergenceLines[index]!;
+      this.#resumeAt(block, { resumeIndex, request: 0 });
+    });
     for (const numbered of suspendPoints) {
       if (numbered.suspendPoint.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
       else this.#suspendAt(numbered);
@@ -463,12 +483,6 @@ function addYields({ entry, suspendPoints }: FunctionFlow): void {
     const line = lineOf(header) ?? lineOf(from) ?? 0;
     suspendPoints.push({ request: { kind: "yield" }, instruction: undefined, line, suspendBlock, resumeBlock });
   }
-}
-
-function lineOf({ instructions, terminator }: FlowBlock): number | undefined {
-  const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;
-  const last = on !== undefined && "instruction" in on ? on.instruction : undefined;
-  return (instructions[0]?.instruction ?? last)?.line;
 }
 
 function roundUp(value: number, multiple: number): number {

@@ -1,5 +1,5 @@
 import { PtxError } from "../../../ptx/syntax.ts";
-import { functionAddress, localAddressBase } from "../addresses.ts";
+import { encodePlace, type FaultPlace, functionAddress, localAddressBase } from "../addresses.ts";
 import { type Helper, helperIndex } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
@@ -64,6 +64,8 @@ export interface CompileOptions {
 export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
+  /** The local with the index in its gang of the thread that the code is for. Undefined for the first one. */
+  readonly member?: number;
 }
 
 /** How an operand may differ from the instruction's type. */
@@ -85,6 +87,8 @@ export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
   readonly sizes: SpaceSizes;
   readonly options: CompileOptions;
+  /** How the code reports the thread of a fault. */
+  readonly #threads: FaultPlace["thread"];
   readonly #valueTypes = new Map<Register, ValueType>();
   readonly #locals: LocalType[] = [];
   readonly #registers = new Map<Register, number>();
@@ -104,9 +108,10 @@ export class FunctionEmitter {
   #standIns: StandIns | undefined;
   #current: ResolvedInstruction | undefined;
 
-  constructor(sizes: SpaceSizes, options: CompileOptions) {
+  constructor(sizes: SpaceSizes, options: CompileOptions, threads: FaultPlace["thread"] = "x") {
     this.sizes = sizes;
     this.options = options;
+    this.#threads = threads;
   }
 
   /** The types of all locals beyond the parameters. */
@@ -202,6 +207,24 @@ export class FunctionEmitter {
   /** The line of the current instruction. */
   get line(): number {
     return this.#current!.line;
+  }
+
+  /** Whether each thread has a record, whose number identifies it. */
+  get reportsRecords(): boolean {
+    return this.#threads === "record";
+  }
+
+  /** Pushes where a fault would be, as the host functions take it: the place and the thread. */
+  pushPlace(
+    { line = this.line, operation = "none", space = "generic", bytes = 1 }: Partial<Omit<FaultPlace, "thread">> = {},
+  ): CodeWriter {
+    this.code.i32(encodePlace({ line, operation, space, bytes, thread: this.#threads }));
+    if (this.#threads === "record") return this.getFixed("thread");
+    const standIn = this.#standIns?.fixed.get("threadX");
+    this.getFixed("threadX");
+    const member = this.#standIns?.member;
+    // The number that stands in for the index in x includes the member.
+    return member === undefined || standIn !== undefined ? this.code : this.code.get(member).ops("i32Add");
   }
 
   getFixed(name: FixedLocal): CodeWriter {

@@ -51,6 +51,7 @@ export function emitLoopOverBlocks(
   code.get(local("firstBlockX")).set(local("blockX"));
   code.block().loop();
   code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
+  code.get(launchRecordLocal).get(local("blockX")).memory("i32Store", launchFieldOffset("blockX"));
   emitBlock(code);
   return code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
 }
@@ -61,7 +62,12 @@ export function emitLoopOverThreads(
   code: CodeWriter,
   { width, emit }: { width: number; emit: () => void },
 ): void {
-  for (const [counter] of dimensions) code.i32(0).set(e.fixedLocal(counter)).loop();
+  for (const [counter] of dimensions) {
+    const local = e.fixedLocal(counter);
+    code.i32(0).set(local).loop();
+    const row = counter === "threadZ" ? "rowZ" : counter === "threadY" ? "rowY" : undefined;
+    if (row !== undefined) code.get(launchRecordLocal).get(local).memory("i32Store", launchFieldOffset(row));
+  }
   emit();
   for (const [counter, end] of dimensions.toReversed()) {
     const local = e.fixedLocal(counter);

@@ -13,6 +13,8 @@ export interface Selector {
 export interface BasicBlock<I> {
   readonly instructions: I[];
   terminator: Terminator<I>;
+  /** The line of the instruction at its end, for messages. */
+  line?: number;
 }
 
 /** How a block ends. */

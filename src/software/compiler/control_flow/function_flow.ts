@@ -139,6 +139,7 @@ class FlowBuilder {
   #flow(instruction: ResolvedInstruction): void {
     const next = newBlock();
     const target = this.#target(instruction, next);
+    this.#block.line = instruction.line;
     this.#block.terminator = instruction.predicate === undefined ? { kind: "jump", target } : {
       kind: "branch",
       on: { instruction, emit: (e) => e.pushPredicate(instruction) },

@@ -19,7 +19,7 @@ export interface BlockEmitter<I> {
   pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
   /** Emits what is done at the start of each loop iteration. */
-  emitLoopStart(): void;
+  emitLoopStart(block: BasicBlock<I>): void;
 }
 
 /** The maximum nesting of loops and conditions. Deeper nesting makes engines slow, or overflows their stacks. */
@@ -92,7 +92,7 @@ class StructuredEmitter<I> {
     const { code } = this.#emitter;
     if (this.#loopHeaders.has(block)) {
       code.loop();
-      this.#emitter.emitLoopStart();
+      this.#emitter.emitLoopStart(block);
       this.#beginNested(block);
       this.#emitNext(() => this.#endNested());
     }

@@ -10,6 +10,7 @@ import {
   faultKind,
   localAddressBase,
   parameterAddressBase,
+  placeBytesShift,
   sharedAddressBase,
   sharedSpan,
 } from "../addresses.ts";
@@ -31,12 +32,14 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
  * Finds the allocation that an access to global memory lies in. Faults if there is none, or if the access is
  * misaligned; an access that only its alignment makes illegal faults as misaligned.
  *
- * Takes the address, the bytes of the access, which are a power of two, its line, and the offset of the bounds table.
+ * Takes the address, the place and the thread, as `device.fault` does, and the offset of the bounds table.
  * Returns the address of the allocation, and how many such accesses it has room for.
  */
 function findRange(): HelperFunction {
-  const [address, bytes, line, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const [address, place, thread, bounds, begin, length, offset, bytes] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
   const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
   pushIsIn(code, address, addressBase);
   code.if();
   pushAllocation(code, { address, bounds, begin, length, offset });
@@ -44,14 +47,14 @@ function findRange(): HelperFunction {
   pushIsInside(code, { offset, bytes, length });
   code.if();
   code.get(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
-  pushFault(code, { kind: faultKind.misalignedAddress, address, line });
+  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
   code.end();
   pushRange(code, { begin, length, bytes });
   code.ops("return").end().end().end();
-  pushFault(code, { kind: faultKind.illegalAddress, address, line });
+  pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
   return {
     type: { parameters: ["i64", "i32", "i32", "i32"], results: ["i64", "i64"] },
-    locals: ["i32", "i32", "i32"],
+    locals: ["i32", "i32", "i32", "i32"],
     code: code.finish(),
   };
 }
@@ -62,9 +65,19 @@ function pushIsIn(code: CodeWriter, address: number, base: bigint): void {
 
 function pushFault(
   code: CodeWriter,
-  { kind, address, line }: { kind: number; address: number; line: number },
+  { kind, address, place, thread }: {
+    kind: number;
+    address: number;
+    place: number;
+    thread: number;
+  },
 ): void {
-  code.i32(kind).get(address).get(line).call(hostIndex("fault")).ops("unreachable");
+  code.i32(kind).get(address).get(place).get(thread).call(hostIndex("fault")).ops("unreachable");
+}
+
+/** Pushes the bytes of the access at a place. */
+function pushBytes(code: CodeWriter, place: number): void {
+  code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl");
 }
 
 /** Sets the start of an allocation, its bytes, and the offset of an address in it. Pushes whether there is one. */
@@ -107,12 +120,14 @@ function pushRange(
 /**
  * Reports what is wrong with an access to a memory whose addresses begin at 0. Does not return.
  *
- * Takes the address, the bytes of the access, which are a power of two, its line, the bytes of the memory, and whether
- * it is shared memory.
+ * Takes the address, the place and the thread, as `device.fault` does, the bytes of the memory, and whether it is shared
+ * memory.
  */
 function faultBounded(): HelperFunction {
-  const [address, bytes, line, size, isShared] = [0, 1, 2, 3, 4] as const;
+  const [address, place, thread, size, isShared, bytes] = [0, 1, 2, 3, 4, 5] as const;
   const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
   code.i32(faultKind.outsideSharedSpan);
   code.i32(faultKind.misalignedAddress).i32(faultKind.illegalAddress);
   pushAligned(code, { address, bytes });
@@ -120,8 +135,13 @@ function faultBounded(): HelperFunction {
   code.get(address).i64(32n).ops("i64ShrU", "i64Eqz", "i32And", "select");
   code.get(address).ops("i32WrapI64");
   pushIsOutsideSharedSpan(code);
-  code.get(isShared).ops("i32And", "select").get(address).get(line).call(hostIndex("fault")).ops("unreachable");
-  return { type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
+  code.get(isShared).ops("i32And", "select").get(address).get(place).get(thread);
+  code.call(hostIndex("fault")).ops("unreachable");
+  return {
+    type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] },
+    locals: ["i32"],
+    code: code.finish(),
+  };
 }
 
 /** Pops an offset in shared memory, and pushes whether it lies outside of the addresses of shared memory. */
@@ -138,25 +158,16 @@ function pushAligned(code: CodeWriter, { address, bytes }: { address: number; by
  * Translates a generic address to an offset in linear memory. Faults if the access is illegal, and as misaligned if
  * only its alignment makes it so.
  *
- * Takes the address, the bytes of the access, which are a power of two, its line, the offset and the bytes of shared
- * memory, of local memory and of the parameters, and the offset of the bounds table. Returns the offset, and the
+ * Takes the address, the place and the thread, as `device.fault` does, the offset and the bytes of shared memory, of local memory and of the parameters, and the offset of the bounds table. Returns the offset, and the
  * results of `findRange`, which are 0 outside of global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
-  const [address, bytes, line, shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = [
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-  ] as const;
-  const offset = 10;
+  const [address, place, thread] = [0, 1, 2] as const;
+  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = [3, 4, 5, 6, 7, 8, 9] as const;
+  const [offset, bytes] = [10, 11] as const;
   const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
   code.get(address).ops("i32WrapI64").set(offset);
   for (
     const [base, begin, size] of [
@@ -169,25 +180,25 @@ function findGeneric(indexOf: HelperIndex): HelperFunction {
     code.if();
     pushIsInside(code, { offset, bytes, length: size });
     code.if().get(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
-    pushFault(code, { kind: faultKind.misalignedAddress, address, line });
+    pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
     code.end().get(begin).get(offset).ops("i32Add").i64(0n).i64(0n).ops("return").end();
     if (base === sharedAddressBase) {
       code.get(offset);
       pushIsOutsideSharedSpan(code);
       code.if();
-      pushFault(code, { kind: faultKind.outsideSharedSpan, address, line });
+      pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
       code.end();
     }
-    pushFault(code, { kind: faultKind.illegalAddress, address, line });
+    pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
     code.end();
   }
-  code.get(offset).get(address).get(bytes).get(line).get(bounds).call(indexOf("findRange"));
+  code.get(offset).get(address).get(place).get(thread).get(bounds).call(indexOf("findRange"));
   return {
     type: {
       parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],
       results: ["i32", "i64", "i64"],
     },
-    locals: ["i32"],
+    locals: ["i32", "i32"],
     code: code.finish(),
   };
 }

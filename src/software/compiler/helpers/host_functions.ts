@@ -35,18 +35,23 @@ const spaces = ["i32", "i32", "i32", "i32", "i32", "i32", "i32"] as const;
 export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
   reduceAngle: { type: { parameters: ["f64"], results: ["f64"] }, run: reduceAngle },
   encodeEightBits: { type: { parameters: ["f64", "i32"], results: ["i32"] }, run: encodeEightBits },
-  /** Takes the kind, the address and the line. Must throw. */
-  fault: { type: { parameters: ["i32", "i64", "i32"], results: [] }, run: undefined },
-  /** Returns how many loop iterations may run until it is called again. Throws to stop the kernel. */
-  refuel: { type: { parameters: [], results: ["i32"] }, run: undefined },
+  /**
+   * Takes the kind, the address, the place and the thread, in the terms of `FaultPlace`. Must throw.
+   */
+  fault: { type: { parameters: ["i32", "i64", "i32", "i32"], results: [] }, run: undefined },
+  /**
+   * Takes the place and the thread. Returns how many loop iterations may run until it is called again. Throws to stop
+   * the kernel.
+   */
+  refuel: { type: { parameters: ["i32", "i32"], results: ["i32"] }, run: undefined },
   /** A time in nanoseconds, from an arbitrary start. */
   clock: { type: { parameters: [], results: ["i64"] }, run: undefined },
   /**
-   * Prints. Takes the generic addresses of the format and of the arguments, the line in the PTX, and the memory that
+   * Prints. Takes the generic addresses of the format and of the arguments, the place, the thread, and the memory that
    * may be read. Returns how many arguments it has printed, or a negative number. Must throw if it would have to read
    * other memory.
    */
-  print: { type: { parameters: ["i64", "i64", "i32", ...spaces], results: ["i32"] }, run: undefined },
+  print: { type: { parameters: ["i64", "i64", "i32", "i32", ...spaces], results: ["i32"] }, run: undefined },
   /**
    * Takes the generic addresses of the message, the file and the function, the line in that file, the block, the
    * thread, the line in the PTX, and the memory that may be read. Must throw.

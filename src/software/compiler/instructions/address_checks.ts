@@ -26,8 +26,8 @@ export interface MemoryAccess {
   readonly space: string;
   /** The bytes of the access: a power of two, and the alignment that it requires. */
   readonly bytes: number;
-  /** Whether it may store. A kernel's parameters cannot be changed. */
-  readonly isStore?: boolean;
+  /** What it does. A kernel's parameters can only be read. */
+  readonly operation: "read" | "write" | "atomic";
 }
 
 /** The name of the state space of an access, or `generic`. */
@@ -116,7 +116,7 @@ function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
 
-function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space }: MemoryAccess): void {
+function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space, operation }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64");
   pushAddress(e, address, space);
@@ -124,7 +124,8 @@ function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space
   if (e.options.boundsChecks) {
     const { begin, count } = e.rangeCache(address.base, bytes);
     pushIsOutside(e, { address: local, begin, count, bytes });
-    code.ifUnlikely().get(local).i32(bytes).i32(e.line);
+    code.ifUnlikely().get(local);
+    e.pushPlace({ operation, bytes });
     e.getFixed("bounds");
     e.callHelper("findRange").set(count).set(begin).end();
   }
@@ -141,7 +142,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, isStore = false }: MemoryAccess): void {
+function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
   const { begin, count } = e.rangeCache(address.base, bytes);
@@ -149,17 +150,18 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, isSt
   code.tee(local).ops("i32WrapI64").set(location);
   pushIsOutside(e, { address: local, begin, count, bytes });
   code.ifUnlikely();
-  pushFound(e, { address: local, bytes, isStore });
+  pushFound(e, { address: local, bytes, operation });
   code.set(count).set(begin).set(location).end().get(location);
 }
 
 /** Pushes the offset of a generic address, and the range to cache. */
 function pushFound(
   e: FunctionEmitter,
-  { address, bytes, isStore }: { address: number; bytes: number; isStore: boolean },
+  { address, bytes, operation }: { address: number } & Pick<MemoryAccess, "bytes" | "operation">,
 ): void {
-  e.code.get(address).i32(bytes).i32(e.line);
-  pushSpaces(e, isStore ? 0 : e.sizes.parameters);
+  e.code.get(address);
+  e.pushPlace({ operation, bytes });
+  pushSpaces(e, operation === "read" ? e.sizes.parameters : 0);
   e.callHelper("findGeneric");
 }
 
@@ -182,19 +184,20 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
 function pushParameterOffset(
   e: FunctionEmitter,
   address: ResolvedAddress,
-  { bytes, isStore = false }: MemoryAccess,
+  { bytes, operation }: MemoryAccess,
 ): void {
   const { code } = e;
   const local = e.temporary("i64");
   pushAddress(e, address, "param");
   code.tee(local).i64(32n).ops("i64ShrU", "i64Eqz").if().get(local).i64(parameterAddressBase).ops("i64Add").set(local);
   code.end();
-  pushFound(e, { address: local, bytes, isStore });
+  pushFound(e, { address: local, bytes, operation });
   code.ops("drop", "drop");
 }
 
 /** `.shared` and `.local`, whose addresses begin at 0. A sum with a 32-bit address wraps around at 32 bits. */
-function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, bytes }: MemoryAccess): void {
+function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  const { space, bytes } = access;
   const { code } = e;
   const { base, offset } = address;
   const begin = space === "shared" ? "shared" : "local";
@@ -208,7 +211,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
       if (bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
       pushCapacity(e, { space, bytes });
       code.ops("i32GeU").ifUnlikely().get(location).ops("i64ExtendI32U");
-      faultBounded(e, { space, bytes });
+      faultBounded(e, access);
     }
     e.getFixed(begin);
     code.get(location).ops("i32Add");
@@ -220,21 +223,21 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
   if (bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
   pushCapacity(e, { space, bytes });
   code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
-  faultBounded(e, { space, bytes });
+  faultBounded(e, access);
   e.getFixed(begin);
   code.get(local).ops("i32WrapI64", "i32Add");
 }
 
 /** Pushes how many aligned accesses a state space has room for. */
-function pushCapacity(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
+function pushCapacity(e: FunctionEmitter, { space, bytes }: Pick<MemoryAccess, "space" | "bytes">): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   if (size === undefined) e.code.get(e.sharedCapacity(bytes));
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 
 /** Pops the address, and ends the `if` that a check has begun. */
-function faultBounded(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
-  e.code.i32(bytes).i32(e.line);
+function faultBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
+  e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
   if (space === "shared") e.pushSharedBytes();
   else e.code.i32(e.sizes.local);
   e.code.i32(space === "shared" ? 1 : 0);

@@ -23,7 +23,7 @@ export const copyAsynchronously: Emit = (e, i) => {
   const sizes = i.choices.get("cache") === "cg" ? [16] : [4, 8, 16];
   if (!sizes.includes(bytes)) e.fail(`it must copy ${sizes.join(", ").replace(/, (\d+)$/, " or $1")} bytes`);
   const to = e.temporary("i32"), from = e.temporary("i32");
-  pushLocation(e, addressOperand(e, destination), { space: "shared", bytes });
+  pushLocation(e, addressOperand(e, destination), { space: "shared", bytes, operation: "write" });
   code.set(to);
   const copied = given === undefined ? undefined : copiedBytes(e, given, bytes);
   if (copied !== undefined) {
@@ -33,7 +33,7 @@ export const copyAsynchronously: Emit = (e, i) => {
   }
   const address = addressOperand(e, source);
   if (copied === undefined || given?.kind === "not" || isPredicate(given)) {
-    pushLocation(e, address, { space: "global", bytes });
+    pushLocation(e, address, { space: "global", bytes, operation: "read" });
   } else {
     pushLocationOfPart(e, address, { bytes, copied });
   }
@@ -59,17 +59,19 @@ function pushLocationOfPart(
   const { code } = e;
   const from = e.temporary("i32");
   copied().i32(bytes).ops("i32Eq").if("i32");
-  pushLocation(e, address, { space: "global", bytes });
+  pushLocation(e, address, { space: "global", bytes, operation: "read" });
   code.else();
-  pushLocation(e, address, { space: "global", bytes: 1 });
+  pushLocation(e, address, { space: "global", bytes: 1, operation: "read" });
   code.set(from);
   const pushAddress = () => code.get(from).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
   if (e.options.boundsChecks) {
     code.get(from).i32(bytes - 1).ops("i32And").if().i32(faultKind.misalignedAddress);
-    pushAddress().i32(e.line);
+    pushAddress();
+    e.pushPlace({ operation: "read", bytes });
     e.callHelper("fault").ops("unreachable").end();
     pushAddress();
-    copied().i32(1).ops("i32Sub", "i64ExtendI32U", "i64Add").i32(1).i32(e.line);
+    copied().i32(1).ops("i32Sub", "i64ExtendI32U", "i64Add");
+    e.pushPlace({ operation: "read" });
     e.getFixed("bounds");
     e.callHelper("findRange").ops("drop", "drop");
   }

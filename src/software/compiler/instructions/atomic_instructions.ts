@@ -38,7 +38,11 @@ export function atomic(hasResult: boolean): Emit {
     const results = hasResult ? elementsOf(e, i, i.operands[0]) : [];
     const bytes = i.type.bits / 8;
     const location = e.temporary("i32");
-    pushLocation(e, addressOperand(e, address), { space: spaceOf(i), bytes: bytes * sources.length, isStore: true });
+    pushLocation(e, addressOperand(e, address), {
+      space: spaceOf(i),
+      bytes: bytes * sources.length,
+      operation: "atomic",
+    });
     e.code.set(location);
     const olds = sources.map((source, index) => {
       const old = e.temporary(bitsType(i).value);

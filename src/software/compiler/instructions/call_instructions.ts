@@ -206,7 +206,8 @@ export function chooseFunction(
     e.code.get(address).i64(functionAddress(name.index)).ops("i64Eq").if().i32(resumeIndex);
     e.setFixed("resumeIndex").br(1).end();
   }
-  e.code.i32(faultKind.invalidFunction).get(address).i32(e.line);
+  e.code.i32(faultKind.invalidFunction).get(address);
+  e.pushPlace();
   e.callHelper("fault").ops("unreachable").end();
 }
 
@@ -241,7 +242,7 @@ const print: Emit = (e, i) => {
   checkHostCall(e, i, [64, 64]);
   pushArgument(e, i, 0);
   pushArgument(e, i, 1);
-  e.code.i32(e.line);
+  e.pushPlace({ operation: "read" });
   pushSpaces(e);
   e.callHelper("print");
   const count = e.temporary("i32");
@@ -301,7 +302,8 @@ export const allocateOnStack: Emit = (e, i) => {
 
 /** Reports a stack overflow. */
 export function faultStack(e: FunctionEmitter, line: number): void {
-  e.code.i32(faultKind.stackOverflow).i64(0n).i32(line);
+  e.code.i32(faultKind.stackOverflow).i64(0n);
+  e.pushPlace({ line });
   e.callHelper("fault").ops("unreachable");
 }
 

@@ -116,7 +116,8 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { InstructionSet } from "../typing/instruction_set.ts";
 
 const trap: Emit = (e) => {
-  e.code.i32(faultKind.trap).i64(0n).i32(e.line);
+  e.code.i32(faultKind.trap).i64(0n);
+  e.pushPlace();
   e.callHelper("fault").ops("unreachable");
 };
 

@@ -25,7 +25,7 @@ export const load: Emit = (e, i) => {
     return;
   }
   const location = e.temporary("i32");
-  pushLocation(e, address, { space, bytes: bytes * elements.length });
+  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read" });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.assign(element, i.type, () => e.code.get(location).memory(loadOp(i.type), index * bytes), { wide: true });
@@ -42,7 +42,7 @@ export const store: Emit = (e, i) => {
   if (address.base?.kind === "variable" && address.base.space === "param" && !address.base.isInFrame) {
     e.fail("a kernel's parameters are read-only");
   }
-  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, isStore: true });
+  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write" });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.code.get(location);

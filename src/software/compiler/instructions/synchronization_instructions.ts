@@ -95,7 +95,8 @@ function faultWhere(
   const value = e.temporary("i32");
   e.getFixed("record").memory("i32Load", threadRecord[field]).tee(value);
   isWrong();
-  e.code.if().i32(kind).get(value).ops("i64ExtendI32U").i32(e.line);
+  e.code.if().i32(kind).get(value).ops("i64ExtendI32U");
+  e.pushPlace();
   e.callHelper("fault").ops("unreachable").end();
 }
 

@@ -213,7 +213,7 @@ export class GangEmitter {
       fixed.set("threadX", threadX);
     }
     for (const [register, shadow] of standIns) if (used.has(register)) this.#loadMember(register, { member, shadow });
-    e.emitWith({ registers: standIns, fixed } satisfies StandIns, () => e.emit(instruction, emit));
+    e.emitWith({ registers: standIns, fixed, member } satisfies StandIns, () => e.emit(instruction, emit));
     for (const register of results) this.#storeMember(register, { member, shadow: shadows.get(register)! });
     code.get(member).i32(1).ops("i32Add").tee(member).i32(this.width).ops("i32LtU").brIf(0).end();
     for (const register of results) {

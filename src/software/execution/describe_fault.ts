@@ -1,0 +1,130 @@
+/**
+ * What a fault's message says: what the kernel did, to which memory.
+ *
+ * @module
+ */
+import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../compiler/addresses.ts";
+import { addressBase, faultKind } from "../compiler/compile.ts";
+import { type NameMemory, positionOf } from "../memory/named_memory.ts";
+import type { FaultReport } from "./kernel_fault.ts";
+
+/** The memory of a launch that no other launch can access. */
+export interface LaunchMemory {
+  /** Bytes. */
+  readonly staticShared: number;
+  readonly shared: number;
+  readonly local: number;
+  readonly parameters: number;
+  /** Names the memory at an offset in linear memory. */
+  readonly nameMemory: NameMemory | undefined;
+}
+
+/** Addresses below are most likely offsets from a null pointer. */
+const nullBytes = 0x1000n;
+const spaceBits = 32n;
+
+/** The address of a fault as a generic address. Undefined if the fault does not concern memory. */
+export function genericAddress({ kind, address = 0n, place }: FaultReport): bigint | undefined {
+  const { illegalAddress, misalignedAddress, outsideSharedSpan } = faultKind;
+  if (![illegalAddress, misalignedAddress, outsideSharedSpan].some((other) => other === kind)) return undefined;
+  if (place?.space === "shared") return sharedAddressBase + BigInt.asUintN(32, address);
+  if (place?.space === "local") return localAddressBase + BigInt.asUintN(32, address);
+  return address;
+}
+
+/** What the kernel did, as it follows "kernel saxpy, block (0,0,0), thread (4,0,0), saxpy.cu:12". */
+export function describeFault(report: FaultReport, memory: LaunchMemory): string {
+  const { kind, address = 0n } = report;
+  switch (kind) {
+    case faultKind.trap:
+      return "executes a trap";
+    case faultKind.stackOverflow:
+      return `needs more stack than the ${memory.local} bytes of the thread`;
+    case faultKind.invalidFunction:
+      return `calls ${nullOr(address) ?? `address ${hexadecimal(address)}`}, where no function begins`;
+    case faultKind.noBarrier:
+      return `waits at barrier ${address}, but a block has the barriers 0 to 15`;
+    case faultKind.noBarrierCount:
+      return `waits at a barrier for ${BigInt.asIntN(32, address)} threads, but a barrier counts whole warps of 32`;
+    default:
+      return describeAccess(report, memory);
+  }
+}
+
+function describeAccess(report: FaultReport, memory: LaunchMemory): string {
+  const { kind, place } = report;
+  const { bytes = 1 } = place ?? {};
+  const address = genericAddress(report)!;
+  const verb = { read: "reads", write: "writes", atomic: "atomically updates", none: "accesses" }[
+    place?.operation ?? "none"
+  ];
+  const access = `${verb} ${bytes === 1 ? "1 byte" : `${bytes} bytes`}`;
+  const where = nullOr(address);
+  if (where !== undefined) return `${access} at ${where}`;
+  const position = describePosition(report, memory);
+  const misaligned = kind === faultKind.misalignedAddress ? `not a multiple of ${bytes}, ` : "";
+  return `${access} at ${hexadecimal(address)}, ${misaligned}${position}`;
+}
+
+function describePosition({ address = 0n, place, ...report }: FaultReport, memory: LaunchMemory): string {
+  const { bytes = 1 } = place ?? {};
+  const generic = genericAddress({ address, ...report, ...place === undefined ? {} : { place } })!;
+  // A 64-bit address in `.shared` or `.local` may be a generic address that was not converted.
+  if (place?.space !== undefined && place.space !== "generic" && address >> spaceBits !== 0n) {
+    return `which is no address in .${place.space}: it may be a generic address that was not converted`;
+  }
+  const offset = Number(BigInt.asUintN(32, generic));
+  const access = { begin: offset, byteLength: bytes };
+  switch (generic >> spaceBits) {
+    case addressBase >> spaceBits:
+      return memory.nameMemory?.(offset, bytes) ?? "not in or near a buffer";
+    case sharedAddressBase >> spaceBits: {
+      const { shared, staticShared } = memory;
+      if (shared === 0) return "in shared memory, of which the block has none: the launch gives no sharedMemoryBytes";
+      const dynamic = shared - staticShared;
+      const kind = dynamic === 0 ? "static " : staticShared === 0 ? "dynamic " : "";
+      const parts = kind === "" ? ` (${staticShared} static, ${dynamic} dynamic)` : "";
+      return positionOf(access, { byteLength: shared, name: `the ${shared} bytes of ${kind}shared memory${parts}` });
+    }
+    case localAddressBase >> spaceBits:
+      if (memory.local === 0) return "in local memory, of which the thread has none";
+      return positionOf(access, {
+        byteLength: memory.local,
+        name: `the ${memory.local} bytes of the thread's local memory`,
+      });
+    case parameterAddressBase >> spaceBits: {
+      const name = `the ${memory.parameters} bytes of the kernel's parameters`;
+      const position = positionOf(access, { byteLength: memory.parameters, name });
+      return place?.operation === "read" || position.includes(" past ") ? position : `${position}, which are read-only`;
+    }
+    default:
+      return describeOther(generic, bytes, memory);
+  }
+}
+
+/** The sizes of elements after which a negative index, taken for an unsigned 32-bit number, leaves linear memory. */
+const wrappedElements = [1n, 2n, 4n, 8n, 16n] as const;
+
+function describeOther(address: bigint, bytes: number, { nameMemory }: LaunchMemory): string {
+  for (const elementBytes of wrappedElements) {
+    const meant = address - (elementBytes << 32n);
+    if (meant >> spaceBits !== addressBase >> spaceBits) continue;
+    const name = nameMemory?.(Number(meant & 0xffff_ffffn), bytes);
+    if (name !== undefined) return `${elementBytes << 2n} GiB and ${name}: an index may have become negative`;
+  }
+  if (address >> spaceBits === 0n) return "which is a number and not an address";
+  return "which is not an address of this device";
+}
+
+function hexadecimal(address: bigint): string {
+  return `0x${address.toString(16)}`;
+}
+
+/** Names a null pointer, and an address near 0. */
+function nullOr(address: bigint): string | undefined {
+  if (address === 0n) return "address 0x0, a null pointer";
+  if (address < nullBytes) return `address ${hexadecimal(address)}, probably a null pointer plus ${address}`;
+  const below = (1n << 64n) - address;
+  if (below >= nullBytes) return undefined;
+  return `address ${hexadecimal(address)}, probably a null pointer minus ${below}`;
+}
