@@ -1,0 +1,99 @@
+import { DeviceBuffer, open } from "../../../mod.ts";
+import { area, mistake } from "../mistake.ts";
+
+area("Allocations", import.meta.url);
+
+mistake("no size", ({ pool }) => {
+  pool.allocate();
+});
+
+mistake("a size as a string", ({ pool, stream }) => {
+  pool.allocate("1024", stream);
+});
+
+mistake("a size that is NaN", ({ pool, stream }) => {
+  const options = { elements: 1024 };
+  pool.allocate(options.count * 4, stream);
+});
+
+mistake("a fractional size", ({ pool, stream }) => {
+  pool.allocate(1000 / 3, stream);
+});
+
+mistake("no bytes at all", ({ pool, stream }) => {
+  pool.allocate(0, stream);
+});
+
+mistake("more bytes than a double counts exactly", ({ pool, stream }) => {
+  pool.allocate(2 ** 60, stream);
+});
+
+mistake("more memory than there is", ({ pool, stream }) => {
+  pool.allocate(2 ** 40, stream);
+});
+
+mistake("a shape", ({ pool, stream }) => {
+  pool.allocate([512, 512], stream);
+});
+
+mistake("a type and a length for allocate", ({ pool, stream }) => {
+  pool.allocate(Float32Array, 1024, stream);
+});
+
+mistake("stream 0", ({ pool }) => {
+  pool.allocate(1024, 0);
+});
+
+mistake("the stream in an object", ({ pool, stream }) => {
+  pool.allocate(1024, { stream });
+});
+
+mistake("a stream of another open()", ({ pool }) => {
+  pool.allocate(1024, open().device(0).createStream());
+});
+
+mistake("length and type exchanged", ({ pool, stream }) => {
+  pool.allocateArray(1024, Float32Array, stream);
+});
+
+mistake("the type by NumPy's name", ({ pool, stream }) => {
+  pool.allocateArray("float32", 1024, stream);
+});
+
+mistake("no length", ({ pool }) => {
+  pool.allocateArray(Float32Array);
+});
+
+mistake("a shape for the length", ({ pool, stream }) => {
+  pool.allocateArray(Float32Array, [32, 32], stream);
+});
+
+mistake("a typed array for its type", ({ pool, stream }) => {
+  pool.allocateArray(new Float32Array(1024), stream);
+});
+
+mistake("a negative length", ({ pool, stream }) => {
+  pool.allocateArray(Float32Array, -1, stream);
+});
+
+mistake("allocateAsync without await", ({ pool }) => {
+  const buffer = pool.allocateAsync(1024);
+  buffer.fill(0);
+});
+
+mistake("the stream of allocateAsync not in an object", async ({ pool, stream }) => {
+  await pool.allocateAsync(1024, stream);
+});
+
+mistake("allocateAsync of more than the pool's maximum", async ({ gpu, stream }) => {
+  const pool = gpu.createPool({ maxSize: 2 ** 20 });
+  await pool.allocateAsync(2 ** 30, { stream });
+});
+
+mistake("a stream for cudaMalloc", ({ gpu, stream }) => {
+  gpu.allocate(1024, stream);
+});
+
+mistake("new DeviceBuffer", () => {
+  new DeviceBuffer(1024);
+});
