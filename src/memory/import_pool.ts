@@ -2,15 +2,14 @@ import { memAccessFlags, memHandleType, memLocationType } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
-import { whatIs } from "../support/validation.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
-import { ShareableHandle } from "./shareable_handle.ts";
+import { ShareableHandle, whatIsNoHandle } from "./shareable_handle.ts";
 
 /** Imports a pool of another process by `cudaMemPoolImportFromShareableHandle`. */
 export function importPool(session: Session, device: CudaDevice, handle: ShareableHandle): ImportedMemoryPool {
   if (!(handle instanceof ShareableHandle)) {
     throw new TypeError(
-      `Cannot import a pool from ${whatIs(handle, "ShareableHandle")}: give the ShareableHandle of the exporter's ` +
+      `Cannot import a pool from ${whatIsNoHandle(handle)}: give the ShareableHandle of the exporter's ` +
         "exportHandle, or one that ShareableHandle.fromFd made of a descriptor",
     );
   }

@@ -9,7 +9,7 @@ import { canBePool, closeAside } from "../../ffi/shim/foreign_descriptors.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { printAs } from "../support/printing.ts";
 import { SharingError } from "../support/errors.ts";
-import { maximumInt } from "../support/validation.ts";
+import { maximumInt, whatIs } from "../support/validation.ts";
 
 const fabricByteLength = 64;
 /**
@@ -133,6 +133,17 @@ export class ShareableHandle implements Disposable {
   #check(): void {
     if (this.#disposed) throw new ReferenceError(`Cannot use the ${this.type} handle: it was disposed`);
   }
+}
+
+/**
+ * Describes a value that is not a handle, for an error's message. A handle that was sent to a Worker arrives as a plain
+ * object.
+ */
+export function whatIsNoHandle(value: unknown): string {
+  const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
+  return type === "posix-fd" || type === "fabric"
+    ? "a clone of a ShareableHandle, as structuredClone and postMessage make it"
+    : whatIs(value, "ShareableHandle");
 }
 
 /**

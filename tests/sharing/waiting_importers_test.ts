@@ -1,11 +1,13 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes } from "@std/assert";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import process from "node:process";
 import { SharingError, type SharingErrorCode } from "../../src/support/errors.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../src/sharing/importer/importer.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
+import type { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { assertFailsSoon, PeerError, sharingTest } from "./sharing_peers.ts";
 
 const size = 64;
@@ -100,6 +102,23 @@ sharingTest("an exporter that ends during the handshake is waited for again, wit
   await using exporter = Exporter.listen(path);
   await using connected = await importer;
   assertEquals([connected.peer.pid, connected.isConnected], [exporter.importers[0]!.pid, true]);
+}, { softwareOnly: true });
+
+sharingTest("what listens at the path and is no exporter is named as such", async ({ cuda, path }) => {
+  await using listener = UnixListener.listen(path);
+  const connect = async (answer: (socket: UnixSocket) => Promise<void>, code: SharingErrorCode, text: string) => {
+    const connecting = assertRejects(() => Importer.connect(cuda, path, { handshakeTimeout: 50 }), SharingError);
+    await using socket = await listener.accept();
+    await answer(socket);
+    const error = await connecting;
+    assertEquals(error.code, code);
+    assertStringIncludes(error.message, text);
+  };
+  const it = `Cannot connect to ${path}: process ${process.pid}, which listens there,`;
+  const page = new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n");
+  await connect((socket) => socket.send(page), "bad-message", `${it} does not speak poolpass's protocol (it sent`);
+  await connect((socket) => socket[Symbol.asyncDispose](), "peer-gone", `${it} has ended the connection before`);
+  await connect(async () => {}, "timed-out", `check whether it is an exporter that listens at ${path}`);
 }, { softwareOnly: true });
 
 sharingTest("a signal ends the wait for an exporter with an error that names it", async ({ cuda, path }) => {

@@ -193,11 +193,14 @@ export class Exporter implements AsyncDisposable {
    *
    * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
    * @param options who may connect, how many, and time limits
-   * @throws {TypeError} if the path is empty or not a string, or if an option has the wrong type
+   * @throws {TypeError} if the path is empty, a URL or not a string, or if an option has the wrong type
    * @throws {RangeError} if an option is out of range
    * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` if another user could replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
+    if (typeof path !== "string") {
+      throw new TypeError(`Cannot listen at ${whatIs(path)}: give the socket's path, a string, and then the options`);
+    }
     const complete = completeOptions(options);
     return new Exporter(listenFor(path, complete.users), complete);
   }
@@ -291,8 +294,8 @@ export class Exporter implements AsyncDisposable {
    *
    * @param name 1 to 255 bytes in UTF-8, which no other offer uses
    * @param options the ring's pool, the number and size of its slots, and what happens when all slots are in use
-   * @throws {TypeError} if the pool is in host memory or was not created with handleType "posix-fd", and as `offer`
-   * does
+   * @throws {TypeError} if the pool is in host memory or was not created with handleType "posix-fd", if there is a
+   * `window` but no frames are dropped, and as `offer` does
    * @throws {RangeError} if an option is out of range, and as `offer` does
    * @throws {ReferenceError} if the exporter, the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if there is not enough memory for the ring
@@ -607,6 +610,11 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   checkByteLength(slotByteLength, `slotByteLength of ${channel}`, 1);
   checkByteLength(slots * strideOf(slotByteLength), `the size of the ${slots} slots of ${channel}`);
   checkInteger(channel, { value: window, what: "window", minimum: 1, maximum: slots });
+  if (options.window !== undefined && overflow !== "drop-oldest") {
+    throw new TypeError(
+      `Cannot create ${channel}: window has no effect without overflow: "drop-oldest"; leave it out, or add that`,
+    );
+  }
   checkInteger(channel, { value: minimumConsumers, what: "minimumConsumers", minimum: 0 });
   if (holdTimeout !== undefined) checkMilliseconds(holdTimeout, `holdTimeout of ${channel}`);
 }

@@ -87,7 +87,7 @@ async function connectOnce(
     throw error;
   }
   try {
-    await greet(stream, { handshakeTimeout, since, signal: signal! });
+    await greet(stream, { handshakeTimeout, since, path, signal: signal! });
   } catch (error) {
     stream.process[Symbol.dispose]();
     throw error;

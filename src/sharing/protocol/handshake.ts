@@ -15,6 +15,8 @@ export interface HandshakeOptions extends WaitOptions {
   readonly handshakeTimeout: number;
   /** The `performance.now()` at which the handshake began: now by default. */
   readonly since?: number;
+  /** The path at which the peer listens, for error messages. */
+  readonly path?: string;
 }
 
 /**
@@ -56,11 +58,12 @@ export async function answerGreeting(
 /** Waits for one message and pauses the stream behind it. `take` throws to refuse the message. */
 function firstMessage(
   stream: MessageStream,
-  { handshakeTimeout, since = performance.now(), signal }: HandshakeOptions,
+  { handshakeTimeout, since = performance.now(), signal, path }: HandshakeOptions,
   take: (message: Message) => void,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOver = false;
+    let hasMessage = false;
     function finish(): void {
       isOver = true;
       clearTimeout(timer);
@@ -78,7 +81,10 @@ function firstMessage(
       if (isOver) return;
       finish();
       const message =
-        `Cannot connect to process ${stream.peer.pid}: its greeting did not come within ${handshakeTimeout} ms`;
+        `Cannot connect to process ${stream.peer.pid}: its greeting did not come within ${handshakeTimeout} ms` +
+        (path === undefined
+          ? ""
+          : `; check whether it is an exporter that listens at ${path}, and whether it is stopped`);
       stream.end("timed-out", message);
       reject(new SharingError("timed-out", message));
     }, Math.max(0, since + handshakeTimeout - performance.now()));
@@ -86,6 +92,7 @@ function firstMessage(
     signal?.addEventListener("abort", onAbort);
     stream.start({
       onMessage(message) {
+        hasMessage = true;
         take(message);
         finish();
         stream.pause();
@@ -94,10 +101,39 @@ function firstMessage(
       onDrain() {},
       onEnd(error) {
         finish();
-        reject(error ?? new SharingError("peer-gone", `Cannot connect to process ${stream.peer.pid}: it said goodbye`));
+        if (error === undefined) {
+          reject(new SharingError("peer-gone", `Cannot connect to process ${stream.peer.pid}: it said goodbye`));
+        } else {
+          reject(path === undefined || hasMessage ? error : errorOfListener(stream, path, error));
+        }
       },
     });
   });
+}
+
+/** The error of a connection that ended before a message came from the listener, which may be of another program. */
+function errorOfListener(stream: MessageStream, path: string, cause: SharingError): SharingError {
+  const { pid } = stream.peer;
+  switch (cause.code) {
+    case "bad-message": {
+      const what = cause.message.replace("Cannot accept ", "it sent ");
+      return new SharingError(
+        "bad-message",
+        `Cannot connect to ${path}: process ${pid}, which listens there, does not speak poolpass's protocol (${what}); ` +
+          "check the path, and whether another program has taken it",
+        { cause },
+      );
+    }
+    case "peer-gone":
+      return new SharingError(
+        "peer-gone",
+        `Cannot connect to ${path}: process ${pid}, which listens there, has ended the connection before its greeting; ` +
+          "check whether it is an exporter",
+        { cause },
+      );
+    default:
+      return cause;
+  }
 }
 
 function unexpected(stream: MessageStream, { type }: Message, expected: Message["type"]): SharingError {

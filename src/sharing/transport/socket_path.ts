@@ -11,6 +11,9 @@ import { whatIs } from "../../support/validation.ts";
 /** The kernel's limit in bytes, without the terminating NUL. */
 const maximumByteLength = 107;
 
+/** The scheme of a URL, with the two slashes. */
+const urlScheme = /^[a-z][a-z0-9+.-]*:\/\//i;
+
 /**
  * Throws if a path cannot be a socket's, or if the system has no Unix domain sockets.
  *
@@ -28,6 +31,12 @@ export function checkSocketPath(action: string, path: string): void {
   }
   if (path.endsWith("/")) {
     throw new TypeError(`Cannot ${action} ${escapeControls(path)}: it names a folder; add a file name`);
+  }
+  const scheme = urlScheme.exec(path)?.[0];
+  if (scheme !== undefined) {
+    const rest = path.slice(scheme.length);
+    const advice = rest.startsWith("/") ? `the path alone, ${rest}` : "the path of a file, such as /tmp/pool.sock";
+    throw new TypeError(`Cannot ${action} ${escapeControls(path)}: it is a URL; give ${advice}`);
   }
   const byteLength = new TextEncoder().encode(path).length;
   if (byteLength > maximumByteLength) {

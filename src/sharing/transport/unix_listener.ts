@@ -8,7 +8,7 @@ import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale 
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
-import { checkNumber, checkOptions, type KnownOptions } from "../../support/validation.ts";
+import { checkOptions, type KnownOptions, shown } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, readable, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
@@ -74,7 +74,7 @@ export class UnixListener implements AsyncDisposable {
    *
    * @param path at most 107 bytes in UTF-8
    * @param options the permissions of the socket's file
-   * @throws {TypeError} if the path is empty or not a string, or if the mode is not a number
+   * @throws {TypeError} if the path is empty, a URL or not a string, or if the mode is not a number
    * @throws {RangeError} if the mode is out of range
    * @throws {SharingError} `address-in-use`, `not-found` if the folder does not exist, `not-permitted`,
    * `path-too-long`, `out-of-descriptors`, or `not-supported` if the system has no such sockets
@@ -85,9 +85,11 @@ export class UnixListener implements AsyncDisposable {
   }
 
   static #listen(path: string, { mode = 0o600 }: ListenOptions, passesDescriptors: boolean): UnixListener {
-    checkNumber(mode, "a socket's mode");
+    if (typeof mode !== "number") {
+      throw new TypeError(`Cannot use ${shown(mode)} as a socket's mode: it must be a number, such as 0o600`);
+    }
     if (!Number.isInteger(mode) || mode < 0 || mode > 0o777) {
-      throw new RangeError(`Cannot listen with mode ${mode}: it takes an integer from 0 to 0o777`);
+      throw new RangeError(`Cannot listen with mode ${mode}: it takes an integer from 0 to 0o777, such as 0o600`);
     }
     checkSocketPath("listen at", path);
     for (let attempt = 0; attempt < maximumAttempts; attempt++) {

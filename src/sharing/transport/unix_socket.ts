@@ -15,10 +15,10 @@ import {
   sendTo,
 } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
-import { printAs, refuseUsing } from "../../support/printing.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
-import { checkDescriptor, ShareableHandle } from "../../memory/shareable_handle.ts";
-import { checkNumber, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
+import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/shareable_handle.ts";
+import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
@@ -146,7 +146,7 @@ export class UnixSocket implements AsyncDisposable {
    *
    * @param path at most 107 bytes in UTF-8
    * @param options a signal ends the wait
-   * @throws {TypeError} if the path is empty or not a string
+   * @throws {TypeError} if the path is empty, a URL or not a string
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
    * `not-supported` if the system has no such sockets
    */
@@ -399,7 +399,9 @@ function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): v
 }
 
 function checkRequest(byteLength: number, handles: number): void {
-  checkNumber(byteLength, "a number of bytes to receive");
+  if (typeof byteLength !== "number") {
+    throw new TypeError(`Cannot receive ${shown(byteLength)}: give the number of bytes first, as in receive(64)`);
+  }
   checkNumber(handles, "the number of handles to receive");
   if (!Number.isSafeInteger(byteLength) || byteLength < 0 || byteLength > maximumReceive) {
     throw new RangeError(`Cannot receive ${byteLength} bytes: it takes an integer from 0 to ${maximumReceive}`);
@@ -415,7 +417,7 @@ function checkRequest(byteLength: number, handles: number): void {
 function fdOf(handle: ShareableHandle): number {
   if (!(handle instanceof ShareableHandle)) {
     throw new TypeError(
-      `Cannot send ${whatIs(handle, "ShareableHandle")} as a handle: give what exportHandle or fromFd gave`,
+      `Cannot send ${whatIsNoHandle(handle)} as a handle: give what exportHandle or fromFd gave`,
     );
   }
   if (handle.type === "fabric") throw new TypeError("Cannot send a fabric handle as a descriptor: send its bytes");
@@ -433,7 +435,10 @@ function peerGone(action: string, what: string, count: number): SharingError {
 }
 
 function descriptorCount(action: string, arrived: number, handles: number): string {
-  return `Cannot ${action}: ${arrived} descriptors came with them, expected ${handles}`;
+  const advice = arrived < handles
+    ? "the sender must send the handles with these bytes: send(bytes, { handles })"
+    : `ask for those that were sent: receive(byteLength, { handles: ${arrived} })`;
+  return `Cannot ${action}: ${countOf(arrived, "descriptor")} came with them, expected ${handles}; ${advice}`;
 }
 
 function outOfStep(action: string, cause: unknown): SharingError {

@@ -16,6 +16,7 @@ import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent, startLog } from "../../support/event_log.ts";
+import { shown } from "../../support/validation.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
@@ -100,11 +101,11 @@ function isUnmapped(user: number): boolean {
 /** Throws unless `users` is an array of user IDs. */
 function checkUsers(users: readonly number[]): void {
   if (!Array.isArray(users)) {
-    throw new TypeError(`Cannot use ${String(users)} as users: give an array of user IDs`);
+    throw new TypeError(`Cannot use ${shown(users)} as users: give an array of user IDs, such as [1001]`);
   }
   for (const user of users) {
     if (typeof user !== "number") {
-      throw new TypeError(`Cannot use ${String(user)} as a user: give a user ID, a number such as id -u prints`);
+      throw new TypeError(`Cannot use ${shown(user)} as a user: give a user ID, a number such as id -u prints`);
     }
     if (!Number.isInteger(user) || user < 0 || user > maximumUser) {
       throw new RangeError(`Cannot use ${user} as a user: it must be an integer from 0 to ${maximumUser}`);

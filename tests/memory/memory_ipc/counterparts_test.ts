@@ -217,7 +217,11 @@ testOnEachDriver(
       assertStringIncludes(error.message, `Cannot import a pool from ${text}: give the ShareableHandle`);
     }
     assertThrows(() => gpu.importPool(new Uint8Array(64) as never), TypeError, "a Uint8Array");
-    assertThrows(() => gpu.importPool(clone as never), TypeError, "an Object");
+    assertThrows(
+      () => gpu.importPool(clone as never),
+      TypeError,
+      "from a clone of a ShareableHandle, as structuredClone and postMessage make it",
+    );
     assertThrows(() => imported.importPointer([...new Uint8Array(64)] as never, 64), TypeError, "an Array");
     assertEquals(calls, []);
   },

@@ -158,7 +158,7 @@ messageTest("a peer that stops reading and closes ends a waiting send", async (n
 
 messageTest("a message without its descriptor is refused", async (near, far) => {
   await near.send(new Uint8Array(8));
-  await assertFails(far.receive(8, { handles: 1 }), "bad-message", "0 descriptors came with them, expected 1");
+  await assertFails(far.receive(8, { handles: 1 }), "bad-message", "expected 1; the sender must send the handles");
   await assertFails(far.receive(8), "bad-message", "connect again");
 });
 
@@ -178,7 +178,7 @@ messageTest("a second descriptor in the middle of a message is refused, and the 
 messageTest("an unexpected descriptor is refused and closed", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(8), { handles: [handle] });
-  await assertFails(far.receive(8), "bad-message", "1 descriptors came with them, expected 0");
+  await assertFails(far.receive(8), "bad-message", "1 descriptor came with them, expected 0; ask");
 });
 
 messageTest("unread descriptors are closed with the connection", async (near) => {

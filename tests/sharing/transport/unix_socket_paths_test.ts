@@ -151,6 +151,15 @@ pathTest("invalid paths are refused", async () => {
     assertThrows(() => UnixListener.listen(path), TypeError);
     await assertRejects(() => UnixSocket.connect(path), TypeError);
   }
+  for (
+    const [url, advice] of [["unix:///tmp/a.sock", "alone, /tmp/a.sock"], ["http://[::1]:80", "such as /tmp/pool.sock"]]
+  ) {
+    const message = `${url}: it is a URL; give the path`;
+    assertStringIncludes(assertThrows(() => UnixListener.listen(url!), TypeError, message).message, advice!);
+    await assertRejects(() => UnixSocket.connect(url!), TypeError, message);
+  }
+  const mode = "0600" as unknown as number;
+  assertThrows(() => UnixListener.listen("/tmp/never", { mode }), TypeError, 'Cannot use "0600" as a socket\'s mode');
   for (const mode of [-1, 0o1000, 1.5, NaN]) {
     assertThrows(() => UnixListener.listen("/tmp/never", { mode }), RangeError);
   }

@@ -206,6 +206,8 @@ folderTest("invalid user ids are refused", (folder) => {
     assertThrows(() => listenFor(`${folder}/socket`, users as unknown as number[]), TypeError, "Cannot use");
     assertThrows(() => checkUser("talk", peerOfUser(own), users as unknown as number[]), TypeError);
   }
+  const named = ["alice"] as unknown as number[];
+  assertThrows(() => listenFor(`${folder}/socket`, named), TypeError, 'Cannot use "alice" as a user: give a user ID');
   assertEquals(readdirSync(folder), []);
 });
 
