@@ -35,6 +35,11 @@ export interface AllocationOwner {
    * memory cannot be kept by `Allocation.keep` either.
    */
   readonly freeRefusal?: string;
+  /**
+   * Why the memory cannot be used any more, if something other than a free has ended its use. Only for the owner of one
+   * allocation.
+   */
+  useEnd?: string | undefined;
   /** The position in the slab, for memory that is part of one. */
   readonly part?: SlabPart;
 }
@@ -135,7 +140,7 @@ export class Allocation {
     const { freeRefusal } = this.owner;
     if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
     if (!this.#isFreed) return;
-    throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
+    throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: ${whyUnusable(this)}`);
   }
 
   /**
@@ -193,7 +198,7 @@ export class Allocation {
    * @throws {TypeError} If the memory is a module's variable, which is unloaded with its module, or a slot of a channel
    */
   keep(onFree: () => void): () => void {
-    if (this.#isFreed) throw freedError(this.byteLength);
+    if (this.#isFreed) throw freedError(this);
     const { freeRefusal, awaitRelease } = this.owner;
     if (freeRefusal !== undefined && awaitRelease === undefined) {
       throw new TypeError(`Cannot keep the buffer: ${freeRefusal}`);
@@ -275,7 +280,7 @@ export class Allocation {
 
   /** Returns 64 bytes of export data, by which another process that has imported the pool maps the memory. */
   exportPointer(): Uint8Array<ArrayBuffer> {
-    if (this.#isFreed) throw freedError(this.byteLength);
+    if (this.#isFreed) throw freedError(this);
     try {
       return this.session.driver.memPoolExportPointer(this.address);
     } catch (error) {
@@ -333,7 +338,11 @@ function sweepUses(streams: Map<CudaStream, number>): void {
   }
 }
 
-/** The error for the use of a buffer that was freed. */
-export function freedError(byteLength: number): ReferenceError {
-  return new ReferenceError(`Cannot use the buffer of ${byteLength} bytes: it was freed`);
+/** The error for the use of a buffer that was freed, or of a part of it. */
+export function freedError(allocation: Allocation, byteLength: number = allocation.byteLength): ReferenceError {
+  return new ReferenceError(`Cannot use the buffer of ${byteLength} bytes: ${whyUnusable(allocation)}`);
+}
+
+function whyUnusable({ owner }: Allocation): string {
+  return owner.useEnd ?? "it was freed";
 }

@@ -161,7 +161,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed
    */
   get address(): bigint {
-    if (this.#allocation.isFreed) throw freedError(this.byteLength);
+    if (this.#allocation.isFreed) throw freedError(this.#allocation, this.byteLength);
     return this.#address;
   }
 

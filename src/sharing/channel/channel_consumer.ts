@@ -17,7 +17,7 @@ import {
   type OfferNotice,
 } from "../protocol/messages.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
-import { bufferOfSlot, ReceivedSlot, type ReceivedSlotOwner } from "./slot.ts";
+import { bufferOfSlot, endUseOfSlot, ReceivedSlot, type ReceivedSlotOwner } from "./slot.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 
 /** Options of `Importer.channel`. */
@@ -243,7 +243,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     // Leaving the channel releases all slots.
     for (const slot of this.#held) {
       this.#freedOn.add(allocationOf(slot.buffer).releaseStream(slot.buffer.stream));
-      this.#endUse(slot.buffer);
+      this.#endUse(slot.buffer, "its ChannelConsumer was disposed; dispose of that last");
     }
     this.#held.clear();
     await this.#freedOn.finished();
@@ -280,13 +280,12 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     this.#freedOn.add(releaseStream);
     this.#held.delete(slot);
     this.#full.delete(index);
-    this.#endUse(slot.buffer);
+    this.#endUse(slot.buffer, "its frame was released; use it before");
   }
 
-  #endUse(buffer: DeviceBuffer): void {
-    const allocation = allocationOf(buffer);
-    allocation.endUse();
-    if (!allocation.isBeingRead) return;
+  #endUse(buffer: DeviceBuffer, why: string): void {
+    endUseOfSlot(buffer, why);
+    if (!allocationOf(buffer).isBeingRead) return;
     this.#beingRead.add(buffer);
     void readsDone(buffer).then(() => this.#beingRead.delete(buffer));
   }

@@ -4,9 +4,12 @@ import { FrameBudget, type HoldKind } from "./frame_budget.ts";
 import { HoldTimer } from "./hold_timer.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
+import { listOf } from "../../support/printing.ts";
 import { Condition } from "../../support/waiting/condition.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 
+/** The maximum number of processes that a message lists. */
+const maximumListed = 4;
 /** Milliseconds after which a frame that is held in turn counts as kept. */
 const turnMilliseconds = 1000;
 
@@ -127,6 +130,22 @@ export class ChannelFrames {
   get hasEndingHolders(): boolean {
     const consumers = [...this.#consumers.values()];
     return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
+  }
+
+  /** Who holds frames, for error messages: `"process 12 has not released frames 1, 2"`. */
+  get holders(): string[] {
+    const holding = [...this.#consumers.values()].filter(({ held }) => held.size > 0);
+    const texts = holding.slice(0, maximumListed).map(({ importer: { peer, isConnected }, held }) => {
+      const numbers = [...held.values()].map(({ frame }) => String(frame.message.sequence));
+      const frames = `frame${numbers.length === 1 ? "" : "s"} ${listOf(numbers)}`;
+      if (!isConnected) return `process ${peer.pid}, whose connection has ended, may still use ${frames}`;
+      const isReleased = [...held.values()].every(({ cancel }) => cancel !== undefined);
+      return `process ${peer.pid} ${isReleased ? "still works with" : "has not released"} ${frames}`;
+    });
+    if (holding.length > maximumListed) {
+      texts.push(`${holding.length - maximumListed} more of its consumers hold frames`);
+    }
+    return texts;
   }
 
   /** Counts the frames of each consumer. */

@@ -4,7 +4,7 @@ import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkNumber, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
-import { type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { ChannelStatistics } from "./channel_statistics.ts";
 import { ChannelFrames } from "./channel_frames.ts";
 import type { ChannelHub } from "./channel_hub.ts";
@@ -38,7 +38,8 @@ export interface ChannelOptions {
   minimumConsumers?: number;
   /**
    * If frames are dropped: how many each consumer may hold at a time, from when they are sent until its work with them
-   * is done. 2 by default, so that one can be read while the next one comes; 1 if there are fewer than 3 slots.
+   * is done. 2 by default, so that one can be read while the next one comes; 1 if there are fewer than 3 slots. Only
+   * with `overflow: "drop-oldest"`.
    */
   window?: number;
   /**
@@ -86,7 +87,6 @@ const sendFrameOptions: KnownOptions<SendFrameOptions> = {
   action: "send a frame",
   names: { byteLength: true, metadata: true, stream: true },
 };
-const reserveOptions = waitOptionsOf("reserve a slot");
 
 /** The dependencies of a producer, which its exporter provides. */
 export interface ChannelParts {
@@ -190,12 +190,17 @@ export class ChannelProducer implements AsyncDisposable {
       onAvailable: () => this.#slots.endRefusal(),
     });
     this.#slots = new ChannelSlots({
+      name,
       ring,
       stride,
       slotByteLength,
       events,
       mayReserve: () => this.#frames.hasConsumers(minimumConsumers),
       drop: () => drops && this.#frames.drop(),
+      whyNone: () =>
+        this.#frames.hasConsumers(minimumConsumers)
+          ? this.#frames.holders
+          : [missingConsumers(this.#frames.importers.length, minimumConsumers)],
     });
     const message: ChannelMessage = {
       type: "channel",
@@ -266,7 +271,7 @@ export class ChannelProducer implements AsyncDisposable {
    * @throws {CudaError} if the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {
-    return this.#slots.reserve(options, reserveOptions);
+    return this.#slots.reserve(options);
   }
 
   /**
@@ -274,7 +279,7 @@ export class ChannelProducer implements AsyncDisposable {
    *
    * @param slot a slot returned by `reserve`
    * @param options the stream that writes the slot, the size of the frame, and metadata for consumers
-   * @throws {TypeError} if `slot` is not a Slot, if JSON cannot represent the metadata, if `stream` is not a CudaStream
+   * @throws {TypeError} if `slot` is not a Slot of this channel, if JSON cannot represent the metadata, if `stream` is not a CudaStream
    * of the same `Cuda` object, or if it is a stream of another device that is not idle
    * @throws {RangeError} if the frame is longer than a slot or the metadata is too long
    * @throws {ReferenceError} if the slot was sent or returned, or the channel has ended
@@ -288,9 +293,7 @@ export class ChannelProducer implements AsyncDisposable {
       );
     }
     checkOptions(options, sendFrameOptions);
-    if (!this.#slots.isReserved(slot)) {
-      throw new ReferenceError(`Cannot send slot ${slot.index} of "${this.name}": it is not reserved, or was sent`);
-    }
+    this.#slots.checkReserved(slot);
     const { byteLength = this.slotByteLength, stream = slot.buffer.stream } = options;
     checkNumber(byteLength, "a frame's byteLength");
     if (!Number.isSafeInteger(byteLength) || byteLength < 0 || byteLength > this.slotByteLength) {
@@ -364,6 +367,12 @@ export class ChannelProducer implements AsyncDisposable {
 /** The window of a channel that drops frames: the producer always has a slot beside those of one consumer. */
 function defaultWindow(slots: number): number {
   return slots < 3 ? 1 : 2;
+}
+
+/** Why no slot may be reserved before more consumers have joined. */
+function missingConsumers(joined: number, minimum: number): string {
+  const known = joined === 0 ? "no consumer has joined yet" : `only ${countOf(joined, "consumer")} joined yet`;
+  return `${known}, and reserve waits for ${minimum} (minimumConsumers)`;
 }
 
 /** Whether the last write to a slot is done. If the device is lost, nothing is written any more. */

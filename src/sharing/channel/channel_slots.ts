@@ -3,16 +3,22 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
-import type { KnownOptions } from "../../support/validation.ts";
-import { type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
+import { countOf } from "../../support/printing.ts";
+import { type WaitOptions, waitOptionsOf, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
 import type { LocalEvent } from "../events/local_events.ts";
-import { bufferOfSlot, Slot } from "./slot.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { bufferOfSlot, endUseOfSlot, ownerOfSlot, Slot, type SlotOwner } from "./slot.ts";
+import { abortable, type AbortableDescription } from "../../support/waiting/abortable.ts";
 
+const reserveOptions = waitOptionsOf("reserve a slot");
+const sentEnd = "its slot was sent; write to a slot before it is sent";
+const returnedEnd = "its slot was returned to the channel; reserve another one";
+const closedEnd = "its channel has ended";
 const slotFreeRefusal = "it belongs to a channel; send its slot, or dispose of it";
 
 /** The dependencies of `ChannelSlots`. */
 export interface ChannelSlotsParts {
+  /** The name of the channel. */
+  readonly name: string;
   readonly ring: DeviceBuffer;
   /** The number of bytes from one slot to the next. */
   readonly stride: number;
@@ -23,6 +29,8 @@ export interface ChannelSlotsParts {
   readonly mayReserve: () => boolean;
   /** Drops a frame that nobody reads, and releases its slot. Returns false if there is none. */
   readonly drop: () => boolean;
+  /** Returns why the application may reserve no slot, or who holds the frames in the slots; empty if nobody does. */
+  readonly whyNone: () => readonly string[];
 }
 
 /**
@@ -34,6 +42,9 @@ export interface ChannelSlotsParts {
 export class ChannelSlots {
   readonly #parts: ChannelSlotsParts;
   readonly #session: Session;
+  readonly #slotOwner: SlotOwner;
+  /** The description of a wait for a slot. */
+  readonly #wait: AbortableDescription;
   readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
   /** Slots that nobody reads and that are still being written, with the functions that cancel the waits for that. */
@@ -54,6 +65,8 @@ export class ChannelSlots {
     this.#parts = parts;
     const { ring, ring: { stream }, events } = parts;
     this.#session = allocationOf(ring).session;
+    this.#slotOwner = { channel: parts.name, returnSlot: (slot) => this.#returnSlot(slot) };
+    this.#wait = { awaited: `a free slot of "${parts.name}"`, why: () => this.#whyNone(), known: reserveOptions };
     // Until the stream has reached the ring's allocation, its memory may belong to another buffer.
     const isAllocated = stream.query() ? () => true : workDone(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);
@@ -64,7 +77,7 @@ export class ChannelSlots {
     return this.#free.length;
   }
 
-  reserve(options: WaitOptions, known: KnownOptions<WaitOptions>): Promise<Slot> {
+  reserve(options: WaitOptions): Promise<Slot> {
     return abortable<Slot>(
       (resolve, reject) => {
         const refusal = this.#refusal ?? this.#shortage;
@@ -75,12 +88,49 @@ export class ChannelSlots {
         return () => this.#reserving.delete(waiting);
       },
       options,
-      { awaited: "a free slot of the channel", known },
+      this.#wait,
     );
   }
 
-  isReserved(slot: Slot): boolean {
+  /**
+   * Throws unless a slot is one of the channel that is reserved.
+   *
+   * @throws {TypeError} if it is a slot of another channel
+   * @throws {ReferenceError} if it was sent or returned
+   */
+  checkReserved(slot: Slot): void {
+    if (this.#isReserved(slot)) return;
+    const { name } = this.#parts;
+    const owner = ownerOfSlot(slot);
+    if (owner !== this.#slotOwner) {
+      throw new TypeError(
+        `Cannot send slot ${slot.index} in "${name}": it is a slot of another channel, "${owner.channel}"; send it there`,
+      );
+    }
+    const why = allocationOf(slot.buffer).owner.useEnd === sentEnd ? "was sent" : "was returned to the channel";
+    throw new ReferenceError(`Cannot send slot ${slot.index} in "${name}": it ${why}; reserve another slot`);
+  }
+
+  #isReserved(slot: Slot): boolean {
     return this.#reserved.get(slot.index) === slot;
+  }
+
+  /** Why there is no free slot. */
+  #whyNone(): string | undefined {
+    const { events, mayReserve, whyNone } = this.#parts;
+    const reasons = [...whyNone()];
+    if (mayReserve()) {
+      const { size } = this.#reserved;
+      const slots = countOf(events.length, "slot");
+      if (size > 0) {
+        reasons.unshift(`${size} of ${slots} ${size === 1 ? "is" : "are"} reserved here, neither sent nor disposed of`);
+      }
+      const settling = this.#settling.size;
+      if (settling > 0) {
+        reasons.push(`${settling} of ${slots} ${settling === 1 ? "is" : "are"} still being written, or read here`);
+      }
+    }
+    return reasons.length === 0 ? undefined : reasons.join("; ");
   }
 
   /**
@@ -100,7 +150,7 @@ export class ChannelSlots {
           `channel lies on device ${device.ordinal}; make a stream of device ${device.ordinal} wait for it`,
       );
     }
-    this.#endReservation(slot);
+    this.#endReservation(slot, sentEnd);
     return hasEvent;
   }
 
@@ -138,7 +188,7 @@ export class ChannelSlots {
       const begin = index * stride;
       const { stream } = ring;
       const buffer = bufferOfSlot(ring, { begin, byteLength: slotByteLength, stream, freeRefusal: slotFreeRefusal });
-      const slot = new Slot(buffer, index, (each) => this.#returnSlot(each));
+      const slot = new Slot(buffer, index, this.#slotOwner);
       this.#reserved.set(index, slot);
       waiting!.resolve(slot);
     }
@@ -181,8 +231,8 @@ export class ChannelSlots {
   }
 
   #returnSlot(slot: Slot): void {
-    if (!this.isReserved(slot)) return;
-    this.#endReservation(slot);
+    if (!this.#isReserved(slot)) return;
+    this.#endReservation(slot, this.#isClosed ? closedEnd : returnedEnd);
     const { index, buffer } = slot;
     const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
@@ -200,9 +250,9 @@ export class ChannelSlots {
     }
   }
 
-  #endReservation({ index, buffer }: Slot): void {
+  #endReservation({ index, buffer }: Slot, why: string): void {
     this.#reserved.delete(index);
-    allocationOf(buffer).endUse();
+    endUseOfSlot(buffer, why);
     if (allocationOf(buffer).isBeingRead) this.#beingRead.set(index, buffer);
   }
 

@@ -6,6 +6,17 @@ import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
+/** The channel that a slot belongs to. */
+export interface SlotOwner {
+  /** The name of the channel. */
+  readonly channel: string;
+  /** Returns a slot that was not sent to the channel. */
+  returnSlot(slot: Slot): void;
+}
+
+/** Returns the channel that a slot belongs to. */
+export let ownerOfSlot: (slot: Slot) => SlotOwner;
+
 /**
  * A slot of a channel that its producer has reserved, to be written and sent. Disposing of a slot that was not sent
  * returns it to the channel. Made by `ChannelProducer.reserve`.
@@ -15,9 +26,10 @@ export class Slot implements Disposable {
   readonly buffer: DeviceBuffer;
   /** The index of the slot in the ring, from 0. */
   readonly index: number;
-  readonly #return: (slot: Slot) => void;
+  readonly #owner: SlotOwner;
 
   static {
+    ownerOfSlot = (slot) => slot.#owner;
     printAs(this, "Slot", (slot) => {
       const { buffer: { device, byteLength }, index } = slot;
       const state = stateOf(() => `0x${slot.buffer.address.toString(16)}`, "sent or returned");
@@ -30,10 +42,10 @@ export class Slot implements Disposable {
    *
    * @ignore
    */
-  constructor(buffer: DeviceBuffer, index: number, returnSlot: (slot: Slot) => void) {
+  constructor(buffer: DeviceBuffer, index: number, owner: SlotOwner) {
     this.buffer = buffer;
     this.index = index;
-    this.#return = returnSlot;
+    this.#owner = owner;
   }
 
   /**
@@ -41,7 +53,7 @@ export class Slot implements Disposable {
    * stream was given is done, and reads are. If other streams have written to it, make that stream wait for them first.
    */
   [Symbol.dispose](): void {
-    ignoreLoss(() => this.#return(this));
+    ignoreLoss(() => this.#owner.returnSlot(this));
   }
 }
 
@@ -134,6 +146,13 @@ export function bufferOfSlot(
   const { session, owner, pool, device } = allocationOf(ring);
   const address = ring.address + BigInt(begin);
   // Its use ends without a free that could be awaited: a holder of its memory keeps the whole ring.
-  const ownerOfSlot = { ...owner, freeRefusal, awaitRelease: undefined };
-  return new DeviceBuffer(new Allocation(session, ownerOfSlot, pool, address, byteLength, device, stream));
+  const ownerOfBuffer = { ...owner, freeRefusal, awaitRelease: undefined, useEnd: undefined };
+  return new DeviceBuffer(new Allocation(session, ownerOfBuffer, pool, address, byteLength, device, stream));
+}
+
+/** Makes a buffer of `bufferOfSlot` unusable. `why` is the reason for the error of a later use. */
+export function endUseOfSlot(buffer: DeviceBuffer, why: string): void {
+  const allocation = allocationOf(buffer);
+  allocation.owner.useEnd = why;
+  allocation.endUse();
 }

@@ -79,6 +79,9 @@ const importerOptions: KnownOptions<ImporterOptions> = {
 const offersOptions = waitOptionsOf("wait for an offer");
 const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { stream: true, signal: true } };
 
+/** Why a buffer cannot be used after the disposal of its importer. */
+const importerEnd = "its importer was disposed; dispose of that last";
+
 /** A mapped allocation of the exporter. */
 interface Mapped {
   readonly whole: DeviceBuffer;
@@ -197,8 +200,8 @@ export class Importer implements AsyncDisposable {
    * @param cuda the result of `open`: its devices map the exporter's memory
    * @param path the exporter's path, at most 107 bytes in UTF-8
    * @param options whether to wait for an exporter, whose exporters are trusted, and time limits; a signal ends the wait
-   * @throws {TypeError} if `cuda` is not a `Cuda` object, if the path is empty or not a string, or if an option has the
-   * wrong type
+   * @throws {TypeError} if `cuda` is not a `Cuda` object, if the path is empty, a URL or not a string, or if an option
+   * has the wrong type
    * @throws {RangeError} if an option is out of range
    * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` if either side does not accept the other's
    * user, `version-mismatch`, `timed-out`, `bad-message` if something other than an exporter listens there, `peer-gone`
@@ -206,7 +209,7 @@ export class Importer implements AsyncDisposable {
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
     if (!(cuda instanceof Cuda)) {
       throw new TypeError(
-        `Cannot map memory with ${whatIs(cuda, "Cuda")}: give Importer.connect what open gave, and a path`,
+        `Cannot connect with ${whatIs(cuda, "Cuda")}: give what open() returned, and then the path of the exporter`,
       );
     }
     checkOptions(options, importerOptions);
@@ -239,19 +242,23 @@ export class Importer implements AsyncDisposable {
     return this.#iterate(options, `an offer of process ${this.peer.pid}`);
   }
 
-  async *#iterate<Metadata>(options: WaitOptions, awaited: string): AsyncGenerator<RemoteOffer<Metadata>, void> {
+  async *#iterate<Metadata>(
+    options: WaitOptions,
+    awaited: string,
+    why?: () => string,
+  ): AsyncGenerator<RemoteOffer<Metadata>, void> {
     this.#check("see what is offered");
     checkOptions(options, offersOptions);
     using iteration = this.#offers.iterate();
     for (;;) {
-      throwIfAborted(options.signal, awaited);
+      throwIfAborted(options.signal, awaited, why);
       const state = iteration.take();
       if (state !== undefined) {
         yield this.#offerOf(state);
       } else {
         if (this.#end?.error !== undefined) throw this.#end.error;
         if (this.#end !== undefined) return;
-        await abortable((resolve) => iteration.whenAdded(resolve), options, { awaited });
+        await abortable((resolve) => iteration.whenAdded(resolve), options, { awaited, why });
       }
     }
   }
@@ -281,7 +288,8 @@ export class Importer implements AsyncDisposable {
       throwIfAborted(options.signal);
       return this.#offerOf(known);
     }
-    const offers = this.#iterate<Metadata>(options, `offer "${name}" of process ${this.peer.pid}`);
+    const awaited = `offer "${name}" of process ${this.peer.pid}`;
+    const offers = this.#iterate<Metadata>(options, awaited, () => this.#offers.insteadOf(name));
     for await (const offer of offers) if (offer.name === name) return offer;
     if (this.#isDisposed) throw disposedMeanwhile(escapeControls(`wait for "${name}"`), "the importer");
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
@@ -367,6 +375,7 @@ export class Importer implements AsyncDisposable {
   /** Releases what the application has not released. */
   async #dispose(mapped: DeviceBuffer | ImportedMemoryPool): Promise<void> {
     try {
+      if (mapped instanceof DeviceBuffer) allocationOf(mapped).owner.useEnd = importerEnd;
       if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
         // The stream's work continues, and only the whole device can be waited for.
         await mapped.device.finished();

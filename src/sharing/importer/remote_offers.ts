@@ -16,10 +16,17 @@ import type { RemoteEvents } from "../events/remote_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
 import { MetadataBudget } from "./metadata_budget.ts";
 import { textByteLength } from "../protocol/text_length.ts";
+import { nearestNames } from "../../support/nearest_name.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
 /** The number of left channels for which messages may still arrive. */
 const maximumLeftChannels = 1024;
+
+/** The maximum number of offers whose names are compared with one that does not exist. */
+const maximumCompared = 1000;
+/** The maximum number of names that an error quotes, and of the characters of each. */
+const maximumQuoted = 8;
+const quotedLength = 40;
 
 /** The dependencies of `RemoteOffers`. */
 export interface RemoteOffersParts {
@@ -59,6 +66,18 @@ export class RemoteOffers {
   /** The number of offers that can be mapped. */
   get size(): number {
     return this.#offers.size;
+  }
+
+  /** What there is instead of a name that is not offered, for an error message. Quotes at most a few names. */
+  insteadOf(name: string): string {
+    if (this.#byName.size === 0) return "the exporter offers nothing now";
+    // Comparing the names of a hostile exporter must not take long.
+    const known = [...this.#byName.keys().take(maximumCompared)];
+    const near = nearestNames(name, known);
+    if (near.length > 0) return `the exporter offers ${near.map(quoted).join(", ")}; is the name right?`;
+    const more = this.#byName.size - maximumQuoted;
+    const offers = known.slice(0, maximumQuoted).map(quoted).join(", ");
+    return `the exporter offers ${offers}${more > 0 ? ` and ${more} more` : ""}`;
   }
 
   find(name: string): RemoteOfferState | undefined {
@@ -281,4 +300,9 @@ export class OfferIteration implements Disposable {
     this.#pending = [];
     this.#onDispose(this);
   }
+}
+
+/** A name of the exporter, in quotes and shortened. */
+function quoted(name: string): string {
+  return JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
 }

@@ -9,8 +9,9 @@ import { escapeControls } from "../escape_controls.ts";
  * signal's reason itself is never changed: others wait with the same signal.
  *
  * @param awaited what was awaited, such as `"offer \"weights\" of process 12"`; if undefined, the result is the reason
+ * @param why returns why it had not come, if that is known
  */
-export function abortError(reason: unknown, awaited: string | undefined): unknown {
+export function abortError(reason: unknown, awaited: string | undefined, why?: () => string | undefined): unknown {
   if (
     awaited === undefined || !(reason instanceof DOMException) ||
     (reason.name !== "AbortError" && reason.name !== "TimeoutError")
@@ -18,6 +19,8 @@ export function abortError(reason: unknown, awaited: string | undefined): unknow
     return reason;
   }
   const what = reason.name === "TimeoutError" ? "timed out" : "was aborted";
-  const error = new DOMException(`Waiting for ${escapeControls(awaited)} ${what}`, reason.name);
+  const because = why?.();
+  const text = `Waiting for ${awaited} ${what}${because === undefined ? "" : `: ${because}`}`;
+  const error = new DOMException(escapeControls(text), reason.name);
   return Object.defineProperty(error, "cause", { value: reason, configurable: true, writable: true });
 }

@@ -163,8 +163,13 @@ function stopTimer(): void {
  * Throws the reason of an aborted signal, and a `TypeError` if `signal` is not a signal.
  *
  * @param awaited what is awaited, for the error of an aborted wait
+ * @param why returns why it has not come, if that is known
  */
-export function throwIfAborted(signal: AbortSignal | null | undefined, awaited?: string): void {
+export function throwIfAborted(
+  signal: AbortSignal | null | undefined,
+  awaited?: string,
+  why?: () => string | undefined,
+): void {
   // The web's own functions accept null too.
   if (signal === undefined || signal === null) return;
   if (typeof signal.throwIfAborted !== "function") {
@@ -172,5 +177,5 @@ export function throwIfAborted(signal: AbortSignal | null | undefined, awaited?:
       `Cannot use ${whatIs(signal)} as a signal: give an AbortSignal, such as an AbortController's signal`,
     );
   }
-  if (signal.aborted) throw abortError(signal.reason, awaited);
+  if (signal.aborted) throw abortError(signal.reason, awaited, why);
 }

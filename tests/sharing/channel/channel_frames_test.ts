@@ -79,6 +79,12 @@ class Consumer {
     this.#ring.frames.onLeave(this.#connection);
   }
 
+  /** Its connection has ended, and its process may still use what it holds. */
+  disconnect(): void {
+    this.#connection.isConnected = false;
+    this.leave();
+  }
+
   /** Its process has ended. */
   end(): void {
     this.#connection.isConnected = false;
@@ -193,4 +199,21 @@ test("a frame that nobody may hold makes room at once for a slot that is waited 
   for (let frame = 0; frame < 3; frame++) ring.send();
   assertEquals([consumer.held.length, droppable], [2, 1]);
   assert(ring.frames.drop());
+});
+
+test("the holders of frames are listed, up to a few processes and frames each", () => {
+  const ring = new Ring(10, { window: 9 });
+  const consumers = Array.from({ length: 6 }, () => new Consumer(ring, 9));
+  assertEquals(ring.frames.holders, []);
+  ring.send();
+  consumers[0]!.release();
+  const held = "process 1 has not released frame 1";
+  assertEquals(ring.frames.holders, [held, held, held, held, "1 more of its consumers hold frames"]);
+  const one = new Ring(20, { window: 9 });
+  const consumer = new Consumer(one, 9);
+  for (let frame = 0; frame < 9; frame++) one.send();
+  assertEquals(one.frames.holders, ["process 1 has not released frames 1, 2, 3, 4, 5, 6, 7, 8 and 1 more"]);
+  while (consumer.held.length > 1) consumer.release();
+  consumer.disconnect();
+  assertEquals(one.frames.holders, ["process 1, whose connection has ended, may still use frame 9"]);
 });

@@ -337,12 +337,63 @@ channelTest(
     assertThrows(() => channel.send(slot, { metadata: "x".repeat(32_768) }), RangeError, "metadata of 32770 bytes");
     assertThrows(() => channel.send(slot, { metadata: undefined, stream: undefined, byteLength: 2 ** 40 }), RangeError);
     channel.send(slot, { byteLength: 4 });
-    assertThrows(() => channel.send(slot), ReferenceError, "it is not reserved, or was sent");
-    assertThrows(() => slot.buffer.address, ReferenceError, "it was freed");
+    assertThrows(() => channel.send(slot), ReferenceError, `Cannot send slot ${slot.index} in "frames": it was sent`);
+    assertThrows(() => slot.buffer.address, ReferenceError, "its slot was sent");
     assertEquals((await peer.call("next", "frames"))!.sequence, sent.length + 1);
     assertEquals(await peer.call("misuse"), ["ReferenceError", "ReferenceError", "ReferenceError"]);
   },
   { long: true },
+);
+
+channelTest(
+  "errors say why there is no free slot, and what has ended the use of a slot",
+  { slots: 2 },
+  async ({ cuda, pool, stream, path, exporter, channel }) => {
+    const whyNone = async (): Promise<string> => {
+      const error = await assertRejects(() => channel.reserve({ signal: AbortSignal.abort() }), DOMException);
+      return error.message.replace('Waiting for a free slot of "frames" was aborted: ', "");
+    };
+    assertEquals(await whyNone(), "no consumer has joined yet, and reserve waits for 1 (minimumConsumers)");
+    await using importer = await Importer.connect(cuda, path);
+    await using frames = await importer.channel("frames");
+    const first = await channel.reserve();
+    const second = await channel.reserve();
+    assertEquals(await whyNone(), "2 of 2 slots are reserved here, neither sent nor disposed of");
+    channel.send(first);
+    const { pid } = importer.peer;
+    assertEquals(
+      await whyNone(),
+      `1 of 2 slots is reserved here, neither sent nor disposed of; process ${pid} has not released frame 1`,
+    );
+    const sendAgain = `Cannot send slot ${first.index} in "frames": it was sent; reserve another slot`;
+    assertThrows(() => channel.send(first), ReferenceError, sendAgain);
+    assertThrows(() => first.buffer.fill(1), ReferenceError, "bytes: its slot was sent; write");
+    second[Symbol.dispose]();
+    assertThrows(() => channel.send(second), ReferenceError, "it was returned to the channel; reserve another slot");
+    assertThrows(() => second.buffer.fill(1), ReferenceError, "bytes: its slot was returned to the channel");
+
+    const options = { pool, slots: 1, slotByteLength, stream };
+    await using other = exporter.createChannel("other", { ...options, minimumConsumers: 0 });
+    using slotOfOther = await other.reserve();
+    assertThrows(() => channel.send(slotOfOther), TypeError, 'it is a slot of another channel, "other"; send it there');
+    for (const overflow of [undefined, "wait"] as const) {
+      const windowed = { ...options, window: 1, ...overflow === undefined ? {} : { overflow } };
+      assertThrows(
+        () => exporter.createChannel("windowed", windowed),
+        TypeError,
+        "window has no effect without overflow",
+      );
+    }
+
+    const frame = await frames.next();
+    frame!.release();
+    assertThrows(() => frame!.buffer.fill(1), ReferenceError, "bytes: its frame was released");
+    assertThrows(() => frame!.release(), ReferenceError, "Cannot release frame 1: it was released");
+    channel.send(await channel.reserve());
+    const last = await frames.next();
+    await frames[Symbol.asyncDispose]();
+    assertThrows(() => last!.buffer.fill(1), ReferenceError, "bytes: its ChannelConsumer was disposed");
+  },
 );
 
 channelTest(

@@ -66,18 +66,41 @@ leakTest(
       await using consumer = await importer.channel("frames");
       using _slot = await channel.reserve();
       const { pid } = importer.peer;
-      const waits: readonly (readonly [awaited: string, wait: (signal: AbortSignal) => Promise<unknown>])[] = [
-        [`offer "n\\x1bo" of process ${pid}`, (signal) => importer.offer("n\x1bo", { signal })],
-        ['a frame of "frames"', (signal) => consumer.next({ signal })],
-        ["a free slot of the channel", (signal) => channel.reserve({ signal })],
-        ['a release of "weights"', (signal) => offer.released({ signal })],
-        ['the end of offer "weights"', (signal) => offer.ended({ signal })],
-      ];
-      for (const [awaited, wait] of waits) {
+      const offered = Array.from({ length: 9 }, (_, index) => `${index}`.repeat(index === 0 ? 100 : 1));
+      for (const name of offered) exporter.offer(name, buffer);
+      await importer.offer(offered.at(-1)!);
+      const listed = `"weights", "frames", "${"0".repeat(40)}...", "1", "2", "3", "4", "5" and 3 more`;
+      const waits:
+        readonly (readonly [awaited: string, wait: (signal: AbortSignal) => Promise<unknown>, why?: string])[] = [
+          [
+            `offer "n\\x1bo" of process ${pid}`,
+            (signal) => importer.offer("n\x1bo", { signal }),
+            `the exporter offers ${listed}`,
+          ],
+          [
+            `offer "wieghts" of process ${pid}`,
+            (signal) => importer.offer("wieghts", { signal }),
+            'the exporter offers "weights"; is the name right?',
+          ],
+          [
+            `offer "Frame" of process ${pid}`,
+            (signal) => importer.channel("Frame", { signal }),
+            'the exporter offers "frames"; is the name right?',
+          ],
+          ['a frame of "frames"', (signal) => consumer.next({ signal })],
+          [
+            'a free slot of "frames"',
+            (signal) => channel.reserve({ signal }),
+            "1 of 1 slot is reserved here, neither sent nor disposed of",
+          ],
+          ['a release of "weights"', (signal) => offer.released({ signal })],
+          ['the end of offer "weights"', (signal) => offer.ended({ signal })],
+        ];
+      for (const [awaited, wait, why] of waits) {
         const controller = new AbortController();
         const waiting = wait(controller.signal);
         controller.abort();
-        assertAborted(await waiting.catch((error: unknown) => error), controller.signal, awaited);
+        assertAborted(await waiting.catch((error: unknown) => error), controller.signal, awaited, why);
         const own = new AbortController();
         const ended = wait(own.signal);
         own.abort("a reason of its own");
@@ -87,11 +110,12 @@ leakTest(
   { warmUp },
 );
 
-function assertAborted(error: unknown, { reason }: AbortSignal, awaited: string): void {
+function assertAborted(error: unknown, { reason }: AbortSignal, awaited: string, why?: string): void {
   assertInstanceOf(error, DOMException);
   const { name, message, cause } = error as Error;
   assertEquals([name, cause], ["AbortError", reason]);
-  assert(message.startsWith("Waiting for ") && message.endsWith(" was aborted"), message);
+  const end = why === undefined ? " was aborted" : ` was aborted: ${why}`;
+  assert(message.startsWith("Waiting for ") && message.endsWith(end), message);
   assertStringIncludes(message, awaited);
 }
 
