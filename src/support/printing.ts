@@ -51,7 +51,8 @@ export function printAs<T>(
 
 /**
  * Makes `using` refuse the objects of a class that must be declared with `await using`. Otherwise the runtime says that
- * `Symbol.dispose` is not a function.
+ * `Symbol.dispose` is not a function. The object's disposal begins all the same: nobody has it, and it would keep its
+ * socket and the process. Whoever reads the property wants to dispose of the object: `using`, a DisposableStack.
  */
 export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
   function refuse(this: unknown): undefined {
@@ -61,6 +62,12 @@ export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }
       `Cannot declare ${/^[AEIO]/.test(name) ? "an" : "a"} ${name} with using: its disposal waits for others; ` +
         "declare it with await using",
     );
+    try {
+      // The TypeError is the error to mend first.
+      (this as AsyncDisposable)[Symbol.asyncDispose]().then(undefined, () => {});
+    } catch {
+      // It inherits from an instance, or is a Proxy.
+    }
     throw startStackAbove(error, refuse);
   }
   Object.defineProperty(constructor.prototype, Symbol.dispose, { get: refuse, configurable: true });

@@ -49,22 +49,36 @@ sharingTest(
   { softwareOnly: true },
 );
 
-sharingTest("`using` in place of `await using` is refused with that advice", () =>
-  inFolder(async (folder) => {
-    await using exporter = Exporter.listen(`${folder}/socket`);
-    using cuda = open({ driver: "software" });
-    await using importer = await Importer.connect(cuda, exporter.path);
-    for (const declared of [exporter, importer] as unknown as Disposable[]) {
+sharingTest(
+  "`using` in place of `await using` is refused with that advice, and begins the disposal",
+  () =>
+    inFolder(async (folder) => {
+      const path = `${folder}/socket`;
+      const { promise: isClosed, resolve: onDisconnect } = Promise.withResolvers<void>();
+      const exporter = Exporter.listen(path, { onDisconnect: () => onDisconnect() });
+      using cuda = open({ driver: "software" });
+      const importer = await Importer.connect(cuda, path);
+      for (const declared of [importer, exporter] as unknown as Disposable[]) {
+        assertThrows(
+          () => {
+            using _ = declared;
+          },
+          TypeError,
+          `Cannot declare an ${declared.constructor.name} with using: its disposal waits for others; declare it with ` +
+            "await using",
+        );
+      }
+      await isClosed;
+      assert(!importer.isConnected);
       assertThrows(
-        () => {
-          using _ = declared;
-        },
-        TypeError,
-        `Cannot declare an ${declared.constructor.name} with using: its disposal waits for others; declare it with ` +
-          "await using",
+        () => exporter.offer("late", cuda.device(0).createPool()),
+        ReferenceError,
+        "the exporter was disposed",
       );
-    }
-  }), { softwareOnly: true });
+      await Promise.all([importer, exporter].map((each) => each[Symbol.asyncDispose]()));
+    }),
+  { softwareOnly: true },
+);
 
 sharingTest("a promise in place of a buffer says that it was not awaited", async () => {
   using cuda = open({ driver: "software" });
