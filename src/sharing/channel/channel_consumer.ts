@@ -243,7 +243,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     // Leaving the channel releases all slots.
     for (const slot of this.#held) {
       this.#freedOn.add(allocationOf(slot.buffer).releaseStream(slot.buffer.stream));
-      this.#endUse(slot.buffer, "its ChannelConsumer was disposed; dispose of that last");
+      this.#endUse(slot.buffer, "its ChannelConsumer was disposed; use it before");
     }
     this.#held.clear();
     await this.#freedOn.finished();

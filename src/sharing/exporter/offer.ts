@@ -1,4 +1,4 @@
-import { countOf, printAs } from "../../support/printing.ts";
+import { countOf, listOf, printAs } from "../../support/printing.ts";
 import { checkNumber, type KnownOptions } from "../../support/validation.ts";
 import { type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import type { SentOffer } from "./sent_offer.ts";
@@ -118,7 +118,7 @@ export class Offer {
         return stop;
       },
       options,
-      { awaited: `a release of "${record.name}"`, known: releasedOptions },
+      { awaited: `a release of "${record.name}"`, why: () => this.#holders(), known: releasedOptions },
     );
   }
 
@@ -130,7 +130,16 @@ export class Offer {
   ended(options: WaitOptions = {}): Promise<void> {
     return abortable((callback) => this.#record.whenEnded(callback), options, {
       awaited: `the end of offer "${this.name}"`,
+      why: () => this.isWithdrawn ? this.#holders() : "it was not withdrawn",
       known: endedOptions,
     });
+  }
+
+  /** Who holds the offer, for error messages. */
+  #holders(): string | undefined {
+    const pids = this.leases.map(({ peer }) => String(peer.pid));
+    return pids.length === 0
+      ? undefined
+      : `${pids.length === 1 ? "process" : "processes"} ${listOf(pids)} ${pids.length === 1 ? "holds" : "hold"} it`;
   }
 }

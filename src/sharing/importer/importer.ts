@@ -80,7 +80,7 @@ const offersOptions = waitOptionsOf("wait for an offer");
 const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { stream: true, signal: true } };
 
 /** Why a buffer cannot be used after the disposal of its importer. */
-const importerEnd = "its importer was disposed; dispose of that last";
+const importerEnd = "its importer was disposed; use it before";
 
 /** A mapped allocation of the exporter. */
 interface Mapped {

@@ -4,6 +4,7 @@ import { open } from "../../../src/open.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { inFolder } from "../../support/folders.ts";
 import { leakTest } from "../../support/resources.ts";
 import { noPython, startHostile } from "./hostile_peers.ts";
@@ -94,7 +95,7 @@ leakTest(
             "1 of 1 slot is reserved here, neither sent nor disposed of",
           ],
           ['a release of "weights"', (signal) => offer.released({ signal })],
-          ['the end of offer "weights"', (signal) => offer.ended({ signal })],
+          ['the end of offer "weights"', (signal) => offer.ended({ signal }), "it was not withdrawn"],
         ];
       for (const [awaited, wait, why] of waits) {
         const controller = new AbortController();
@@ -106,6 +107,15 @@ leakTest(
         own.abort("a reason of its own");
         assertEquals(await ended.catch((error: unknown) => error), "a reason of its own");
       }
+      using _mapped = await (await importer.offer("weights")).map();
+      await waitUntil(() => offer.leases.length === 1);
+      const signal = AbortSignal.abort();
+      const held = `process ${pid} holds it`;
+      const unreleased = await offer.released({ signal }).catch((error: unknown) => error);
+      assertAborted(unreleased, signal, 'a release of "weights"', held);
+      offer.withdraw();
+      const unended = await offer.ended({ signal }).catch((error: unknown) => error);
+      assertAborted(unended, signal, 'the end of offer "weights"', held);
     }),
   { warmUp },
 );
