@@ -146,7 +146,6 @@ const pointerPtx = `
 .address_size 64
 .visible .entry known(.param .u64 .ptr .align 1 p, .param .u64 .ptr .global .align 4 q, .param .u64 n, .param .u32 i)
 { ret; }
-.visible .entry shared_address(.param .u64 .ptr .shared .align 4 p) { ret; }
 `;
 
 testOnEachDriver(
@@ -167,7 +166,6 @@ testOnEachDriver(
     assertThrows(() => known.launch(shape, -1n, 0, 0, 0), RangeError, "it takes a buffer or an address");
     known.launch(shape, 4096, 0n, -1, -1);
     known.launch(shape, 2n ** 64n - 1n, 0, 5, 0);
-    module.kernel("shared_address").launch(shape, 16);
     const typed = module.kernel("known", { parameters: ["u64", "pointer", "pointer", "b32"] });
     assertEquals(typed.parameters, ["u64", "u64", "u64", "b32"]);
     assertThrows(() => typed.launch(shape, 0, 0, 100, 0), RangeError, "parameter 2 (pointer) of known: no memory has");

@@ -34,6 +34,18 @@ test("kernelSignatures lays parameters out as a C struct", () => {
   assertEquals(kernel!.parameterBytes, 92);
 });
 
+test("kernelSignatures knows pointers by .ptr, but not those into shared or local memory, whose addresses are small", () => {
+  const [kernel] = kernelSignatures(`${header}
+.visible .entry k(
+  .param .u64 .ptr .align 1 generic,
+  .param .u64 .ptr .global .align 4 global,
+  .param .u64 .ptr .shared .align 4 shared,
+  .param .u64 .ptr .local .align 4 local,
+  .param .u64 number
+) { ret; }`);
+  assertEquals(kernel!.parameters.map(({ isPointer }) => isPointer), [true, true, undefined, undefined, undefined]);
+});
+
 test("kernelSignatures accepts everything that the manual allows around a body", () => {
   const signatures = kernelSignatures(`// .entry not_this()
 ${header}

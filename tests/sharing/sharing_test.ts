@@ -567,7 +567,7 @@ sharingTest("an offer is mapped as elements of a type, and freeing the array rel
     const values: Float32Array = await array.toTypedArray();
     assertEquals([array.length, array.type, array.stream], [size / 4, Float32Array, stream]);
     assertEquals(values, new Float32Array(size / 4).fill(2.5));
-    assertEquals(exporter.leases.length, 1);
+    await soon(() => exporter.leases.length === 1, "a lease");
   }
   await offer.released();
   const part = await importer.offer("part");
