@@ -1,16 +1,30 @@
+/** What of a runtime's globals says which runtime it is. */
+export interface RuntimeGlobals {
+  readonly Uint8Array: { readonly prototype: object };
+  readonly DisposableStack?: unknown;
+  readonly Deno?: { readonly version: { readonly deno: string } };
+  readonly process?: { readonly versions: { readonly bun?: string; readonly node?: string } };
+}
+
 /**
  * Throws if this runtime is too old. The packages begin with the text of this function, so that their import says it
  * before anything fails for want of a feature: it uses no other names, and syntax that old runtimes know.
  */
-export function checkRuntime(): void {
-  if ("toHex" in Uint8Array.prototype && "DisposableStack" in globalThis) return;
-  const { Deno, process } = globalThis as {
-    Deno?: { version: { deno: string } };
-    process?: { versions: { bun?: string; node?: string } };
-  };
+export function checkRuntime(globals: RuntimeGlobals = globalThis as unknown as RuntimeGlobals): void {
   let name = "this runtime";
-  if (Deno !== undefined) name = `Deno ${Deno.version.deno}`;
-  else if (process?.versions.bun !== undefined) name = `Bun ${process.versions.bun}`;
-  else if (process?.versions.node !== undefined) name = `Node ${process.versions.node}`;
+  let isNew = true;
+  // In Deno, the first access to `process` loads much of Node's library, so it is not asked for there.
+  if (globals.Deno !== undefined) name = `Deno ${globals.Deno.version.deno}`;
+  else if (globals.process !== undefined) {
+    const { bun, node } = globals.process.versions;
+    if (bun !== undefined) name = `Bun ${bun}`;
+    else if (node !== undefined) {
+      name = `Node ${node}`;
+      // Node's version tells whether it has FFI without a flag, and its features do not.
+      const [major = 0, minor = 0] = node.split(".").map(Number);
+      isNew = major > 26 || (major === 26 && minor >= 10);
+    }
+  }
+  if (isNew && "toHex" in globals.Uint8Array.prototype && globals.DisposableStack !== undefined) return;
   throw new Error(`Cannot run here: ${name} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer`);
 }

@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import process from "node:process";
 import { open } from "../../src/open.ts";
+import { checkRuntime } from "../../src/support/runtime.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
@@ -39,6 +40,15 @@ test("a runtime that is too old is refused by name, for any driver", () => {
   } finally {
     Object.defineProperty(Uint8Array.prototype, "toHex", property);
   }
+});
+
+test("Node is too old before 26.10", () => {
+  const check = (node: string) => checkRuntime({ Uint8Array, DisposableStack, process: { versions: { node } } });
+  for (const version of ["18.20.8", "24.11.0", "25.9.0", "26.3.0", "26.9.1"]) {
+    const message = `Cannot run here: Node ${version} is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer`;
+    assertEquals(assertThrows(() => check(version), Error).message, message);
+  }
+  for (const version of ["26.10.0", "26.11.0-nightly", "27.0.0"]) check(version);
 });
 
 test("a requested driver is not replaced by another", { skip: hasGpu && "there is a GPU" }, () => {
