@@ -59,16 +59,18 @@ export async function buildKernel(name: string): Promise<GeneratedKernel> {
   const nvcc = await nvccVersion();
   if (nvcc === undefined) throw new Error(`Cannot build ${name}.cu: nvcc was not found`);
   const file = new URL(`${name}.cu`, import.meta.url);
-  const ptx = withStableHeader(
+  const compiled = withStableHeader(
     await run("nvcc", [
       "-ptx",
       `-arch=compute_${architecture}`,
       "-fmad=false",
+      "-lineinfo",
       "-o",
       "/dev/stdout",
       fileURLToPath(file),
     ]),
   );
+  const ptx = withoutFolders(compiled);
   await run("ptxas", [`-arch=sm_${architecture}`, "-o", "/dev/null", "/dev/stdin"], ptx);
   return { ptx, module: moduleSource(name, { ptx, signatures: cSignatures(readKernelFile(`${name}.cu`)), nvcc }) };
 }
@@ -118,6 +120,11 @@ function withStableHeader(compiled: string): string {
   const header = /^\.version [0-9.]+\n\.target sm_[0-9]+\n/.exec(compiled.slice(begin));
   if (begin < 0 || header === null) throw new Error("Cannot find the header of the PTX that nvcc wrote");
   return ptxHeader + compiled.slice(begin + header[0].length).trimEnd() + "\n";
+}
+
+/** Removes the folders of the `.file` paths, which differ between machines. */
+function withoutFolders(ptx: string): string {
+  return ptx.replaceAll(/^(\s*\.file\s+\d+\s+")[^"\n]*\//gm, "$1");
 }
 
 async function main(check: boolean): Promise<number> {
