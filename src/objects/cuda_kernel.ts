@@ -105,7 +105,7 @@ export class CudaKernel {
     this.name = signature.name;
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
-    this.#writers = writersOf(signature.parameters, this.#buffers);
+    this.#writers = writersOf(signature.parameters, this.#buffers, session);
     const { ordinal } = device;
     this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
   }

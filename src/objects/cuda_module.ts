@@ -197,11 +197,18 @@ export class CudaModule implements Disposable {
   }
 
   #suggestKernel(name: string): string {
+    const mangled = mangledFrom(name, this.kernelNames);
+    if (mangled.length > 0) return `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
+    if (this.#variableNames.includes(name)) return `it is a variable: use getGlobal("${name}")`;
     return suggestName(name, this.kernelNames, "its kernels are");
   }
 
   #suggestVariable(name: string): string {
-    const names = this.#variableNames;
+    if (this.#signatures.has(name)) return `it is a kernel: use kernel("${name}")`;
+    const mangled = mangledFrom(name, this.#variableNames);
+    if (mangled.length > 0) return `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
+    // Not those of the compiler, such as strings.
+    const names = this.#variableNames.filter((name) => !/^(?:\$|__unnamed_)/.test(name));
     return names.length === 0 ? manglingHint : suggestName(name, names, "its variables are");
   }
 
@@ -213,6 +220,14 @@ export class CudaModule implements Disposable {
       if (each.disposed && pendingWorkOf(each) === undefined) this.#streams.delete(each);
     }
   }
+}
+
+/** The names that C++ may have made of a name, which may have template arguments: `_Z4cubeIfEvPT_` of `cube<float>`. */
+function mangledFrom(name: string, names: readonly string[]): string[] {
+  const [identifier = ""] = /[A-Za-z_]\w*(?=$|<)/.exec(name) ?? [];
+  const part = `${identifier.length}${identifier}`;
+  if (identifier === "") return [];
+  return names.filter((each) => each.startsWith(`_Z${part}`) || /^_ZN/.test(each) && each.includes(part)).slice(0, 3);
 }
 
 function isUnsupported(error: unknown): boolean {

@@ -42,15 +42,33 @@ export function refuseShape(kernel: string, { grid, block }: LaunchOptions): nev
     }
   } else if (typeof dimensions !== "number") {
     throw new TypeError(
-      `Cannot launch ${kernel} with ${whatIs(dimensions)} as its ${what}: give a number, or an array of up to three`,
+      `Cannot launch ${kernel} with ${whatIs(dimensions)} as its ${what}: give a number, or an array of up to three` +
+        instead(dimensions),
     );
   }
   throw new RangeError(
     `Cannot launch ${kernel} with a ${what} of ${
       formatShape(dimensions as Dim3)
     }: each extent must be a whole number from 1 to ` +
-      maximumExtent,
+      maximumExtent + adviceFor(dimensions as Dim3),
   );
+}
+
+/** What to give instead of a value that is no extents. */
+function instead(dimensions: unknown): string {
+  if (typeof dimensions === "string") return "; convert the string with Number";
+  if (typeof dimensions !== "object" || dimensions === null || !("x" in dimensions)) return "";
+  const { x, y = 1, z = 1 } = dimensions as Readonly<Record<"x" | "y" | "z", unknown>>;
+  return [x, y, z].every((extent) => typeof extent === "number") ? `: [${x}, ${y}, ${z}]` : "";
+}
+
+/** What to do about extents that are not valid. */
+function adviceFor(dimensions: Dim3): string {
+  const extents = typeof dimensions === "number" ? [dimensions] : dimensions;
+  if (extents.some((extent) => extent === 0)) return "; skip a launch that has nothing to do";
+  if (extents.some((extent) => Number.isNaN(extent))) return "; a calculation with undefined results in NaN";
+  const isFraction = (extent?: number) => Number.isFinite(extent) && !Number.isInteger(extent);
+  return extents.some(isFraction) ? "; round up with Math.ceil" : "";
 }
 
 /** Formats extents: "4", or "4 x 2 x 1". */

@@ -7,6 +7,9 @@ import { isPtx } from "./ptx_text.ts";
 
 const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
 
+/** The machine in the ELF header of a cubin. */
+const cudaElfMachine = 190;
+
 /** How a value that is neither a string nor bytes becomes an image, by its class. */
 const remedies: Readonly<Record<string, string>> = {
   Promise: "await the promise first",
@@ -27,10 +30,21 @@ export function checkImage(image: unknown): void {
   if (typeof image !== "string" && type !== "Uint8Array") {
     throw new TypeError(`Cannot load a module from a value of type ${type}: ${remedies[type] ?? pass}`);
   }
+  if (typeof image !== "string" && isHostProgram(image as Uint8Array)) {
+    throw new TypeError(
+      "Cannot load a program or a library of the host as a module: pass PTX text, or the bytes of a cubin or a fatbin",
+    );
+  }
   const text = typeof image === "string" ? image : beginningOf(image as Uint8Array);
   if (text === undefined || isPtx(text)) return;
   const mistake = typeof image === "string" && pathMistake(image) || contentMistake(text);
   if (mistake !== undefined) throw new TypeError(mistake);
+}
+
+/** Whether an image is an ELF file, but no cubin. */
+function isHostProgram(bytes: Uint8Array): boolean {
+  const isElf = bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
+  return isElf && bytes[18] !== cudaElfMachine;
 }
 
 /** The first characters of an image; undefined if it is binary. Characters are bytes: only ASCII matters here. */
@@ -69,6 +83,18 @@ function contentMistake(text: string): string | undefined {
     /__global__|^\s*#\s*(?:include|define|pragma)\b|extern\s*"C"/m.test(text)
   ) {
     return "Cannot load CUDA C++ as a module: compile it with nvcc -ptx, and pass the text of the PTX";
+  }
+  if (/^\s*"/.test(text) && text.includes(".version")) {
+    return "Cannot load PTX that is quoted as JSON: pass the result of JSON.parse";
+  }
+  if (/^\s*(?:; ModuleID|source_filename|target (?:triple|datalayout))\b/m.test(text)) {
+    return "Cannot load LLVM IR as a module: compile it with llc -mcpu=sm_75, and pass the text of the PTX";
+  }
+  if (/@(?:compute|workgroup_size)\b|^\s*#version\b/m.test(text)) {
+    return "Cannot load a shader as a module: write the kernel in CUDA C++, and pass the PTX that nvcc -ptx makes of it";
+  }
+  if (/^\s*(?:\.visible\s+|\.weak\s+)?\.(?:entry|func|target|address_size)\b/m.test(text)) {
+    return "Cannot load PTX without its header: begin it with .version 7.0, .target sm_60 and .address_size 64";
   }
   return undefined;
 }

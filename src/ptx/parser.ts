@@ -58,6 +58,8 @@ class Parser {
   readonly #lineInfo = new LineInfo();
   #position = 0;
   #scopeDepth = 0;
+  /** The function whose body is being read. */
+  #function: string | undefined;
 
   constructor(text: string) {
     this.#tokens = tokenize(text);
@@ -81,7 +83,9 @@ class Parser {
       if (name === "entry" || name === "func") {
         const head = this.#functionHead(name, linkage, token.line);
         if (this.#at("{")) this.#lineInfo.beginFunction(this.#token.line);
+        this.#function = head.name;
         functions.push({ ...head, body: this.#accept(";") ? undefined : this.#body() });
+        this.#function = undefined;
       } else if (stateSpaces.has(name)) {
         for (const variable of this.#variables(name, linkage, token.line)) variables.push(variable);
       } else if (name === "tex") {
@@ -144,7 +148,7 @@ class Parser {
   #take(): Token {
     const token = this.#token;
     if (token.kind === "end") {
-      throw new PtxError(token.line, "cannot read the text to its end: it stops in the middle of a statement");
+      throw new PtxError(token.line, `cannot read the text to its end: it stops in the middle of ${this.#where()}`);
     }
     this.#position++;
     return token;
@@ -166,8 +170,17 @@ class Parser {
 
   #unexpected(wanted: string): PtxError {
     const token = this.#token;
-    const found = token.kind === "end" ? "the end of the text" : quote(token);
-    return new PtxError(token.line, `cannot read ${found}: ${wanted} was expected`);
+    const isEnd = token.kind === "end";
+    const cutOff = isEnd ? `, and the text ends in the middle of ${this.#where()}` : "";
+    return new PtxError(
+      token.line,
+      `cannot read ${isEnd ? "the end of the text" : quote(token)}: ${wanted} was expected${cutOff}`,
+    );
+  }
+
+  /** Where text ends that is not complete. */
+  #where(): string {
+    return this.#function === undefined ? "a statement" : `"${this.#function}": it may have been cut off`;
   }
 
   #directive(): string {

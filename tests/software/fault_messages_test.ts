@@ -193,7 +193,7 @@ const cases: Readonly<Record<string, Case>> = {
   "a null pointer with an offset": {
     instruction: "ld.f32 %f1, [%rd1+16];",
     prepare: () => 0n,
-    what: "reads 4 bytes at address 0x10, probably a null pointer plus 16",
+    what: "reads 4 bytes at address 0x10, probably a null pointer plus 16, or the number 16 passed for a pointer",
   },
   "a null pointer with a negative offset": {
     instruction: "ld.f32 %f1, [%rd1+-8];",

@@ -60,7 +60,10 @@ function describeAccess(report: FaultReport, memory: LaunchMemory): string {
   ];
   const access = `${verb} ${bytes === 1 ? "1 byte" : `${bytes} bytes`}`;
   const where = nullOr(address);
-  if (where !== undefined) return `${access} at ${where}`;
+  if (where !== undefined) {
+    const isNumber = address > 0n && address < nullBytes;
+    return `${access} at ${where}${isNumber ? `, or the number ${address} passed for a pointer` : ""}`;
+  }
   const position = describePosition(report, memory);
   const misaligned = kind === faultKind.misalignedAddress ? `not a multiple of ${bytes}, ` : "";
   return `${access} at ${hexadecimal(address)}, ${misaligned}${position}`;

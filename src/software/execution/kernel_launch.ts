@@ -65,11 +65,14 @@ export class StepCounter {
     const steps = this.#count;
     throw new KernelStop({
       kind: faultKind.stepLimit,
-      what: (_, waiting) =>
-        `stopped after ${steps} steps, perhaps in a loop that never ends${
-          waiting === "" ? "" : `, while others wait: ${waiting}`
-        }; ` +
-        "POOLPASS_SOFTWARE_STEPS sets the limit for a block",
+      what: (_, waiting) => {
+        const others = waiting === "" ? "" : `, while others wait: ${waiting}`;
+        const advice = waiting.includes("(barrier)")
+          ? "all threads of the block must reach the same barrier"
+          : "check the loop's condition and the arguments that it depends on";
+        return `stopped after ${steps} steps, perhaps in a loop that never ends${others}; ${advice}; ` +
+          "POOLPASS_SOFTWARE_STEPS sets the limit for a block";
+      },
       ...report,
     });
   }

@@ -108,8 +108,14 @@ function textOf(image: string | Uint8Array): string {
   const number = isCode ? cudaErrorNoKernelImageForDevice : cudaErrorInvalidKernelImage;
   const reason = isCode
     ? "the software device runs PTX, and this image is machine code of a GPU; load the PTX, which nvcc -ptx writes"
-    : "PTX begins with its .version, and this image does not";
+    : `PTX begins with its .version, and this image with ${beginningOf(image)}`;
   throw explainedError(number, loadCall, reason);
+}
+
+/** The first characters or bytes of an image, for a message. */
+function beginningOf(image: string | Uint8Array): string {
+  if (typeof image === "string") return JSON.stringify(image.trimStart().slice(0, 20));
+  return `the bytes ${Array.from(image.subarray(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join(" ")}`;
 }
 
 /** Whether an image is a cubin or a fatbin. */
