@@ -3,22 +3,38 @@
  *
  * @module
  */
-import { checkByteLength, checkNumber, whatIs } from "../support/validation.ts";
+import type { Session } from "../session.ts";
+import { countOf } from "../support/printing.ts";
+import { checkByteLength, checkNumber, errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
-import { HostBuffer } from "./host_buffer.ts";
+import { HostBuffer, sessionOfHost } from "./host_buffer.ts";
 
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 
-/** Throws unless the range is in a buffer of `bufferByteLength` bytes. `length` is a whole number. */
-export function checkRange(byteOffset: number, length: number, bufferByteLength: number): void {
+/**
+ * Throws unless the range is in a buffer of `bufferByteLength` bytes. `length` is a whole number.
+ *
+ * @param source what is copied to the range
+ */
+export function checkRange(byteOffset: number, length: number, bufferByteLength: number, source?: object): void {
   // The fast path: every copy comes here.
   if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= bufferByteLength) return;
   checkByteLength(byteOffset, "a byteOffset");
   if (byteOffset > bufferByteLength) {
     throw new RangeError(`Cannot start at byte ${byteOffset} of the buffer: it has ${bufferByteLength} bytes`);
   }
+  let [given, advice] = ["", ""];
+  if (source !== undefined && "BYTES_PER_ELEMENT" in source) {
+    const size = Number(source.BYTES_PER_ELEMENT);
+    const fitting = Math.floor((bufferByteLength - byteOffset) / size);
+    given = ` with ${whatIs(source)} of ${countOf(length / size, "element")}`;
+    if (fitting > 0) advice = `; copy a part of the source, such as source.subarray(0, ${fitting})`;
+  }
   throw new RangeError(
-    `Cannot reach bytes ${byteOffset} to ${byteOffset + length} of the buffer: it has ${bufferByteLength} bytes`,
+    `Cannot reach bytes ${byteOffset} to ${
+      byteOffset + length
+    } of the buffer${given}: it has ${bufferByteLength} bytes` +
+      advice,
   );
 }
 
@@ -57,16 +73,41 @@ export function checkElements(
 }
 
 /** Throws unless `source`, which is neither a view nor a DeviceBuffer, is host memory that can be copied from. */
-export function checkHostSource(source: unknown): void {
+export function checkHostSource(source: unknown, session: Session): void {
+  if (source instanceof HostBuffer) return checkSession(source, session);
   // Checks the tag, because an ArrayBuffer may come from another realm, where instanceof is false.
-  if (source instanceof HostBuffer || Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
+  if (Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
   const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
-  throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}`);
+  throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}${instead(source)}`);
+}
+
+/** What to give instead of a source that cannot be copied from. */
+function instead(source: unknown): string {
+  if (source instanceof Promise) return "; await the promise first";
+  if (Array.isArray(source)) {
+    return `, such as new ${typeof source[0] === "bigint" ? "BigInt64Array" : "Float32Array"}(array)`;
+  }
+  if (typeof source === "string") return ", such as new TextEncoder().encode(string)";
+  const isBody = typeof source === "object" && source !== null && "arrayBuffer" in source;
+  return isBody ? ", such as await source.arrayBuffer()" : "";
+}
+
+function checkSession(buffer: HostBuffer, session: Session): void {
+  if (sessionOfHost(buffer) !== session) throw errorOfAnotherCuda("copy to or from a host buffer");
+}
+
+/** Throws if a source has no bytes because its ArrayBuffer was transferred. */
+export function checkNotTransferred(source: object): void {
+  const { detached } = ("buffer" in source ? source.buffer : source) as { readonly detached?: boolean };
+  if (detached !== true) return;
+  throw new TypeError(
+    "Cannot copy from an ArrayBuffer that was transferred: it has no bytes any more; copy before it is transferred",
+  );
 }
 
 /** Throws unless `target`, which is not a DeviceBuffer, is host memory that can be copied to. */
-export function checkHostTarget(target: unknown): void {
-  if (target instanceof HostBuffer) return;
+export function checkHostTarget(target: unknown, session: Session): void {
+  if (target instanceof HostBuffer) return checkSession(target, session);
   throw new TypeError(
     `Cannot copy to ${
       whatIs(target, ...bufferClasses)

@@ -84,6 +84,7 @@ export function copyBetween(
   target: Place,
   { byteLength, stream }: { byteLength: number; stream: CudaStream },
 ): void {
+  if (source.allocation === target.allocation) checkOverlap(source, target, byteLength);
   const { driver } = source.allocation.session;
   const handle = stream.unsafeHandle;
   if (source.allocation.owner.isHostMemory || target.allocation.owner.isHostMemory) {
@@ -96,6 +97,19 @@ export function copyBetween(
   }
   source.allocation.noteUse(stream);
   target.allocation.noteUse(stream);
+}
+
+/** Throws if the ranges of a copy within one allocation overlap, for which CUDA defines no result. */
+function checkOverlap({ allocation, address: from }: Place, { address: to }: Place, byteLength: number): void {
+  const distance = Number(to - from);
+  if (Math.abs(distance) >= byteLength) return;
+  const [first, last] = [from, to].map((address) => {
+    const begin = Number(address - allocation.address);
+    return `${begin} to ${begin + byteLength}`;
+  });
+  throw new RangeError(
+    `Cannot copy bytes ${first} of a buffer to its bytes ${last}: they overlap; copy through another buffer`,
+  );
 }
 
 /** The error for a copy or a fill that cannot be enqueued. `what` is its first words: "copy 4 bytes to". */

@@ -3,7 +3,8 @@ import type { Allocation, AllocationPart } from "./allocation.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import type { CopyOptions } from "./copies.ts";
 import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
-import { checkCopyBetween, checkCopyFromView, elementBits } from "./elements.ts";
+import { checkCopyBetween, checkCopyFromView, checkReadAs, elementBits } from "./elements.ts";
+import { refuseElementAccess } from "./element_access.ts";
 import { fillElements, type FillOptions, fillOptions, fillRangeOf } from "./fills.ts";
 import type { HostBuffer } from "./host_buffer.ts";
 import type { ReadOptions } from "./reads.ts";
@@ -22,6 +23,10 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 
   static {
     nameClass(this, "DeviceArray");
+    refuseElementAccess(this, {
+      read: "it is in device memory; copy it to the host with await array.toTypedArray()",
+      write: "it is in device memory; use copyFrom, or fill",
+    });
     setViewAs((type, allocation, part) => new DeviceArray(type, allocation, part));
   }
 
@@ -88,7 +93,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    */
   override fill(value: number | bigint, stream: CudaStream = this.stream, options: FillOptions = {}): void {
     const allocation = allocationOf(this);
-    checkStream(stream, allocation.session);
+    checkStream(stream, allocation.session, "fill(value, stream, { begin, end })");
     checkOptions(options, fillOptions);
     const { type, length } = this;
     const bits = elementBits(type, value);
@@ -110,12 +115,41 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
     checkNumber(begin, "the begin of a subarray");
     checkNumber(end, "the end of a subarray");
     if (!Number.isInteger(begin) || !Number.isInteger(end) || begin < 0 || begin > end || end > this.length) {
-      throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
+      const isFromEnd = Number.isInteger(begin) && begin < 0 && begin >= -this.length;
+      const advice = isFromEnd
+        ? `; indices do not count from the end: the last ${-begin} begin at ${this.length + begin}`
+        : "";
+      throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}${advice}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
     const address = this.address + BigInt(begin * size);
     const part = { address, byteLength: (end - begin) * size, stream: this.stream };
     return new DeviceArray(this.type, allocationOf(this), part);
+  }
+
+  /**
+   * Returns a copy of the array's elements, as `DeviceBuffer.read` does. `type` must be the array's own, integers of the
+   * same size, or unsigned integers, which show the bits. To read the bytes as another type, use `array.as(type)`.
+   *
+   * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
+   * @throws {TypeError} If an argument has another type, or the bytes would be other values as elements of `type`
+   * @throws {ReferenceError} If the array was freed or the stream was disposed
+   */
+  override async read<U extends TypedArray>(type: TypedArrayConstructor<U>, options?: ReadOptions): Promise<U> {
+    if (type !== this.type as unknown) checkReadAs(this.type, type);
+    return await super.read(type, options);
+  }
+
+  /**
+   * Returns a copy of the array's elements as `read` does, and blocks until the copy is complete.
+   *
+   * @throws {RangeError} If the range is not in the array, or its length is not a multiple of the element size
+   * @throws {TypeError} If an argument has another type, or the bytes would be other values as elements of `type`
+   * @throws {ReferenceError} If the array was freed or the stream was disposed
+   */
+  override readSync<U extends TypedArray>(type: TypedArrayConstructor<U>, options?: Omit<ReadOptions, "signal">): U {
+    if (type !== this.type as unknown) checkReadAs(this.type, type);
+    return super.readSync(type, options);
   }
 
   /**
@@ -126,6 +160,6 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * @throws {ReferenceError} If the array was freed
    */
   toTypedArray(options?: ReadOptions): Promise<T> {
-    return this.read(this.type, options);
+    return super.read(this.type, options);
   }
 }

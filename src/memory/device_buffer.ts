@@ -8,6 +8,7 @@ import {
   checkElements,
   checkHostSource,
   checkHostTarget,
+  checkNotTransferred,
   checkRange,
   refuseElements,
 } from "./buffer_arguments.ts";
@@ -15,10 +16,12 @@ import { exportHandleOf, exportPointerOf } from "./buffer_exports.ts";
 import { describe } from "./buffer_printing.ts";
 import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place, refusedWork } from "./copies.ts";
 import type { DeviceArray } from "./device_array.ts";
+import { refuseElementAccess } from "./element_access.ts";
 import { type FillOptions, fillOptions } from "./fills.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
+import type { Session } from "../session.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./reads.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import {
@@ -45,6 +48,9 @@ export function setViewAs(create: typeof viewAs): void {
   viewAs = create;
 }
 
+const copyFromUsage = "copyFrom(source, stream, { byteOffset })";
+const copyToUsage = "copyTo(target, stream, { byteOffset })";
+const fillUsage = "fill(byte, stream, { byteOffset, byteLength })";
 const copyFromOptions: KnownOptions<CopyOptions> = { action: "copy to a buffer", names: { byteOffset: true } };
 const copyToOptions: KnownOptions<CopyOptions> = { action: "copy from a buffer", names: { byteOffset: true } };
 const readSyncOptions: KnownOptions<Omit<ReadOptions, "signal">> = {
@@ -94,6 +100,10 @@ export class DeviceBuffer implements Disposable {
   #partStream: CudaStream | undefined;
 
   static {
+    refuseElementAccess(this, {
+      read: "it is in device memory; copy it to the host with await buffer.read(Uint8Array)",
+      write: "it is in device memory; use copyFrom, or fill",
+    });
     const find = (value: unknown): Allocation | undefined =>
       typeof value === "object" && value !== null && #allocation in value ? value.#allocation : undefined;
     allocationOf = find as typeof allocationOf;
@@ -186,14 +196,14 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions = noOptions,
   ): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, copyFromUsage);
     if (options !== noOptions) checkOptions(options, copyFromOptions);
     const { byteOffset = 0 } = options;
     if (!ArrayBuffer.isView(source)) this.#checkOther(source, checkHostSource);
     const length = source.byteLength;
-    checkRange(byteOffset, length, this.byteLength);
+    checkRange(byteOffset, length, this.byteLength, source);
     const destination = this.address + BigInt(byteOffset);
-    if (length === 0) return;
+    if (length === 0) return checkNotTransferred(source);
     try {
       const target = { allocation: this.#allocation, address: destination };
       if (source instanceof DeviceBuffer) copyBetween(source.#place(), target, { byteLength: length, stream });
@@ -220,7 +230,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions = noOptions,
   ): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, copyToUsage);
     if (options !== noOptions) checkOptions(options, copyToOptions);
     const { byteOffset = 0 } = options;
     this.#checkOther(target, checkHostTarget);
@@ -254,7 +264,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   fill(byte: number | bigint, stream: CudaStream = this.stream, options: FillOptions = noOptions): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, fillUsage);
     if (options !== noOptions) checkOptions(options, fillOptions);
     const { byteOffset = 0, begin, end } = options;
     checkByte(byte);
@@ -443,9 +453,10 @@ export class DeviceBuffer implements Disposable {
   }
 
   /** Throws unless a copy's other memory is a buffer of the same `Cuda` object, or passes the check of host memory. */
-  #checkOther(other: unknown, checkHostMemory: (memory: unknown) => void): void {
-    if (!(other instanceof DeviceBuffer)) return checkHostMemory(other);
-    if (other.#allocation.session === this.#allocation.session) return;
+  #checkOther(other: unknown, checkHostMemory: (memory: unknown, session: Session) => void): void {
+    const { session } = this.#allocation;
+    if (!(other instanceof DeviceBuffer)) return checkHostMemory(other, session);
+    if (other.#allocation.session === session) return;
     throw errorOfAnotherCuda("copy to or from a buffer");
   }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
+import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import { whatIs } from "../support/validation.ts";
 
 /** The class of a typed array, such as "Float32Array"; undefined for any other value. Subclasses have their base's. */
@@ -58,6 +58,18 @@ export function checkCopyBetween(
   throw new TypeError(
     `Cannot copy an array of ${from} elements to one of ${to} elements: its bytes would become other values; convert ` +
       `the elements in a kernel, or copy the bytes as they are to target.as(${from})`,
+  );
+}
+
+/** Throws a `TypeError` if elements of a type would be other values as elements of the type that a read asks for. */
+export function checkReadAs(own: TypedArrayConstructor<TypedArray>, asked: TypedArrayConstructor<TypedArray>): void {
+  checkArrayType(asked);
+  const [from, to] = [classOfElements(own), classOfElements(asked)];
+  // Unsigned integers show the bits.
+  if (keepsBits(from, to) || to.includes("Uint")) return;
+  throw new TypeError(
+    `Cannot read an array of ${from} elements as ${to}: its bytes would become other values; use toTypedArray, or ` +
+      `array.as(${to}) for the bytes as they are`,
   );
 }
 

@@ -1,7 +1,11 @@
+import { refuseElementAccess } from "./element_access.ts";
 import { countOf, printAs } from "../support/printing.ts";
 import type { HostAllocation } from "../driver.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
+
+/** The session that a host buffer belongs to. */
+export let sessionOfHost: (buffer: HostBuffer) => Session;
 
 /**
  * Page-locked host memory. Copies to and from it run asynchronously to the host. Comes from `Cuda.allocateHost`.
@@ -16,6 +20,9 @@ export class HostBuffer implements Disposable {
   #isDisposed = false;
 
   static {
+    sessionOfHost = (buffer) => buffer.#session;
+    const view = "it has no type; use new Float32Array(host.buffer), or another typed array";
+    refuseElementAccess(this, { read: view, write: view });
     printAs(this, "HostBuffer", (buffer) => {
       const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
       return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;

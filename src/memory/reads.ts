@@ -40,14 +40,23 @@ export function elementRange(
   checkRange(byteOffset, 0, bufferByteLength);
   const rest = bufferByteLength - byteOffset;
   if (length === undefined && rest % size !== 0) {
-    throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
+    const advice = byteOffset % size !== 0
+      ? `give a byteOffset that is a multiple of ${size}, or a length`
+      : "give a length";
+    throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: ${advice}`);
   }
   const elements = length === undefined ? rest / size : length;
   checkNumber(elements, "a read's length");
   if (!Number.isSafeInteger(elements) || elements < 0) {
     throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
   }
-  checkRange(byteOffset, elements * size, bufferByteLength);
+  if (byteOffset + elements * size > bufferByteLength) {
+    const from = byteOffset === 0 ? "" : ` from byte ${byteOffset}`;
+    throw new RangeError(
+      `Cannot read ${elements} elements of ${size} bytes${from}: the buffer has ${bufferByteLength} bytes, ` +
+        `which is room for ${Math.floor(rest / size)}`,
+    );
+  }
   return { byteOffset, byteLength: elements * size };
 }
 

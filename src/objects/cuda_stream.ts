@@ -53,7 +53,11 @@ export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
 export let disownStream: (stream: CudaStream) => void;
 
 /** Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to. */
-export let checkStream: (stream: CudaStream, session: Session) => void;
+/**
+ * The parameter `usage` is how the caller is called, if its options come after the stream and are easily given in its
+ * place: "fill(byte, stream, { byteOffset })".
+ */
+export let checkStream: (stream: CudaStream, session: Session, usage?: string) => void;
 
 /**
  * Whether CUDA orders the work of two streams as it is enqueued, because one of them is the default stream of a device
@@ -96,10 +100,13 @@ export class CudaStream implements Disposable {
       return stream.#lastWork;
     };
     disownStream = (stream) => stream.#session.opened.markDisposed(stream.#opened!);
-    checkStream = (stream, session) => {
+    checkStream = (stream, session, usage) => {
       if (!(stream instanceof CudaStream)) {
+        const advice = usage === undefined ? "" : `, as in ${usage}`;
         throw new TypeError(
-          `Cannot use ${whatIs(stream, "CudaStream")} as a stream: give a CudaStream from CudaDevice.createStream`,
+          `Cannot use ${
+            whatIs(stream, "CudaStream")
+          } as a stream: give a CudaStream from CudaDevice.createStream${advice}`,
         );
       }
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");

@@ -1,0 +1,37 @@
+/**
+ * What a program does with memory that is no typed array as if it were one.
+ *
+ * @module
+ */
+import { startStackAbove } from "../support/call_stack.ts";
+
+/** Why elements cannot be accessed, and what to do instead, as it follows "Cannot read an element of a HostBuffer:". */
+interface Advice {
+  readonly read: string;
+  readonly write: string;
+}
+
+/**
+ * Makes the first element and the iterator of a class's objects throw, so that `x[0]`, `x[0] = 1`, loops and
+ * `new Float32Array(x)` are refused. Without that, `x[0]` is undefined and the array has NaNs.
+ */
+export function refuseElementAccess(constructor: { readonly prototype: object }, { read, write }: Advice): void {
+  function refuse(object: object, what: string, accessor: () => unknown): undefined {
+    // Whoever prints a prototype may read it.
+    if (Object.hasOwn(object, "constructor")) return undefined;
+    const { name } = object.constructor;
+    const refusal = what.replace("$", `a ${name}`);
+    throw startStackAbove(new TypeError(`Cannot ${refusal}`), accessor);
+  }
+  function get(this: object): undefined {
+    return refuse(this, `read an element of $ by its index: ${read}`, get);
+  }
+  function set(this: object): void {
+    refuse(this, `write an element of $ by its index: ${write}`, set);
+  }
+  function iterator(this: object): undefined {
+    return refuse(this, `iterate over $: ${read}`, iterator);
+  }
+  Object.defineProperty(constructor.prototype, "0", { get, set, configurable: true });
+  Object.defineProperty(constructor.prototype, Symbol.iterator, { get: iterator, configurable: true });
+}
