@@ -8,6 +8,8 @@ import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
 import type { StagingBuffer } from "./staging.ts";
+import { placeIn } from "./out_of_memory.ts";
+import { callStack } from "../support/leaks.ts";
 
 /** Whenever the number of streams that have used an allocation reaches a multiple of this, some are removed. */
 const sweepSize = 64;
@@ -60,6 +62,8 @@ interface Holder {
 interface RareData {
   /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
   isUnloaded?: boolean;
+  /** The call stack of what has ended its use, with POOLPASS_DEBUG=1. */
+  freeStack?: string;
   /** The streams other than the allocation's own that have used it, each with the position of its last use. */
   otherStreams?: Map<CudaStream, number>;
   /** The host views of the allocation, by the range that they show. */
@@ -122,6 +126,11 @@ export class Allocation {
     return this.#rareData?.deferredRelease !== undefined;
   }
 
+  /** The call stack of what has ended its use, if the session is debugged. */
+  get freeStack(): string | undefined {
+    return this.#rareData?.freeStack;
+  }
+
   /** Whether it was unloaded with its module. */
   get isUnloaded(): boolean {
     return this.#rareData?.isUnloaded ?? false;
@@ -176,6 +185,7 @@ export class Allocation {
    */
   endUse(): void {
     this.#isFreed = true;
+    if (this.session.debug) this.#createdRareData.freeStack = callStack("freed");
     if (this.#rareData?.hostViews === undefined) return;
     for (const view of this.#rareData.hostViews.values()) this.session.detach(view);
     this.#rareData.hostViews = undefined;
@@ -340,9 +350,15 @@ function sweepUses(streams: Map<CudaStream, number>): void {
 
 /** The error for the use of a buffer that was freed, or of a part of it. */
 export function freedError(allocation: Allocation, byteLength: number = allocation.byteLength): ReferenceError {
-  return new ReferenceError(`Cannot use the buffer of ${byteLength} bytes: ${whyUnusable(allocation)}`);
+  const { byteLength: whole } = allocation;
+  const part = byteLength === whole ? "" : `it is part of a buffer of ${whole} bytes, and `;
+  return new ReferenceError(`Cannot use the buffer of ${byteLength} bytes: ${part}${whyUnusable(allocation)}`);
 }
 
-function whyUnusable({ owner }: Allocation): string {
-  return owner.useEnd ?? "it was freed";
+function whyUnusable({ owner, isUnloaded, freeStack, session }: Allocation): string {
+  if (owner.useEnd !== undefined) return owner.useEnd;
+  if (isUnloaded) return "it is a variable of a module that was disposed";
+  if (!session.debug) return "it was freed, or its using block has ended; POOLPASS_DEBUG=1 adds where";
+  const place = freeStack === undefined ? undefined : placeIn(freeStack);
+  return place === undefined ? "it was freed" : `it was freed ${place}`;
 }

@@ -40,10 +40,8 @@ export function elementRange(
   checkRange(byteOffset, 0, bufferByteLength);
   const rest = bufferByteLength - byteOffset;
   if (length === undefined && rest % size !== 0) {
-    const advice = byteOffset % size !== 0
-      ? `give a byteOffset that is a multiple of ${size}, or a length`
-      : "give a length";
-    throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: ${advice}`);
+    const aligned = byteOffset % size === 0 ? "" : `, or a byteOffset that is a multiple of ${size}`;
+    throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length${aligned}`);
   }
   const elements = length === undefined ? rest / size : length;
   checkNumber(elements, "a read's length");

@@ -1,4 +1,4 @@
-import { printAs, stateOf } from "../support/printing.ts";
+import { printAs, refuseDisposal, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions, eventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./cuda_stream.ts";
@@ -55,6 +55,7 @@ export class CudaDevice {
   #name: string | undefined;
 
   static {
+    refuseDisposal(this, "Cannot declare a CudaDevice with using: it has nothing to dispose of; declare it with const");
     printAs(this, "CudaDevice", (device) => {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +

@@ -5,6 +5,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { reportDroppedLaunches } from "../support/leaks.ts";
 import {
   type Driver,
   eventFlags,
@@ -152,7 +153,7 @@ export class SoftwareDriver implements Driver {
   }
 
   close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
-    this.#scheduler.close();
+    reportDroppedLaunches(this.#scheduler.close());
     for (const pool of [...this.#openImports, ...this.#openPools]) pool.close();
     this.#openImports.clear();
     this.#openPools.clear();
@@ -930,6 +931,7 @@ export class SoftwareDriver implements Driver {
     }, { linearMemory: this.#linearMemory, nameMemory: this.#memoryNames[found.device]! });
     found.module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {
+      kernel: found.kernel.compiled.name,
       release() {
         found.module.pendingLaunches--;
         release?.();

@@ -1,3 +1,5 @@
+import { listOf } from "./printing.ts";
+
 /** Buffers that were not freed before the object that allocated them was disposed. */
 export interface Leak {
   readonly count: number;
@@ -17,6 +19,23 @@ export function reportLeak({ count, byteLength, before, origins = [], advice }: 
   const lines = origins.map((origin) => `\n${origin}`).join("");
   const end = advice === undefined ? "" : `; ${advice}`;
   console.warn(`poolpass: ${buffers} not freed before ${before}, ${byteLength} bytes${end}${lines}`);
+}
+
+/**
+ * Warns of launches that were dropped because nobody has waited for them: a fault of theirs would go unnoticed.
+ *
+ * @param kernels The name of each launch's kernel.
+ */
+export function reportDroppedLaunches(kernels: readonly string[]): void {
+  if (kernels.length === 0) return;
+  const counts = Array.from(Map.groupBy(kernels, (kernel) => kernel), ([kernel, { length }]) => {
+    return length === 1 ? kernel : `${kernel} x ${length}`;
+  });
+  const launches = kernels.length === 1 ? "1 launch was" : `${kernels.length} launches were`;
+  console.warn(
+    `poolpass: ${launches} dropped, because the Cuda object was disposed before anything had waited for ` +
+      `${kernels.length === 1 ? "it" : "them"}: ${listOf(counts)}; await stream.finished() first`,
+  );
 }
 
 /**

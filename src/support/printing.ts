@@ -55,18 +55,24 @@ export function printAs<T>(
  * socket and the process. Whoever reads the property wants to dispose of the object: `using`, a DisposableStack.
  */
 export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
+  refuseDisposal(
+    constructor,
+    `Cannot declare ${/^[AEIO]/.test(name) ? "an" : "a"} ${name} with using: its disposal waits for others; ` +
+      "declare it with await using",
+  );
+}
+
+/** Makes `using` refuse the objects of a class with a message. Begins their disposal, if they have an asynchronous one. */
+export function refuseDisposal(constructor: { readonly prototype: object }, message: string): void {
   function refuse(this: unknown): undefined {
     // The prototype itself may be read by whoever prints it.
     if (this === constructor.prototype) return undefined;
-    const error = new TypeError(
-      `Cannot declare ${/^[AEIO]/.test(name) ? "an" : "a"} ${name} with using: its disposal waits for others; ` +
-        "declare it with await using",
-    );
+    const error = new TypeError(message);
     try {
       // The TypeError is the error to mend first.
       (this as AsyncDisposable)[Symbol.asyncDispose]().then(undefined, () => {});
     } catch {
-      // It inherits from an instance, or is a Proxy.
+      // It has no such disposal, inherits from an instance, or is a Proxy.
     }
     throw startStackAbove(error, refuse);
   }

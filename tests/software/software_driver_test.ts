@@ -26,7 +26,7 @@ testSoftware("accessing the first byte past a buffer is an illegal address, and 
   assertEquals(error.code, "cudaErrorIllegalAddress");
   assertMatch(
     error.message,
-    /kernel fill, block \(0,0,0\), thread \(\d+,0,0\), line \d+ of the PTX: writes 1 byte at 0x7a\w+, right past the end of a buffer of 1001 bytes on device 0 \(/,
+    /kernel fill, block \(0,0,0\), thread \(\d+,0,0\), fill\.cu:\d+: writes 1 byte at 0x7a\w+, right past the end of a buffer of 1001 bytes on device 0 \(/,
   );
   assertEquals(assertThrows(() => pool.allocate(4), CudaError).code, "cudaErrorIllegalAddress");
   const other = assertThrows(() => cuda.device(1).createStream(), CudaError);

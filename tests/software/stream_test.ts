@@ -77,14 +77,16 @@ testSoftware("a kernel runs only on streams of its own device, but copies and wa
 
 testSoftware(
   "a copy between overlapping ranges behaves like one through a temporary copy, in both directions",
-  async (cuda) => {
+  async (cuda, driver) => {
     using pool = cuda.device(0).createPool();
     using buffer = pool.allocate(20 * megabytes);
+    const { address, stream } = buffer;
     const length = 19 * megabytes;
     const start = new Uint32Array(5 * megabytes).map((_, index) => index);
     for (const [from, to] of [[0, megabytes], [megabytes, 0]] as const) {
       buffer.copyFrom(start);
-      buffer.subarray(from, from + length).copyTo(buffer.subarray(to, to + length));
+      // DeviceBuffer refuses such a copy.
+      driver.memcpyAsync(0, address + BigInt(to), address + BigInt(from), length, stream.unsafeHandle);
       const expected = start.slice();
       expected.copyWithin(to / 4, from / 4, (from + length) / 4);
       const words = await buffer.read(Uint32Array);

@@ -25,6 +25,8 @@ export interface WorkOptions {
   readonly outlivesDevice?: boolean;
   /** Frees what only this work needs. Called once the work is done or dropped. */
   readonly release?: () => void;
+  /** The name of the kernel that it launches. */
+  readonly kernel?: string;
 }
 
 const nothing: readonly Awaited[] = [];
@@ -39,14 +41,20 @@ export class Work {
   readonly position: number;
   readonly stream: Stream;
   readonly outlivesDevice: boolean;
+  readonly kernel: string | undefined;
   /** The next work of the stream. */
   next: Work | undefined;
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
   #release: (() => void) | undefined;
 
-  constructor(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice = false, release }: WorkOptions) {
+  constructor(
+    stream: Stream,
+    run: () => unknown,
+    { after = nothing, outlivesDevice = false, release, kernel }: WorkOptions,
+  ) {
     this.stream = stream;
+    this.kernel = kernel;
     this.position = ++stream.length;
     this.outlivesDevice = outlivesDevice;
     this.#after = after;
@@ -357,11 +365,13 @@ export class Scheduler {
     }
   }
 
-  /** Drops all work. */
-  close(): void {
-    for (const stream of this.#busy.splice(0)) for (const work of takeAll(stream)) work.finish();
+  /** Drops all work. Returns the names of the kernels whose launches are among it. */
+  close(): string[] {
+    const dropped = this.#busy.splice(0).flatMap(takeAll);
+    for (const work of dropped) work.finish();
     this.#streams.clear();
     this.#timer.stop();
+    return dropped.map(({ kernel }) => kernel).filter((kernel) => kernel !== undefined);
   }
 
   /** The streams whose work comes before the next work of `stream`, by the kinds of both. */
