@@ -42,7 +42,12 @@ const maximumDigits = 66;
  * @param checkHeader called with the header before the rest is parsed
  */
 export function parsePtx(text: string, checkHeader?: (header: PtxHeader) => void): PtxModule {
-  return new Parser(text).module(checkHeader);
+  const parser = new Parser(text);
+  try {
+    return parser.module(checkHeader);
+  } catch (error) {
+    throw parser.explainCutOff(error);
+  }
 }
 
 /**
@@ -148,7 +153,7 @@ class Parser {
   #take(): Token {
     const token = this.#token;
     if (token.kind === "end") {
-      throw new PtxError(token.line, `cannot read the text to its end: it stops in the middle of ${this.#where()}`);
+      throw new PtxError(token.line, "cannot read the text to its end: it stops in the middle of a statement");
     }
     this.#position++;
     return token;
@@ -170,17 +175,16 @@ class Parser {
 
   #unexpected(wanted: string): PtxError {
     const token = this.#token;
-    const isEnd = token.kind === "end";
-    const cutOff = isEnd ? `, and the text ends in the middle of ${this.#where()}` : "";
-    return new PtxError(
-      token.line,
-      `cannot read ${isEnd ? "the end of the text" : quote(token)}: ${wanted} was expected${cutOff}`,
-    );
+    const found = token.kind === "end" ? "the end of the text" : quote(token);
+    return new PtxError(token.line, `cannot read ${found}: ${wanted} was expected`);
   }
 
-  /** Where text ends that is not complete. */
-  #where(): string {
-    return this.#function === undefined ? "a statement" : `"${this.#function}": it may have been cut off`;
+  /** Returns the error, which adds that the text ends in the middle of a function if that is so. */
+  explainCutOff(error: unknown): unknown {
+    const isCutOff = error instanceof PtxError && this.#function !== undefined &&
+      !this.#tokens.slice(this.#position).some(({ text }) => text === "}");
+    if (isCutOff) error.message += `; the text ends in the middle of "${this.#function}": it may have been cut off`;
+    return error;
   }
 
   #directive(): string {

@@ -256,13 +256,17 @@ export class Scheduler {
   }
 
   /** Adds work to a stream. `run` does a slice of it, and returns false until it is done. */
-  enqueue(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice, release }: WorkOptions = {}): Work {
+  enqueue(
+    stream: Stream,
+    run: () => unknown,
+    { after = nothing, outlivesDevice, release, kernel }: WorkOptions = {},
+  ): Work {
     const first = after.filter((other) => !other.done);
     for (const other of this.#orderedWith(stream)) {
       if (other.last?.done === false) first.push(other.last);
       stream.comeAfterAllOf(other);
     }
-    const work = new Work(stream, run, { after: first, outlivesDevice: outlivesDevice ?? false, release });
+    const work = new Work(stream, run, { after: first, outlivesDevice: outlivesDevice ?? false, release, kernel });
     if (stream.first === undefined) {
       stream.first = work;
       this.#busy.push(stream);
