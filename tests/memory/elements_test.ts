@@ -1,4 +1,7 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { inspect } from "node:util";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
 import type { DeviceArray } from "../../src/memory/device_array.ts";
 import type { TypedArray, TypedArrayConstructor } from "../../src/support/typed_array.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
@@ -189,4 +192,91 @@ testOnEachDriver("a buffer is seen as elements of a type, without a copy", async
   buffer.free();
   assertThrows(() => words.fill(1), ReferenceError, "freed");
   assertThrows(() => buffer.as(Uint8Array), ReferenceError, "freed");
+});
+
+testOnEachDriver("an array is read as its type, or as integers that show its bits", async (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using floats = pool.allocateArray(Float32Array, 2);
+  using counts = pool.allocateArray(Uint32Array, 2);
+  floats.fill(1);
+  counts.fill(0xffff_ffff);
+  assertEquals(await floats.read(Float32Array), Float32Array.of(1, 1));
+  assertEquals(floats.readSync(Uint32Array), Uint32Array.of(0x3f800000, 0x3f800000));
+  assertEquals(await floats.read(BigUint64Array), BigUint64Array.of(0x3f8000003f800000n));
+  assertEquals(floats.readSync(Uint8Array, { length: 4 }), Uint8Array.of(0, 0, 128, 63));
+  assertEquals(counts.readSync(Int32Array), Int32Array.of(-1, -1));
+  const message = "Cannot read an array of Float32Array elements as Float64Array";
+  await assertRejects(() => floats.read(Float64Array), TypeError, message);
+  assertThrows(() => floats.readSync(Float64Array), TypeError, message);
+  assertThrows(() => floats.readSync(Int32Array), TypeError, "or array.as(Int32Array) for the bytes as they are");
+  assertEquals(floats.as(Float64Array).readSync(Float64Array).length, 1);
+});
+
+testOnEachDriver("a copy within a buffer is refused if its ranges overlap", async (cuda, { open }) => {
+  using pool = cuda.device(0).createPool();
+  using array = pool.allocateArray(Uint32Array, 8);
+  array.copyFrom(Uint32Array.of(0, 1, 2, 3, 4, 5, 6, 7));
+  for (const [from, fromEnd, to, toEnd] of [[0, 4, 3, 7], [3, 7, 0, 4], [2, 4, 2, 4]] as const) {
+    const [source, target] = [array.subarray(from, fromEnd), array.subarray(to, toEnd)];
+    const message = `Cannot copy bytes ${4 * from} to ${4 * fromEnd} of a buffer to its bytes ${4 * to} to ${
+      4 * toEnd
+    }`;
+    assertThrows(() => target.copyFrom(source), RangeError, message);
+    assertThrows(() => source.copyTo(target), RangeError, message);
+  }
+  array.subarray(0, 4).copyFrom(array.subarray(4, 8));
+  array.subarray(4, 6).copyFrom(array.subarray(2, 4));
+  array.subarray(3, 3).copyFrom(array.subarray(3, 3));
+  assertEquals(await array.toTypedArray(), Uint32Array.of(4, 5, 6, 7, 6, 7, 6, 7));
+  using other = new Cuda(new Session(open()));
+  using host = other.allocateHost(16);
+  const message = "Cannot copy to or from a host buffer of another Cuda object";
+  assertThrows(() => array.copyFrom(host), TypeError, message);
+  assertThrows(() => array.copyTo(host), TypeError, message);
+});
+
+testOnEachDriver("elements cannot be accessed by index or iteration", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using array: Anything = pool.allocateArray(Float32Array, 4);
+  using buffer: Anything = pool.allocate(4);
+  using host: Anything = cuda.allocateHost(4);
+  for (const [object, name] of [[array, "DeviceArray"], [buffer, "DeviceBuffer"], [host, "HostBuffer"]]) {
+    assertThrows(() => object[0], TypeError, `Cannot read an element of a ${name} by its index: `);
+    assertThrows(() => object[0] = 1, TypeError, `Cannot write an element of a ${name} by its index: `);
+    for (const iterate of [() => [...object], () => new Float32Array(object), () => Array.from(object)]) {
+      assertThrows(iterate, TypeError, `Cannot iterate over a ${name}: `);
+    }
+    // Whoever prints or compares objects must not meet these errors.
+    assertMatch(inspect(object), new RegExp(`^${name} {`));
+    assert(inspect(Object.getPrototypeOf(object)) !== "");
+    assertEquals(object, object);
+    assert(Object.keys(object).every((key) => key !== "0"));
+    assertEquals(Object.getPrototypeOf(object)[0], undefined);
+  }
+});
+
+testOnEachDriver("an ArrayBuffer that was transferred cannot be copied from", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(16);
+  const bytes = new Uint8Array(16);
+  const { buffer: memory } = bytes;
+  structuredClone(memory, { transfer: [memory] });
+  for (const source of [bytes, memory]) {
+    assertThrows(() => buffer.copyFrom(source), TypeError, "Cannot copy from an ArrayBuffer that was transferred");
+  }
+  buffer.copyFrom(new Uint8Array(0));
+  buffer.copyFrom(new ArrayBuffer(0));
+});
+
+testOnEachDriver("with POOLPASS_DEBUG=1, the error of a freed buffer says where it was freed", (_, { open }) => {
+  using debugged = new Cuda(new Session(open(), { debug: true }));
+  using pool = debugged.device(0).createPool();
+  const array = pool.allocateArray(Float32Array, 4);
+  const part = array.subarray(1);
+  array.free();
+  const place = /it was freed at .*elements_test\.ts/;
+  assertMatch(assertThrows(() => array.fill(0), ReferenceError).message, place);
+  assertMatch(assertThrows(() => array.free(), ReferenceError).message, place);
+  const { message } = assertThrows(() => part.fill(0), ReferenceError);
+  assertMatch(message, /^Cannot use the buffer of 12 bytes: it is part of a buffer of 16 bytes, and it was freed at /);
 });

@@ -1,5 +1,6 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
+import { ptx as saxpy } from "../../kernels/saxpy.ts";
 import { parsePtx } from "../../src/ptx/parser.ts";
 import { type Instruction, type Operand, PtxError, type Statement } from "../../src/ptx/syntax.ts";
 
@@ -355,4 +356,14 @@ test("parsePtx names the line of an error", () => {
     const error = assertThrows(() => parsePtx(text), PtxError) as PtxError;
     assertEquals(error.line, line, `${text} ${error.message}`);
   }
+});
+
+test("text that was cut off is refused with the name of the function in which it ends", () => {
+  const body = saxpy.indexOf("{");
+  for (let end = body + 1; end < saxpy.lastIndexOf("}"); end += 7) {
+    const { message } = assertThrows(() => parsePtx(saxpy.slice(0, end)), PtxError);
+    assertMatch(message, /; the text ends in the middle of "saxpy": it may have been cut off$/, message);
+  }
+  const { message } = assertThrows(() => parsePtx(saxpy.replace("cvt.u64.u32 \t", "cvt.u64.u32 ;")), PtxError);
+  assertEquals(message.includes("cut off"), false);
 });

@@ -2,6 +2,11 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { fillLaunch } from "../conformance/launch.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { warningsOf } from "../support/warnings.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Event, Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { testSoftware } from "../support/software_devices.ts";
@@ -22,6 +27,37 @@ testSoftware("synchronizing a device waits for the work of destroyed streams", (
   }
   gpu.synchronize();
   assertEquals(new Uint8Array(host.buffer), Uint8Array.of(9));
+});
+
+test("launches that are dropped with the Cuda object are named", async () => {
+  const cudaWith = (): Cuda => new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false })));
+  const launch = (cuda: Cuda, launches: number): CudaStream => {
+    const gpu = cuda.device(0);
+    const stream = gpu.createStream();
+    const buffer = gpu.defaultPool.allocate(16, stream);
+    const fill = gpu.loadModule(fillPtx).kernel("fill");
+    for (let count = 0; count < launches; count++) {
+      fill.launch({ grid: 1, block: 4, stream }, buffer, 16, 0);
+    }
+    buffer.free();
+    return stream;
+  };
+  const dropped = await warningsOf(() => {
+    for (const launches of [1, 3]) {
+      using cuda = cudaWith();
+      launch(cuda, launches);
+    }
+  });
+  const [rest, advice] = ["dropped, because the Cuda object was disposed before anything had waited for", "first"];
+  assertEquals(dropped, [
+    `poolpass: 1 launch was ${rest} it: fill; await stream.finished() ${advice}`,
+    `poolpass: 3 launches were ${rest} them: fill x 3; await stream.finished() ${advice}`,
+  ]);
+  const awaited = await warningsOf(async () => {
+    using cuda = cudaWith();
+    await launch(cuda, 2).finished();
+  });
+  assertEquals(awaited, []);
 });
 
 testSoftware("freeing page-locked memory waits for all work of the devices", async (cuda) => {
