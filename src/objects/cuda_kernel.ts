@@ -121,8 +121,8 @@ export class CudaKernel {
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @param options How many blocks of how many threads to run, and on which stream.
    * @param args One argument for each parameter, in order.
-   * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, or there is
-   * no option of a name
+   * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, a buffer is
+   * of another `Cuda` object, or there is no option of a name
    * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, or a block needs more
    * shared memory than the device supports
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
