@@ -42,7 +42,9 @@ export function checkRange(byteOffset: number, length: number, bufferByteLength:
 export function checkByte(byte: unknown): asserts byte is number {
   if (typeof byte === "number" && Number.isInteger(byte) && byte >= 0 && byte <= 255) return;
   checkNumber(byte, "a byte to fill with");
-  throw new RangeError(`Cannot fill with ${byte}: a byte is a whole number from 0 to 255`);
+  throw new RangeError(
+    `Cannot fill with ${byte}: a byte is a whole number from 0 to 255; use buffer.as(type) to fill elements`,
+  );
 }
 
 /** Throws the error of a fill of a plain buffer with a range of elements. */

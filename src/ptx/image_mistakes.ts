@@ -64,6 +64,9 @@ function pathMistake(text: string): string | undefined {
     return `Cannot load "${text}" as a module: pass the bytes of the file, not a path, as in readFileSync("${text}")`;
   }
   if (!/\.(ptx|txt)$/i.test(text)) return undefined;
+  if (/^https?:/i.test(text)) {
+    return `Cannot load "${text}" as a module: pass the text of the PTX, as in await (await fetch("${text}")).text()`;
+  }
   return `Cannot load "${text}" as a module: pass the text of the PTX, not a path, as in readFileSync("${text}", "utf8")`;
 }
 

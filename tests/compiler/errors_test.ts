@@ -11,6 +11,7 @@ import { test } from "../support/test.ts";
 
 const refused: readonly [body: string, message: RegExp, part?: RefusedPart][] = [
   ["frobnicate.u32 %r1, %r2;", /"frobnicate\.u32": the instruction "frobnicate" is not known/],
+  ["mull.lo.u32 %r1, %r2, %r3;", /the instruction "mull" is not known; did you mean "mul"\?/],
   ["add.u8 %r1, %r2, %r3;", /"add\.u8": the modifier "\.u8" is not known here/],
   ["add.rz.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/, "kernel"],
   ["mul.rn.ftz.f64 %fd1, %fd2, %fd3;", /"\.f64" is not supported here/, "kernel"],

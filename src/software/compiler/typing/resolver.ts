@@ -1,3 +1,4 @@
+import { didYouMean } from "../../../support/nearest_name.ts";
 import {
   type BranchTargets,
   type FunctionDeclaration,
@@ -406,7 +407,8 @@ function findForm(
   if (forms === undefined) {
     const refusal = instructions.refusals.get(opcode);
     if (refusal !== undefined) throw new UnsupportedPtxError(line, `cannot compile "${text}": ${refusal}`);
-    throw new PtxError(line, `cannot compile "${text}": the instruction "${opcode}" is not known`);
+    const nearest = didYouMean(opcode, [...instructions.forms.keys()]);
+    throw new PtxError(line, `cannot compile "${text}": the instruction "${opcode}" is not known${nearest}`);
   }
   let furthest = 0;
   let nearest: InstructionForm | undefined;
