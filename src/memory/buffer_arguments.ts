@@ -23,6 +23,11 @@ export function checkRange(byteOffset: number, length: number, bufferByteLength:
   if (byteOffset > bufferByteLength) {
     throw new RangeError(`Cannot start at byte ${byteOffset} of the buffer: it has ${bufferByteLength} bytes`);
   }
+  refuseRange(byteOffset, length, bufferByteLength, source);
+}
+
+/** Not in `checkRange`, which must stay small. */
+function refuseRange(byteOffset: number, length: number, bufferByteLength: number, source: object | undefined): never {
   let [given, advice] = ["", ""];
   if (source !== undefined && "BYTES_PER_ELEMENT" in source) {
     const size = Number(source.BYTES_PER_ELEMENT);
@@ -30,12 +35,8 @@ export function checkRange(byteOffset: number, length: number, bufferByteLength:
     given = ` with ${whatIs(source)} of ${countOf(length / size, "element")}`;
     if (fitting > 0) advice = `; copy a part of the source, such as source.subarray(0, ${fitting})`;
   }
-  throw new RangeError(
-    `Cannot reach bytes ${byteOffset} to ${
-      byteOffset + length
-    } of the buffer${given}: it has ${bufferByteLength} bytes` +
-      advice,
-  );
+  const range = `bytes ${byteOffset} to ${byteOffset + length}`;
+  throw new RangeError(`Cannot reach ${range} of the buffer${given}: it has ${bufferByteLength} bytes${advice}`);
 }
 
 /** Throws unless `byte` can be filled with. */

@@ -15,6 +15,7 @@ import type { Session } from "../session.ts";
 import {
   checkByteLength,
   checkNumber,
+  errorOfAnotherCuda,
   maximumInt,
   type OptionNames,
   refuseUnknownOption,
@@ -105,7 +106,7 @@ export class CudaKernel {
     this.name = signature.name;
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
-    this.#writers = writersOf(signature.parameters, this.#buffers, session);
+    this.#writers = writersOf(signature.parameters, this.#buffers);
     const { ordinal } = device;
     this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
   }
@@ -167,8 +168,14 @@ export class CudaKernel {
       this.#onStream(this.#lastStream = stream);
       this.#launches = launchesOf(stream);
     }
+    launch.stream = stream.unsafeHandle;
+    const buffers = this.#buffers;
+    for (let index = 0; index < buffers.length; index++) {
+      const allocation = buffers[index];
+      // The stream is one of this session, so that only a buffer of another stream can be of another session.
+      if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
+    }
     try {
-      launch.stream = stream.unsafeHandle;
       this.#session.driver.launchKernel(launch);
     } catch (error) {
       const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
@@ -179,11 +186,6 @@ export class CudaKernel {
       );
     }
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
-    const buffers = this.#buffers;
-    for (let index = 0; index < buffers.length; index++) {
-      const allocation = buffers[index];
-      if (allocation !== undefined) allocation.noteUse(stream);
-    }
   }
 
   /**
@@ -211,6 +213,12 @@ export class CudaKernel {
     } catch (error) {
       throw cannot(`compute how many blocks of ${blockSize} threads of ${this.name} fit`, error);
     }
+  }
+
+  /** Notes that a launch on another stream than the buffer's own uses it. If the launch then fails, that does no harm. */
+  #noteUse(allocation: Allocation, stream: CudaStream): void {
+    if (allocation.session !== this.#session) throw errorOfAnotherCuda("pass a buffer");
+    allocation.noteUse(stream);
   }
 
   get #isDisposed(): boolean {

@@ -7,8 +7,6 @@ import type { Allocation } from "../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
 import { layoutOfBytes } from "./structs/struct.ts";
 import type { ParameterType } from "../ptx/kernel_signature.ts";
-import type { Session } from "../session.ts";
-import { errorOfAnotherCuda } from "../support/validation.ts";
 
 /**
  * An argument of a kernel: an object with an address for a pointer, such as a buffer; a number, bigint or boolean for a
@@ -40,19 +38,18 @@ export interface Parameter {
 
 /**
  * Returns the writers of a kernel's parameters. `buffers` has an element for each parameter that can take a buffer: the
- * writers put the allocation of the argument there, or undefined if it is no buffer. The buffers must be of `session`.
+ * writers put the allocation of the argument there, or undefined if it is no buffer.
  */
 export function writersOf(
   parameters: readonly Parameter[],
   buffers: (Allocation | undefined)[],
-  session: Session,
 ): readonly ParameterWriter[] {
   return parameters.map((parameter) => {
     const { type, offset } = parameter;
     if (typeof type === "object") return aggregateWriter(type, offset);
     const bits = Number(type.slice(1));
     if (type.startsWith("f")) return floatWriter(bits, offset);
-    return bits === 64 ? wordWriter(parameter, buffers, session) : integerWriter(parameter, bits);
+    return bits === 64 ? wordWriter(parameter, buffers) : integerWriter(parameter, bits);
   });
 }
 
@@ -122,11 +119,7 @@ const firstAddress = 4096n;
 const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
 
 /** Writes 64 bits: a pointer or an integer. */
-function wordWriter(
-  parameter: Parameter,
-  buffers: (Allocation | undefined)[],
-  session: Session,
-): ParameterWriter {
+function wordWriter(parameter: Parameter, buffers: (Allocation | undefined)[]): ParameterWriter {
   const { offset, isPointer } = parameter;
   const [minimum, maximum] = rangeOf(parameter, 64);
   // 0 is always valid, so that one comparison excludes the small addresses or the negative numbers.
@@ -143,7 +136,6 @@ function wordWriter(
     const allocation = allocationOf(argument);
     buffers[index] = allocation;
     if (allocation !== undefined) {
-      if (allocation.session !== session) throw errorOfAnotherCuda("pass a buffer");
       // The driver's own address needs no check.
       view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
     } else if (typeof argument === "object" && argument !== null && "address" in argument) {
