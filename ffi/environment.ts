@@ -7,7 +7,7 @@ import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions, platform } fro
 import { cString } from "./shim/shim.ts";
 
 interface Globals {
-  Deno?: { permissions: { querySync(descriptor: { name: "env"; variable: string }): { state: string } } };
+  Deno?: { permissions: { querySync(descriptor: { name: "env"; variable?: string }): { state: string } } };
   process?: { env: Record<string, string | undefined> };
 }
 
@@ -29,6 +29,16 @@ export function environmentVariable(name: string): string | undefined {
   const address = libc.getenv(cString(name));
   if (address === 0n) return undefined;
   return new TextDecoder().decode(foreignBuffer(address, Number(libc.strlen(address))));
+}
+
+/**
+ * The names of all environment variables, as the runtime knows them; none in Deno unless reading them all is permitted
+ * already. Not read from libc's `environ`: another thread that sets a variable would move it meanwhile.
+ */
+export function variableNames(): string[] {
+  const { Deno: deno, process } = globalThis as unknown as Globals;
+  if (deno !== undefined && deno.permissions.querySync({ name: "env" }).state !== "granted") return [];
+  return Object.keys(process?.env ?? {});
 }
 
 function openLibc(): NativeFunctions<typeof symbols> | null {

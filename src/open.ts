@@ -1,13 +1,13 @@
 import { startStackAbove } from "./support/call_stack.ts";
 import { checkRuntime } from "./support/runtime.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
-import { environmentVariable } from "../ffi/environment.ts";
+import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
 import { Cuda } from "./objects/cuda.ts";
 import type { Driver } from "./driver.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
-import { didYouMean } from "./support/nearest_name.ts";
+import { didYouMean, nearestNames } from "./support/nearest_name.ts";
 import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "./support/validation.ts";
@@ -30,6 +30,12 @@ const openOptions: KnownOptions<OpenOptions> = {
 const driverNames = ["auto", "cuda", "software"] as const;
 const defaultSoftwareDevices = 2;
 
+const variablePrefix = "POOLPASS_";
+/** The environment variables that poolpass reads, without their prefix. */
+const variables = ["DRIVER", "SOFTWARE_DEVICES", "SOFTWARE_PEERS", "SOFTWARE_STEPS", "DEBUG", "LOG"] as const;
+/** A shorter name is near to too many others. */
+const minimumNameLength = 5;
+
 /**
  * Opens CUDA or the software device.
  *
@@ -48,6 +54,9 @@ const defaultSoftwareDevices = 2;
  *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
  * - `POOLPASS_LOG`: `1` writes a line to standard error for each event that concerns an operator, such as a connection,
  *   an offer, or a process that was cut off
+ *
+ * Prints a warning, once, if the name of an environment variable is nearly one of these, as far as the names may be read
+ * without asking for a permission: in Deno, with `--allow-env`.
  *
  * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
@@ -70,6 +79,7 @@ const defaultSoftwareDevices = 2;
 export function open(options: OpenOptions = {}): Cuda {
   checkOptions(options, openOptions);
   checkRuntime();
+  warnOfMistypedVariables();
   let driver: Driver;
   try {
     driver = openDriver(options);
@@ -89,6 +99,24 @@ export function open(options: OpenOptions = {}): Cuda {
   } catch (error) {
     driver.close();
     throw error;
+  }
+}
+
+let hasWarnedOfVariables = false;
+
+/** Warns once of environment variables whose names are nearly those of poolpass's own. */
+function warnOfMistypedVariables(): void {
+  if (hasWarnedOfVariables) return;
+  for (const variable of variableNames()) {
+    const name = variable.startsWith(variablePrefix) ? variable.slice(variablePrefix.length) : "";
+    if (name.length < minimumNameLength || variables.some((known) => known === name)) continue;
+    const [nearest] = nearestNames(name, variables);
+    if (nearest === undefined) continue;
+    hasWarnedOfVariables = true;
+    console.warn(
+      `poolpass: the environment variable ${variable} does nothing: there is no such variable; did you mean ` +
+        `"${variablePrefix}${nearest}"?`,
+    );
   }
 }
 
@@ -133,7 +161,8 @@ function openDriver(options: OpenOptions): Driver {
 
 function openSoftwareDriver({ softwareDevices }: OpenOptions): SoftwareDriver {
   return new SoftwareDriver({
-    devices: softwareDevices ?? numberFrom("POOLPASS_SOFTWARE_DEVICES") ?? defaultSoftwareDevices,
+    devices: softwareDevices ?? numberFrom("POOLPASS_SOFTWARE_DEVICES", { from: 1, to: SoftwareDriver.deviceLimit }) ??
+      defaultSoftwareDevices,
     peers: choiceFrom("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",
     visible: environmentVariable("CUDA_VISIBLE_DEVICES"),
     stepLimit: numberFrom("POOLPASS_SOFTWARE_STEPS"),
@@ -152,9 +181,10 @@ function choiceFrom<C extends string>(variable: string, choices: readonly C[]): 
   return choice;
 }
 
-function numberFrom(variable: string): number | undefined {
+function numberFrom(variable: string, { from = 0, to = Infinity } = {}): number | undefined {
   const value = environmentVariable(variable);
   if (value === undefined || value === "") return undefined;
-  if (!/^\d+$/.test(value)) throw new RangeError(`Cannot use ${variable}="${value}": it must be a whole number`);
-  return Number(value);
+  if (/^\d+$/.test(value) && Number(value) >= from && Number(value) <= to) return Number(value);
+  const range = to === Infinity ? "" : ` from ${from} to ${to}`;
+  throw new RangeError(`Cannot use ${variable}="${value}": it must be a whole number${range}`);
 }

@@ -50,7 +50,7 @@ import {
 import type { PoolBlock } from "./memory/pool_block.ts";
 import { SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
-import { type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
+import { deviceLimit, type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
 import {
   addressOfOffset,
   LinearMemory,
@@ -95,6 +95,8 @@ const keptMemories: LinearMemory[] = [];
 
 /** A `Driver` that runs on the CPU. */
 export class SoftwareDriver implements Driver {
+  /** The largest number of devices. */
+  static readonly deviceLimit: number = deviceLimit;
   readonly kind = "software";
   readonly dropsWork = true;
   readonly runtimeVersion: number = emulatedCudaVersion;

@@ -7,7 +7,8 @@ import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
 import { KernelFault } from "./execution/kernel_fault.ts";
 
-const deviceLimit = 16;
+/** The largest number of devices. */
+export const deviceLimit = 16;
 
 /** Options of the software driver and its devices. */
 export interface SoftwareDriverOptions {

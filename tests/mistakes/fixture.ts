@@ -1,5 +1,6 @@
 import { openSync, readFileSync, renameSync } from "node:fs";
 import { createServer } from "node:net";
+import process from "node:process";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import {
   type ChannelConsumer,
@@ -199,8 +200,11 @@ const libc = dlopen("libc.so.6", {
   unsetenv: { parameters: ["buffer"], result: "i32" },
 });
 
-/** Sets what libc's getenv returns, which is what poolpass reads. */
+/** Sets what libc's getenv returns, which is what poolpass reads, and the names that the runtime knows. */
 export function setVariable(name: string, value: string | undefined): void {
+  // Bun has read the environment at its start.
+  if (value === undefined) delete process.env[name];
+  else process.env[name] = value;
   const text = (value: string) => new TextEncoder().encode(`${value}\0`);
   if (value === undefined) libc.symbols.unsetenv!(text(name));
   else libc.symbols.setenv!(text(name), text(value), 1);
