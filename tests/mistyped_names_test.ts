@@ -1,5 +1,5 @@
-import { assertStringIncludes, assertThrows } from "@std/assert";
-import { open } from "../mod.ts";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import * as poolpass from "../mod.ts";
 import { testOnEachDriver } from "./support/drivers.ts";
 
 // deno-lint-ignore no-explicit-any -- any argument that an untyped program could pass
@@ -37,9 +37,48 @@ testOnEachDriver("a mistyped name gets the nearest one", (cuda) => {
     [() => pool.reuse.allowOportunistic = false, 'did you mean "allowOpportunistic"?'],
     [() => Object.assign(pool.reuse, { internalDependencies: true }), 'did you mean "allowInternalDependencies"?'],
     [() => pool.reuse.nonesuch = false, "the policies are followEventDependencies, "],
-    [() => open({ driver: "cudda" as Anything }), 'did you mean "cuda"?'],
+    [() => pool.releaseTreshold = 0, 'did you mean "releaseThreshold"?'],
+    [() => gpu.curentPool = pool, 'did you mean "currentPool"?'],
+    [() => gpu.defaultStream.devise = gpu, 'did you mean "device"?'],
+    [() => poolpass.open({ driver: "cudda" as Anything }), 'did you mean "cuda"?'],
   ];
   for (const [call, message] of cases) assertStringIncludes(assertThrows(call, Error).message, message);
+});
+
+testOnEachDriver("an object that refuses mistyped properties has all that other objects have", (cuda) => {
+  const gpu: Anything = cuda.device(0);
+  const label = Symbol("label");
+  for (const object of [gpu, gpu.defaultStream, gpu.defaultPool] as Anything[]) {
+    assert(object instanceof Object && object.hasOwnProperty !== undefined);
+    assertEquals(object.nonesuch, undefined);
+    object[label] = 1;
+    object.toJSON = () => "replaced";
+    assertEquals([object[label], JSON.stringify(object)], [1, '"replaced"']);
+    assert(delete object.toJSON);
+  }
+});
+
+testOnEachDriver("an object that a program constructs is refused with the call that creates it", (cuda) => {
+  const gpu: Anything = cuda.device(0);
+  const classes: Record<string, Anything> = poolpass;
+  const cases: [name: string, given: unknown[], source: string][] = [
+    ["Cuda", [{ driver: "software" }], "open"],
+    ["CudaDevice", [0], "Cuda.device"],
+    ["CudaStream", [gpu, { priority: 0 }], "CudaDevice.createStream"],
+    ["CudaEvent", [gpu, { timing: true }], "CudaDevice.createEvent"],
+    ["CudaModule", [gpu, ptx], "CudaDevice.loadModule"],
+    ["CudaKernel", [], "CudaModule.kernel"],
+    ["MemoryPool", [gpu, { handleType: "posix-fd" }], "CudaDevice.createPool"],
+    ["ImportedMemoryPool", [gpu], "CudaDevice.importPool"],
+    ["CachingAllocator", [gpu.defaultPool], "MemoryPool.createCachingAllocator"],
+    ["DeviceBuffer", [new ArrayBuffer(16)], "MemoryPool.allocate or allocateArray"],
+    ["DeviceArray", [Float32Array, 16], "MemoryPool.allocate or allocateArray"],
+    ["HostBuffer", [64], "Cuda.allocateHost"],
+  ];
+  for (const [name, given, source] of cases) {
+    const { message } = assertThrows(() => new classes[name](...given), TypeError, "Cannot construct a");
+    assert(message.endsWith(`: use ${source}`), message);
+  }
 });
 
 testOnEachDriver("reuse policies are booleans", (cuda) => {

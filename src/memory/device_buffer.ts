@@ -30,6 +30,7 @@ import {
   checkOptions,
   errorOfAnotherCuda,
   type KnownOptions,
+  refuseConstruction,
 } from "../support/validation.ts";
 import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 
@@ -124,6 +125,7 @@ export class DeviceBuffer implements Disposable {
    * @ignore
    */
   constructor(allocation: Allocation, part?: AllocationPart) {
+    if (allocation?.session === undefined) refuseConstruction("DeviceBuffer", "MemoryPool.allocate or allocateArray");
     this.#allocation = allocation;
     this.#address = part === undefined ? allocation.address : part.address;
     this.#partStream = part === undefined ? undefined : part.stream;

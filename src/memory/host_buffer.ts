@@ -3,6 +3,7 @@ import { countOf, printAs } from "../support/printing.ts";
 import type { HostAllocation } from "../driver.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
+import { refuseConstruction } from "../support/validation.ts";
 
 /** The session that a host buffer belongs to. */
 export let sessionOfHost: (buffer: HostBuffer) => Session;
@@ -35,6 +36,7 @@ export class HostBuffer implements Disposable {
    * @ignore
    */
   constructor(session: Session, byteLength: number) {
+    if (session?.opened === undefined) refuseConstruction("HostBuffer", "Cuda.allocateHost");
     this.#session = session;
     this.#allocation = session.allocateHost(byteLength, "host buffer");
     this.byteLength = byteLength;

@@ -11,7 +11,7 @@ import { FreedStreams } from "./freed_streams.ts";
 import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "../session.ts";
-import { checkByteLength, whatIs } from "../support/validation.ts";
+import { checkByteLength, refuseConstruction, whatIs } from "../support/validation.ts";
 
 /**
  * Whenever the number of streams in a mapping's `earlierFrees` reaches a multiple of this, disposed streams are
@@ -61,7 +61,13 @@ export class ImportedMemoryPool implements Disposable {
    *
    * @ignore
    */
-  constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {
+  constructor(
+    session: Session,
+    { device, handle = refuseConstruction("ImportedMemoryPool", "CudaDevice.importPool") }: {
+      device: CudaDevice;
+      handle: bigint;
+    } = {} as never,
+  ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;

@@ -14,9 +14,10 @@ import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
+import { refuseNewProperties, refuseToReplace } from "../support/missing_properties.ts";
 import { countOf, placeOf, printAs, stateOf } from "../support/printing.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
-import { checkByteLength, checkOptions } from "../support/validation.ts";
+import { checkByteLength, checkOptions, refuseConstruction } from "../support/validation.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";
@@ -79,6 +80,12 @@ export class MemoryPool implements Disposable {
       entries.add(entry);
       return () => void entries.delete(entry);
     };
+    refuseNewProperties(this, {
+      name: "MemoryPool",
+      fields: ["device", "handleType"],
+      instead: { maxSize: "a pool keeps its maximum; give it to createPool" },
+    });
+    refuseToReplace(this, "reuse", "set the property of one policy, such as pool.reuse.allowOpportunistic");
     printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
       const { count } = pool.#memory.contents;
@@ -109,13 +116,13 @@ export class MemoryPool implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, handleType, isOwned, maxSize = 0 }: {
+    { device, handle = refuseConstruction("MemoryPool", "CudaDevice.createPool"), handleType, isOwned, maxSize = 0 }: {
       device: CudaDevice | undefined;
       handle: bigint;
       handleType: PoolHandleType;
       isOwned: boolean;
       maxSize?: number;
-    },
+    } = {} as never,
   ) {
     this.#session = session;
     this.device = device;

@@ -12,6 +12,7 @@ import {
   checkOptions,
   type KnownOptions,
   maximumInt,
+  refuseConstruction,
   whatIs,
 } from "../support/validation.ts";
 import { formatVersion } from "../support/version.ts";
@@ -55,6 +56,7 @@ export class Cuda implements Disposable {
    * @ignore
    */
   constructor(session: Session) {
+    if (session?.opened === undefined) refuseConstruction("Cuda", "open");
     const { driver } = session;
     this.#session = session;
     this.driver = driver.kind;

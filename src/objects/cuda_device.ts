@@ -27,9 +27,10 @@ import { checkImage } from "../ptx/image_mistakes.ts";
 import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
+import { refuseNewProperties } from "../support/missing_properties.ts";
 import { didYouMean } from "../support/nearest_name.ts";
 import { formatUuid } from "../support/uuid.ts";
-import { checkBoolean, checkNumber, checkOptions, whatIs } from "../support/validation.ts";
+import { checkBoolean, checkNumber, checkOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
@@ -56,6 +57,7 @@ export class CudaDevice {
 
   static {
     refuseDisposal(this, "Cannot declare a CudaDevice with using: it has nothing to dispose of; declare it with const");
+    refuseNewProperties(this, { name: "CudaDevice", fields: ["ordinal", "defaultStream"] });
     printAs(this, "CudaDevice", (device) => {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +
@@ -69,6 +71,7 @@ export class CudaDevice {
    * @ignore
    */
   constructor(session: Session, ordinal: number) {
+    if (session?.opened === undefined) refuseConstruction("CudaDevice", "Cuda.device");
     this.#session = session;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });

@@ -2,10 +2,11 @@ import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { callStack, reportUnrecordedEvent } from "../support/leaks.ts";
+import { CudaError } from "../support/errors.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import type { Session } from "../session.ts";
 import type { StreamProgress } from "./stream_progress.ts";
-import { errorOfAnotherCuda, type KnownOptions, whatIs } from "../support/validation.ts";
+import { errorOfAnotherCuda, type KnownOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
 /** Options of a new event. */
@@ -48,6 +49,7 @@ export class CudaEvent implements Disposable {
   readonly #session: Session;
   /** Another process may record it again at any time, and never complete the work: never synchronized unasked. */
   readonly #isInterprocess: boolean;
+  readonly #hasTiming: boolean;
   readonly #opened: OpenedObject;
   #handle: bigint | undefined;
   /** Whether others may record it: other processes, or whoever has read `unsafeHandle`. */
@@ -100,18 +102,26 @@ export class CudaEvent implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, isInterprocess, isOpened = false }: {
+    {
+      device,
+      handle = refuseConstruction("CudaEvent", "CudaDevice.createEvent"),
+      isInterprocess,
+      hasTiming = false,
+      isOpened = false,
+    }: {
       device: CudaDevice;
       handle: bigint;
       isInterprocess: boolean;
+      hasTiming?: boolean;
       /** Whether it is another process's event. */
       isOpened?: boolean;
-    },
+    } = {} as never,
   ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
     this.#isInterprocess = isInterprocess;
+    this.#hasTiming = hasTiming;
     this.#mayBeRecordedByOthers = isInterprocess;
     if (session.debug && !isOpened) this.#unrecordedOrigin = callStack("event created");
     this.#opened = { kind: "event", release: (driver) => driver.eventDestroy(device.ordinal, handle) };
@@ -186,6 +196,19 @@ export class CudaEvent implements Disposable {
     } catch (error) {
       throw cannot("measure the time between two events", error, "record both, created with timing, and wait for them");
     }
+  }
+
+  /** Why the time from `start` to this event cannot be measured, and what to do. */
+  #timingHint(start: CudaEvent, error: unknown): string {
+    const events = [["first", start], ["second", this]] as const;
+    const [untimed] = events.find(([, event]) => !event.#hasTiming) ?? [];
+    if (untimed !== undefined) return `the ${untimed} event has no timing: create it with { timing: true }`;
+    const [unrecorded] = events.find(([, event]) => event.#recordedBy === undefined && !event.#mayBeRecordedByOthers) ??
+      [];
+    if (unrecorded !== undefined) return `the ${unrecorded} event was never recorded: record it on a stream`;
+    return error instanceof CudaError && error.code === "cudaErrorNotReady"
+      ? "the device has not reached both events yet: wait for the second one, by finished or synchronize"
+      : "record both on streams of their device";
   }
 
   /**

@@ -18,6 +18,7 @@ import {
   errorOfAnotherCuda,
   maximumInt,
   type OptionNames,
+  refuseConstruction,
   refuseUnknownOption,
   whatIs,
 } from "../support/validation.ts";
@@ -89,14 +90,14 @@ export class CudaKernel {
    */
   constructor(
     session: Session,
-    { device, handle, signature, isLoaded, onStream }: {
+    { device, handle = refuseConstruction("CudaKernel", "CudaModule.kernel"), signature, isLoaded, onStream }: {
       device: CudaDevice;
       handle: bigint;
       signature: KernelSignature;
       isLoaded: () => boolean;
       /** Called before a launch on another stream than the last one's. */
       onStream: (stream: CudaStream) => void;
-    },
+    } = {} as never,
   ) {
     this.#session = session;
     this.#device = device;

@@ -11,7 +11,7 @@ import { suggestName } from "../support/nearest_name.ts";
 import { signatureFromTypes } from "./parameter_types.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
-import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
+import { checkOptions, type KnownOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 
 const ownerOfGlobals: AllocationOwner = {
   release() {},
@@ -65,13 +65,13 @@ export class CudaModule implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, signatures, variableNames }: {
+    { device, handle = refuseConstruction("CudaModule", "CudaDevice.loadModule"), signatures, variableNames }: {
       device: CudaDevice;
       handle: bigint;
       signatures: readonly KernelSignature[];
       /** The variables that the PTX declares, as far as they are known. */
       variableNames: readonly string[];
-    },
+    } = {} as never,
   ) {
     this.#session = session;
     this.#device = device;

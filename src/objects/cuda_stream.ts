@@ -7,9 +7,16 @@ import { PendingWork } from "./pending_work.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Marker, Markers } from "./markers.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
+import { refuseNewProperties } from "../support/missing_properties.ts";
 import type { Session } from "../session.ts";
 import { StreamProgress } from "./stream_progress.ts";
-import { checkOptions, errorOfAnotherCuda, type KnownOptions, whatIs } from "../support/validation.ts";
+import {
+  checkOptions,
+  errorOfAnotherCuda,
+  type KnownOptions,
+  refuseConstruction,
+  whatIs,
+} from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 /** Options of a new stream. */
@@ -124,6 +131,11 @@ export class CudaStream implements Disposable {
     isOrderedByDefaultStream = (a, b) =>
       a.device === b.device && !a.#isNonBlocking && !b.#isNonBlocking &&
       (a.#handle === defaultStream || b.#handle === defaultStream) && !a.disposed && !b.disposed;
+    refuseNewProperties(this, {
+      name: "CudaStream",
+      fields: ["device"],
+      instead: { priority: "give it to createStream", nonBlocking: "give it to createStream" },
+    });
     printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";
       return `CudaStream { device ${stream.device.ordinal}, ${kind}${stream.#state} }`;
@@ -141,12 +153,13 @@ export class CudaStream implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, isNonBlocking = false, onDispose }: {
-      device: CudaDevice;
-      handle: bigint;
-      isNonBlocking?: boolean;
-      onDispose?: (handle: bigint) => void;
-    },
+    { device, handle = refuseConstruction("CudaStream", "CudaDevice.createStream"), isNonBlocking = false, onDispose }:
+      {
+        device: CudaDevice;
+        handle: bigint;
+        isNonBlocking?: boolean;
+        onDispose?: (handle: bigint) => void;
+      } = {} as never,
   ) {
     this.#session = session;
     this.device = device;

@@ -1,3 +1,4 @@
+import { startStackAbove } from "./call_stack.ts";
 import { suggestName } from "./nearest_name.ts";
 
 /** Throws unless `value` is a whole number of bytes, at least `minimum`. */
@@ -130,6 +131,12 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
 export function shown(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   return typeof value === "number" || typeof value === "bigint" ? String(value) : whatIs(value);
+}
+
+/** Throws the error of a program that calls a constructor. `source` is what to call instead. */
+export function refuseConstruction(name: string, source: string): never {
+  const article = /^[AEIO]/.test(name) ? "an" : "a";
+  throw startStackAbove(new TypeError(`Cannot construct ${article} ${name}: use ${source}`), refuseConstruction);
 }
 
 /** The bytes of a view or a buffer. */

@@ -26,7 +26,7 @@ import {
 } from "../out_of_memory.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
-import { checkByteLength, checkOptions, whatIs } from "../../support/validation.ts";
+import { checkByteLength, checkOptions, refuseConstruction, whatIs } from "../../support/validation.ts";
 
 /**
  * Hands out parts of large allocations of a pool, called slabs, and reuses freed memory: once the allocator has memory,
@@ -103,6 +103,7 @@ export class CachingAllocator implements Disposable {
     source: SlabSource,
     options: CachingAllocatorOptions = {},
   ) {
+    if (session?.opened === undefined) refuseConstruction("CachingAllocator", "MemoryPool.createCachingAllocator");
     const { slabByteLength, maxSize, maxUnused } = checkAllocatorOptions(options);
     this.#session = session;
     this.pool = source.pool;

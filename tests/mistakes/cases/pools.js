@@ -59,6 +59,10 @@ mistake("maxSize changed afterwards", ({ pool }) => {
   pool.maxSize = 2 ** 30;
 });
 
+mistake("a release threshold misspelt afterwards", ({ pool }) => {
+  pool.releaseTreshold = Infinity;
+});
+
 printing("a misspelt part of the usage", ({ pool }) => {
   console.log(pool.usage());
 });

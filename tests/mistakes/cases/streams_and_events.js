@@ -27,6 +27,10 @@ mistake("the priority as the only argument", ({ gpu }) => {
   gpu.createStream(-1);
 });
 
+mistake("a priority set afterwards", ({ stream }) => {
+  stream.priority = -1;
+});
+
 mistake("flags, as for cudaStreamCreateWithFlags", ({ gpu }) => {
   gpu.createStream({ flags: 1 });
 });
