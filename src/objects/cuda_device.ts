@@ -177,8 +177,7 @@ export class CudaDevice {
 
   /**
    * Returns the least and the greatest priority that streams can have. Lower numbers are greater priorities: an H200
-   * has 0 and -5. Both are 0 if the device does not support priorities. `createStream` clamps other priorities to this
-   * range.
+   * has 0 and -5. Both are 0 if the device does not support priorities.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    *
@@ -200,7 +199,7 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {TypeError} If an option has the wrong type, or there is no such option
-   * @throws {RangeError} If the priority is not a 32-bit integer
+   * @throws {RangeError} If the priority is not in the device's range
    * @throws {CudaError} If the device has no resources left, or is lost
    */
   createStream(options: StreamOptions = {}): CudaStream {
@@ -208,6 +207,7 @@ export class CudaDevice {
     const { priority = 0, nonBlocking = false } = options;
     checkPriority(priority);
     checkBoolean(nonBlocking, "a stream's nonBlocking");
+    if (priority !== 0) this.#checkPriority(priority);
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
     let handle: bigint;
     try {
@@ -223,6 +223,16 @@ export class CudaDevice {
     });
     this.#streams.add(stream);
     return stream;
+  }
+
+  /** CUDA itself clamps priorities that the device does not have, which hides a wrong sign. */
+  #checkPriority(priority: number): void {
+    const { least, greatest } = this.streamPriorityRange();
+    if (least === greatest || (priority >= greatest && priority <= least)) return;
+    throw new RangeError(
+      `Cannot use ${priority} as a stream's priority: it must be from ${greatest}, the greatest priority, to ${least}, ` +
+        "the least",
+    );
   }
 
   /**

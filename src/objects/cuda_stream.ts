@@ -21,7 +21,10 @@ import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/w
 
 /** Options of a new stream. */
 export interface StreamOptions {
-  /** Lower numbers have a greater priority. Defaults to 0. `CudaDevice.streamPriorityRange` returns the valid range. */
+  /**
+   * Lower numbers have a greater priority. Defaults to 0. `CudaDevice.streamPriorityRange` returns the valid range. A
+   * device that does not support priorities ignores it.
+   */
   priority?: number;
   /**
    * Whether the stream is independent of the device's default stream. Otherwise each waits for the other's work.
