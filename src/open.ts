@@ -25,6 +25,7 @@ export interface OpenOptions {
 const openOptions: KnownOptions<OpenOptions> = {
   action: "open CUDA",
   names: { driver: true, cudart: true, softwareDevices: true },
+  meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
 };
 
 const driverNames = ["auto", "cuda", "software"] as const;

@@ -28,6 +28,8 @@ export interface QueuedAllocation extends WaitOptions {
   readonly stream: CudaStream;
   /** Throws if the allocation has become impossible: the pool or the stream was disposed. */
   readonly check: () => void;
+  /** Says who has the memory, if that is known, for the error of an aborted wait. */
+  readonly describe?: () => string | undefined;
   /** Allocates the memory; undefined if there is too little. */
   readonly attempt: () => Allocation | undefined;
 }
@@ -47,7 +49,7 @@ export class AllocationQueue {
   }
 
   /** Resolves when the memory is allocated. Rejects with what `check` throws, or with an aborted signal's reason. */
-  async allocate({ what, stream, check, attempt, signal }: QueuedAllocation): Promise<Allocation> {
+  async allocate({ what, stream, check, attempt, describe, signal }: QueuedAllocation): Promise<Allocation> {
     throwIfAborted(signal, awaited(what));
     await this.#turn({ what, stream, check, signal });
     const progress = new MemoryProgress(this.#session, this.#device);
@@ -62,7 +64,7 @@ export class AllocationQueue {
       }, signal === undefined ? {} : { signal });
       return allocation!;
     } catch (error) {
-      if (signal?.aborted === true && error === signal.reason) throw abortError(error, awaited(what));
+      if (signal?.aborted === true && error === signal.reason) throw abortError(error, awaited(what), describe);
       throw cannot(what, driverErrorOf(disposalOf(error, what)));
     } finally {
       progress.close();

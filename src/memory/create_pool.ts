@@ -17,6 +17,8 @@ const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
 export const poolOptions: KnownOptions<PoolOptions> = {
   action: "create a pool",
   names: { handleType: true, maxSize: true, releaseThreshold: true },
+  instead: { ipc_enabled: 'set handleType: "posix-fd"' },
+  meantBy: (value) => typeof value === "number" ? `{ maxSize: ${value} }` : undefined,
 };
 
 /** Where to create a pool. */
@@ -41,6 +43,9 @@ export function createPool(
       `Cannot create a pool with handleType ${shown(handleType)}: it must be "none", "posix-fd" or "fabric"` +
         didYouMean(handleType, Object.keys(handleTypeBits)),
     );
+  }
+  if (maxSize === Infinity) {
+    throw new RangeError("Cannot use Infinity as a pool's maxSize: leave it out for a pool without a limit");
   }
   checkByteLength(maxSize, "a pool's maxSize");
   const refusal = session.driver.sharingRefusal;

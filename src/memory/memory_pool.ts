@@ -16,7 +16,7 @@ import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { refuseNewProperties, refuseToReplace } from "../support/missing_properties.ts";
 import { countOf, placeOf, printAs, stateOf } from "../support/printing.ts";
-import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
+import { byteLengthOfArray, refuseType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import { checkByteLength, checkOptions, refuseConstruction } from "../support/validation.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
@@ -152,6 +152,7 @@ export class MemoryPool implements Disposable {
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
+    if (typeof byteLength === "function") refuseType(byteLength);
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
     return new DeviceBuffer(this.#memory.allocate(byteLength, allocationStream));

@@ -47,6 +47,9 @@ export function setPoolAccess(
     poolDevice: CudaDevice | undefined;
   },
 ): void {
+  if (typeof devices === "string") {
+    throw new TypeError(`Cannot set access for ${shown(devices)}: the devices come first: setAccess(devices, access)`);
+  }
   if (typeof access !== "string" || !Object.hasOwn(flagsByAccess, access)) {
     throw new TypeError(
       `Cannot set the access ${shown(access)}: it must be "none", "read" or "read-write"` +

@@ -46,6 +46,11 @@ export class PoolAttributes {
   }
 
   set releaseThreshold(byteLength: number) {
+    if (typeof byteLength === "bigint") {
+      throw new TypeError(
+        "Cannot use a bigint as a pool's releaseThreshold: it must be a number of bytes; Infinity keeps all memory",
+      );
+    }
     if (byteLength !== Infinity) checkByteLength(byteLength, "a pool's releaseThreshold");
     const value = byteLength === Infinity ? unlimited : BigInt(byteLength);
     this.#set(memPoolAttribute.releaseThreshold, value);

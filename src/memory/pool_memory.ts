@@ -100,7 +100,10 @@ export class PoolMemory {
       if (!isOutOfMemory(error)) throw error;
       const allocation = this.#allocateAfterReclaiming(byteLength, stream);
       if (allocation !== undefined) return allocation;
-      const hint = [...this.#describeHolders(), "free memory or ask for less"].join("; ");
+      const why = this.refusal(byteLength);
+      const hint = why !== undefined && this.#maxSize === 0
+        ? `${why}; ask for less`
+        : [...this.#describeHolders(), "free memory or ask for less"].join("; ");
       throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hint);
     }
   }
@@ -117,7 +120,8 @@ export class PoolMemory {
     const refusal = this.refusal(byteLength);
     if (refusal !== undefined) throw cannot(what, outOfMemory(refusal), "ask for less");
     const attempt = () => this.#tryMalloc(byteLength, stream) ?? this.#allocateAfterReclaiming(byteLength, stream);
-    return await this.#queue.allocate({ what, stream, check, attempt, signal });
+    const describe = () => this.#describeHolders().join("; ") || undefined;
+    return await this.#queue.allocate({ what, stream, check, attempt, describe, signal });
   }
 
   /** Allocates memory that its user may not free, and that the pool does not report as leaked. */
@@ -163,7 +167,10 @@ export class PoolMemory {
   }
 
   #reportLeaks(): void {
-    reportLeak({ ...this.contents.unfreed(), before: `${this.name} was disposed` });
+    const advice = this.#session.debug
+      ? "free them first"
+      : "free them first; POOLPASS_DEBUG=1 shows where they were allocated";
+    reportLeak({ ...this.contents.unfreed(), before: `${this.name} was disposed`, advice });
   }
 
   #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {

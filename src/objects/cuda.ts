@@ -84,7 +84,10 @@ export class Cuda implements Disposable {
       const known = isOrdinal
         ? this.devices.length === 1 ? "0" : `0 to ${this.devices.length - 1}`
         : this.devices.map(({ uuid }) => uuid).join(", ");
-      throw new RangeError(`Cannot find device ${wanted}: the devices are ${known}`);
+      // "0" and "cuda:0", as PyTorch has it.
+      const number = isOrdinal ? undefined : /^(?:\w+:)?(\d{1,9})$/.exec(ordinalOrUuid)?.[1];
+      const advice = number === undefined ? "" : `; an ordinal is a number: device(${Number(number)})`;
+      throw new RangeError(`Cannot find device ${wanted}: the devices are ${known}${advice}`);
     }
     return found;
   }
@@ -127,7 +130,7 @@ export class Cuda implements Disposable {
       : { type: memLocationType.hostNuma, id: numaNode };
     const place = numaNode === undefined
       ? { name: "in host memory", hint: "name a NUMA node: { numaNode: 0 }" }
-      : { name: `on NUMA node ${numaNode}` };
+      : { name: `on NUMA node ${numaNode}`, hint: "the machine may have no such node: 0 is the first" };
     return createPool(this.#session, { location, device: undefined, ...place }, options);
   }
 

@@ -36,6 +36,14 @@ import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/w
 const attributePrefix = "cudaDevAttr";
 /** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
 const driverAttributePrefix = "CU_DEVICE_ATTRIBUTE_";
+/** Where fields of cudaDeviceProp are that are no attributes. */
+const propertyNames: Readonly<Record<string, string>> = {
+  totalGlobalMem: "CudaDevice.memoryInfo",
+  name: "CudaDevice.name",
+  uuid: "CudaDevice.uuid",
+  major: "CudaDevice.computeCapability",
+  minor: "CudaDevice.computeCapability",
+};
 /**
  * The size of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do not fit.
  */
@@ -45,7 +53,7 @@ const priorityBits = 32;
 export class CudaDevice {
   /** The device's number in this process, as in CUDA. */
   readonly ordinal: number;
-  /** The stream that is used if no other is given. */
+  /** The stream that is used if no other is given. Disposing it does nothing. */
   readonly defaultStream: CudaStream;
   readonly #session: Session;
   readonly #streams: DeviceStreams;
@@ -143,7 +151,9 @@ export class CudaDevice {
    */
   attribute(name: DeviceAttributeName): number {
     if (typeof name !== "string") {
-      throw new TypeError(`Cannot get an attribute by ${whatIs(name)}: give its name, a string`);
+      const [known = "multiProcessorCount"] = Object.entries(deviceAttributes).find(([, number]) => number === name) ??
+        [];
+      throw new TypeError(`Cannot get an attribute by ${whatIs(name)}: give its name, such as "${known}"`);
     }
     if (!Object.hasOwn(deviceAttributes, name)) {
       throw new RangeError(`Cannot get the attribute "${name}": ${whyNoAttribute(name)}`);
@@ -257,7 +267,7 @@ export class CudaDevice {
       (interprocess ? eventFlags.interprocess : 0);
     try {
       const handle = this.#session.driver.eventCreateWithFlags(this.ordinal, flags);
-      return new CudaEvent(this.#session, { device: this, handle, isInterprocess: interprocess });
+      return new CudaEvent(this.#session, { device: this, handle, isInterprocess: interprocess, hasTiming: timing });
     } catch (error) {
       const hint = interprocess ? 'attribute("ipcEventSupport") is 1 if other processes can open it' : undefined;
       throw cannot(`create an event on device ${this.ordinal}`, error, hint);
@@ -568,6 +578,7 @@ function whyNoAttribute(name: string): string {
     : name.startsWith(driverAttributePrefix)
     ? name.slice(driverAttributePrefix.length)
     : name;
+  if (Object.hasOwn(propertyNames, name)) return `${propertyNames[name]} returns it`;
   return `CUDA has no ${attributePrefix} of that name${didYouMean(meant, Object.keys(deviceAttributes))}`;
 }
 

@@ -23,7 +23,15 @@ export interface EventOptions {
 export const eventOptions: KnownOptions<EventOptions> = {
   action: "create an event",
   names: { timing: true, blockingSync: true, interprocess: true },
+  instead: { flags: "set timing, blockingSync or interprocess" },
 };
+
+/** What to do where `value` is given as an event. */
+function eventInsteadOf(value: unknown): string {
+  return whatIs(value) === "a CudaStream"
+    ? "record a CudaEvent on that stream, and give the event"
+    : "give a CudaEvent from CudaDevice.createEvent";
+}
 
 /** Returns an event's handle. For the library: `unsafeHandle` counts as a way for others to record the event. */
 export let handleOf: (event: CudaEvent) => bigint;
@@ -82,7 +90,7 @@ export class CudaEvent implements Disposable {
     checkEvent = (event, session) => {
       if (!(event instanceof CudaEvent)) {
         throw new TypeError(
-          `Cannot use ${whatIs(event, "CudaEvent")} as an event: give a CudaEvent from CudaDevice.createEvent`,
+          `Cannot use ${whatIs(event, "CudaEvent")} as an event: ${eventInsteadOf(event)}`,
         );
       }
       if (event.#session !== session) throw errorOfAnotherCuda("use an event");
@@ -194,7 +202,7 @@ export class CudaEvent implements Disposable {
       this.#recordedBy?.complete(this.#position);
       return milliseconds;
     } catch (error) {
-      throw cannot("measure the time between two events", error, "record both, created with timing, and wait for them");
+      throw cannot("measure the time between two events", error, this.#timingHint(start, error));
     }
   }
 

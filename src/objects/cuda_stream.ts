@@ -37,7 +37,15 @@ export interface StreamOptions {
 export const streamOptions: KnownOptions<StreamOptions> = {
   action: "create a stream",
   names: { priority: true, nonBlocking: true },
+  instead: { flags: "set nonBlocking for cudaStreamNonBlocking" },
+  meantBy: (value) => typeof value === "number" ? `{ priority: ${value} }` : undefined,
 };
+
+/** What to add to the error for a value that is given as a stream. */
+function streamAdvice(value: unknown): string {
+  if (typeof value === "number" || typeof value === "bigint") return ", or CudaDevice.defaultStream";
+  return typeof value === "object" && value !== null && "stream" in value ? ", not an object that has one" : "";
+}
 
 /** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
@@ -112,7 +120,7 @@ export class CudaStream implements Disposable {
     disownStream = (stream) => stream.#session.opened.markDisposed(stream.#opened!);
     checkStream = (stream, session, usage) => {
       if (!(stream instanceof CudaStream)) {
-        const advice = usage === undefined ? "" : `, as in ${usage}`;
+        const advice = usage === undefined ? streamAdvice(stream) : `, as in ${usage}`;
         throw new TypeError(
           `Cannot use ${
             whatIs(stream, "CudaStream")

@@ -3,10 +3,16 @@ import { suggestName } from "./nearest_name.ts";
 
 /** Throws unless `value` is a whole number of bytes, at least `minimum`. */
 export function checkByteLength(value: number, what: string, minimum = 0): void {
-  checkNumber(value, what);
+  if (typeof value !== "number") refuseByteLength(value, what);
   if (!Number.isSafeInteger(value) || value < minimum) {
     throw new RangeError(`Cannot use ${value} as ${what}: it must be a whole number of bytes, at least ${minimum}`);
   }
+}
+
+/** Not in `checkByteLength`, which is on the path of each allocation and must stay small. */
+function refuseByteLength(value: unknown, what: string): never {
+  const advice = typeof value === "bigint" ? "; convert the bigint with Number" : ", such as 1024";
+  throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it must be a number of bytes${advice}`);
 }
 
 /** The options of a function, for `checkOptions`. */
@@ -17,6 +23,10 @@ export interface KnownOptions<Options extends object> {
   readonly names: OptionNames<Options>;
   /** What to give if there are options that must be given: `"{ grid, block }"`. */
   readonly required?: string;
+  /** What to do instead of giving an option of another library's, by its name: `"give a signal"`. */
+  readonly instead?: Readonly<Record<string, string>>;
+  /** The options that somebody means who gives a value in their place, as JavaScript: `"{ priority: -1 }"`. */
+  readonly meantBy?: (value: unknown) => string | undefined;
 }
 
 /** The name of every option: the type checker compares them with the properties of `Options`. */
@@ -52,7 +62,10 @@ export function refuseUnknownOption<Options extends object>(
     if (name in Object.prototype || typeof (options as Record<string, unknown>)[name] === "function") return;
   }
   if (!mayBeOptions(options, known)) refuseOptions(options, known);
-  const suggestion = suggestName(name, names, names.length === 1 ? "the only option is" : "the options are");
+  const { instead = {} } = known;
+  const suggestion = Object.hasOwn(instead, name)
+    ? instead[name]
+    : suggestName(name, names, names.length === 1 ? "the only option is" : "the options are");
   throw new TypeError(`Cannot ${known.action} with the option "${name}": there is no such option; ${suggestion}`);
 }
 
@@ -63,12 +76,12 @@ function mayBeOptions<Options extends object>(options: Options, { names }: Known
     Object.keys(names).some((name) => name in options);
 }
 
-function refuseOptions(options: unknown, { action, names, required }: KnownOptions<object>): never {
+function refuseOptions(options: unknown, { action, names, required, meantBy }: KnownOptions<object>): never {
   const known = Object.keys(names);
   // Somebody who passes a CudaStream as the options means its option "stream".
   const className = whatIs(options).toLowerCase();
   const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
-  const advice = required ?? `an object, such as { ${meant} }, or nothing`;
+  const advice = required ?? `an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;
   throw new TypeError(`Cannot ${action} with ${whatIs(options)} as its options: give ${advice}`);
 }
 

@@ -76,7 +76,7 @@ testOnEachDriver("invalid sizes are refused before the driver is called", (cuda)
   for (const size of [0, -1, 1.5, NaN, Infinity, 2 ** 60]) {
     assertThrows(() => pool.allocate(size), RangeError, String(size));
   }
-  assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "it must be a number");
+  assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "it must be a number of bytes");
   assertEquals(pool.usage().used, 0);
 });
 

@@ -32,6 +32,14 @@ const runtimesOwn = new RegExp([
   "could not be cloned|can not be cloned|[Nn]ot transferable|invalid value in transferList",
 ].join("|"));
 
+/** What is not among the cases although users write it, and why. */
+const leftOut = [
+  "An object that is sent to a Worker, by `postMessage` or `structuredClone`, arrives as a plain object: the runtime copies " +
+  "an object's own properties, and asks neither the object nor its class. Only a property of each single object could " +
+  "refuse that, and every allocation would pay for it.",
+  "The disposal of a device's default pool or stream does nothing: `using stream = gpu.defaultStream` is no mistake.",
+];
+
 const output = process.argv[2] ?? fileURLToPath(new URL("messages.md", import.meta.url));
 const folder = mkdtempSync("/tmp/poolpass-mistakes-");
 const { log, warn, error: printError } = console;
@@ -64,7 +72,8 @@ async function record(): Promise<string> {
     }
     sections.push(`## ${title}\n\n${cases.join("\n")}`);
   }
-  return `${heading(count)}\n${sections.join("\n")}`;
+  const reasons = leftOut.map((reason) => `- ${reason}\n`).join("");
+  return `${heading(count)}\n${sections.join("\n")}\n## Left out\n\n${reasons}`;
 }
 
 function heading(count: number): string {
@@ -124,6 +133,7 @@ function normalize(line: string, path: string): string {
     .replaceAll(/\b0x[0-9a-f]{6,}/g, "0xADDRESS")
     .replaceAll(/(descriptor|a pool from) \d+/g, "$1 FD")
     .replaceAll(/after \d+ steps/g, "after N steps")
+    .replaceAll(/for \d+\.\d s\b/g, "for N s")
     // The reason is the runtime's.
     .replaceAll(/JSON cannot represent \([^)]*\)/g, "JSON cannot represent (...)");
 }

@@ -27,7 +27,12 @@ export interface WaitOptions {
 
 /** The options of a function that only waits. `action` says what it does, after "Cannot" in error messages. */
 export function waitOptionsOf(action: string): KnownOptions<WaitOptions> {
-  return { action, names: { signal: true } };
+  return {
+    action,
+    names: { signal: true },
+    instead: { timeout: "give { signal: AbortSignal.timeout(milliseconds) }" },
+    meantBy: (value) => typeof value === "number" ? `{ signal: AbortSignal.timeout(${value}) }` : undefined,
+  };
 }
 
 /** The options of a wait. */

@@ -686,7 +686,7 @@ testOnEachDriver("invalid sizes and options are refused before the driver is cal
     assertThrows(
       () => allocator.allocate("4" as unknown as number),
       TypeError,
-      "a string as an allocation's size: it must be a number",
+      "a string as an allocation's size: it must be a number of bytes, such as 1024",
     );
     assertThrows(() => allocator.allocateArray(Float32Array, 0.5), RangeError);
     for (const maxSize of [-1, 1.5, NaN, Infinity]) {

@@ -109,10 +109,6 @@ mistake("using for a device", ({ cuda }) => {
   gpu.synchronize();
 });
 
-mistake("the default stream disposed", ({ gpu }) => {
-  gpu.defaultStream[Symbol.dispose]();
-});
-
 mistake("buffers that nobody frees", () => {
   using cuda = open();
   using pool = cuda.device(0).createPool();

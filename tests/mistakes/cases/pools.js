@@ -87,10 +87,6 @@ mistake("access taken from the pool's own device", ({ pool, gpu }) => {
   pool.setAccess(gpu, "none");
 });
 
-mistake("the default pool disposed", ({ gpu }) => {
-  gpu.defaultPool[Symbol.dispose]();
-});
-
 mistake("the default pool exported", ({ gpu }) => {
   gpu.defaultPool.exportHandle();
 });

@@ -50,16 +50,8 @@ printing("an error in a template", ({ saxpy, x }) => {
   }
 });
 
-mistake("a buffer sent to a worker", ({ buffer }) => {
-  structuredClone(buffer);
-});
-
 mistake("a stream transferred to a worker", ({ stream }) => {
   structuredClone(stream, { transfer: [stream] });
-});
-
-mistake("a handle sent to a worker", ({ shared }) => {
-  structuredClone(shared.exportHandle());
 });
 
 mistake("a method without its object", ({ pool, stream }) => {
