@@ -101,7 +101,8 @@ export function writeAsJson<T>(object: T, fields: JsonFields<T>): void {
   function toJSON(this: T): Record<string, unknown> {
     const entries = fields.map((field) => {
       const [name, read] = typeof field === "string" ? [field, (object: T) => object[field]] : field;
-      return [name, valueOf(() => read(this))] as const;
+      // A device is known by its ordinal, except in a list of devices.
+      return [name, valueOf(() => name === "device" ? ordinalOf(read(this)) : read(this))] as const;
     });
     return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
   }
@@ -113,8 +114,6 @@ function valueOf(read: () => unknown): unknown {
   try {
     const value = read();
     if (typeof value === "bigint") return hexOf(value);
-    // A device is known by its ordinal, except in a list of devices.
-    if (typeof value === "object" && value !== null && "ordinal" in value) return value.ordinal;
     return Array.isArray(value) ? value.map(plainOf) : plainOf(value);
   } catch (error) {
     noteUnseen(error);
@@ -122,8 +121,14 @@ function valueOf(read: () => unknown): unknown {
   }
 }
 
+function ordinalOf(device: unknown): unknown {
+  return (device as { readonly ordinal: number } | undefined)?.ordinal;
+}
+
 function plainOf(value: unknown): unknown {
-  return (value as { toJSON?: () => unknown } | null | undefined)?.toJSON?.() ?? value;
+  const { toJSON } = (value ?? {}) as { readonly toJSON?: unknown };
+  // Metadata of other processes may have a property of that name.
+  return typeof toJSON === "function" ? toJSON.call(value) : value;
 }
 
 /** An address: "0x302000000". */

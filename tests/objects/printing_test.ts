@@ -8,6 +8,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { startScript } from "../support/child_process.ts";
+import { inFolder } from "../support/folders.ts";
 import { publicClasses, visitObjects } from "./printed_objects.ts";
 import { test } from "../support/test.ts";
 
@@ -118,6 +119,22 @@ test("JSON has the properties of objects, addresses as hexadecimal strings, devi
   cuda[Symbol.dispose]();
   assertEquals(json(gpu).ordinal, 0);
 });
+
+test("JSON has an application's own names, whatever they are", { skip }, () =>
+  inFolder(async (folder) => {
+    using cuda = poolpass.open({ driver: "software", softwareDevices: 1 });
+    using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+    using buffer = pool.allocate(4);
+    await using exporter = poolpass.Exporter.listen(`${folder}/socket`);
+    const values: poolpass.JsonValue[] = [{ ordinal: 3, device: 1 }, { toJSON: "model" }, [{ toJSON: 1 }]];
+    for (const metadata of values) {
+      const offer = exporter.offer("offer", buffer, { metadata });
+      assertEquals(JSON.parse(JSON.stringify(offer)).metadata, metadata);
+      offer.withdraw();
+    }
+    const fields = { ordinal: "u32", toJSON: "f32" } as const;
+    assertEquals(JSON.parse(JSON.stringify(poolpass.struct(fields))), { byteLength: 8, alignment: 4, fields });
+  }));
 
 test("JSON has the name, message and code of errors", () => {
   const json = (error: Error) => JSON.parse(JSON.stringify({ error })).error;
