@@ -101,10 +101,17 @@ export function isLoss(error: unknown): boolean {
   return error instanceof CudaError && Object.hasOwn(losses, error.code);
 }
 
-/** An error's message, without what concerns this process alone: the launches that may have lost a device. */
+/**
+ * An error's message, without what concerns this process alone: the launches that may have lost a device, or the fault
+ * itself, which names kernels, addresses and this program's files.
+ */
 export function messageForPeers(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  return isLoss(error) ? message.split("\n", 1)[0]! : message;
+  if (!isLoss(error)) return message;
+  let root = error as CudaError;
+  for (let from = driverErrors.get(root); from !== undefined; from = driverErrors.get(root)) root = from;
+  if (located.has(root)) return `${root.call} failed: ${root.code} (${root.number})`;
+  return message.split("\n", 1)[0]!;
 }
 
 /** Thrown when an object is used after the `Cuda` object that created it was disposed. */

@@ -22,6 +22,18 @@ const ptx = `.version 7.0
 .visible .entry scale() { ret; }
 `;
 
+const writesPastEnd = `.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry private_kernel(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [p];
+  st.global.u64 [%rd1+1024], %rd1;
+  ret;
+}
+`;
+
 interface Fixture {
   readonly cuda: Cuda;
   readonly gpu: CudaDevice;
@@ -326,6 +338,19 @@ test("peers are not sent the list of launches", () =>
     assertMatch(error.message, /saxpy/);
     assertMatch(messageForPeers(error), /^Cannot wait for device 0: .*cudaErrorIllegalAddress \(700\).* be restarted$/);
   }));
+
+test("peers are not sent where a kernel has faulted, and where its memory was allocated", () => {
+  using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true }), { debug: true }));
+  const gpu = cuda.device(0);
+  const buffer = gpu.allocate(8);
+  const module = gpu.loadModule(writesPastEnd);
+  module.kernel("private_kernel").launch({ grid: 1, block: 1 }, buffer);
+  const error = assertThrows(() => gpu.synchronize(), CudaError);
+  assertMatch(error.message, /private_kernel.*allocated.*lost_device_test/);
+  for (const each of [error, assertThrows(() => gpu.createStream().query(), CudaError)]) {
+    assertMatch(messageForPeers(each), /^\w+ failed: cudaErrorIllegalAddress \(700\)$/);
+  }
+});
 
 test("the launches of a Cuda object whose devices are not lost are not listed", () => {
   withDevice(({ saxpy, scale, lose, createStream }) => {

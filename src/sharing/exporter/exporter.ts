@@ -473,7 +473,8 @@ export class Exporter implements AsyncDisposable {
     const text = `the exporter has lost its device: ${messageForPeers(error)}`;
     noteUnseen(error);
     this.#failure = text.slice(0, maximumTextLength);
-    if (isLogging) logEvent("device-lost", { path: this.path, error: text });
+    // The log is this process's own: it has what peers are not sent.
+    if (isLogging) logEvent("device-lost", { path: this.path, error: (error as Error).message });
     for (const importer of this.#importers) importer.cutOff("device-lost", this.#failure);
     runEach(...[...this.#records].map(({ channel }) => () => channel?.onLost(error)));
   }
