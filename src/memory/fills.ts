@@ -5,8 +5,14 @@
  */
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { checkByteLength, checkNumber, type KnownOptions } from "../support/validation.ts";
-import { type CopyOptions, type Place, refusedWork } from "./copies.ts";
+import { copyBetween, type CopyOptions, type Place, refusedWork } from "./copies.ts";
 import type { ElementBits } from "./elements.ts";
+
+/**
+ * The number of elements of 64 bits that are set before they are copied. A GPU sets them in 10 us; it copies 700 times as
+ * fast as it sets them.
+ */
+const elementsToCopy = 4096;
 
 /** What part of a buffer or an array a fill sets. Defaults to all of it. */
 export interface FillOptions extends CopyOptions {
@@ -64,10 +70,11 @@ function checkElements(begin: number, end: number, length: number): void {
 
 /** Enqueues a fill with elements. `byteLength` is a multiple of their size, and so is the address. */
 export function fillElements(
-  { allocation, address }: Place,
+  place: Place,
   { low, high }: ElementBits,
   { size, byteLength, stream }: { size: number; byteLength: number; stream: CudaStream },
 ): void {
+  const { allocation, address } = place;
   const { driver } = allocation.session;
   const { unsafeHandle, device: { ordinal } } = stream;
   const count = byteLength / size;
@@ -78,11 +85,24 @@ export function fillElements(
     else if (high === low) driver.memsetD32Async(ordinal, address, low, 2 * count, unsafeHandle);
     else {
       // CUDA sets at most 32 bits: each half is a column of a matrix of words.
-      driver.memsetD2D32Async(ordinal, address, size, low, 1, count, unsafeHandle);
-      driver.memsetD2D32Async(ordinal, address + 4n, size, high, 1, count, unsafeHandle);
+      const height = Math.min(count, elementsToCopy);
+      driver.memsetD2D32Async(ordinal, address, size, low, 1, height, unsafeHandle);
+      driver.memsetD2D32Async(ordinal, address + 4n, size, high, 1, height, unsafeHandle);
+      repeat(place, { filled: size * height, byteLength, stream });
     }
     allocation.noteUse(stream);
   } catch (error) {
     throw refusedWork(`fill ${byteLength} bytes of`, error, allocation, stream);
+  }
+}
+
+/** Copies the first bytes of a range behind themselves until the range is full, twice as many each time. */
+function repeat(
+  source: Place,
+  { filled, byteLength, stream }: { filled: number; byteLength: number; stream: CudaStream },
+): void {
+  for (let end = filled; end < byteLength; end *= 2) {
+    const target = { allocation: source.allocation, address: source.address + BigInt(end) };
+    copyBetween(source, target, { byteLength: Math.min(end, byteLength - end), stream });
   }
 }

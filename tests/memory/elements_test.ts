@@ -43,6 +43,24 @@ testOnEachDriver("an array is filled with elements of its type, all of them or a
   }
 });
 
+testOnEachDriver("a fill with 64-bit elements sets a range of any length, and nothing else", (cuda) => {
+  const gpu = cuda.device(0);
+  const { defaultStream } = gpu;
+  for (const pool of [gpu.createPool(), cuda.createHostPool()]) {
+    if (pool.device === undefined) pool.setAccess(gpu, "read-write");
+    using array = pool.allocateArray(BigUint64Array, 30_000, defaultStream);
+    const expected = new BigUint64Array(30_000);
+    for (const length of [4095, 4096, 4097, 8192, 8193, 29_993]) {
+      array.fill(0n);
+      array.fill(0xfedcba9876543210n, defaultStream, { begin: 5, end: 5 + length });
+      expected.fill(0n).fill(0xfedcba9876543210n, 5, 5 + length);
+      assertEquals(array.readSync(BigUint64Array), expected);
+    }
+    array.free();
+    pool[Symbol.dispose]();
+  }
+});
+
 testOnEachDriver("an array is filled with values that only their bits distinguish", async (cuda) => {
   using pool = cuda.device(0).createPool();
   using array = pool.allocateArray(Float64Array, 3);
