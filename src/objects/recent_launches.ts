@@ -20,6 +20,11 @@ class Launch {
   site: string | undefined;
 }
 
+type Ring = readonly Launch[];
+
+/** How many rings of streams that are gone are kept for later streams: a new one takes as long as a stream. */
+const maximumSpares = 16;
+
 /** The stream that launches are noted for. */
 interface LaunchStream {
   /** "the default stream of device 0" */
@@ -32,13 +37,26 @@ export class StreamLaunches {
   readonly #name: string;
   readonly #progress: StreamProgress;
   /** A ring. An index into an array costs less than a reference to the next object, whose store has a write barrier. */
-  readonly #ring: readonly Launch[] = Array.from({ length: ringSize }, () => new Launch());
+  readonly #ring: Ring;
   /** The index of the latest launch. */
   #latest = 0;
 
-  constructor({ name, progress }: LaunchStream) {
+  constructor({ name, progress }: LaunchStream, ring: Ring) {
     this.#name = name;
     this.#progress = progress;
+    this.#ring = ring;
+  }
+
+  /** Returns the ring, emptied, for another stream: this one is gone. */
+  takeRing(): Ring {
+    for (const launch of this.#ring) {
+      if (launch.position < 0) continue;
+      launch.position = -1;
+      launch.kernel = "";
+      launch.grid = launch.block = 0;
+      launch.site = undefined;
+    }
+    return this.#ring;
   }
 
   /** Notes a launch. `launcher`, the function that the program has called, is for {@linkcode TracedStreamLaunches}. */
@@ -98,6 +116,7 @@ interface LaunchSession {
 export class RecentLaunches implements LaunchObserver {
   readonly #session: LaunchSession;
   readonly #streams = new Set<StreamLaunches>();
+  readonly #spareRings: Ring[] = [];
   /** Ends the listing of launches, at the session's end. */
   readonly stop: () => void;
 
@@ -111,13 +130,16 @@ export class RecentLaunches implements LaunchObserver {
   }
 
   add(stream: LaunchStream): StreamLaunches {
-    const launches = this.#session.debug ? new TracedStreamLaunches(stream) : new StreamLaunches(stream);
+    const ring = this.#spareRings.pop() ?? Array.from({ length: ringSize }, () => new Launch());
+    const launches = this.#session.debug ? new TracedStreamLaunches(stream, ring) : new StreamLaunches(stream, ring);
     this.#streams.add(launches);
     return launches;
   }
 
   delete(stream: StreamLaunches): void {
-    this.#streams.delete(stream);
+    if (this.#streams.delete(stream) && this.#spareRings.length < maximumSpares) {
+      this.#spareRings.push(stream.takeRing());
+    }
   }
 
   areDevicesLost(): boolean {

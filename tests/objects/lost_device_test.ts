@@ -330,6 +330,22 @@ test("an error that nobody sees is not the first one", () =>
     assertMatch(listOf(() => gpu.synchronize())[0]!, /saxpy/);
   }));
 
+test("the launches of a stream that is gone are not taken for those of a later stream", () =>
+  withDevice(({ saxpy, scale, lose, createStream }) => {
+    for (let count = 0; count < 3; count++) {
+      using gone = createStream();
+      for (let launches = 0; launches < 200; launches++) saxpy.launch({ grid: 1, block: 1, stream: gone });
+      gone.synchronize();
+    }
+    const stream = createStream();
+    for (let launches = 0; launches < 2; launches++) scale.launch({ grid: 1, block: 1, stream });
+    lose();
+    assertEquals(listOf(() => stream.synchronize()), [
+      underWay,
+      "  on a stream of device 0: scale x 2 (1 block of 1 thread)",
+    ]);
+  }));
+
 test("peers are not sent the list of launches", () =>
   withDevice(({ gpu, saxpy, lose, createStream }) => {
     saxpy.launch({ grid: 1, block: 1, stream: createStream() });
