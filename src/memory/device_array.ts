@@ -24,6 +24,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   static {
     nameClass(this, "DeviceArray");
     refuseElementAccess(this, {
+      isInstance: (object) => allocationOf(object as unknown) !== undefined,
       read: "it is in device memory; copy it to the host with await array.toTypedArray()",
       write: "it is in device memory; use copyFrom, or fill",
     });

@@ -102,6 +102,7 @@ export class DeviceBuffer implements Disposable {
 
   static {
     refuseElementAccess(this, {
+      isInstance: (object) => #allocation in object,
       read: "it is in device memory; copy it to the host with await buffer.read(Uint8Array)",
       write: "it is in device memory; use copyFrom, or fill",
     });

@@ -5,8 +5,10 @@
  */
 import { startStackAbove } from "../support/call_stack.ts";
 
-/** Why elements cannot be accessed, and what to do instead, as it follows "Cannot read an element of a HostBuffer:". */
+/** Of which objects elements cannot be accessed, and why, as it follows "Cannot read an element of a HostBuffer:". */
 interface Advice {
+  /** Whether a value is an object of the class, and no prototype or Proxy, whose properties whoever prints it reads. */
+  readonly isInstance: (object: object) => boolean;
   readonly read: string;
   readonly write: string;
 }
@@ -15,10 +17,12 @@ interface Advice {
  * Makes the first element and the iterator of a class's objects throw, so that `x[0]`, `x[0] = 1`, loops and
  * `new Float32Array(x)` are refused. Without that, `x[0]` is undefined and the array has NaNs.
  */
-export function refuseElementAccess(constructor: { readonly prototype: object }, { read, write }: Advice): void {
+export function refuseElementAccess(
+  constructor: { readonly prototype: object },
+  { isInstance, read, write }: Advice,
+): void {
   function refuse(object: object, what: string, accessor: () => unknown): undefined {
-    // Whoever prints a prototype may read it.
-    if (Object.hasOwn(object, "constructor")) return undefined;
+    if (!isInstance(object)) return undefined;
     const { name } = object.constructor;
     const refusal = what.replace("$", `a ${name}`);
     throw startStackAbove(new TypeError(`Cannot ${refusal}`), accessor);

@@ -23,7 +23,7 @@ export class HostBuffer implements Disposable {
   static {
     sessionOfHost = (buffer) => buffer.#session;
     const view = "it has no type; use new Float32Array(host.buffer), or another typed array";
-    refuseElementAccess(this, { read: view, write: view });
+    refuseElementAccess(this, { isInstance: (object) => #allocation in object, read: view, write: view });
     printAs(this, "HostBuffer", (buffer) => {
       const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
       return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;

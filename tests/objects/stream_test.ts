@@ -130,7 +130,10 @@ testOnEachDriver("an aborted wait for the device names what was awaited", async 
   }
   using module = gpu.loadModule(fillPtx);
   using large = pool.allocate(16 * megabytes, stream);
-  occupy(stream, large, module.kernel("fill"));
+  // The first read allocates page-locked memory, which can take longer than the kernel.
+  await buffer.read(Uint8Array);
+  // Every wait polls at its start, and each poll of the software device runs a part of its work.
+  for (let launches = 0; launches < 8; launches++) occupy(stream, large, module.kernel("fill"));
   stream.record(event);
   const controller = new AbortController();
   const pending = waits.slice(0, 4).map(([, wait]) => wait({ signal: controller.signal }));

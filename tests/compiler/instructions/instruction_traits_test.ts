@@ -251,6 +251,7 @@ test("only the table's rows depend on an instruction's opcode", () => {
     /readOpcode\(syntax/,
     // The resolver looks rows up, and names what it has not found.
     /(forms|refusals)\.get\((statement\.)?opcode\)|the instruction "\$\{opcode\}" is not known/,
+    /didYouMean\(opcode, \[\.\.\.instructions\.forms\.keys\(\)\]\)/,
     /const \{ opcode, modifiers, line, predicate \} = instruction;|\{ opcode, modifiers, operands, line \}: Instruction/,
     /\[opcode, \.\.\.modifiers\]\.join\("\."\)/,
   ];
