@@ -50,9 +50,9 @@ export function printAs<T>(
 }
 
 /**
- * Makes `using` refuse the objects of a class that must be declared with `await using`. Otherwise the runtime says that
- * `Symbol.dispose` is not a function. The object's disposal begins all the same: nobody has it, and it would keep its
- * socket and the process. Whoever reads the property wants to dispose of the object: `using`, a DisposableStack.
+ * Makes `using` refuse the objects of a class that must be declared with `await using`: at the end of the block, with that
+ * advice. Otherwise the runtime says that `Symbol.dispose` is not a function. The object's disposal begins all the same:
+ * nobody has it any more, and it would keep its socket and the process.
  */
 export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
   refuseDisposal(
@@ -62,21 +62,22 @@ export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }
   );
 }
 
-/** Makes `using` refuse the objects of a class with a message. Begins their disposal, if they have an asynchronous one. */
+/**
+ * Makes `using` refuse the objects of a class with a message. Begins their disposal, if they have an asynchronous one. By a
+ * method that throws, because to read a property must have no effect: some programs do so to find out what an object is.
+ */
 export function refuseDisposal(constructor: { readonly prototype: object }, message: string): void {
-  function refuse(this: unknown): undefined {
-    // The prototype itself may be read by whoever prints it.
-    if (this === constructor.prototype) return undefined;
+  function refuse(this: Partial<AsyncDisposable>): never {
     const error = new TypeError(message);
     try {
       // The TypeError is the error to mend first.
-      (this as AsyncDisposable)[Symbol.asyncDispose]().then(undefined, () => {});
+      this[Symbol.asyncDispose]?.().then(undefined, () => {});
     } catch {
-      // It has no such disposal, inherits from an instance, or is a Proxy.
+      // It inherits from an instance, or is a Proxy.
     }
     throw startStackAbove(error, refuse);
   }
-  Object.defineProperty(constructor.prototype, Symbol.dispose, { get: refuse, configurable: true });
+  Object.defineProperty(constructor.prototype, Symbol.dispose, { value: refuse, configurable: true, writable: true });
 }
 
 /** Gives a class its name, which a bundler may have changed. */

@@ -59,6 +59,9 @@ sharingTest(
       using cuda = open({ driver: "software" });
       const importer = await Importer.connect(cuda, path);
       for (const declared of [importer, exporter] as unknown as Disposable[]) {
+        // To look at the property does nothing.
+        assertEquals(typeof declared[Symbol.dispose], "function");
+        assert(importer.isConnected || declared !== importer as unknown);
         assertThrows(
           () => {
             using _ = declared;
