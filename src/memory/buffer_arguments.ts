@@ -29,14 +29,30 @@ export function checkRange(byteOffset: number, length: number, bufferByteLength:
 /** Not in `checkRange`, which must stay small. */
 function refuseRange(byteOffset: number, length: number, bufferByteLength: number, source: object | undefined): never {
   let [given, advice] = ["", ""];
-  if (source !== undefined && "BYTES_PER_ELEMENT" in source) {
-    const size = Number(source.BYTES_PER_ELEMENT);
-    const fitting = Math.floor((bufferByteLength - byteOffset) / size);
-    given = ` with ${whatIs(source)} of ${countOf(length / size, "element")}`;
-    if (fitting > 0) advice = `; copy a part of the source, such as source.subarray(0, ${fitting})`;
+  if (source !== undefined) {
+    const size = elementByteLength(source);
+    const fitting = Math.floor((bufferByteLength - byteOffset) / (size ?? 1));
+    given = ` with ${whatIs(source)} of ${
+      size === undefined ? countOf(length, "byte") : countOf(length / size, "element")
+    }`;
+    if (length <= bufferByteLength) {
+      advice = `; give a byteOffset of at most ${bufferByteLength - length}, or copy a part of the source`;
+    } else if (fitting > 0) advice = `; copy a part of the source, such as ${partOf(source, fitting)}`;
   }
   const range = `bytes ${byteOffset} to ${byteOffset + length}`;
   throw new RangeError(`Cannot reach ${range} of the buffer${given}: it has ${bufferByteLength} bytes${advice}`);
+}
+
+/** The size of the elements of a typed array or a DeviceArray; undefined for memory without a type. */
+function elementByteLength(source: object): number | undefined {
+  if ("BYTES_PER_ELEMENT" in source) return Number(source.BYTES_PER_ELEMENT);
+  return "type" in source ? (source.type as TypedArrayConstructor<TypedArray>).BYTES_PER_ELEMENT : undefined;
+}
+
+/** The first elements of a copy's source, or its first bytes if it has no type, as JavaScript. */
+function partOf(source: object, length: number): string {
+  if ("subarray" in source) return `source.subarray(0, ${length})`;
+  return `new Uint8Array(source${"buffer" in source ? ".buffer" : ""}, 0, ${length})`;
 }
 
 /** Throws unless `byte` can be filled with. */

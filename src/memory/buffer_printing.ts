@@ -7,9 +7,9 @@ export function describe(buffer: DeviceBuffer, allocation: Allocation, address: 
   const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
   const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${address.toString(16)}`;
   const place = placeOf(allocation.owner.isHostMemory ? undefined : allocation.device);
-  // Properties of DeviceArray, a subclass.
-  const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
-  const elements = type === undefined ? "" : `${type.name}(${length}), `;
+  // Properties of DeviceArray, a subclass. Another buffer refuses to be asked for its length.
+  const { type } = buffer as { readonly type?: { readonly name: string } };
+  const elements = type === undefined ? "" : `${type.name}(${(buffer as unknown as ArrayLike<unknown>).length}), `;
   const state = allocation.isFreed ? freed : live;
   // Not the constructor's name: a bundler may have changed it.
   const name = type === undefined ? "DeviceBuffer" : "DeviceArray";

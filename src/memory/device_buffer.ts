@@ -16,7 +16,7 @@ import { exportHandleOf, exportPointerOf } from "./buffer_exports.ts";
 import { describe } from "./buffer_printing.ts";
 import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place, refusedWork } from "./copies.ts";
 import type { DeviceArray } from "./device_array.ts";
-import { refuseElementAccess } from "./element_access.ts";
+import { refuseElementAccess, refuseProperty } from "./element_access.ts";
 import { type FillOptions, fillOptions } from "./fills.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
@@ -52,16 +52,38 @@ export function setViewAs(create: typeof viewAs): void {
 const copyFromUsage = "copyFrom(source, stream, { byteOffset })";
 const copyToUsage = "copyTo(target, stream, { byteOffset })";
 const fillUsage = "fill(byte, stream, { byteOffset, byteLength })";
-const copyFromOptions: KnownOptions<CopyOptions> = { action: "copy to a buffer", names: { byteOffset: true } };
-const copyToOptions: KnownOptions<CopyOptions> = { action: "copy from a buffer", names: { byteOffset: true } };
+const partOfSource = "copy a part of the source, such as source.subarray(0, 4)";
+const copyFromOptions: KnownOptions<CopyOptions> = {
+  action: "copy to a buffer",
+  names: { byteOffset: true },
+  instead: { byteLength: partOfSource, length: partOfSource },
+};
+const partOfBuffer = "copy a part of the buffer, such as buffer.subarray(0, 4).copyTo(target)";
+const copyToOptions: KnownOptions<CopyOptions> = {
+  action: "copy from a buffer",
+  names: { byteOffset: true },
+  instead: { byteLength: partOfBuffer, length: partOfBuffer },
+};
+const insteadOfByteLength = "give length, which counts elements: { length: 4 } for 16 bytes of a Float32Array";
 const readSyncOptions: KnownOptions<Omit<ReadOptions, "signal">> = {
   action: "read a buffer",
   names: { stream: true, byteOffset: true, length: true },
+  instead: {
+    byteLength: insteadOfByteLength,
+    signal: "readSync blocks and cannot be aborted; use await read(type, { signal })",
+  },
+  meantBy: meantByReadOptions,
 };
 const readOptions: KnownOptions<ReadOptions> = {
   action: readSyncOptions.action,
   names: { ...readSyncOptions.names, signal: true },
+  instead: { byteLength: insteadOfByteLength },
+  meantBy: meantByReadOptions,
 };
+
+function meantByReadOptions(value: unknown): string | undefined {
+  return typeof value === "number" ? `{ length: ${value} }` : undefined;
+}
 
 /**
  * Returns the allocation that a buffer is a view of; undefined for a value that is not a buffer. For the launches,
@@ -106,6 +128,14 @@ export class DeviceBuffer implements Disposable {
       read: "it is in device memory; copy it to the host with await buffer.read(Uint8Array)",
       write: "it is in device memory; use copyFrom, or fill",
     });
+    refuseProperty(this, "length", {
+      isInstance: (object) => #allocation in object,
+      why: "it has no elements; use byteLength, or buffer.as(type).length",
+    });
+    refuseProperty(this, "size", {
+      isInstance: (object) => #allocation in object,
+      why: "there is no such property; use byteLength, or the length of an array",
+    });
     const find = (value: unknown): Allocation | undefined =>
       typeof value === "object" && value !== null && #allocation in value ? value.#allocation : undefined;
     allocationOf = find as typeof allocationOf;
@@ -113,7 +143,7 @@ export class DeviceBuffer implements Disposable {
       ["device", (buffer) => buffer.#allocation.owner.isHostMemory ? undefined : buffer.device],
       // Properties of DeviceArray, a subclass.
       ["type", (buffer) => "type" in buffer ? (buffer.type as { readonly name: string }).name : undefined],
-      ["length", (buffer) => "length" in buffer ? buffer.length : undefined],
+      ["length", (buffer) => "type" in buffer ? (buffer as unknown as ArrayLike<unknown>).length : undefined],
       "byteLength",
       ["address", (buffer) => buffer.#isFreed ? undefined : buffer.#address],
       ["freed", (buffer) => buffer.#isFreed],

@@ -39,3 +39,20 @@ export function refuseElementAccess(
   Object.defineProperty(constructor.prototype, "0", { get, set, configurable: true });
   Object.defineProperty(constructor.prototype, Symbol.iterator, { get: iterator, configurable: true });
 }
+
+/** Makes a property that a class's objects do not have throw when it is read, where undefined would go unnoticed. */
+export function refuseProperty(
+  constructor: { readonly prototype: object },
+  name: string,
+  { isInstance, why }: { readonly isInstance: Advice["isInstance"]; readonly why: string },
+): void {
+  function get(this: object): undefined {
+    if (!isInstance(this)) return undefined;
+    throw startStackAbove(new TypeError(`Cannot read "${name}" of a ${this.constructor.name}: ${why}`), get);
+  }
+  // Without a setter, a subclass could not assign its own.
+  function set(this: object, value: unknown): void {
+    Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
+  }
+  Object.defineProperty(constructor.prototype, name, { get, set, configurable: true });
+}

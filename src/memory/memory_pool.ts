@@ -304,6 +304,14 @@ export class MemoryPool implements Disposable {
    * "fabric" without an IMEX channel
    */
   exportHandle(): ShareableHandle {
+    if (!this.#isOwned) {
+      throw new TypeError(
+        `Cannot export the default pool on device ${
+          this.device!.ordinal
+        }: default pools cannot be exported; create a pool with ` +
+          'createPool({ handleType: "posix-fd" }), and allocate from it',
+      );
+    }
     if (this.handleType === "none") {
       throw new TypeError(
         `Cannot export ${this.#memory.name}: it was created with handleType "none"; create it with "posix-fd"`,

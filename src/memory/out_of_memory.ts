@@ -41,6 +41,17 @@ const isInFile = /[/\\].*:\d+:\d+\)?$/;
 /** This file in the sources. In a package, the whole library is one file of another name. */
 const sourceFile = "src/memory/out_of_memory.ts";
 
+/** Why so many bytes can never be had, and what to do. */
+export interface Refusal {
+  readonly why: string;
+  readonly advice: string;
+}
+
+/** Why a pool or an allocator can never have more than its maxSize. */
+export function refusalOfMaxSize(maxSize: number): Refusal {
+  return { why: `its maxSize is ${maxSize} bytes`, advice: "ask for less, or create it with a larger maxSize" };
+}
+
 /** The error for a lack of memory that the driver has not reported itself. */
 export function outOfMemory(why: string): CudaError {
   return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);

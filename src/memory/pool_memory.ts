@@ -3,7 +3,7 @@ import { type AllocateAsyncOptions, AllocationQueue } from "./allocation_queue.t
 import { FreedStreams } from "./freed_streams.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { CacheMemory, MemoryRegistry } from "./memory_registry.ts";
-import { describeHolders, isOutOfMemory, outOfMemory } from "./out_of_memory.ts";
+import { describeHolders, isOutOfMemory, outOfMemory, type Refusal, refusalOfMaxSize } from "./out_of_memory.ts";
 import { PoolContents } from "./pool_contents.ts";
 import { defaultStream, type Driver } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
@@ -100,9 +100,9 @@ export class PoolMemory {
       if (!isOutOfMemory(error)) throw error;
       const allocation = this.#allocateAfterReclaiming(byteLength, stream);
       if (allocation !== undefined) return allocation;
-      const why = this.refusal(byteLength);
-      const hint = why !== undefined && this.#maxSize === 0
-        ? `${why}; ask for less`
+      const refusal = this.refusal(byteLength);
+      const hint = refusal !== undefined
+        ? `${refusal.why}; ${refusal.advice}`
         : [...this.#describeHolders(), "free memory or ask for less"].join("; ");
       throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hint);
     }
@@ -118,7 +118,7 @@ export class PoolMemory {
     const check = () => void [this.handle, stream.unsafeHandle, this.#session.driver.mallocFromPoolAsync];
     check();
     const refusal = this.refusal(byteLength);
-    if (refusal !== undefined) throw cannot(what, outOfMemory(refusal), "ask for less");
+    if (refusal !== undefined) throw cannot(what, outOfMemory(refusal.why), refusal.advice);
     const attempt = () => this.#tryMalloc(byteLength, stream) ?? this.#allocateAfterReclaiming(byteLength, stream);
     const describe = () => this.#describeHolders().join("; ") || undefined;
     return await this.#queue.allocate({ what, stream, check, attempt, describe, signal });
@@ -132,13 +132,14 @@ export class PoolMemory {
   }
 
   /** Why the pool can never have so many bytes; undefined if it can, as far as is known. */
-  refusal(byteLength: number): string | undefined {
+  refusal(byteLength: number): Refusal | undefined {
     if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
-      return `its maxSize is ${this.#maxSize} bytes`;
+      return refusalOfMaxSize(this.#maxSize);
     }
     if (this.device === undefined) return undefined;
     this.#deviceByteLength ??= this.device.memoryInfo().total;
-    return byteLength > this.#deviceByteLength ? `the device has ${this.#deviceByteLength} bytes` : undefined;
+    if (byteLength <= this.#deviceByteLength) return undefined;
+    return { why: `the device has ${this.#deviceByteLength} bytes`, advice: "ask for less" };
   }
 
   /** Reclaims memory that is not in use, except from one caching allocator. Returns whether there may be more now. */

@@ -30,7 +30,7 @@ import type { ShareableHandle } from "../memory/shareable_handle.ts";
 import { refuseNewProperties } from "../support/missing_properties.ts";
 import { didYouMean } from "../support/nearest_name.ts";
 import { formatUuid } from "../support/uuid.ts";
-import { checkBoolean, checkNumber, checkOptions, refuseConstruction, whatIs } from "../support/validation.ts";
+import { checkBoolean, checkOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
@@ -215,7 +215,7 @@ export class CudaDevice {
   createStream(options: StreamOptions = {}): CudaStream {
     checkOptions(options, streamOptions);
     const { priority = 0, nonBlocking = false } = options;
-    checkPriority(priority);
+    this.#checkPriorityType(priority);
     checkBoolean(nonBlocking, "a stream's nonBlocking");
     if (priority !== 0) this.#checkPriority(priority);
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
@@ -233,6 +233,14 @@ export class CudaDevice {
     });
     this.#streams.add(stream);
     return stream;
+  }
+
+  #checkPriorityType(priority: number): void {
+    if ((priority | 0) === priority) return;
+    if (typeof priority === "number") refuseFraction(priority);
+    const { least, greatest } = this.streamPriorityRange();
+    const range = least === greatest ? "" : ` from ${greatest}, the greatest priority, to ${least}, the least`;
+    throw new TypeError(`Cannot use ${whatIs(priority)} as a stream's priority: it must be a number${range}`);
   }
 
   /** CUDA itself clamps priorities that the device does not have, which hides a wrong sign. */
@@ -558,14 +566,11 @@ function checkIpcHandle(handle: Uint8Array, what: string): void {
   );
 }
 
-function checkPriority(priority: number): void {
-  checkNumber(priority, "a stream's priority");
-  if ((priority | 0) !== priority) {
-    throw new RangeError(
-      `Cannot use ${priority} as a stream's priority: it must be a ${priorityBits}-bit integer; ` +
-        "CudaDevice.streamPriorityRange returns the valid range",
-    );
-  }
+function refuseFraction(priority: number): never {
+  throw new RangeError(
+    `Cannot use ${priority} as a stream's priority: it must be a ${priorityBits}-bit integer; ` +
+      "CudaDevice.streamPriorityRange returns the valid range",
+  );
 }
 
 function whyNoAttribute(name: string): string {

@@ -5,7 +5,7 @@ import { suggestName } from "./nearest_name.ts";
 export function checkByteLength(value: number, what: string, minimum = 0): void {
   if (typeof value !== "number") refuseByteLength(value, what);
   if (!Number.isSafeInteger(value) || value < minimum) {
-    throw new RangeError(`Cannot use ${value} as ${what}: it must be a whole number of bytes, at least ${minimum}`);
+    refuseNumberOfBytes(value, what, minimum);
   }
 }
 
@@ -13,6 +13,14 @@ export function checkByteLength(value: number, what: string, minimum = 0): void 
 function refuseByteLength(value: unknown, what: string): never {
   const advice = typeof value === "bigint" ? "; convert the bigint with Number" : ", such as 1024";
   throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it must be a number of bytes${advice}`);
+}
+
+/** Not in `checkByteLength` for the same reason. */
+function refuseNumberOfBytes(value: number, what: string, minimum: number): never {
+  const bounds = Number.isInteger(value) && value > 0 && value >= minimum
+    ? "it must be at most 2 ** 53 - 1 bytes"
+    : `it must be a whole number of bytes, at least ${minimum}`;
+  throw new RangeError(`Cannot use ${value} as ${what}: ${bounds}`);
 }
 
 /** The options of a function, for `checkOptions`. */

@@ -34,6 +34,11 @@ const runtimesOwn = new RegExp([
 
 /** What is not among the cases although users write it, and why. */
 const leftOut = [
+  "A promise of a buffer or of an array that is used without `await`, as in `pool.allocateAsync(1024).fill(0)` or in a loop " +
+  "over `x.toTypedArray()`: the runtime refuses it, in its own words, because it is a plain promise. The type checker " +
+  "refuses it too. A promise that is given to a function of the library is refused there.",
+  "A misspelt property of a plain result, such as `pool.usage().usedBytes`: it is undefined, as it is of any object. The " +
+  "type checker refuses it.",
   "An object that is sent to a Worker, by `postMessage` or `structuredClone`, arrives as a plain object: the runtime copies " +
   "an object's own properties, and asks neither the object nor its class. Only a property of each single object could " +
   "refuse that, and every allocation would pay for it.",

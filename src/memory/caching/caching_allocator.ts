@@ -22,6 +22,8 @@ import {
   isOutOfMemory,
   type Origin,
   outOfMemory,
+  type Refusal,
+  refusalOfMaxSize,
   timeOfAllocation,
 } from "../out_of_memory.ts";
 import type { Session } from "../../session.ts";
@@ -204,7 +206,7 @@ export class CachingAllocator implements Disposable {
     };
     check();
     const refusal = this.#refusal(byteLength);
-    if (refusal !== undefined) throw cannot(what, outOfMemory(refusal), "ask for less");
+    if (refusal !== undefined) throw cannot(what, outOfMemory(refusal.why), refusal.advice);
     const attempt = () => {
       try {
         return this.#allocate(byteLength, stream, true);
@@ -219,10 +221,12 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Why the allocator can never have so many bytes; undefined if it can. */
-  #refusal(byteLength: number): string | undefined {
+  #refusal(byteLength: number): Refusal | undefined {
     const size = blockByteLengthFor(byteLength);
-    if (size > maximumBlockByteLength) return `a buffer has ${maximumBlockByteLength} bytes at most`;
-    if (this.#maxSize > 0 && size > this.#maxSize) return `its maxSize is ${this.#maxSize} bytes`;
+    if (size > maximumBlockByteLength) {
+      return { why: `a buffer has ${maximumBlockByteLength} bytes at most`, advice: "ask for less" };
+    }
+    if (this.#maxSize > 0 && size > this.#maxSize) return refusalOfMaxSize(this.#maxSize);
     return this.#source.refusal(size);
   }
 
@@ -378,7 +382,12 @@ export class CachingAllocator implements Disposable {
       return this.#slabs.search(byteLength, list, { mayBlock: !isQueued });
     } catch (error) {
       if (isQueued) throw error;
-      const hint = isOutOfMemory(error) ? `${this.#describeHolders()}; free memory or ask for less` : undefined;
+      const isTooLarge = this.#maxSize > 0 && byteLength > this.#maxSize;
+      const hint = !isOutOfMemory(error)
+        ? undefined
+        : isTooLarge
+        ? refusalOfMaxSize(this.#maxSize).advice
+        : `${this.#describeHolders()}; free memory or ask for less`;
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
     }
   }

@@ -5,7 +5,7 @@ import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import type { CacheMemory } from "../memory_registry.ts";
-import { isOutOfMemory, outOfMemory } from "../out_of_memory.ts";
+import { isOutOfMemory, outOfMemory, type Refusal } from "../out_of_memory.ts";
 import type { CudaError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { MemoryPool } from "../memory_pool.ts";
@@ -19,7 +19,7 @@ export interface SlabSource {
   /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
   /** Why the pool can never have so many bytes; undefined if it can. */
-  refusal(byteLength: number): string | undefined;
+  refusal(byteLength: number): Refusal | undefined;
   /** Reclaims memory that is not in use, of other caching allocators too. Returns whether there may be more now. */
   reclaim(cache: CacheMemory): boolean;
   /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */

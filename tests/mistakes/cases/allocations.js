@@ -76,11 +76,6 @@ mistake("a negative length", ({ pool, stream }) => {
   pool.allocateArray(Float32Array, -1, stream);
 });
 
-mistake("allocateAsync without await", ({ pool }) => {
-  const buffer = pool.allocateAsync(1024);
-  buffer.fill(0);
-});
-
 mistake("the stream of allocateAsync not in an object", async ({ pool, stream }) => {
   await pool.allocateAsync(1024, stream);
 });

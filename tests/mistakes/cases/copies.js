@@ -168,6 +168,10 @@ mistake("the same memory as a type by name", ({ buffer }) => {
   buffer.as("float32");
 });
 
-printing("the length of a buffer that is no array", ({ buffer }) => {
-  console.log(buffer.length, buffer.size, buffer.byteLength);
+mistake("the length of a buffer that is no array", ({ buffer }) => {
+  console.log(buffer.length);
+});
+
+mistake("the size of a buffer", ({ buffer }) => {
+  console.log(buffer.size);
 });

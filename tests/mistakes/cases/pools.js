@@ -1,5 +1,5 @@
 import { MemoryPool } from "../../../mod.ts";
-import { area, mistake, printing } from "../mistake.ts";
+import { area, mistake } from "../mistake.ts";
 
 area("Pools", import.meta.url);
 
@@ -61,10 +61,6 @@ mistake("maxSize changed afterwards", ({ pool }) => {
 
 mistake("a release threshold misspelt afterwards", ({ pool }) => {
   pool.releaseTreshold = Infinity;
-});
-
-printing("a misspelt part of the usage", ({ pool }) => {
-  console.log(pool.usage());
 });
 
 mistake("access in the wrong order", ({ pool, peer }) => {

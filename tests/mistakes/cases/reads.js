@@ -55,10 +55,6 @@ mistake("the type for toTypedArray", async ({ x }) => {
   await x.toTypedArray(Float32Array);
 });
 
-mistake("a loop over a forgotten await", ({ x }) => {
-  for (const value of x.toTypedArray()) console.log(value);
-});
-
 mistake("a signal for readSync", ({ x }) => {
   x.readSync(Float32Array, { signal: AbortSignal.timeout(1000) });
 });
