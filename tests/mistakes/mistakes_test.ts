@@ -17,3 +17,10 @@ test("each mistake has the message that messages.md shows", { skip: shimRefusal(
     for (const [title, messages] of expected) assertEquals(seen.get(title), messages, title);
   });
 });
+
+test("no mistake of messages.md stays silent", () => {
+  for (const [title, messages] of readMessages()) {
+    const silent = [...messages].filter(([, text]) => /^SILENT$/m.test(text)).map(([name]) => name);
+    assertEquals(silent, [], title);
+  }
+});
