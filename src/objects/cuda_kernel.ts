@@ -52,6 +52,10 @@ const launchOptionNames: OptionNames<LaunchOptions> = {
   sharedMemoryBytes: true,
 };
 
+const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
+/** What others name the option that takes a launch's arguments. */
+const argumentsInstead = { args: giveArguments, arguments: giveArguments, params: giveArguments };
+
 /** A function that runs on a device, in as many threads as a launch asks for. Comes from `CudaModule.kernel`. */
 export class CudaKernel {
   /** The kernel's name in its module. */
@@ -131,16 +135,20 @@ export class CudaKernel {
    * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports
    */
   launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
-    if (!options) checkLaunchOptions(this.name, options, args);
+    if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
     for (const name in options) {
       // Not `checkOptions`: comparing the names here takes half the time.
       if (name === "grid" || name === "block" || name === "stream" || name === "sharedMemoryBytes") continue;
-      checkLaunchOptions(this.name, options, args);
-      refuseUnknownOption(options, name, { action: `launch ${this.name}`, names: launchOptionNames });
+      checkLaunchOptions(this.name, options, args, this.#typeNames());
+      refuseUnknownOption(options, name, {
+        action: `launch ${this.name}`,
+        names: launchOptionNames,
+        instead: argumentsInstead,
+      });
     }
     const { grid, block, stream = this.#device.defaultStream, sharedMemoryBytes = 0 } = options;
     const writers = this.#writers;
-    if (grid === undefined || block === undefined) checkLaunchOptions(this.name, options, args);
+    if (grid === undefined || block === undefined) checkLaunchOptions(this.name, options, args, this.#typeNames());
     if (args.length !== writers.length) refuseCount(this.name, args, this.#typeNames());
     checkStream(stream, this.#session);
     if (stream.device !== this.#device) {
@@ -286,8 +294,9 @@ export class CudaKernel {
     const type = formatParameter(parameter);
     const what = `Cannot pass ${given} as parameter ${index} (${type}) of ${this.name}: ${reason}`;
     if (isRangeError) throw new RangeError(what);
-    const isWord = typeof parameter.type === "string" && parameter.byteLength === 8 && parameter.type !== "f64";
-    throw new TypeError(what + adviceFor(argument, isWord));
+    const isWord = parameter.byteLength === 8 && parameter.type !== "f64";
+    const kind = typeof parameter.type === "object" ? "struct" : isWord ? "word" : "scalar";
+    throw new TypeError(what + adviceFor(argument, kind));
   }
 }
 

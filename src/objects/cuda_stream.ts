@@ -191,8 +191,8 @@ export class CudaStream implements Disposable {
   get unsafeHandle(): bigint {
     if (this.#handle === undefined) {
       throw new ReferenceError(
-        `Cannot use the stream of device ${this.device.ordinal}: it was disposed; pass another stream, or set the ` +
-          "buffer's stream property to one",
+        `Cannot use the stream of device ${this.device.ordinal}: it was disposed; pass another stream, or, if a ` +
+          "buffer still has it, set the buffer's stream property to another",
       );
     }
     return this.#handle;

@@ -110,7 +110,9 @@ const maximumMilliseconds = maximumInt;
  * is allowed.
  */
 export function checkMilliseconds(value: number, what: string): number {
-  checkNumber(value, what);
+  if (typeof value !== "number") {
+    throw new TypeError(`Cannot use ${shown(value)} as ${what}: it must be a number of milliseconds, such as 5000`);
+  }
   if (!(value >= 0)) {
     throw new RangeError(`Cannot use ${value} as ${what}: it must be a number of milliseconds, at least 0`);
   }

@@ -27,10 +27,11 @@ export function stringsOfSource(source: string): string {
   return text.replaceAll(/\bcannot\(\s*(["'`])/g, "$1Cannot ").replaceAll(/\\(["'`])/g, "$1");
 }
 
-/** Messages of runtimes: of Node 20 and older for TypeScript files, and of Node 26 for its FFI. */
+/** Messages of runtimes: of Node 20 and older for TypeScript files, of Node 26 for its FFI, and of Deno for transfers. */
 const messagesOfRuntimes: readonly string[] = [
   'Unknown file extension ".ts"',
   "ExperimentalWarning: FFI is an experimental feature and might change at any time",
+  "Value not transferable",
 ];
 
 /**

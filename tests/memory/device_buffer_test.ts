@@ -305,7 +305,7 @@ testOnEachDriver("a buffer whose stream was disposed is freed, and is used on an
   const buffer = pool.allocate(64, stream);
   stream[Symbol.dispose]();
   const refusal =
-    /stream of device 0: it was disposed; pass another stream, or set the buffer's stream property to one$/;
+    /stream of device 0: it was disposed; pass another stream, or, if a buffer still has it, set the buffer's stream property to another$/;
   const uses = [() => buffer.fill(1), () => buffer.readSync(Uint8Array), () => buffer.free(stream)];
   for (const use of uses) assertMatch(assertThrows(use, ReferenceError).message, refusal);
   assertMatch((await assertRejects(() => buffer.read(Uint8Array), ReferenceError)).message, refusal);

@@ -42,6 +42,14 @@ const leftOut = [
   "An object that is sent to a Worker, by `postMessage` or `structuredClone`, arrives as a plain object: the runtime copies " +
   "an object's own properties, and asks neither the object nor its class. Only a property of each single object could " +
   "refuse that, and every allocation would pay for it.",
+  "What the runtime itself answers before a function of the library is called, or without one: a method that is called " +
+  "without its object (`const { allocate } = pool`), a stream in the list of what to transfer to a worker, and a " +
+  "property of a promise that was not awaited (`importer.offer(name).map()`, `channel.reserve().buffer.fill(1)`), " +
+  "which the type checker refuses.",
+  "`exporter.leases[0]` right after an importer's `map()`: the list is empty until the importer's message arrives, which " +
+  "the documentation of `leases` says.",
+  "Metadata with a property that is undefined, `{ dtype: undefined }`: the property is left out, as `JSON.stringify` does " +
+  "and web programmers expect, so that optional properties need no care.",
   "The disposal of a device's default pool or stream does nothing: `using stream = gpu.defaultStream` is no mistake.",
 ];
 

@@ -121,11 +121,18 @@ testOnEachDriver("a launch whose options were left out, or whose arguments are a
   using module = cuda.device(0).loadModule(saxpyPtx);
   const kernel: Anything = module.kernel("saxpy");
   const needed = "it has 4 parameters: u32, f32, u64, u64";
+  const shape = { grid: 4, block: 256 };
   const refusals: [args: unknown[], message: string][] = [
     [[4, 1, x], "with 4 as its options: give { grid: 4, block: 1 } first, then one argument for each parameter"],
     [[[4, 2], 64, 1, 2, x, x], "with an Array as its options: give { grid: [4, 2], block: 64 } first"],
     [[x, x], "with a DeviceArray as its options: give { grid, block } first"],
-    [[1, 2, x, x], "with 1 as its options: give { grid: 1, block: 2 } first"],
+    [[1, 2, x, x], "with 1 as its options: give { grid, block } first, such as { grid: 4, block: 256 }, then one"],
+    [[4, 1.5, x], "with 4 as its options: give { grid, block } first"],
+    [
+      [1, 2, x, x, shape],
+      "with 1 as its options: the options come first, as in launch({ grid, block }, ...args), and yours are the last",
+    ],
+    [[{ ...shape, args: [1, 2, x, x] }], 'with the option "args": there is no such option; give the arguments after'],
     [["4", 1, 2, x, x], "with a string as its options: give { grid, block } first"],
     [[], "with undefined as its options: give { grid, block } first"],
     [

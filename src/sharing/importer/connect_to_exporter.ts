@@ -32,7 +32,9 @@ export async function connectToExporter(
 ): Promise<MessageStream | undefined> {
   const { signal, users = [], handshakeTimeout = 5000, messageTimeout = 5000, wait = false } = options;
   if (typeof wait !== "boolean") {
-    throw new TypeError(`Cannot use ${whatIs(wait)} as wait: give true to wait for an exporter, or false`);
+    throw new TypeError(
+      `Cannot use ${whatIs(wait)} as wait: give true to wait for an exporter${limitOf(wait)}, or false`,
+    );
   }
   const checked: ConnectionOptions = {
     ...signal === undefined ? {} : { signal },
@@ -65,6 +67,11 @@ export async function connectToExporter(
     );
     if (isUnwanted()) return undefined;
   }
+}
+
+/** How to limit a wait, for a number of milliseconds in place of true. */
+function limitOf(wait: unknown): string {
+  return typeof wait === "number" && wait > 0 ? `, limited by signal: AbortSignal.timeout(${wait})` : "";
 }
 
 /** The error for an exporter that is not there, which says how to wait for it. */

@@ -75,6 +75,7 @@ const importerOptions: KnownOptions<ImporterOptions> = {
     wait: true,
     signal: true,
   },
+  instead: { timeout: "to limit the whole wait, give signal: AbortSignal.timeout(1000)" },
 };
 const offersOptions = waitOptionsOf("wait for an offer");
 const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { stream: true, signal: true } };

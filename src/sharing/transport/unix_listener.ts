@@ -30,6 +30,9 @@ const acceptOptions = waitOptionsOf("accept a connection");
  */
 export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
+/** The identities of the files of this thread's listeners, to tell them from those of other processes in an error. */
+const ownSockets = new Set<string>();
+
 /** The number of attempts to replace a stale socket: another process may replace it at the same time. */
 const maximumAttempts = 8;
 
@@ -66,6 +69,7 @@ export class UnixListener implements AsyncDisposable {
     this.path = path;
     this.#fd = fd;
     this.#identity = identity;
+    ownSockets.add(identity.join());
   }
 
   /**
@@ -137,6 +141,7 @@ export class UnixListener implements AsyncDisposable {
       this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed during this call`));
       // While the socket is open, its inode number cannot be reused for another file.
       removeOwn(this.path, this.#identity);
+      ownSockets.delete(this.#identity.join());
       closeSocket(fd);
     }
     await descriptorsReleased();
@@ -156,7 +161,9 @@ function removeLeftOver(path: string): void {
     case 1:
       throw new SharingError(
         "address-in-use",
-        `Cannot listen at ${path}: another process listens there; stop it, or use another path`,
+        ownSockets.has(identity.join())
+          ? `Cannot listen at ${path}: this process listens there already; dispose of that listener, or use another path`
+          : `Cannot listen at ${path}: another process listens there; stop it, or use another path`,
       );
     case -errno.ENOTSOCK:
       throw new SharingError(

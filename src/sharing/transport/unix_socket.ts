@@ -461,6 +461,9 @@ function sendError(action: string, number: number, sent: number): Error {
   }
 }
 
+/** What may be meant as an address of TCP. */
+const hostAndPort = /^[^/]+:\d+$/;
+
 function connectError(path: string, number: number): Error {
   const cause = new SystemError(number, "connect");
   switch (number) {
@@ -468,7 +471,10 @@ function connectError(path: string, number: number): Error {
     case errno.ENOTDIR:
       return new SharingError(
         "not-found",
-        `Cannot connect to ${path}: there is no such file; start the process that listens there, or correct the path`,
+        hostAndPort.test(path)
+          ? `Cannot connect to ${path}: there is no such file; give the path of a socket on this machine, such as ` +
+            "/tmp/pool.sock, not a host and a port"
+          : `Cannot connect to ${path}: there is no such file; start the process that listens there, or correct the path`,
         { cause },
       );
     case errno.ECONNREFUSED:

@@ -58,12 +58,6 @@ mistake("reserve without a consumer", async ({ exporter, shared, stream }) => {
   await channel.reserve({ signal: AbortSignal.timeout(20) });
 });
 
-mistake("reserve without await", async ({ openChannel }) => {
-  const { channel } = await openChannel();
-  const slot = channel.reserve();
-  slot.buffer.fill(1);
-});
-
 mistake("a buffer sent for its slot", async ({ openChannel }) => {
   const { channel } = await openChannel();
   const slot = await channel.reserve();
@@ -170,5 +164,7 @@ mistake("a misspelt channel", async ({ openChannel }) => {
 
 printing("a channel in a template", async ({ openChannel }) => {
   const { channel, frames } = await openChannel();
+  const frame = await channel.reserve();
   console.log(`${channel} ${frames}`);
+  channel.send(frame);
 });

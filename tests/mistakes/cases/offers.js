@@ -78,10 +78,6 @@ mistake("metadata with a function", ({ exporter, weights }) => {
   exporter.offer("weights", weights, { metadata: { decode: () => 1 } });
 });
 
-mistake("metadata with undefined", ({ exporter, weights }) => {
-  exporter.offer("weights", weights, { metadata: { dtype: undefined } });
-});
-
 mistake("metadata with a typed array", ({ exporter, weights }) => {
   exporter.offer("weights", weights, { metadata: { shape: new Uint32Array([32, 32]) } });
 });
@@ -156,12 +152,6 @@ mistake("a connection to a web server", async ({ cuda, path }) => {
   } finally {
     server.close();
   }
-});
-
-mistake("an offer without await", async ({ connect, exporter, weights }) => {
-  exporter.offer("weights", weights);
-  const importer = await connect();
-  importer.offer("weights").map();
 });
 
 mistake("a misspelt offer", async ({ connect, exporter, weights }) => {
@@ -266,12 +256,4 @@ mistake("a recall with its deadline in the past", async ({ connect, exporter, we
 mistake("using for an exporter", ({ path }) => {
   using exporter = Exporter.listen(path);
   console.log(exporter.path);
-});
-
-mistake("a lease right after map()", async ({ connect, exporter, weights }) => {
-  exporter.offer("weights", weights);
-  const importer = await connect();
-  const offer = await importer.offer("weights");
-  await offer.map();
-  exporter.leases[0].recall();
 });

@@ -50,15 +50,6 @@ printing("an error in a template", ({ saxpy, x }) => {
   }
 });
 
-mistake("a stream transferred to a worker", ({ stream }) => {
-  structuredClone(stream, { transfer: [stream] });
-});
-
-mistake("a method without its object", ({ pool, stream }) => {
-  const { allocate } = pool;
-  allocate(1024, stream);
-});
-
 mistake("a buffer plus an offset", ({ saxpy, x, y }) => {
   saxpy.launch({ grid: 1, block: 1 }, 1, 2.5, x + 16, y);
 });

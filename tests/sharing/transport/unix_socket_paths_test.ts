@@ -73,7 +73,7 @@ pathTest(
 
 pathTest("a live socket is not replaced", async (folder) => {
   await using listener = UnixListener.listen(`${folder}/socket`);
-  assertListenFails(listener.path, "address-in-use", "another process listens there");
+  assertListenFails(listener.path, "address-in-use", "this process listens there already");
   const accepted = listener.accept();
   await using _near = await UnixSocket.connect(listener.path);
   await (await accepted)[Symbol.asyncDispose]();
