@@ -43,8 +43,8 @@ import {
   type FreedKind,
   type FreedRange,
   FreedRanges,
+  type MemoryNames,
   type NamedRange,
-  type NameMemory,
   nearestOf,
 } from "./memory/named_memory.ts";
 import type { PoolBlock } from "./memory/pool_block.ts";
@@ -125,7 +125,7 @@ export class SoftwareDriver implements Driver {
   readonly #freedRanges = new FreedRanges();
   #namedBuffers: () => Iterable<NamedBuffer> = () => [];
   /** For the kernels of each device. */
-  readonly #memoryNames: readonly NameMemory[];
+  readonly #memoryNames: readonly MemoryNames[];
   readonly #modules = new Map<bigint, LoadedModule>();
   /** Modules that were unloaded and whose memory is not released yet. */
   readonly #unloadedModules = new Set<LoadedModule>();
@@ -149,9 +149,10 @@ export class SoftwareDriver implements Driver {
       return new Stream(device, { isDefault: true });
     });
     for (const stream of this.#defaultStreams) this.#scheduler.addStream(stream);
-    this.#memoryNames = this.#defaultStreams.map((_, device) => (offset, byteLength) => {
-      return this.#nameMemory(offset, byteLength, device);
-    });
+    this.#memoryNames = this.#defaultStreams.map((_, device) => ({
+      position: (offset, byteLength) => this.#nameMemory(offset, byteLength, device),
+      bytesFrom: (offset) => this.#bytesFrom(offset),
+    }));
   }
 
   close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
@@ -607,6 +608,18 @@ export class SoftwareDriver implements Driver {
     return nearestOf({ begin: offset, byteLength }, [...live, ...freed]);
   }
 
+  /** The number of bytes from an offset to the end of the buffer there. */
+  #bytesFrom(offset: number): number | undefined {
+    const named = [...this.#namedBuffers()];
+    for (const allocation of this.#allocations.toArray()) {
+      const range = namedRangesOf(allocation, named).find(({ begin, byteLength }) => {
+        return offset >= begin && offset < begin + byteLength;
+      });
+      if (range !== undefined) return range.begin + range.byteLength - offset;
+    }
+    return undefined;
+  }
+
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer> {
     const call = "cudaIpcGetMemHandle";
     this.#devices.check(device, call);
@@ -930,7 +943,7 @@ export class SoftwareDriver implements Driver {
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
       parameters: new Uint8Array(launch.parameters.buffer),
-    }, { linearMemory: this.#linearMemory, nameMemory: this.#memoryNames[found.device]! });
+    }, { linearMemory: this.#linearMemory, memoryNames: this.#memoryNames[found.device]! });
     found.module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {
       kernel: found.kernel.compiled.name,

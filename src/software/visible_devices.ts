@@ -100,7 +100,7 @@ export class VisibleDevices {
     const name = cudaErrorName(number);
     const isFault = cause instanceof KernelFault;
     const message = isFault
-      ? `${cause.describe(called === device || this.count === 1 ? undefined : device)} (${name})`
+      ? `${cause.describe(called === device || this.count === 1 ? undefined : device)} (${name})${cause.launched}`
       : `${call} failed: ${name} (${number}): device ${device} was lost (${(cause as Error).message})`;
     // A fault's stack has only the software device's own functions.
     throw locatesFault(new CudaError(number, call, message, isFault ? undefined : { cause }));

@@ -56,11 +56,45 @@ function faultOf(driver: SoftwareDriver, device = 0): string {
     error.message,
     place,
   );
-  const match = /line \d+ of the PTX: (.*) \((\w+)\)$/.exec(error.message);
+  const match = /line \d+ of the PTX: (.*) \((cuda\w+)\)(?:; the kernel was launched with \(.*\))?$/.exec(
+    error.message,
+  );
   if (match === null) throw new Error(`Cannot read "${error.message}"`);
   assertEquals(match[2], error.code);
   return match[1]!.replace(/ at 0x\w+,/, "");
 }
+
+const manyParameters = ["s32", "u8", "u16", "f16", "f32", "f64", "u64", "u64", "u64"] as const;
+
+test("the error of a fault lists the arguments of the launch", () => {
+  const declared = [".align 4 .b8 s[12]", ...manyParameters.map((type, index) => `.${type} p${index}`)];
+  const text = `.version 7.8\n.target sm_80\n.address_size 64\n` +
+    ["past", "spins"].map((name) => {
+      const body = name === "past" ? "st.global.u32 [%rd1], 1; ret;" : "AGAIN: bra AGAIN;";
+      const parameters = (name === "past" ? declared.slice(1) : declared.slice(0, 2)).map((each) => `.param ${each}`);
+      const load = name === "past" ? "ld.param.u64 %rd1, [p6];" : "";
+      return `.visible .entry ${name}(${parameters.join(", ")}) {\n.reg .b64 %rd<2>;\n${load}\n${body}\n}\n`;
+    }).join("");
+  const launch = (name: string, ...args: unknown[]) => {
+    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true, stepLimit: 2 ** 22 })));
+    const device = cuda.device(0);
+    using x = device.createPool().allocateArray(Float32Array, 16);
+    using module = device.loadModule(text);
+    const kernel = module.kernel(name);
+    const given = args.map((arg) => arg === "x" ? x.subarray(16) : arg === "first" ? x.subarray(12) : arg);
+    kernel.launch({ grid: 1, block: 1 }, ...given as never[]);
+    const { message } = assertThrows(() => device.synchronize(), CudaError) as CudaError;
+    return message.replaceAll(/0x[0-9a-f]{6,}/g, "ADDRESS");
+  };
+  assertStringIncludes(
+    launch("past", -1, 255, 7, 0.1, 0.1, 0.1, 2n ** 40n, "first", 0),
+    "; the kernel was launched with (-1, 255 or -1, 7, 0.1, 0.1, 0.1, 1099511627776, ADDRESS with 16 bytes, ...)",
+  );
+  assertStringIncludes(
+    launch("spins", new Float32Array(3), 0),
+    "; the kernel was launched with (12 bytes, 0); a typed array gives all fields of a struct one type, and struct({ ... })",
+  );
+});
 
 const deviceMemory: MemPoolProps = {
   handleTypes: memHandleType.none,
@@ -435,7 +469,7 @@ for (const gangs of [false, "always"] as const) {
       const { message } = assertThrows(() => driver.deviceSynchronize(0), CudaError);
       assertMatch(
         message,
-        /^kernel step, block \(3,0,0\), thread \(1,0,0\), step\.cuh:3, inlined at step\.cu:4: writes 4 bytes at 0x7a\w+, right past the end of a buffer of 400 bytes on device 0 \(cudaErrorIllegalAddress\)$/,
+        /^kernel step, block \(3,0,0\), thread \(1,0,0\), step\.cuh:3, inlined at step\.cu:4: writes 4 bytes at 0x7a\w+, right past the end of a buffer of 400 bytes on device 0 \(cudaErrorIllegalAddress\); the kernel was launched with \(0x7a\w+ with 400 bytes, 3\)$/,
       );
     } finally {
       driver.close();

@@ -130,9 +130,12 @@ for (const [gangs, cases] of [[false, 1500], ["always", 2500]] as const) {
           linearMemory,
           parameters: new Uint8Array(view.buffer),
           bounds: linearMemory.boundsTableOf(0),
-          nameMemory(...access) {
-            named = access;
-            return "in the place of the test";
+          memoryNames: {
+            position(...access) {
+              named = access;
+              return "in the place of the test";
+            },
+            bytesFrom: () => undefined,
           },
         });
         const misplaced = address % BigInt(bytes);
@@ -205,7 +208,7 @@ ret;
           linearMemory,
           parameters,
           bounds: linearMemory.boundsTableOf(0),
-          nameMemory: () => "here",
+          memoryNames: { position: () => "here", bytesFrom: () => undefined },
         });
         const fault = assertThrows(() => {
           while (!run());

@@ -5,7 +5,7 @@
  */
 import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../compiler/addresses.ts";
 import { addressBase, faultKind } from "../compiler/compile.ts";
-import { type NameMemory, positionOf } from "../memory/named_memory.ts";
+import { type MemoryNames, positionOf } from "../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 
 /** The memory of a launch that no other launch can access. */
@@ -16,7 +16,7 @@ export interface LaunchMemory {
   readonly local: number;
   readonly parameters: number;
   /** Names the memory at an offset in linear memory. */
-  readonly nameMemory: NameMemory | undefined;
+  readonly memoryNames: MemoryNames | undefined;
 }
 
 /** Addresses below are most likely offsets from a null pointer. */
@@ -80,7 +80,7 @@ function describePosition({ address = 0n, place, ...report }: FaultReport, memor
   const access = { begin: offset, byteLength: bytes };
   switch (generic >> spaceBits) {
     case addressBase >> spaceBits:
-      return memory.nameMemory?.(offset, bytes) ?? "not in or near a buffer";
+      return memory.memoryNames?.position(offset, bytes) ?? "not in or near a buffer";
     case sharedAddressBase >> spaceBits: {
       const { shared, staticShared } = memory;
       if (shared === 0) return "in shared memory, of which the block has none: the launch gives no sharedMemoryBytes";
@@ -108,11 +108,11 @@ function describePosition({ address = 0n, place, ...report }: FaultReport, memor
 /** The sizes of elements after which a negative index, taken for an unsigned 32-bit number, leaves linear memory. */
 const wrappedElements = [1n, 2n, 4n, 8n, 16n] as const;
 
-function describeOther(address: bigint, bytes: number, { nameMemory }: LaunchMemory): string {
+function describeOther(address: bigint, bytes: number, { memoryNames }: LaunchMemory): string {
   for (const elementBytes of wrappedElements) {
     const meant = address - (elementBytes << 32n);
     if (meant >> spaceBits !== addressBase >> spaceBits) continue;
-    const name = nameMemory?.(Number(meant & 0xffff_ffffn), bytes);
+    const name = memoryNames?.position(Number(meant & 0xffff_ffffn), bytes);
     if (name !== undefined) return `${elementBytes << 2n} GiB and ${name}: an index may have become negative`;
   }
   if (address >> spaceBits === 0n) return "which is a number and not an address";

@@ -53,6 +53,8 @@ export class KernelFault extends Error {
   readonly address: bigint | undefined;
   /** What the kernel did, as it follows the place. */
   readonly what: string;
+  /** The arguments of the launch, as they follow the description. May be empty. */
+  readonly launched: string;
 
   constructor(fault: Omit<KernelFault, keyof Error | "describe">) {
     super();
@@ -64,6 +66,7 @@ export class KernelFault extends Error {
     this.source = fault.source;
     this.address = fault.address;
     this.what = fault.what;
+    this.launched = fault.launched;
     this.message = this.describe();
   }
 

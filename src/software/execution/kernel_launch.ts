@@ -14,9 +14,10 @@ import {
   threadRecord,
   threadRecordByteLength,
 } from "../compiler/launch_record.ts";
+import { describeArguments } from "./describe_arguments.ts";
 import { describeFault, genericAddress } from "./describe_fault.ts";
 import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "./kernel_fault.ts";
-import type { NameMemory } from "../memory/named_memory.ts";
+import type { MemoryNames } from "../memory/named_memory.ts";
 import type { GangFunctions, GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
 import { type LinearMemory, scratch } from "../memory/linear_memory.ts";
 
@@ -91,7 +92,7 @@ export interface LaunchPlace {
   /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
   readonly threadMemory?: number;
   /** Names memory for the messages of faults. */
-  readonly nameMemory?: NameMemory;
+  readonly memoryNames?: MemoryNames;
 }
 
 /** The bytes of memory that the threads of a block need at once, for their variables and saved registers. */
@@ -178,6 +179,7 @@ class LaunchRecord {
   faultOf(report: FaultReport): KernelFault {
     const { compiled, lineInfo } = this.kernel;
     const { what } = report;
+    const { parameters, memoryNames } = this.place;
     const line = this.#lineOf(report);
     const sharedBytes = this.get("sharedBytes");
     const nameLine = (line: number) => lineInfo.sourceOf(line) ?? nameOfLine(line);
@@ -196,8 +198,9 @@ class LaunchRecord {
           shared: sharedBytes,
           local: compiled.accessibleLocalBytes,
           parameters: compiled.parameterBytes,
-          nameMemory: this.place.nameMemory,
+          memoryNames,
         }),
+      launched: describeArguments(report.kind, compiled.parameters, parameters, memoryNames),
     });
   }
 

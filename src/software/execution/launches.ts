@@ -50,7 +50,7 @@ export interface LaunchWork {
 export function launchOf(
   { device, kernel, maxDynamicSharedBytes }: LoadedKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchConfiguration,
-  { linearMemory, nameMemory }: Pick<LaunchPlace, "linearMemory" | "nameMemory">,
+  { linearMemory, memoryNames }: Pick<LaunchPlace, "linearMemory" | "memoryNames">,
 ): LaunchWork {
   const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
@@ -72,7 +72,7 @@ export function launchOf(
     parameters: packed,
     bounds,
     sharedMemoryBytes,
-    ...nameMemory && { nameMemory },
+    ...memoryNames && { memoryNames },
   };
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };

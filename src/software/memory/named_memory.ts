@@ -4,8 +4,13 @@
  * @module
  */
 
-/** Names the memory at an offset in linear memory that an access has not found. Undefined if no buffer is near. */
-export type NameMemory = (offset: number, byteLength: number) => string | undefined;
+/** Names the memory at offsets in linear memory. */
+export interface MemoryNames {
+  /** Names the memory that an access has not found. Undefined if no buffer is near. */
+  position(offset: number, byteLength: number): string | undefined;
+  /** The number of bytes from an offset to the end of the buffer there. Undefined if there is none. */
+  bytesFrom(offset: number): number | undefined;
+}
 
 /** A range of bytes. */
 interface ByteRange {
