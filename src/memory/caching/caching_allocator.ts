@@ -12,6 +12,7 @@ import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from
 import { DeviceArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
+import { startStackAbove } from "../../support/call_stack.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../memory_pool.ts";
@@ -388,7 +389,8 @@ export class CachingAllocator implements Disposable {
         : isTooLarge
         ? refusalOfMaxSize(this.#maxSize).advice
         : `${this.#describeHolders()}; free memory or ask for less`;
-      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
+      const failed = cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
+      throw failed instanceof Error ? startStackAbove(failed, this.#allocate) : failed;
     }
   }
 
