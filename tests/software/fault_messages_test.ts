@@ -88,7 +88,7 @@ test("the error of a fault lists the arguments of the launch", () => {
   };
   assertStringIncludes(
     launch("past", -1, 255, 7, 0.1, 0.1, 0.1, 2n ** 40n, "first", 0),
-    "; the kernel was launched with (-1, 255 or -1, 7, 0.1, 0.1, 0.1, 1099511627776, ADDRESS with 16 bytes, ...)",
+    "; the kernel was launched with (-1, 255 or -1, 7, 0.1, 0.1, 0.1, 1099511627776, ADDRESS with 16 bytes from there, ...)",
   );
   assertStringIncludes(
     launch("spins", new Float32Array(3), 0),
@@ -469,7 +469,7 @@ for (const gangs of [false, "always"] as const) {
       const { message } = assertThrows(() => driver.deviceSynchronize(0), CudaError);
       assertMatch(
         message,
-        /^kernel step, block \(3,0,0\), thread \(1,0,0\), step\.cuh:3, inlined at step\.cu:4: writes 4 bytes at 0x7a\w+, right past the end of a buffer of 400 bytes on device 0 \(cudaErrorIllegalAddress\); the kernel was launched with \(0x7a\w+ with 400 bytes, 3\)$/,
+        /^kernel step, block \(3,0,0\), thread \(1,0,0\), step\.cuh:3, inlined at step\.cu:4: writes 4 bytes at 0x7a\w+, right past the end of a buffer of 400 bytes on device 0 \(cudaErrorIllegalAddress\); the kernel was launched with \(0x7a\w+ with 400 bytes from there, 3\)$/,
       );
     } finally {
       driver.close();

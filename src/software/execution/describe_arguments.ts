@@ -19,7 +19,7 @@ const kindsOfArguments: readonly number[] = [
 
 /**
  * The arguments of a launch as they follow the fault, such as "; the kernel was launched with (4096, 2.5,
- * 0x7a0000001000 with 4096 bytes)". Empty for faults that have to do with other things.
+ * 0x7a0000001000 with 4096 bytes from there)". Empty for faults that have to do with other things.
  */
 export function describeArguments(
   kind: number,
@@ -58,7 +58,9 @@ function describe(
   );
   if (bits === 64 && word >> 32n === addressBase >> 32n) {
     const bytes = names?.bytesFrom(Number(BigInt.asUintN(32, word)));
-    return `0x${word.toString(16)}${bytes === undefined ? "" : ` with ${bytes} ${bytes === 1 ? "byte" : "bytes"}`}`;
+    return `0x${word.toString(16)}${
+      bytes === undefined ? "" : ` with ${bytes} ${bytes === 1 ? "byte" : "bytes"} from there`
+    }`;
   }
   // Compilers declare signed and unsigned integers with the same type.
   const signed = BigInt.asIntN(bits, word);
