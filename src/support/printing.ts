@@ -57,7 +57,7 @@ export function printAs<T>(
 export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
   refuseDisposal(
     constructor,
-    `Cannot declare ${/^[AEIO]/.test(name) ? "an" : "a"} ${name} with using: its disposal waits for others; ` +
+    `Cannot declare ${withArticle(name)} with using: its disposal waits for others; ` +
       "declare it with await using",
   );
 }
@@ -145,6 +145,11 @@ export function placeOf(device: { readonly ordinal: number } | undefined): strin
 /** A number and its noun: `"1 buffer"`, `"2 buffers"`. */
 export function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A class's name with its indefinite article: `"an Exporter"`, `"a CudaStream"`. */
+export function withArticle(name: string): string {
+  return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}`;
 }
 
 /** The first names of a list, and how many more there are. */

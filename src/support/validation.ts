@@ -1,5 +1,6 @@
 import { startStackAbove } from "./call_stack.ts";
 import { suggestName } from "./nearest_name.ts";
+import { withArticle } from "./printing.ts";
 
 /** Throws unless `value` is a whole number of bytes, at least `minimum`. */
 export function checkByteLength(value: number, what: string, minimum = 0): void {
@@ -142,7 +143,7 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
     // Whoever passes a promise has forgotten to await it.
     if (value instanceof Promise) return "a Promise that was not awaited";
     const name = typeof named === "string" && named !== "" ? named : "Object";
-    return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}${valid.includes(name) ? " of another copy of poolpass" : ""}`;
+    return `${withArticle(name)}${valid.includes(name) ? " of another copy of poolpass" : ""}`;
   }
   if (typeof value === "function") {
     return typeof value.name !== "string" || value.name === "" ? "a function" : `the function ${value.name}`;
@@ -158,8 +159,7 @@ export function shown(value: unknown): string {
 
 /** Throws the error of a program that calls a constructor. `source` is what to call instead. */
 export function refuseConstruction(name: string, source: string): never {
-  const article = /^[AEIO]/.test(name) ? "an" : "a";
-  throw startStackAbove(new TypeError(`Cannot construct ${article} ${name}: use ${source}`), refuseConstruction);
+  throw startStackAbove(new TypeError(`Cannot construct ${withArticle(name)}: use ${source}`), refuseConstruction);
 }
 
 /** The bytes of a view or a buffer. */
