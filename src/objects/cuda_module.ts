@@ -197,16 +197,16 @@ export class CudaModule implements Disposable {
   }
 
   #suggestKernel(name: string): string {
-    const mangled = mangledFrom(name, this.kernelNames);
-    if (mangled.length > 0) return `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
+    const mangled = suggestMangled(name, this.kernelNames);
+    if (mangled !== undefined) return mangled;
     if (this.#variableNames.includes(name)) return `it is a variable: use getGlobal("${name}")`;
     return suggestName(name, this.kernelNames, "its kernels are");
   }
 
   #suggestVariable(name: string): string {
     if (this.#signatures.has(name)) return `it is a kernel: use kernel("${name}")`;
-    const mangled = mangledFrom(name, this.#variableNames);
-    if (mangled.length > 0) return `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
+    const mangled = suggestMangled(name, this.#variableNames);
+    if (mangled !== undefined) return mangled;
     // Not those of the compiler, such as strings.
     const names = this.#variableNames.filter((name) => !/^(?:\$|__unnamed_)/.test(name));
     return names.length === 0 ? manglingHint : suggestName(name, names, "its variables are");
@@ -220,6 +220,12 @@ export class CudaModule implements Disposable {
       if (each.disposed && pendingWorkOf(each) === undefined) this.#streams.delete(each);
     }
   }
+}
+
+/** Suggests the names that C++ may have made of a name. Undefined if there are none. */
+function suggestMangled(name: string, names: readonly string[]): string | undefined {
+  const mangled = mangledFrom(name, names);
+  return mangled.length === 0 ? undefined : `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
 }
 
 /** The names that C++ may have made of a name, which may have template arguments: `_Z4cubeIfEvPT_` of `cube<float>`. */
