@@ -1,11 +1,12 @@
 import { printAs, refuseDisposal, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions, eventOptions } from "./cuda_event.ts";
-import { CudaModule } from "./cuda_module.ts";
+import type { CudaModule } from "./cuda_module.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
 import { DeviceStreams } from "./device_streams.ts";
+import { loadModule } from "./load_module.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import {
   defaultStream,
@@ -22,9 +23,7 @@ import { importPool } from "../memory/import_pool.ts";
 import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
-import { kernelSignatures } from "../ptx/kernel_signature.ts";
 import { checkImage } from "../ptx/image_mistakes.ts";
-import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
 import { refuseNewProperties } from "../support/missing_properties.ts";
@@ -388,21 +387,7 @@ export class CudaDevice {
    */
   loadModule(image: string | Uint8Array): CudaModule {
     checkImage(image);
-    const ptx = ptxText(image);
-    let handle: bigint;
-    try {
-      handle = this.#session.driver.moduleLoadData(this.ordinal, image);
-    } catch (error) {
-      throw cannot(`load a module on device ${this.ordinal}`, error);
-    }
-    try {
-      const signatures = ptx === undefined ? [] : kernelSignatures(ptx);
-      const variableNames = ptx === undefined ? [] : ptxVariableNames(ptx);
-      return new CudaModule(this.#session, { device: this, handle, signatures, variableNames });
-    } catch (error) {
-      this.#session.driver.moduleUnload(this.ordinal, handle);
-      throw error;
-    }
+    return loadModule(this.#session, this, image);
   }
 
   /**
