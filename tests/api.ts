@@ -43,6 +43,16 @@ export interface TypedArrayConstructor<T extends TypedArray> {
   new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
 }
 
+declare const kernels: unique symbol;
+/** PTX whose kernels' parameters TypeScript knows: what `poolpass bind` writes. A string at run time. */
+export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> = string & {
+  readonly [kernels]: Kernels;
+};
+/** A parameter that is a pointer. */
+export type Pointer<T extends TypedArray = TypedArray> =
+  | { readonly address: bigint; readonly type?: TypedArrayConstructor<T> }
+  | bigint;
+
 /** A scalar, an array of them, or another struct. */
 // deno-lint-ignore no-explicit-any
 export type FieldType = Exclude<ParameterType, object> | Struct<any>;

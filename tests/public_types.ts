@@ -114,6 +114,8 @@ export type Functions = [
   Assignable<ours.Dim3, declared.Dim3>,
   Assignable<ours.ParameterType, declared.ParameterType>,
   Assignable<ours.KernelArgument, declared.KernelArgument>,
+  Assignable<ours.Pointer<Int8Array>, declared.Pointer<Int8Array>>,
+  Assignable<ours.Pointer, declared.Pointer>,
   Assignable<ours.TypedArray, declared.TypedArray>,
   Assignable<ours.Access, declared.Access>,
   Assignable<ours.DeviceAttributeName, declared.DeviceAttributeName>,
@@ -154,11 +156,24 @@ export type Types = [
   Assignable<declared.Dim3, ours.Dim3>,
   Assignable<declared.ParameterType, ours.ParameterType>,
   Assignable<declared.KernelArgument, ours.KernelArgument>,
+  Assignable<declared.Pointer<Int8Array>, ours.Pointer<Int8Array>>,
+  Assignable<declared.Pointer, ours.Pointer>,
+  Assignable<KernelsOf<declared.Ptx<SampleKernels>>, KernelsOf<ours.Ptx<SampleKernels>>>,
+  Assignable<string, ours.Ptx<SampleKernels>>,
+  // @ts-expect-error: nothing says which kernels a string has
+  Assignable<ours.Ptx<SampleKernels>, string>,
   Assignable<declared.TypedArray, ours.TypedArray>,
   Assignable<declared.TypedArrayConstructor<Uint8Array>, ours.TypedArrayConstructor<Uint8Array>>,
   Assignable<declared.Access, ours.Access>,
   Assignable<declared.DeviceAttributeName, ours.DeviceAttributeName>,
 ];
+
+/** An interface, as well as a type alias, can list kernels. */
+interface SampleKernels {
+  fill: [target: ours.Pointer<Int32Array>, value: number];
+}
+/** The kernels that a `Ptx` lists, under a key that nobody else can name. */
+type KernelsOf<Image extends string> = Image[Exclude<keyof Image, keyof string>];
 
 type AttributeArgument = Parameters<ours.CudaDevice["attribute"]>[0];
 

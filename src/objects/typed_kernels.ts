@@ -1,0 +1,48 @@
+import type { KernelArgument } from "./kernel_arguments.ts";
+import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
+
+/**
+ * The key of the kernels in the type of a {@linkcode Ptx}. Exists for the type checker only: there is no such property at
+ * run time. It is a symbol so that editors do not suggest it.
+ */
+export declare const kernels: unique symbol;
+
+/**
+ * PTX whose kernels' names and parameters TypeScript knows. At run time it is a string.
+ *
+ * `Kernels` has the tuple of the parameters for the name of each kernel.
+ *
+ * @example
+ * ```ts
+ * import { open, type Pointer, type Ptx } from "./mod.ts";
+ * import { ptx as text } from "./kernels/saxpy.ts";
+ *
+ * const ptx = text as Ptx<{ saxpy: [n: number, a: number, x: Pointer<Float32Array>, y: Pointer<Float32Array>] }>;
+ * using cuda = open();
+ * using module = cuda.device(0).loadModule(ptx);
+ * ```
+ */
+export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> = string & {
+  readonly [kernels]: Kernels;
+};
+
+/**
+ * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is an array of
+ * these elements, memory without an element type such as a `DeviceBuffer`, an object with an address, or the address.
+ * `Pointer` alone, for a `void*`, takes arrays of any type.
+ *
+ * @example
+ * ```ts
+ * import { open, type Pointer } from "./mod.ts";
+ *
+ * using cuda = open();
+ * using stream = cuda.device(0).createStream();
+ * using pool = cuda.device(0).createPool();
+ * using array = pool.allocateArray(Float32Array, 256, stream);
+ * using bytes = pool.allocate(1024, stream);
+ * const arguments_: Pointer<Float32Array>[] = [array, array.subarray(128), bytes, bytes.address, 0n];
+ * ```
+ */
+export type Pointer<T extends TypedArray = TypedArray> =
+  | { readonly address: bigint; readonly type?: TypedArrayConstructor<T> }
+  | bigint;
