@@ -48,6 +48,10 @@ declare const kernels: unique symbol;
 export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> = string & {
   readonly [kernels]: Kernels;
 };
+/** The kernels of a module that TypeScript knows nothing of. */
+export interface AnyKernels {
+  readonly [name: string]: readonly KernelArgument[];
+}
 /** A parameter that is a pointer. */
 export type Pointer<T extends TypedArray = TypedArray> =
   | { readonly address: bigint; readonly type?: TypedArrayConstructor<T> }
@@ -166,7 +170,9 @@ export declare class CudaDevice {
   createPool(options?: PoolOptions): MemoryPool;
   /** cudaMalloc: not from a pool; what legacy IPC handles need. */
   allocate(byteLength: number): DeviceBuffer;
-  loadModule(image: string | Uint8Array): CudaModule;
+  loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
+    image: Ptx<Kernels> | string | Uint8Array,
+  ): CudaModule<Kernels>;
   /** A host pool may be imported through any device. */
   importPool(handle: ShareableHandle): ImportedMemoryPool;
   openEvent(handle: Uint8Array): CudaEvent;
@@ -357,18 +363,23 @@ export declare class ShareableHandle implements Disposable {
   [Symbol.dispose](): void;
 }
 
-export declare class CudaModule implements Disposable {
+/** Kernels are checked by the compiler where the module was loaded from a Ptx. */
+export declare class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>
+  implements Disposable {
   readonly kernelNames: readonly string[];
   /** parameters: needed where the image is binary and does not say. */
-  kernel(name: string, options?: { parameters?: readonly (ParameterType | "pointer")[] }): CudaKernel;
+  kernel<Name extends keyof Kernels & string>(
+    name: Name,
+    options?: { parameters?: readonly (ParameterType | "pointer")[] },
+  ): CudaKernel<Kernels[Name]>;
   getGlobal(name: string): DeviceBuffer;
   [Symbol.dispose](): void;
 }
 
-export declare class CudaKernel {
+export declare class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
   readonly name: string;
   readonly parameters: readonly ParameterType[];
-  launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void;
+  launch(options: LaunchOptions, ...args: Parameters): void;
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes?: number): number;
 }
 

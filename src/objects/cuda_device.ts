@@ -6,8 +6,10 @@ import { type DeviceAttributeName, deviceAttributes } from "../support/device_at
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
 import { DeviceStreams } from "./device_streams.ts";
+import type { KernelArgument } from "./kernel_arguments.ts";
 import { loadModule } from "./load_module.ts";
 import type { OpenedObject } from "./opened_objects.ts";
+import type { AnyKernels, Ptx } from "./typed_kernels.ts";
 import {
   defaultStream,
   type Driver,
@@ -385,9 +387,11 @@ export class CudaDevice {
    * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. What only the
    * software device does not support is refused later, by {@linkcode CudaModule.kernel}, in the kernels that use it.
    */
-  loadModule(image: string | Uint8Array): CudaModule {
+  loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
+    image: Ptx<Kernels> | string | Uint8Array,
+  ): CudaModule<Kernels> {
     checkImage(image);
-    return loadModule(this.#session, this, image);
+    return loadModule(this.#session, this, image) as CudaModule<Kernels>;
   }
 
   /**

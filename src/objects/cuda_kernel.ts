@@ -56,8 +56,19 @@ const giveArguments = "give the arguments after the options, as in launch({ grid
 /** What others name the option that takes a launch's arguments. */
 const argumentsInstead = { args: giveArguments, arguments: giveArguments, params: giveArguments };
 
-/** A function that runs on a device, in as many threads as a launch asks for. Comes from `CudaModule.kernel`. */
-export class CudaKernel {
+/**
+ * A function that runs on a device, in as many threads as a launch asks for. Comes from `CudaModule.kernel`.
+ *
+ * `Parameters` is the tuple of the arguments that `launch` takes. Without it, the compiler accepts any arguments, and the
+ * launch checks them as it always does.
+ */
+export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
+  /**
+   * Exists for the type checker only, so that it tells kernels of different parameters apart.
+   *
+   * @ignore
+   */
+  declare protected readonly argumentTypes: Parameters;
   /** The kernel's name in its module. */
   readonly name: string;
   readonly #session: Session;
@@ -134,7 +145,7 @@ export class CudaKernel {
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
    * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports
    */
-  launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
+  launch(options: LaunchOptions, ...args: Parameters): void {
     if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
     for (const name in options) {
       // Not `checkOptions`: comparing the names here takes half the time.

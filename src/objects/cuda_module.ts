@@ -8,7 +8,9 @@ import { allocationOf, DeviceBuffer } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { suggestName } from "../support/nearest_name.ts";
+import type { KernelArgument } from "./kernel_arguments.ts";
 import { signatureFromTypes } from "./parameter_types.ts";
+import type { AnyKernels } from "./typed_kernels.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkOptions, type KnownOptions, refuseConstruction, whatIs } from "../support/validation.ts";
@@ -32,9 +34,20 @@ const manglingHint = 'C++ mangles names, unless declared extern "C"';
 /**
  * Kernels and variables that are loaded on a device. Comes from `CudaDevice.loadModule`.
  *
+ * `Kernels` has the tuple of the parameters for the name of each kernel; see {@linkcode Ptx}. Without it, the compiler
+ * accepts any name of a kernel and any arguments of its launches.
+ *
  * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
  */
-export class CudaModule implements Disposable {
+export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>
+  implements Disposable {
+  /**
+   * Exists for the type checker only, so that it tells modules of different kernels apart. Mapped, because an interface
+   * does not have the index signature that `AnyKernels` asks for.
+   *
+   * @ignore
+   */
+  declare protected readonly kernelTypes: { readonly [Name in keyof Kernels]: Kernels[Name] };
   readonly #session: Session;
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
@@ -100,12 +113,15 @@ export class CudaModule implements Disposable {
    * `cudaErrorNotSupported`, with the line and the reason, if the software device cannot run this kernel
    * @throws {ReferenceError} If the module was disposed
    */
-  kernel(name: string, options: { parameters?: readonly (ParameterType | "pointer")[] } = {}): CudaKernel {
+  kernel<Name extends keyof Kernels & string>(
+    name: Name,
+    options: { parameters?: readonly (ParameterType | "pointer")[] } = {},
+  ): CudaKernel<Kernels[Name]> {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
     checkName(name, "kernel");
     checkOptions(options, kernelOptions);
     const known = this.#kernels.get(name);
-    if (known !== undefined && options.parameters === undefined) return known;
+    if (known !== undefined && options.parameters === undefined) return known as CudaKernel<Kernels[Name]>;
     const signature = options.parameters === undefined
       ? this.#signatures.get(name)
       : signatureFromTypes(name, options.parameters, this.#signatures.get(name));
@@ -119,7 +135,13 @@ export class CudaModule implements Disposable {
       const handle = this.#session.driver.moduleGetFunction(this.#handle, name);
       const isLoaded = () => this.#handle !== undefined;
       const onStream = (stream: CudaStream) => this.#addStream(stream);
-      const kernel = new CudaKernel(this.#session, { device: this.#device, handle, signature, isLoaded, onStream });
+      const kernel = new CudaKernel<Kernels[Name]>(this.#session, {
+        device: this.#device,
+        handle,
+        signature,
+        isLoaded,
+        onStream,
+      });
       if (options.parameters === undefined) this.#kernels.set(name, kernel);
       return kernel;
     } catch (error) {

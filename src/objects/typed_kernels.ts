@@ -7,10 +7,18 @@ import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.t
  */
 export declare const kernels: unique symbol;
 
+/** The kernels of a module that TypeScript knows nothing of: any name, with any arguments. */
+export interface AnyKernels {
+  /** The parameters of the kernel of a name. */
+  readonly [name: string]: readonly KernelArgument[];
+}
+
 /**
- * PTX whose kernels' names and parameters TypeScript knows. At run time it is a string.
+ * PTX whose kernels' names and parameters TypeScript knows. At run time it is a string. `CudaDevice.loadModule` returns a
+ * module whose `kernel` accepts these names only, and whose kernels' `launch` accepts these parameters only.
  *
- * `Kernels` has the tuple of the parameters for the name of each kernel.
+ * `Kernels` has the tuple of the parameters for the name of each kernel. The compiler takes your word for it, the launch
+ * does not: it checks its arguments against the PTX, as for any other module.
  *
  * @example
  * ```ts
@@ -19,7 +27,14 @@ export declare const kernels: unique symbol;
  *
  * const ptx = text as Ptx<{ saxpy: [n: number, a: number, x: Pointer<Float32Array>, y: Pointer<Float32Array>] }>;
  * using cuda = open();
- * using module = cuda.device(0).loadModule(ptx);
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using x = gpu.defaultPool.allocateArray(Float32Array, 1024, stream);
+ * using y = gpu.defaultPool.allocateArray(Float32Array, 1024, stream);
+ * x.fill(1);
+ * y.fill(2);
+ * using module = gpu.loadModule(ptx);
+ * module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y);
  * ```
  */
 export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> = string & {
