@@ -25,6 +25,9 @@
 export { type CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
 export { type CachingAllocatorUsage, type SizeClassUsage } from "./src/memory/caching/statistics.ts";
+export { CompileError } from "./src/compile/compile_error.ts";
+export { type CompileOptions } from "./src/compile/compile_options.ts";
+export { type CompiledProgram } from "./src/compile/compilers.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export { type DeviceAttributeName } from "./src/support/device_attributes.ts";

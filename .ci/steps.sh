@@ -85,6 +85,12 @@ install_compilers() { # as root, what the tests of the C shim compile and run wi
   fi
 }
 
+install_nvrtc() { # CUDA's compiler, for the tests of kernels from source; found by VIRTUAL_ENV
+  python3 -m venv "$logs/python" && "$logs/python/bin/pip" install -q nvidia-cuda-nvrtc nvidia-cuda-runtime \
+    >"$logs/nvrtc" 2>&1 || tail -n 5 "$logs/nvrtc"
+  export VIRTUAL_ENV="$logs/python"
+}
+
 install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
   npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0
 }

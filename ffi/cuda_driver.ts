@@ -67,6 +67,7 @@ interface CudaKernelLaunch extends KernelLaunch {
 export class CudaDriver implements Driver {
   readonly kind = "cuda";
   readonly dropsWork = false;
+  readonly executesMachineCode = true;
   readonly useBufferNames = undefined;
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;

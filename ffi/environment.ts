@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions, platform } from "./host.ts";
+import { stringAt } from "./c_strings.ts";
+import { dlopen, ffiRefusal, type NativeFunctions, platform } from "./host.ts";
 import { cString } from "./shim/shim.ts";
 
 interface Globals {
@@ -16,7 +17,6 @@ interface Globals {
 
 const symbols = {
   getenv: { parameters: ["buffer" /* const char *name */], result: "u64" },
-  strlen: { parameters: ["u64" /* const char *s */], result: "u64" },
 } as const;
 
 /** Null if the library cannot be used. */
@@ -31,7 +31,7 @@ export function environmentVariable(name: string): string | undefined {
   if (libc === null) return runtimeVariable(name);
   const address = libc.getenv(cString(name));
   if (address === 0n) return undefined;
-  return new TextDecoder().decode(foreignBuffer(address, Number(libc.strlen(address))));
+  return stringAt(address);
 }
 
 /**

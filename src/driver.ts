@@ -147,6 +147,8 @@ export interface Driver {
   readonly hasContextEvents: boolean;
   /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
   readonly dropsWork: boolean;
+  /** Whether devices execute machine code, and the instructions that only their own architecture has. */
+  readonly executesMachineCode: boolean;
   /**
    * Tells a driver that names buffers in its errors how to find the buffers that were cut from its allocations, and
    * those whose call sites were recorded. Undefined for other drivers.

@@ -1,8 +1,10 @@
 import { startStackAbove } from "./support/call_stack.ts";
 import { checkRuntime } from "./support/runtime.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
+import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
+import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
 import type { Driver } from "./driver.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
@@ -20,11 +22,13 @@ export interface OpenOptions {
   cudart?: string;
   /** Number of devices that the software driver has; 2 unless set here or in `POOLPASS_SOFTWARE_DEVICES`. */
   softwareDevices?: number;
+  /** Path of libnvrtc, which compiles CUDA C++, if it is not found under its usual names; else `POOLPASS_NVRTC`. */
+  nvrtc?: string;
 }
 
 const openOptions: KnownOptions<OpenOptions> = {
   action: "open CUDA",
-  names: { driver: true, cudart: true, softwareDevices: true },
+  names: { driver: true, cudart: true, softwareDevices: true, nvrtc: true },
   meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
 };
 
@@ -33,7 +37,7 @@ const defaultSoftwareDevices = 2;
 
 const variablePrefix = "POOLPASS_";
 /** The environment variables that poolpass reads, without their prefix. */
-const variables = ["DRIVER", "SOFTWARE_DEVICES", "SOFTWARE_PEERS", "SOFTWARE_STEPS", "DEBUG", "LOG"] as const;
+const variables = ["DRIVER", "SOFTWARE_DEVICES", "SOFTWARE_PEERS", "SOFTWARE_STEPS", "DEBUG", "LOG", "NVRTC"] as const;
 /** A shorter name is near to too many others. */
 const minimumNameLength = 5;
 
@@ -50,6 +54,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_PEERS`: `all` or `none`, whether the software devices can access each other's memory
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
+ * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and where
  *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
@@ -61,7 +66,7 @@ const minimumNameLength = 5;
  *
  * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
- * @throws {TypeError} if `driver` is not one of the three, or `cudart` is not a string
+ * @throws {TypeError} if `driver` is not one of the three, or `cudart` or `nvrtc` is not a string
  * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value
  * @throws {CudaUnavailableError} if the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
@@ -93,7 +98,7 @@ export function open(options: OpenOptions = {}): Cuda {
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
-    const cuda = new Cuda(new Session(driver, { debug }));
+    const cuda = new Cuda(new Session(driver, { debug, compilers: compilersFor(options) }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     return cuda;
@@ -158,6 +163,14 @@ function openDriver(options: OpenOptions): Driver {
     if (wanted === "cuda" || !(error instanceof CudaUnavailableError)) throw error;
     return openSoftwareDriver(options);
   }
+}
+
+/** The compilers, which are looked for when the first source is compiled. */
+function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC") }: OpenOptions): Compilers {
+  if (nvrtc !== undefined && typeof nvrtc !== "string") {
+    throw new TypeError(`Cannot use ${whatIs(nvrtc)} as libnvrtc: give the path of a library`);
+  }
+  return new Compilers([() => findNvrtc(nvrtc === "" ? undefined : nvrtc)]);
 }
 
 function openSoftwareDriver({ softwareDevices }: OpenOptions): SoftwareDriver {

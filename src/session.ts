@@ -1,3 +1,4 @@
+import { Compilers } from "./compile/compilers.ts";
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
@@ -35,6 +36,8 @@ export class Session {
   readonly releaseStreams: ReleaseStreams;
   /** Whether buffers and events record where they were created, for warnings, and launches where they were made. */
   readonly debug: boolean;
+  /** The compilers of CUDA C++. */
+  readonly compilers: Compilers;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** What the pools and caching allocators know of each other. */
@@ -59,8 +62,12 @@ export class Session {
   readonly #markers = new Map<bigint, number>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
 
-  constructor(driver: Driver, { debug = false }: { debug?: boolean } = {}) {
+  constructor(
+    driver: Driver,
+    { debug = false, compilers = new Compilers([]) }: { debug?: boolean; compilers?: Compilers } = {},
+  ) {
     this.driver = driver;
+    this.compilers = compilers;
     this.staging = new Staging(this);
     this.uploads = new Uploads(this);
     this.completed = new CompletedEvents(this);

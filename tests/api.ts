@@ -81,6 +81,34 @@ export interface OpenOptions {
   cudart?: string;
   /** Devices that the software driver shows; 2 unless set here or in POOLPASS_SOFTWARE_DEVICES. */
   softwareDevices?: number;
+  /** Path of libnvrtc, where the usual names do not find it; else POOLPASS_NVRTC. */
+  nvrtc?: string;
+}
+export interface CompileOptions {
+  /** The name that messages call the source by; "kernel.cu" unless given. */
+  name?: string;
+  /** Headers by the name that `#include` uses. */
+  headers?: Readonly<Record<string, string>>;
+  includePaths?: readonly string[];
+  defines?: Readonly<Record<string, string | number | boolean>>;
+  /** "compute_90"; the device's own unless given. */
+  architecture?: string;
+  /** False keeps every mul and add apart (-fmad=false); true unless given. */
+  fusedMultiplyAdd?: boolean;
+  /** Source lines in the PTX (-lineinfo); true unless given: reports and faults name them. */
+  lineInfo?: boolean;
+  debug?: boolean;
+  /** C++ names, templates among them: `module.kernel("scale<float>")` then finds them. */
+  nameExpressions?: readonly string[];
+  /** Passed to the compiler as they are. */
+  flags?: readonly string[];
+}
+export interface CompiledProgram {
+  readonly ptx: string;
+  /** Warnings; empty where there are none. */
+  readonly log: string;
+  /** "nvrtc", "nvcc" or "clang", with its version. */
+  readonly compiler: string;
 }
 export interface PoolOptions {
   handleType?: "none" | "posix-fd" | "fabric";
@@ -145,6 +173,8 @@ export declare class Cuda implements Disposable {
   device(ordinalOrUuid: number | string): CudaDevice;
   /** Page-locked host memory. */
   allocateHost(byteLength: number): HostBuffer;
+  /** CUDA C++ to PTX text. */
+  compile(source: string, options: CompileOptions & { architecture: string }): CompiledProgram;
   /** A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. */
   createHostPool(options?: PoolOptions & { numaNode?: number }): MemoryPool;
   [Symbol.dispose](): void;
@@ -173,6 +203,8 @@ export declare class CudaDevice {
   loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
     image: Ptx<Kernels> | string | Uint8Array,
   ): CudaModule<Kernels>;
+  /** CUDA C++ to a loaded module. */
+  compile(source: string, options?: CompileOptions): CudaModule;
   /** A host pool may be imported through any device. */
   importPool(handle: ShareableHandle): ImportedMemoryPool;
   openEvent(handle: Uint8Array): CudaEvent;
@@ -642,6 +674,16 @@ export declare class CudaError extends Error {
   readonly number: number;
   /** "cudaMemPoolImportPointer" */
   readonly call: string;
+}
+/** The compiler refused the source. */
+export declare class CompileError extends Error {
+  override readonly name: "CompileError";
+  /** Its messages, as it wrote them. */
+  readonly log: string;
+  /** Of the first error; 1 is the first. */
+  readonly file: string;
+  readonly line: number;
+  readonly column: number | undefined;
 }
 /** There is no GPU to be used here. */
 export declare class CudaUnavailableError extends Error {

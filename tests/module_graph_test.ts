@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { cyclesOf, type Import, importsOf, importsOfLibrary } from "./support/module_graph.ts";
 
 /** The lowest layer, which calls native code and knows nothing of CUDA. */
-const nativeLayer = ["ffi/host.ts", "ffi/environment.ts", "ffi/shim/"];
+const nativeLayer = ["ffi/host.ts", "ffi/c_strings.ts", "ffi/environment.ts", "ffi/shim/"];
 /** CUDA's objects refer to each other: their types may, too. */
 const objects = ["src/session.ts", "src/objects/", "src/memory/"];
 /** The interface between the library and its drivers, and what both sides of it use. */
@@ -17,15 +17,16 @@ const instructionTable = ["typing/", "instructions/", "codegen/", "simd/"].map((
 /** Each layer, and the layers that its modules may import. A module belongs to the first layer that it matches. */
 const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[] = [
   ...nativeLayer.map((layer) => [layer, nativeLayer] as const),
-  ["ffi/", [...nativeLayer, ...seam, "src/ptx/", "ffi/"]],
+  ["ffi/", [...nativeLayer, ...seam, "src/ptx/", "src/compile/", "ffi/"]],
   ["src/support/", []],
   ["src/ptx/", []],
+  ["src/compile/", ["src/support/", "src/ptx/"]],
   ["src/driver.ts", []],
   ["src/software/compiler/", ["src/support/", "src/ptx/"]],
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
-  ["src/session.ts", [...seam, ...objects]],
+  ["src/session.ts", [...seam, ...objects, "src/compile/"]],
   ["src/memory/", [...nativeLayer, ...seam, ...objects]],
-  ["src/objects/", [...nativeLayer, ...seam, ...objects, "src/ptx/"]],
+  ["src/objects/", [...nativeLayer, ...seam, ...objects, "src/ptx/", "src/compile/"]],
   ["src/sharing/transport/", [...nativeLayer, ...seam, "src/memory/"]],
   ["src/sharing/protocol/", [...nativeLayer, ...seam, "src/memory/", "src/sharing/transport/"]],
   ["src/sharing/events/", [...seam, ...objects, "src/sharing/transport/", "src/sharing/protocol/"]],
@@ -38,7 +39,15 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
       ...layer === "channel/" ? [] : ["src/sharing/channel/"],
     ]] as const
   ),
-  ["src/open.ts", [...nativeLayer, ...seam, ...objects, "ffi/cuda_driver.ts", "src/software/software_driver.ts"]],
+  ["src/open.ts", [
+    ...nativeLayer,
+    ...seam,
+    ...objects,
+    "src/compile/",
+    "ffi/nvrtc.ts",
+    "ffi/cuda_driver.ts",
+    "src/software/software_driver.ts",
+  ]],
   ["mod.ts", ["src/"]],
 ];
 

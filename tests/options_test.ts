@@ -43,11 +43,13 @@ const metadataValues: readonly unknown[] = [() => {}, 1n, NaN, new Map(), { shap
 /** The web's own functions take null for no signal. */
 const signalValues: readonly unknown[] = ["wrong", new Unrelated()];
 
+/** Options for which any string has the right type. */
+const textOptions = ["cudart", "nvrtc", "name", "architecture"];
+
 function wrongValuesFor(name: string): readonly unknown[] {
   if (name === "metadata") return metadataValues;
   if (name === "signal") return signalValues;
-  // Any string may be a path.
-  if (name === "cudart") return [5, null];
+  if (textOptions.includes(name)) return [5, null];
   return [...wrongValues, ...wrongValuesOf[name] ?? []];
 }
 
@@ -81,7 +83,9 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     const path = `${folder}/other`;
     await body({
       "open": { call: (options) => open(options), required: { driver: "software" } },
+      "Cuda.compile": { call: (options) => cuda.compile("", options), required: { architecture: "compute_90" } },
       "Cuda.createHostPool": { call: (options) => cuda.createHostPool(options) },
+      "CudaDevice.compile": { call: (options) => gpu.compile("", options) },
       "CudaDevice.createStream": { call: (options) => gpu.createStream(options) },
       "CudaDevice.createEvent": { call: (options) => gpu.createEvent(options) },
       "CudaDevice.createPool": { call: (options) => gpu.createPool(options) },

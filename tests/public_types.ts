@@ -40,6 +40,7 @@ export type Instances = [
   Assignable<declared.ChannelConsumer, ours.ChannelConsumer>,
   Assignable<declared.ReceivedSlot, ours.ReceivedSlot>,
   Assignable<declared.CudaError, ours.CudaError>,
+  Assignable<declared.CompileError, ours.CompileError>,
   Assignable<declared.CudaUnavailableError, ours.CudaUnavailableError>,
   Assignable<declared.SharingError, ours.SharingError>,
 ];
@@ -71,6 +72,7 @@ export type StaticMembers = [
   Assignable<Statics<typeof declared.ChannelConsumer>, Statics<typeof ours.ChannelConsumer>>,
   Assignable<Statics<typeof declared.ReceivedSlot>, Statics<typeof ours.ReceivedSlot>>,
   Assignable<Statics<typeof declared.CudaError>, Statics<typeof ours.CudaError>>,
+  Assignable<Statics<typeof declared.CompileError>, Statics<typeof ours.CompileError>>,
   Assignable<Statics<typeof declared.CudaUnavailableError>, Statics<typeof ours.CudaUnavailableError>>,
   Assignable<Statics<typeof declared.SharingError>, Statics<typeof ours.SharingError>>,
 ];
@@ -113,6 +115,7 @@ export type Functions = [
   Assignable<ours.StructValue, declared.StructValue>,
   Assignable<Omit<ours.ReadOptions, "stream">, Omit<declared.ReadOptions, "stream">>,
   Assignable<Omit<ours.LaunchOptions, "stream">, Omit<declared.LaunchOptions, "stream">>,
+  Assignable<ours.CompileOptions, declared.CompileOptions>,
   Assignable<ours.Dim3, declared.Dim3>,
   Assignable<ours.ParameterType, declared.ParameterType>,
   Assignable<ours.KernelArgument, declared.KernelArgument>,
@@ -140,6 +143,8 @@ export type Types = [
   Assignable<declared.StructValue, ours.StructValue>,
   Assignable<declared.ReadOptions, ours.ReadOptions>,
   Assignable<declared.LaunchOptions, ours.LaunchOptions>,
+  Assignable<declared.CompileOptions, ours.CompileOptions>,
+  Assignable<declared.CompiledProgram, ours.CompiledProgram>,
   Assignable<declared.JsonValue, ours.JsonValue>,
   Assignable<declared.ExporterOptions, ours.ExporterOptions>,
   Assignable<declared.ExporterStatistics, ours.ExporterStatistics>,

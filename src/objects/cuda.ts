@@ -1,5 +1,7 @@
 import { countOf, printAs } from "../support/printing.ts";
 import { createPool, poolOptions } from "../memory/create_pool.ts";
+import type { CompiledProgram } from "../compile/compilers.ts";
+import type { CompileOptions } from "../compile/compile_options.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "../driver.ts";
 import { cannot } from "../support/driver_errors.ts";
@@ -108,6 +110,32 @@ export class Cuda implements Disposable {
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes of page-locked memory`, error);
     }
+  }
+
+  /**
+   * Compiles CUDA C++ to PTX text, without a device: `CudaDevice.compile` also loads it.
+   *
+   * @param source CUDA C++.
+   * @param options The options of `CudaDevice.compile`. The architecture must be given.
+   * @see https://docs.nvidia.com/cuda/nvrtc/
+   * @throws {CompileError} If the compiler refuses the source
+   * @throws {TypeError} If the source is not a string, or an option is not valid or has no known name
+   * @throws {RangeError} If an option's value is not valid, or the compiler refuses it
+   * @throws {Error} If there is no compiler
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const source = 'extern "C" __global__ void nothing() {}';
+   * const { ptx, compiler } = cuda.compile(source, { architecture: "compute_90" });
+   * console.log(compiler, ptx.length);
+   * ```
+   */
+  compile(source: string, options: CompileOptions & { architecture: string }): CompiledProgram {
+    if (this.#session.hasEnded) throw new ReferenceError("Cannot compile: the Cuda object was disposed");
+    return this.#session.compilers.compile(source, options);
   }
 
   /**

@@ -1,10 +1,12 @@
 import { printAs, refuseDisposal, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions, eventOptions } from "./cuda_event.ts";
+import type { CompileOptions } from "../compile/compile_options.ts";
 import type { CudaModule } from "./cuda_module.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
+import { compileModule } from "./compile_module.ts";
 import { DeviceStreams } from "./device_streams.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
 import { loadModule } from "./load_module.ts";
@@ -392,6 +394,45 @@ export class CudaDevice {
   ): CudaModule<Kernels> {
     checkImage(image);
     return loadModule(this.#session, this, image) as CudaModule<Kernels>;
+  }
+
+  /**
+   * Compiles CUDA C++ and loads the result, by default for the device's own architecture.
+   *
+   * NVRTC compiles in this process, and needs neither a toolkit nor a GPU: `pip install nvidia-cuda-nvrtc` is enough. It
+   * declares what device code needs without any `#include`; CUDA's headers are found if a toolkit or the package has
+   * them. If there is no NVRTC, nvcc or clang is run, if that is permitted.
+   *
+   * C++ mangles the names of kernels that are not declared `extern "C"`: `nameExpressions` finds them all the same.
+   *
+   * @param source CUDA C++.
+   * @see https://docs.nvidia.com/cuda/nvrtc/
+   * @throws {CompileError} If the compiler refuses the source
+   * @throws {TypeError} If the source is not a string, or an option is not valid or has no known name
+   * @throws {RangeError} If an option's value is not valid, or the compiler refuses it
+   * @throws {CudaError} If the driver refuses the compiled module
+   * @throws {Error} If there is no compiler
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * using module = gpu.compile(`
+   *   extern "C" __global__ void square(float* x, int n) {
+   *     int i = blockIdx.x * blockDim.x + threadIdx.x;
+   *     if (i < n) x[i] *= x[i];
+   *   }
+   * `);
+   * using x = gpu.currentPool.allocateArray(Float32Array, 3);
+   * x.copyFrom(new Float32Array([1, 2, 3]));
+   * module.kernel("square").launch({ grid: 1, block: 32 }, x, 3);
+   * console.log(await x.toTypedArray()); // Float32Array(3) [ 1, 4, 9 ]
+   * ```
+   */
+  compile(source: string, options: CompileOptions = {}): CudaModule {
+    return compileModule(this.#session, this, source, options);
   }
 
   /**

@@ -99,6 +99,7 @@ export class SoftwareDriver implements Driver {
   static readonly deviceLimit: number = deviceLimit;
   readonly kind = "software";
   readonly dropsWork = true;
+  readonly executesMachineCode = false;
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly hasContextEvents: boolean = true;

@@ -133,7 +133,7 @@ export class SharingError extends Error {
  * Names a class of errors on its prototype and not on each error: the stack's first line then has the name, and
  * runtimes do not print it once more as a property. `JSON.stringify` writes an error's name, its message and `fields`.
  */
-function nameErrors<E extends Error>(
+export function nameErrors<E extends Error>(
   constructor: { readonly prototype: E },
   name: string,
   fields: JsonFields<E>,

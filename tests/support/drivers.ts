@@ -4,6 +4,7 @@
  * @module
  */
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
+import { Compilers } from "../../src/compile/compilers.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { Driver } from "../../src/driver.ts";
 import { CudaUnavailableError } from "../../src/support/errors.ts";
@@ -45,6 +46,8 @@ export interface TestNeeds {
   devices?: number;
   /** Whether it is much like others: then only the long run has it. */
   long?: boolean;
+  /** The compilers of CUDA C++; none unless given. */
+  compilers?: Compilers;
 }
 
 /**
@@ -53,11 +56,11 @@ export interface TestNeeds {
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
-  { devices = 1, long = false }: TestNeeds = {},
+  { devices = 1, long = false, compilers = new Compilers([]) }: TestNeeds = {},
 ): void {
   for (const driver of driversUnderTest) {
     const run = async () => {
-      using cuda = new Cuda(new Session(driver.open()));
+      using cuda = new Cuda(new Session(driver.open(), { compilers }));
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);

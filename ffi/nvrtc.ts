@@ -1,0 +1,230 @@
+/**
+ * NVRTC as a compiler.
+ *
+ * @module
+ */
+import { compileError } from "../src/compile/compile_error.ts";
+import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compiler.ts";
+import { formatVersion } from "../src/support/version.ts";
+import { stringAt } from "./c_strings.ts";
+import { addressOf, dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
+import { libnvrtc } from "./libnvrtc.ts";
+import { cString } from "./shim/shim.ts";
+import { pathOfLibrary, toolkitCandidates, toolkitFolders } from "./toolkit_libraries.ts";
+
+type Functions = NativeFunctions<typeof libnvrtc>;
+
+const nvrtcLibrary = {
+  names: ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"],
+  packageFolder: "cuda_nvrtc",
+};
+
+/** `nvrtcResult`, as far as the answer differs. */
+const nvrtcResult = { success: 0, invalidOption: 5, compilation: 6 } as const;
+
+/** The functions without which a library is not used. Those for cubins came with CUDA 11.1, and 11.2 needs the pools. */
+const optionalFunctions: readonly string[] = ["nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"];
+
+/** What was found without a path, for all `Cuda` objects: the library is never unloaded. */
+let found: Compiler | { readonly reason: string } | undefined;
+
+/**
+ * Finds NVRTC, or says why it cannot be used.
+ *
+ * @param path The library's path; by default it is looked for.
+ * @throws {Error} If the library at `path` cannot be used
+ */
+export function findNvrtc(path: string | undefined): Compiler | { readonly reason: string } {
+  if (path !== undefined) {
+    const opened = tryNvrtc(path);
+    if ("reason" in opened) throw new Error(`Cannot use "${path}" as libnvrtc: ${opened.reason}`);
+    return opened;
+  }
+  return found ??= search();
+}
+
+function search(): Compiler | { readonly reason: string } {
+  const refusal = ffiRefusal();
+  if (refusal !== undefined) return { reason: refusal };
+  let unusable: string | undefined;
+  for (const candidate of toolkitCandidates(nvrtcLibrary)) {
+    const opened = tryNvrtc(candidate);
+    if (!("reason" in opened)) return opened;
+    if (!isAbsence(opened.reason)) unusable ??= opened.reason;
+  }
+  if (unusable !== undefined) return { reason: `no usable libnvrtc was found (${unusable})` };
+  return {
+    reason: `no ${nvrtcLibrary.names[0]} was found by the loader, in CUDA_HOME, /usr/local/cuda, VIRTUAL_ENV, ` +
+      "CONDA_PREFIX or ~/.local",
+  };
+}
+
+function isAbsence(reason: string): boolean {
+  return /No such file|cannot open shared object|not found/i.test(reason);
+}
+
+function tryNvrtc(path: string): Compiler | { readonly reason: string } {
+  let library: NativeLibrary<typeof libnvrtc>;
+  try {
+    library = dlopen(path, libnvrtc);
+  } catch (error) {
+    const { cause = error } = error as Error;
+    return { reason: cause instanceof Error ? cause.message : String(cause) };
+  }
+  const lacking = Object.keys(libnvrtc).find((name) =>
+    library.symbols[name as keyof typeof libnvrtc] === undefined && !optionalFunctions.includes(name)
+  );
+  if (lacking !== undefined) {
+    library.close();
+    return { reason: `${path} has no ${lacking}: it is not NVRTC, or older than CUDA 11.2` };
+  }
+  keepLoaded(path);
+  return new Nvrtc(library);
+}
+
+/** NVRTC, which compiles in this process. */
+class Nvrtc implements Compiler {
+  readonly name: string;
+  readonly cudaVersion: number;
+  readonly architectures: readonly number[] | undefined;
+  readonly #functions: Functions;
+  /** The folders of CUDA's own headers, for the preprocessor. */
+  readonly #includePaths: readonly string[];
+
+  constructor(library: NativeLibrary<typeof libnvrtc>) {
+    this.#functions = library.symbols as Functions;
+    const version = new Int32Array(2);
+    this.#functions.nvrtcVersion(new Uint8Array(version.buffer, 0, 4), new Uint8Array(version.buffer, 4, 4));
+    const [major = 0, minor = 0] = version;
+    this.cudaVersion = major * 1000 + minor * 10;
+    this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
+    this.architectures = this.#readArchitectures();
+    const folder = folderOf(library);
+    // The compiler loads its builtins by their bare name, which the loader finds only if they are loaded.
+    if (folder !== undefined) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
+    const roots = [...folder === undefined ? [] : [`${folder}/..`], ...toolkitFolders()];
+    this.#includePaths = roots.flatMap((root) => [`${root}/include`, `${root}/include/cccl`]);
+  }
+
+  compile(input: CompilerInput): CompilerOutput {
+    const functions = this.#functions;
+    const handle = new BigUint64Array(1);
+    const out = new Uint8Array(handle.buffer);
+    const headers = stringArray([...input.headers.values()]);
+    const includeNames = stringArray([...input.headers.keys()]);
+    const { size } = input.headers;
+    const created = functions.nvrtcCreateProgram(
+      out,
+      cString(input.source),
+      cString(input.name),
+      size,
+      headers.pointers,
+      includeNames.pointers,
+    );
+    if (created !== nvrtcResult.success) throw this.#failure("nvrtcCreateProgram", created);
+    try {
+      return this.#compileProgram(handle[0]!, input);
+    } finally {
+      functions.nvrtcDestroyProgram(out);
+    }
+  }
+
+  #compileProgram(program: bigint, input: CompilerInput): CompilerOutput {
+    const functions = this.#functions;
+    for (const name of input.nameExpressions) {
+      this.#check(functions.nvrtcAddNameExpression(program, cString(name)), "nvrtcAddNameExpression");
+    }
+    const flags = stringArray(this.#flagsFor(input));
+    const result = functions.nvrtcCompileProgram(program, flags.count, flags.pointers);
+    const log = this.#text(program, functions.nvrtcGetProgramLogSize, functions.nvrtcGetProgramLog).trim();
+    if (result === nvrtcResult.compilation) throw compileError(log, input);
+    if (result === nvrtcResult.invalidOption) {
+      throw new RangeError(
+        `Cannot compile ${input.name}: ${this.name} refuses an option: ${log.replaceAll("\n", "; ")}`,
+      );
+    }
+    this.#check(result, "nvrtcCompileProgram", log);
+    const hasCubin = input.architecture.startsWith("sm_");
+    return {
+      ptx: this.#text(program, functions.nvrtcGetPTXSize, functions.nvrtcGetPTX),
+      cubin: hasCubin ? this.#bytes(program, functions.nvrtcGetCUBINSize, functions.nvrtcGetCUBIN) : undefined,
+      log,
+      loweredNames: new Map(input.nameExpressions.map((name) => [name, this.#loweredName(program, name)])),
+    };
+  }
+
+  #flagsFor(input: CompilerInput): string[] {
+    return [
+      `--gpu-architecture=${input.architecture}`,
+      `--fmad=${input.fusedMultiplyAdd}`,
+      ...input.debug ? ["--device-debug"] : input.lineInfo ? ["--generate-line-info"] : [],
+      ...[...input.defines].map(([name, value]) => `--define-macro=${name}=${value}`),
+      // The headers of the caller come before those of CUDA.
+      ...[...input.includePaths, ...this.#includePaths].map((path) => `--include-path=${path}`),
+      ...input.flags,
+    ];
+  }
+
+  #loweredName(program: bigint, name: string): string {
+    const out = new BigUint64Array(1);
+    const result = this.#functions.nvrtcGetLoweredName(program, cString(name), new Uint8Array(out.buffer));
+    this.#check(result, "nvrtcGetLoweredName");
+    return stringAt(out[0]!);
+  }
+
+  #readArchitectures(): readonly number[] | undefined {
+    const { nvrtcGetNumSupportedArchs, nvrtcGetSupportedArchs } = this.#functions as Partial<Functions>;
+    const count = new Int32Array(1);
+    if (nvrtcGetNumSupportedArchs?.(new Uint8Array(count.buffer)) !== nvrtcResult.success) return undefined;
+    const architectures = new Int32Array(count[0]!);
+    if (nvrtcGetSupportedArchs?.(new Uint8Array(architectures.buffer)) !== nvrtcResult.success) return undefined;
+    return [...architectures];
+  }
+
+  #text(program: bigint, getSize: Functions["nvrtcGetPTXSize"], getText: Functions["nvrtcGetPTX"]): string {
+    const bytes = this.#bytes(program, getSize, getText);
+    // The size counts a NUL at the end.
+    return new TextDecoder().decode(bytes.subarray(0, bytes.at(-1) === 0 ? -1 : undefined));
+  }
+
+  #bytes(program: bigint, getSize: Functions["nvrtcGetPTXSize"], getBytes: Functions["nvrtcGetPTX"]): Uint8Array {
+    const size = new BigUint64Array(1);
+    this.#check(getSize(program, new Uint8Array(size.buffer)), "a size");
+    const bytes = new Uint8Array(Number(size[0]));
+    this.#check(getBytes(program, bytes), "a result");
+    return bytes;
+  }
+
+  #check(result: number, call: string, log = ""): void {
+    if (result !== nvrtcResult.success) throw this.#failure(call, result, log);
+  }
+
+  /** The error of a failure that the program to compile does not explain. */
+  #failure(call: string, result: number, log = ""): Error {
+    const name = stringAt(this.#functions.nvrtcGetErrorString(result));
+    return new Error(
+      `Cannot compile with ${this.name}: ${call} failed: ${name} (${result})${log === "" ? "" : `: ${log}`}`,
+    );
+  }
+}
+
+/** The folder that a library was loaded from, if the loader knows. */
+function folderOf(library: NativeLibrary<typeof libnvrtc>): string | undefined {
+  const address = library.addressOfFunction("nvrtcVersion");
+  const path = address === undefined ? undefined : pathOfLibrary(address);
+  const end = path?.lastIndexOf("/") ?? -1;
+  return end < 0 ? undefined : path!.slice(0, end);
+}
+
+/** C strings, and an array of their addresses, which is valid as long as this object is. */
+interface StringArray {
+  readonly count: number;
+  readonly strings: readonly Uint8Array[];
+  readonly pointers: Uint8Array | null;
+}
+
+function stringArray(strings: readonly string[]): StringArray {
+  const encoded = strings.map(cString);
+  const pointers = new Uint8Array(BigUint64Array.from(encoded, addressOf).buffer);
+  return { count: strings.length, strings: encoded, pointers: strings.length === 0 ? null : pointers };
+}

@@ -1,0 +1,74 @@
+/**
+ * Where the libraries of the CUDA toolkit may be: the loader's path, a toolkit's folder, and the folders of Python's
+ * packages.
+ *
+ * @module
+ */
+import { environmentVariable } from "./environment.ts";
+import { stringAt } from "./c_strings.ts";
+import { dlopen, type NativeLibrary } from "./host.ts";
+
+/** A library of the toolkit, such as libnvrtc. */
+export interface ToolkitLibrary {
+  /** The names that the loader knows it by, the newest first: `libnvrtc.so.13`. */
+  readonly names: readonly string[];
+  /** The folder of its Python package within `site-packages/nvidia`, before CUDA 13: `cuda_nvrtc`. */
+  readonly packageFolder: string;
+}
+
+/** The folder of Python's packages of CUDA 13, within `site-packages/nvidia`. Those of CUDA 12 have a folder each. */
+const sharedPackageFolder = "cu13";
+/** Python's minor versions that are supported today, and the next. */
+const pythonVersions = [15, 14, 13, 12, 11, 10, 9, 8];
+
+/** The names and paths to try for a library, in order. */
+export function toolkitCandidates({ names, packageFolder }: ToolkitLibrary): string[] {
+  const folders = [...toolkitFolders().map((folder) => `${folder}/lib64`)];
+  for (const packages of pythonPackageFolders()) {
+    for (const folder of [sharedPackageFolder, packageFolder]) folders.push(`${packages}/nvidia/${folder}/lib`);
+  }
+  return [...names, ...folders.flatMap((folder) => names.map((name) => `${folder}/${name}`))];
+}
+
+/** The folders of installed toolkits. */
+export function toolkitFolders(): string[] {
+  const folders = ["CUDA_HOME", "CUDA_PATH"].map(environmentVariable);
+  return [...new Set([...folders, "/usr/local/cuda"])].filter((folder) =>
+    folder !== undefined && folder !== ""
+  ) as string[];
+}
+
+/** The folders of Python's packages, as far as environment variables say where they are. */
+function pythonPackageFolders(): string[] {
+  const environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(environmentVariable);
+  const home = environmentVariable("HOME");
+  const libraries = environments.filter((folder) => folder !== undefined && folder !== "");
+  if (home !== undefined && home !== "") libraries.push(`${home}/.local`);
+  return libraries.flatMap((folder) => pythonVersions.map((minor) => `${folder}/lib/python3.${minor}/site-packages`));
+}
+
+const loaderSymbols = {
+  dladdr: { parameters: ["u64", /* const void *addr */ "buffer" /* Dl_info *info */], result: "i32" },
+} as const;
+/** The libraries that may have the system's loader: glibc since 2.34, and before. */
+const loaderNames = ["libc.so.6", "libdl.so.2"];
+/** `Dl_info` has four pointers, of which the first is the file's name. */
+const addressInfoBytes = 32;
+
+/** The path of the library that has a function, as the loader names it. Undefined if the loader cannot be asked. */
+export function pathOfLibrary(addressOfFunction: bigint): string | undefined {
+  for (const name of loaderNames) {
+    let loader: NativeLibrary<typeof loaderSymbols>;
+    try {
+      loader = dlopen(name, loaderSymbols);
+    } catch {
+      continue;
+    }
+    const { dladdr } = loader.symbols;
+    const info = new BigUint64Array(addressInfoBytes / 8);
+    const isFound = dladdr !== undefined && dladdr(addressOfFunction, new Uint8Array(info.buffer)) !== 0;
+    loader.close();
+    if (isFound && info[0] !== 0n) return stringAt(info[0]!);
+  }
+  return undefined;
+}

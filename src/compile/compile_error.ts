@@ -1,0 +1,115 @@
+/**
+ * The error of a source that the compiler refuses, read from the compiler's messages.
+ *
+ * @module
+ */
+import { nameErrors } from "../support/errors.ts";
+import type { CompilerInput } from "./compiler.ts";
+
+/** The compiler refused the source. The message is the first error, with its line of the source. */
+export class CompileError extends Error {
+  /** Always `"CompileError"`. */
+  declare readonly name: "CompileError";
+  /** All messages of the compiler, as it wrote them. */
+  readonly log: string;
+  /** The file of the first error: the source's name, or that of a header. */
+  readonly file: string;
+  /** The line of the first error; 1 is the first. 0 if the compiler names none. */
+  readonly line: number;
+  /** The column of the first error; 1 is the first. Undefined if the compiler names none. */
+  readonly column: number | undefined;
+
+  static {
+    nameErrors(this, "CompileError", ["file", "line", "column", "log"]);
+  }
+
+  /** Creates the error of a source that a compiler refused. */
+  constructor(
+    message: string,
+    { log, file, line, column }: { log: string; file: string; line: number; column?: number | undefined },
+  ) {
+    super(message);
+    this.log = log;
+    this.file = file;
+    this.line = line;
+    this.column = column;
+  }
+}
+
+/** An error or a warning as a compiler has written it. */
+interface Diagnostic {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number | undefined;
+  readonly message: string;
+  /** The line of the source, as the compiler quotes it. */
+  readonly quoted: string | undefined;
+}
+
+/** `kernel.cu(4): error: ...`, of NVRTC and nvcc; some errors have a number. */
+const nvidiaError = /^(.+?)\((\d+)\): (?:catastrophic |fatal |internal )?error(?: #\d+(?:-D)?)?: (.*)$/;
+/** `kernel.cu:4:12: error: ...`, of clang, and of the host's compiler behind nvcc. */
+const clangError = /^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$/;
+/** What NVRTC calls the name expressions, of which each is a line behind the first. */
+const nameMap = "__nv_name_map";
+/** The columns by which NVRTC and nvcc indent a line of the source. */
+const nvidiaIndentation = 2;
+
+/** The error that a compiler's messages describe. */
+export function compileError(
+  log: string,
+  input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,
+): CompileError {
+  const lines = log.split("\n");
+  const errors = lines.flatMap((line, index) => nvidiaError.test(line) || clangError.test(line) ? [index] : []);
+  const [first] = errors;
+  if (first === undefined) {
+    const said = lines.find((line) => /\berror\b/i.test(line)) ?? lines.find((line) => line.trim() !== "");
+    const message = `${input.name}: ${said?.trim() ?? "the compiler gives no reason"}`;
+    return new CompileError(message, { log, file: input.name, line: 0 });
+  }
+  const { file, line, column, message, quoted } = diagnosticAt(lines, first);
+  if (file === nameMap) {
+    const expression = input.nameExpressions[line - 2] ?? "";
+    const said = `${input.name}: error in the name expression "${expression}": ${message}`;
+    return new CompileError(said, { log, file: input.name, line: 0 });
+  }
+  const text = file === input.name ? input.source : input.headers.get(file);
+  const source = text?.split("\n")[line - 1]?.trimEnd() ?? quoted;
+  const place = column === undefined ? `${file}:${line}` : `${file}:${line}:${column}`;
+  const count = errors.length - 1;
+  const more = count === 0 ? "" : `\n${count} more ${count === 1 ? "error" : "errors"}: see the error's log`;
+  const said = `${place}: error: ${message}${source === undefined ? "" : excerpt(source, line, column)}${more}`;
+  return new CompileError(said, { log, file, line, column });
+}
+
+function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
+  const header = lines[index]!;
+  const nvidia = nvidiaError.exec(header);
+  const [, file = "", line = "", column, clangMessage = ""] = nvidia === null ? clangError.exec(header)! : [];
+  if (nvidia === null) {
+    const quoted = /^\s*\d+ \| (.*)$/.exec(lines[index + 1] ?? "")?.[1] ?? lines[index + 1];
+    return { file, line: Number(line), column: column && Number(column) || undefined, message: clangMessage, quoted };
+  }
+  // Behind the first line: more of the message, the line of the source, and a caret below it.
+  const end = lines.findIndex((each, at) => at > index && each.trim() === "");
+  const rest = lines.slice(index + 1, end < 0 ? undefined : end);
+  const caret = rest.findIndex((each) => /^\s*\^\s*$/.test(each));
+  const message = [nvidia[3]!, ...rest.slice(0, Math.max(0, caret - 1)).map((each) => each.trim())].join("\n");
+  return {
+    file: nvidia[1]!,
+    line: Number(nvidia[2]),
+    column: caret < 0 ? undefined : rest[caret]!.indexOf("^") + 1 - nvidiaIndentation,
+    message,
+    quoted: caret < 1 ? undefined : rest[caret - 1]!.slice(nvidiaIndentation),
+  };
+}
+
+/** The line of the source with its number, and a caret below the column. */
+function excerpt(source: string, line: number, column: number | undefined): string {
+  const gutter = `  ${line} | `;
+  if (column === undefined) return `\n${gutter}${source}`;
+  // Tabs stay, so that the caret stands below the column however wide they are.
+  const before = source.slice(0, column - 1).replaceAll(/[^\t]/g, " ");
+  return `\n${gutter}${source}\n${" ".repeat(gutter.length - 2)}| ${before}^`;
+}

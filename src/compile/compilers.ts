@@ -1,0 +1,138 @@
+/**
+ * Finds a compiler, and compiles for a device.
+ *
+ * @module
+ */
+import { formatVersion } from "../support/version.ts";
+import { checkProgram, type CompileOptions } from "./compile_options.ts";
+import { removeWorkingFolder } from "./source_paths.ts";
+import type { Compiler, CompilerInput, CompilerOutput } from "./compiler.ts";
+
+/** Finds a compiler, or says why there is none. */
+export type CompilerSearch = () => Compiler | { readonly reason: string };
+
+/** A compiled program. */
+export interface CompiledProgram {
+  /** The PTX text. */
+  readonly ptx: string;
+  /** Warnings; empty if there are none. */
+  readonly log: string;
+  /** The compiler with its version: `"nvrtc 13.0"`. */
+  readonly compiler: string;
+  /** The name in the PTX of each of the `nameExpressions`: `_Z5scaleIfEvPT_` for `scale<float>`. */
+  readonly loweredNames: ReadonlyMap<string, string>;
+}
+
+/** What to compile for. */
+export interface CompileTarget {
+  readonly computeCapability: readonly [major: number, minor: number];
+  /** The version of the driver that loads the result: 13000 for CUDA 13.0. */
+  readonly driverVersion: number;
+  /** Whether the device executes machine code, and the instructions that only its own architecture has. */
+  readonly executesMachineCode: boolean;
+}
+
+const advice = [
+  "install NVRTC with pip install nvidia-cuda-nvrtc in an active virtual environment, or give its path: " +
+  "open({ nvrtc }) or POOLPASS_NVRTC",
+  "or install the CUDA toolkit, and let nvcc be run (in Deno, with --allow-run=nvcc)",
+  "or install clang and CUDA's headers, and let clang be run (--allow-run=clang)",
+  "or compile to PTX elsewhere, and load that with loadModule",
+].join("; ");
+
+/** The compilers of a program: the first that is found is used for all. */
+export class Compilers {
+  readonly #searches: readonly CompilerSearch[];
+  #found: Compiler | undefined;
+
+  /** @param searches Where to look, in order. */
+  constructor(searches: readonly CompilerSearch[]) {
+    this.#searches = searches;
+  }
+
+  /** Compiles a source to PTX for the architecture that the options name. */
+  compile(source: string, options: CompileOptions): CompiledProgram {
+    const program = checkProgram(source, options);
+    const { architecture } = program;
+    if (architecture === undefined) {
+      throw new TypeError(
+        'Cannot compile without an architecture: give { architecture: "compute_90" }, or use compile of a device',
+      );
+    }
+    const compiler = this.#find();
+    const { ptx, log, loweredNames } = compileBy(compiler, { ...program, architecture });
+    return { ptx, log, compiler: compiler.name, loweredNames };
+  }
+
+  /**
+   * Compiles a source for a device. If the device's driver would refuse the compiler's PTX because it is older than the
+   * compiler, the output has a cubin, too.
+   */
+  compileFor(target: CompileTarget, source: string, options: CompileOptions): CompilerOutput {
+    const program = checkProgram(source, options);
+    const compiler = this.#find();
+    const needsCubin = target.executesMachineCode && compiler.cudaVersion > target.driverVersion;
+    const { architecture = architectureFor(target, compiler, needsCubin) } = program;
+    if (needsCubin) checkMachineCode(architecture, target, compiler);
+    return compileBy(compiler, {
+      ...program,
+      architecture: needsCubin ? architecture.replace("compute_", "sm_") : architecture,
+    });
+  }
+
+  #find(): Compiler {
+    if (this.#found !== undefined) return this.#found;
+    const reasons: string[] = [];
+    for (const search of this.#searches) {
+      const found = search();
+      if (!("reason" in found)) return this.#found = found;
+      reasons.push(found.reason);
+    }
+    throw new Error(`Cannot compile CUDA C++: ${reasons.join("; ")}; ${advice}`);
+  }
+}
+
+function compileBy(compiler: Compiler, input: CompilerInput): CompilerOutput {
+  const output = compiler.compile(input);
+  return { ...output, ptx: removeWorkingFolder(output.ptx, input.name) };
+}
+
+/** The first compute capability that has instructions of its own, for which targets end in "a". */
+const firstSpecificCapability = 90;
+
+/** The device's own architecture, or the newest one that the compiler has for it. */
+function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: boolean): string {
+  const [major, minor] = target.computeCapability;
+  const own = major * 10 + minor;
+  const { architectures } = compiler;
+  const isSpecific = target.executesMachineCode && own >= firstSpecificCapability;
+  if (architectures === undefined || architectures.includes(own)) return `compute_${own}${isSpecific ? "a" : ""}`;
+  // Machine code runs on later minor versions, PTX on all later devices.
+  const usable = architectures.filter((each) => each < own && (!needsCubin || Math.floor(each / 10) === major));
+  if (usable.length === 0) {
+    throw new Error(
+      `Cannot compile for compute capability ${major}.${minor}: ${compiler.name} compiles for ` +
+        `${architectures.map((each) => formatCapability(each)).join(", ")}` +
+        (needsCubin
+          ? `, and its PTX is too new for the driver, which is for CUDA ${formatVersion(target.driverVersion)}`
+          : ""),
+    );
+  }
+  return `compute_${Math.max(...usable)}`;
+}
+
+/** Throws if the driver takes only machine code from the compiler, and that of an architecture does not run there. */
+function checkMachineCode(architecture: string, target: CompileTarget, compiler: Compiler): void {
+  const number = Number(/\d+/.exec(architecture));
+  const [major, minor] = target.computeCapability;
+  if (Math.floor(number / 10) === major && number % 10 <= minor) return;
+  throw new RangeError(
+    `Cannot compile for ${architecture} with ${compiler.name}: the driver is for CUDA ` +
+      `${formatVersion(target.driverVersion)} and refuses its PTX, and its machine code would not run on compute ` +
+      `capability ${major}.${minor}; omit architecture, or install a newer driver`,
+  );
+}
+
+function formatCapability(number: number): string {
+  return `${Math.floor(number / 10)}.${number % 10}`;
+}

@@ -1,0 +1,122 @@
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import type { CompileOptions } from "../../src/compile/compile_options.ts";
+import type { Compiler, CompilerInput } from "../../src/compile/compiler.ts";
+import { compileError } from "../../src/compile/compile_error.ts";
+import { Compilers } from "../../src/compile/compilers.ts";
+import { test } from "../support/test.ts";
+
+/** A compiler that notes what it is asked for. */
+function noting(inputs: CompilerInput[], { cudaVersion = 13000, architectures }: Partial<Compiler> = {}): Compiler {
+  return {
+    name: "noting 1.0",
+    cudaVersion,
+    architectures: architectures ?? [75, 80, 90, 100],
+    compile(input) {
+      inputs.push(input);
+      return { ptx: ".version 8.0", cubin: undefined, log: "", loweredNames: new Map() };
+    },
+  };
+}
+
+const hopper = { computeCapability: [9, 0], driverVersion: 13000, executesMachineCode: true } as const;
+
+test("the default architecture is the device's own, else the newest that the compiler has", () => {
+  const architectureOf = (target: object, compiler: Partial<Compiler> = {}, options: CompileOptions = {}) => {
+    const inputs: CompilerInput[] = [];
+    new Compilers([() => noting(inputs, compiler)]).compileFor({ ...hopper, ...target }, "", options);
+    return inputs[0]!.architecture;
+  };
+  assertEquals(architectureOf({}), "compute_90a");
+  assertEquals(architectureOf({ executesMachineCode: false }), "compute_90");
+  assertEquals(architectureOf({ computeCapability: [8, 0] }), "compute_80");
+  assertEquals(architectureOf({ computeCapability: [8, 6] }), "compute_80");
+  assertEquals(architectureOf({ computeCapability: [12, 1] }), "compute_100");
+  assertEquals(architectureOf({}, {}, { architecture: "compute_80" }), "compute_80");
+  // A driver refuses PTX of a newer compiler, but takes its machine code.
+  assertEquals(architectureOf({ driverVersion: 12080 }), "sm_90a");
+  assertEquals(architectureOf({ driverVersion: 12080, executesMachineCode: false }), "compute_90");
+  assertEquals(architectureOf({ driverVersion: 12080, computeCapability: [8, 6] }), "sm_80");
+  assertThrows(
+    () => architectureOf({ driverVersion: 12080 }, {}, { architecture: "compute_80" }),
+    RangeError,
+    "the driver is for CUDA 12.8",
+  );
+  assertThrows(() => architectureOf({ driverVersion: 12080, computeCapability: [12, 1] }), Error, "12.1");
+  assertThrows(() => architectureOf({ computeCapability: [7, 0] }), Error, "compiles for 7.5, 8.0, 9.0, 10.0");
+});
+
+test("sources and options that cannot be meant are refused before a compiler is looked for", () => {
+  const compilers = new Compilers([() => {
+    throw new Error("looked for a compiler");
+  }]);
+  const cases: [source: unknown, options: object, error: new () => Error, message: string][] = [
+    [undefined, {}, TypeError, "a string of CUDA C++"],
+    [new Uint8Array(4), {}, TypeError, "TextDecoder"],
+    ["kernels/saxpy.cu", {}, TypeError, "read the file first"],
+    ["// a comment\n.version 8.0\n.target sm_90", {}, TypeError, "loadModule"],
+    ["int x;\0", {}, RangeError, "NUL"],
+    ["", { architecture: "sm_90" }, RangeError, '"compute_90"'],
+    ["", { architecture: "9.0" }, RangeError, '"compute_90"'],
+    ["", { arch: "compute_90" }, TypeError, "give architecture"],
+    ["", { defines: { "A B": 1 } }, RangeError, "C++ identifier"],
+    ["", { defines: { A: null } }, TypeError, "a string, a number or a boolean"],
+    ["", { defines: ["A"] }, TypeError, "an object of names and values"],
+    ["", { headers: new Map() }, TypeError, "Object.fromEntries"],
+    ["", { headers: { "a.h": 5 } }, TypeError, 'the header "a.h"'],
+    ["", { flags: "-O3" }, TypeError, "an array of strings"],
+    ["", { name: "" }, RangeError, "must not be empty"],
+    ["", { name: 'a"b' }, RangeError, "#include"],
+    ["", { fusedMultiplyAdd: 1 }, TypeError, "true or false"],
+  ];
+  for (const [source, options, error, message] of cases) {
+    const given = { architecture: "compute_90", ...options };
+    assertThrows(() => compilers.compile(source as string, given), error, message, JSON.stringify([source, options]));
+  }
+  assertThrows(() => compilers.compile("", {}), TypeError, "compute_90");
+});
+
+test("without a compiler, the error says how to get one, and what else works", () => {
+  const none = new Compilers([() => ({ reason: "no libnvrtc.so.13 was found" }), () => ({ reason: "no nvcc" })]);
+  const { message } = assertThrows(() => none.compile("", { architecture: "compute_90" }), Error);
+  assertMatch(message, /no libnvrtc.so.13 was found; no nvcc; .*nvidia-cuda-nvrtc.*nvcc.*clang.*loadModule/);
+});
+
+test("the messages of each compiler are understood", () => {
+  const input = { name: "k.cu", source: "a\nb\n\tfoo bar\n", headers: new Map(), nameExpressions: ["f<int>", "f<x>"] };
+  const parsed = (log: string) => {
+    const { message, file, line, column } = compileError(log, input);
+    return [file, line, column, message];
+  };
+  assertEquals(parsed('k.cu(3): error: identifier "foo" is undefined\n  \tfoo bar\n  \t^\n\n1 error detected.\n'), [
+    "k.cu",
+    3,
+    2,
+    'k.cu:3:2: error: identifier "foo" is undefined\n  3 | \tfoo bar\n    | \t^',
+  ]);
+  assertEquals(parsed("k.cu:3:6: error: use of undeclared identifier\n    3 | \tfoo bar\n      |  ^\n1 error.\n"), [
+    "k.cu",
+    3,
+    6,
+    "k.cu:3:6: error: use of undeclared identifier\n  3 | \tfoo bar\n    | \t    ^",
+  ]);
+  assertEquals(parsed("/usr/include/x.h(9): catastrophic error #1: no\n  int q\n      ^\n\nk.cu(1): error: two\n"), [
+    "/usr/include/x.h",
+    9,
+    5,
+    "/usr/include/x.h:9:5: error: no\n  9 | int q\n    |     ^\n1 more error: see the error's log",
+  ]);
+  assertEquals(parsed('__nv_name_map(3): error: identifier "x" is undefined\n  #pragma\n   ^\n'), [
+    "k.cu",
+    0,
+    undefined,
+    'k.cu: error in the name expression "f<x>": identifier "x" is undefined',
+  ]);
+  // Whatever the compiler says, there is an error with it.
+  assertEquals(parsed("ptxas fatal : Unresolved extern\n"), [
+    "k.cu",
+    0,
+    undefined,
+    "k.cu: ptxas fatal : Unresolved extern",
+  ]);
+  assertEquals(parsed(""), ["k.cu", 0, undefined, "k.cu: the compiler gives no reason"]);
+});

@@ -1,0 +1,44 @@
+/**
+ * The compilers of CUDA C++ that this machine has, for tests.
+ *
+ * @module
+ */
+import { Compilers, type CompilerSearch } from "../../src/compile/compilers.ts";
+import type { Cuda } from "../../src/objects/cuda.ts";
+import { findNvrtc } from "../../ffi/nvrtc.ts";
+import { ffiRefusal } from "../../ffi/host.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
+
+/** A compiler under test. */
+export interface TestedCompiler {
+  readonly name: string;
+  /** Why it cannot be used here; undefined if it can. */
+  readonly skip: string | undefined;
+  readonly search: CompilerSearch;
+}
+
+/** The compilers under test. */
+export const testedCompilers: readonly TestedCompiler[] = [
+  testedCompiler("nvrtc", () => findNvrtc(undefined)),
+];
+
+function testedCompiler(name: string, search: CompilerSearch): TestedCompiler {
+  const found = ffiRefusal() === undefined ? search() : { reason: ffiRefusal()! };
+  return { name, search, skip: "reason" in found ? found.reason : undefined };
+}
+
+/** Runs a test with each compiler on each driver. */
+export function testCompiling(
+  name: string,
+  body: (cuda: Cuda, compiler: TestedCompiler) => void | Promise<void>,
+): void {
+  for (const compiler of testedCompilers) {
+    const compiled = `${name}, by ${compiler.name}`;
+    if (compiler.skip !== undefined) {
+      test(compiled, { skip: compiler.skip }, () => {});
+      continue;
+    }
+    testOnEachDriver(compiled, (cuda) => body(cuda, compiler), { compilers: new Compilers([compiler.search]) });
+  }
+}
