@@ -46,6 +46,7 @@ export {
   type FieldType,
   type FieldValue,
   type Struct,
+  type StructArgument,
   struct,
   type StructFields,
   type StructInput,

@@ -66,12 +66,18 @@ export declare function struct<Fields extends Record<string, FieldType | readonl
 ): Struct<Fields>;
 export type FieldValue = number | bigint | boolean | { readonly [name: string]: FieldValue } | readonly FieldValue[];
 export interface Struct<Fields> {
-  (values: { readonly [name in keyof Fields]: FieldValue }): StructValue;
+  (values: { readonly [name in keyof Fields]: FieldValue }): StructValue<Fields>;
   readonly byteLength: number;
   readonly alignment: number;
 }
-export interface StructValue extends ArrayBufferView {
+// deno-lint-ignore no-explicit-any
+export interface StructValue<Fields = any> extends StructArgument<Fields> {
   readonly alignment: number;
+}
+declare const structType: unique symbol;
+/** A parameter that is a struct. */
+export interface StructArgument<Fields> extends ArrayBufferView {
+  readonly [structType]?: Struct<Fields>;
 }
 
 export interface OpenOptions {

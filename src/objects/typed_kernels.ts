@@ -17,8 +17,10 @@ export interface AnyKernels {
  * PTX whose kernels' names and parameters TypeScript knows. At run time it is a string. `CudaDevice.loadModule` returns a
  * module whose `kernel` accepts these names only, and whose kernels' `launch` accepts these parameters only.
  *
- * `Kernels` has the tuple of the parameters for the name of each kernel. The compiler takes your word for it, the launch
- * does not: it checks its arguments against the PTX, as for any other module.
+ * `Kernels` has the tuple of the parameters for the name of each kernel: `number` for integers and floats of up to 32
+ * bits and `f64`, `number | bigint` for 64-bit integers, `boolean | number` for a `bool`, a {@linkcode Pointer}, or a
+ * {@linkcode StructArgument}. The compiler takes your word for it, the launch does not: it checks its arguments against
+ * the PTX, as for any other module.
  *
  * @example
  * ```ts
@@ -44,7 +46,8 @@ export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgume
 /**
  * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is an array of
  * these elements, memory without an element type such as a `DeviceBuffer`, an object with an address, or the address.
- * `Pointer` alone, for a `void*`, takes arrays of any type.
+ * `Pointer<Int8Array | Uint8Array>`, for a `char*`, takes either, and `Pointer` alone, for a `void*` or a pointer to
+ * structs, takes arrays of any type. The null pointer is `0n`.
  *
  * @example
  * ```ts
@@ -55,7 +58,7 @@ export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgume
  * using pool = cuda.device(0).createPool();
  * using array = pool.allocateArray(Float32Array, 256, stream);
  * using bytes = pool.allocate(1024, stream);
- * const arguments_: Pointer<Float32Array>[] = [array, array.subarray(128), bytes, bytes.address, 0n];
+ * const pointers: Pointer<Float32Array>[] = [array, array.subarray(128), bytes, bytes.address, 0n];
  * ```
  */
 export type Pointer<T extends TypedArray = TypedArray> =

@@ -29,7 +29,7 @@ export type FieldValue =
 /** What a field of a type is given. */
 export type FieldInput<T> = T extends readonly [infer Element, number]
   ? readonly FieldInput<Element>[] | ArrayBufferView
-  : T extends { readonly fields: infer Fields } ? StructInput<Fields> | StructValue
+  : T extends { readonly fields: infer Fields } ? StructInput<Fields> | StructValue<Fields>
   : T extends "f16" | "f32" | "f64" ? number
   : number | bigint | boolean;
 
@@ -45,15 +45,41 @@ export type FieldOutput<T> = T extends readonly [infer Element, number] ? FieldO
 /** The values of a struct's fields, as they are read: bigints for 64-bit integers, numbers for other scalars. */
 export type StructOutput<Fields> = { -readonly [name in keyof Fields]: FieldOutput<Fields[name]> };
 
+declare const structType: unique symbol;
+
+/**
+ * A parameter that is a struct, in the types of a kernel; see {@linkcode Ptx}. An argument is a value of a struct that has
+ * these fields, of these types, or a typed array or `DataView` with its bytes. `Fields` is what `struct` is given:
+ * `StructArgument<{ x: "f32"; colors: readonly ["u8", 3]; inner: Struct<{ n: "s32" }> }>`. The compiler does not see the
+ * order of the fields; a launch compares the struct's size and alignment with the parameter's.
+ *
+ * @example
+ * ```ts
+ * import { struct, type StructArgument } from "./mod.ts";
+ *
+ * const View = struct({ scale: "f32", limit: "s32" });
+ * const view: StructArgument<{ scale: "f32"; limit: "s32" }> = View({ scale: 0.5, limit: 100 });
+ * ```
+ */
+export interface StructArgument<Fields> extends ArrayBufferView {
+  /**
+   * Exists for the type checker only.
+   *
+   * @ignore
+   */
+  readonly [structType]?: Struct<Fields>;
+}
+
 /** The bytes of one struct: an argument for a parameter of the struct's type, or a source of `copyFrom`. */
-export interface StructValue extends ArrayBufferView {
+// deno-lint-ignore no-explicit-any
+export interface StructValue<Fields = any> extends StructArgument<Fields> {
   /** The struct's alignment in bytes. A launch compares it with the parameter's. */
   readonly alignment: number;
 }
 
 /** A C struct. Call it with the values of all fields to get its bytes. Made by `struct`. */
 export interface Struct<Fields> {
-  (values: { readonly [name in keyof Fields]: FieldValue }): StructValue;
+  (values: { readonly [name in keyof Fields]: FieldValue }): StructValue<Fields>;
   /** Size in bytes, with the padding at the end: C++'s `sizeof`. */
   readonly byteLength: number;
   /** Alignment in bytes: C++'s `alignof`. */
