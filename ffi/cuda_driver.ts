@@ -14,6 +14,7 @@
 import type {
   Driver,
   HostAllocation,
+  JitOptions,
   KernelLaunch,
   MemAccessDesc,
   MemLocation,
@@ -28,6 +29,7 @@ import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
+import { JitCall } from "./jit_options.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import { canBePool } from "./shim/foreign_descriptors.ts";
 import { SystemError } from "./shim/system_error.ts";
@@ -48,8 +50,6 @@ const cuPointerAttribute = { memoryType: 2, rangeSize: 12 } as const;
 const cuMemoryTypeHost = 1;
 const cuStreamCaptureStatusNone = 0;
 const maxDeviceNameBytes = 256;
-const jitErrorLogBytes = 8192;
-const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
 
 /**
@@ -592,19 +592,22 @@ export class CudaDriver implements Driver {
     this.#check(result, "cuMemsetD2D32Async");
   }
 
-  moduleLoadData(device: number, image: string | Uint8Array): bigint {
+  moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint {
     this.#makeCurrent(device);
-    const log = new Uint8Array(jitErrorLogBytes);
-    const options = new Uint8Array(
-      new Int32Array([jitOption.errorLogBuffer, jitOption.errorLogBufferSizeBytes]).buffer,
+    const jit = new JitCall(options);
+    const result = this.#driver.cuModuleLoadDataEx(
+      this.#out,
+      nulTerminated(image),
+      jit.count,
+      jit.options,
+      jit.values,
     );
-    const values = new Uint8Array(new BigUint64Array([addressOf(log), BigInt(log.length)]).buffer);
-    const result = this.#driver.cuModuleLoadDataEx(this.#out, nulTerminated(image), 2, options, values);
     if (result !== 0) {
-      const explanation = new TextDecoder().decode(log.subarray(0, log.indexOf(0))).trim();
+      const explanation = jit.errorLog();
       const call = "cuModuleLoadDataEx";
       throw explanation === "" ? new CudaError(result, call) : explainedError(result, call, explanation);
     }
+    jit.reportInfoLog();
     return this.#handleOut[0]!;
   }
 

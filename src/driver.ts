@@ -136,6 +136,18 @@ export interface NamedBuffer {
   readonly freed?: string | undefined;
 }
 
+/** The options of the JIT compiler and linker: `CUjit_option`. The software device ignores them. */
+export interface JitOptions {
+  readonly maxRegisters?: number;
+  /** 0 to 4. */
+  readonly optimizationLevel?: number;
+  readonly lineInfo?: boolean;
+  readonly debug?: boolean;
+  readonly verbose?: boolean;
+  /** Called with what the compiler has said of a module that was loaded. Without it, the driver keeps no such log. */
+  readonly onInfoLog?: (log: string) => void;
+}
+
 /** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
 export interface Driver {
   readonly kind: "cuda" | "software";
@@ -275,8 +287,8 @@ export interface Driver {
     stream: bigint,
   ): void;
 
-  /** `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
-  moduleLoadData(device: number, image: string | Uint8Array): bigint;
+  /** `cuModuleLoadDataEx`; `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
+  moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;
   moduleUnload(device: number, module: bigint): void;
   /** The software device refuses a kernel that it cannot run with `cudaErrorNotSupported`. */
   moduleGetFunction(module: bigint, name: string): bigint;

@@ -162,6 +162,13 @@ export interface LaunchOptions {
   stream?: CudaStream;
   sharedMemoryBytes?: number;
 }
+export interface LoadModuleOptions {
+  maxRegisters?: number;
+  optimizationLevel?: number;
+  lineInfo?: boolean;
+  debug?: boolean;
+  verbose?: boolean;
+}
 export type Access = "none" | "read" | "read-write";
 
 /** The version of poolpass, such as "0.1.0". */
@@ -208,6 +215,7 @@ export declare class CudaDevice {
   allocate(byteLength: number): DeviceBuffer;
   loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
     image: Ptx<Kernels> | string | Uint8Array,
+    options?: LoadModuleOptions,
   ): CudaModule<Kernels>;
   /** CUDA C++ to a loaded module. */
   compile(source: string, options?: CompileOptions): CudaModule;
@@ -405,6 +413,8 @@ export declare class ShareableHandle implements Disposable {
 export declare class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>
   implements Disposable {
   readonly kernelNames: readonly string[];
+  /** What the compiler and the driver's JIT said; empty where nothing. */
+  readonly log: string;
   /** parameters: needed where the image is binary and does not say. */
   kernel<Name extends keyof Kernels & string>(
     name: Name,

@@ -33,6 +33,8 @@ const wrongValuesOf: Readonly<Record<string, readonly unknown[]>> = {
   timing: [1],
   priority: ["high"],
   window: ["3"],
+  maxRegisters: [32n],
+  lineInfo: [1],
   driver: ["cudda"],
 };
 
@@ -92,6 +94,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "CudaDevice.finished": { call: (options) => gpu.finished(options) },
       "CudaStream.finished": { call: (options) => stream.finished(options) },
       "CudaEvent.finished": { call: (options) => event.finished(options) },
+      "CudaDevice.loadModule": { call: (options) => gpu.loadModule(ptx, options) },
       "CudaModule.kernel": { call: (options) => module.kernel("saxpy", options) },
       "CudaKernel.launch": {
         call: (options) => kernel.launch(options, 0, 0, 0n, 0n),

@@ -10,6 +10,7 @@ import { compileModule } from "./compile_module.ts";
 import { DeviceStreams } from "./device_streams.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
 import { loadModule } from "./load_module.ts";
+import { jitOptions, type LoadModuleOptions } from "./module_options.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import type { AnyKernels, Ptx } from "./typed_kernels.ts";
 import {
@@ -385,15 +386,20 @@ export class CudaDevice {
    * Loads a module.
    *
    * @param image PTX as a string, or the bytes of PTX, a cubin or a fatbin.
+   * @param options What the driver's compiler is to do with PTX.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+   * @throws {TypeError} If `image` is certainly no image, or an option is not valid or has no known name
+   * @throws {RangeError} If the value of an option is out of its range
    * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. What only the
    * software device does not support is refused later, by {@linkcode CudaModule.kernel}, in the kernels that use it.
    */
   loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
     image: Ptx<Kernels> | string | Uint8Array,
+    options: LoadModuleOptions = {},
   ): CudaModule<Kernels> {
     checkImage(image);
-    return loadModule(this.#session, this, image) as CudaModule<Kernels>;
+    const checked = jitOptions(options, "load a module");
+    return loadModule(this.#session, this, image, { options: checked }) as CudaModule<Kernels>;
   }
 
   /**

@@ -48,10 +48,18 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    * @ignore
    */
   declare protected readonly kernelTypes: { readonly [Name in keyof Kernels]: Kernels[Name] };
+  /**
+   * What the compiler and the driver's JIT have said of the module, such as warnings; empty where nothing. The driver
+   * says nothing of PTX that it has compiled before and takes from its cache.
+   */
+  readonly log: string;
   readonly #session: Session;
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
   readonly #variableNames: readonly string[];
+  readonly #loweredNames: ReadonlyMap<string, string>;
+  /** The first C++ name of each name in the PTX. */
+  readonly #expressions: ReadonlyMap<string, string>;
   readonly #kernels = new Map<string, CudaKernel>();
   readonly #globals = new Map<string, DeviceBuffer>();
   /** The streams on which kernels were launched. */
@@ -78,12 +86,23 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    */
   constructor(
     session: Session,
-    { device, handle = refuseConstruction("CudaModule", "CudaDevice.loadModule"), signatures, variableNames }: {
+    {
+      device,
+      handle = refuseConstruction("CudaModule", "CudaDevice.loadModule"),
+      signatures,
+      variableNames,
+      loweredNames = new Map(),
+      log = "",
+    }: {
       device: CudaDevice;
       handle: bigint;
       signatures: readonly KernelSignature[];
       /** The variables that the PTX declares, as far as they are known. */
       variableNames: readonly string[];
+      /** The names in the PTX of C++ names, by which kernels and variables are found as well. */
+      loweredNames?: ReadonlyMap<string, string>;
+      /** What compilers have said. */
+      log?: string;
     } = {} as never,
   ) {
     this.#session = session;
@@ -91,20 +110,28 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     this.#handle = handle;
     this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
     this.#variableNames = variableNames;
+    this.#loweredNames = loweredNames;
+    this.#expressions = new Map([...loweredNames].reverse().map(([expression, lowered]) => [lowered, expression]));
+    this.log = log;
     this.#opened = { kind: "module", release: (driver) => driver.moduleUnload(device.ordinal, handle) };
     session.opened.add(this.#opened);
   }
 
-  /** The names of the kernels in the module's PTX. Empty for a binary image. */
+  /**
+   * The names of the kernels in the module's PTX, and instead of those that were compiled for a name expression such as
+   * `scale<float>`, the expression. Empty for a binary image.
+   */
   get kernelNames(): readonly string[] {
-    return [...this.#signatures.keys()];
+    return [...this.#signatures.keys()].map((name) => this.#nameOf(name));
   }
 
   /**
-   * Returns a kernel by its name. C++ mangles the names of kernels that are not declared `extern "C"`.
+   * Returns a kernel by its name. C++ mangles the names of kernels that are not declared `extern "C"`. A kernel that was
+   * compiled for a name expression, such as `scale<float>`, is found by that as well as by its mangled name; its `name`
+   * is the one that was asked for.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-   * @param name The name in the PTX.
+   * @param name The name in the PTX, or a name expression.
    * @param options.parameters The parameters' types. Needed for a binary image, which does not declare them. For PTX, they
    * add what it does not say: whether an integer has a sign, and whether 64 bits are a `"pointer"`.
    * @throws {RangeError} If the PTX has no such kernel, or the size of a parameter is not valid
@@ -122,9 +149,11 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     checkOptions(options, kernelOptions);
     const known = this.#kernels.get(name);
     if (known !== undefined && options.parameters === undefined) return known as CudaKernel<Kernels[Name]>;
+    const lowered = this.#loweredNames.get(name) ?? name;
+    const declared = this.#signatures.get(lowered);
     const signature = options.parameters === undefined
-      ? this.#signatures.get(name)
-      : signatureFromTypes(name, options.parameters, this.#signatures.get(name));
+      ? declared && { ...declared, name }
+      : signatureFromTypes(name, options.parameters, declared);
     if (signature === undefined) {
       const alternatives = this.#signatures.size === 0
         ? 'its image does not list its kernels; give the "parameters" of this one'
@@ -132,7 +161,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       throw new RangeError(`Cannot find the kernel "${name}" in the module: ${alternatives}`);
     }
     try {
-      const handle = this.#session.driver.moduleGetFunction(this.#handle, name);
+      const handle = this.#session.driver.moduleGetFunction(this.#handle, lowered);
       const isLoaded = () => this.#handle !== undefined;
       const onStream = (stream: CudaStream) => this.#addStream(stream);
       const kernel = new CudaKernel<Kernels[Name]>(this.#session, {
@@ -161,7 +190,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    * Returns a variable of the module as a buffer. It is unloaded with the module, and cannot be freed.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-   * @param name The name in the PTX.
+   * @param name The name in the PTX, or a name expression such as `&table<float>`.
    * @throws {CudaError} `cudaErrorSymbolNotFound` if there is no such variable, `cudaErrorNotSupported` if the software
    * device does not support its type or size
    * @throws {ReferenceError} If the module was disposed
@@ -172,7 +201,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     let global = this.#globals.get(name);
     if (global === undefined) {
       try {
-        const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, name);
+        const lowered = this.#loweredNames.get(name) ?? name;
+        const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, lowered);
         const device = this.#device;
         const allocation = new Allocation(
           this.#session,
@@ -218,19 +248,30 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     );
   }
 
+  /** The C++ name of a name in the PTX, if it was compiled for one. */
+  #nameOf(name: string): string {
+    return this.#expressions.get(name) ?? name;
+  }
+
   #suggestKernel(name: string): string {
-    const mangled = suggestMangled(name, this.kernelNames);
+    // A program that has compiled name expressions wants one of these, or one more.
+    const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.kernelNames);
     if (mangled !== undefined) return mangled;
-    if (this.#variableNames.includes(name)) return `it is a variable: use getGlobal("${name}")`;
-    return suggestName(name, this.kernelNames, "its kernels are");
+    if (this.#variableNames.includes(this.#loweredNames.get(name) ?? name)) {
+      return `it is a variable: use getGlobal("${name}")`;
+    }
+    const suggestion = suggestName(name, this.kernelNames, "its kernels are");
+    return this.#loweredNames.size === 0 ? suggestion : `${suggestion}; compile others as "nameExpressions"`;
   }
 
   #suggestVariable(name: string): string {
-    if (this.#signatures.has(name)) return `it is a kernel: use kernel("${name}")`;
-    const mangled = suggestMangled(name, this.#variableNames);
+    if (this.#signatures.has(this.#loweredNames.get(name) ?? name)) return `it is a kernel: use kernel("${name}")`;
+    const mangled = this.#loweredNames.size > 0 ? undefined : suggestMangled(name, this.#variableNames);
     if (mangled !== undefined) return mangled;
     // Not those of the compiler, such as strings.
-    const names = this.#variableNames.filter((name) => !/^(?:\$|__unnamed_)/.test(name));
+    const names = this.#variableNames.filter((name) => !/^(?:\$|__unnamed_)/.test(name)).map((name) =>
+      this.#nameOf(name)
+    );
     return names.length === 0 ? manglingHint : suggestName(name, names, "its variables are");
   }
 

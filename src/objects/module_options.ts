@@ -1,0 +1,70 @@
+import type { JitOptions } from "../driver.ts";
+import { checkBoolean, checkNumber, checkOptions, type OptionNames } from "../support/validation.ts";
+
+/**
+ * What the driver's JIT compiler is to do with PTX. The software device checks the options and ignores them: it has no
+ * registers to limit, and its reports name the source's lines whenever the PTX has them.
+ */
+export interface LoadModuleOptions {
+  /**
+   * The maximum number of registers of a thread (`CU_JIT_MAX_REGISTERS`). Fewer registers allow more threads on a
+   * multiprocessor; what does not fit is kept in local memory, which is slower.
+   */
+  maxRegisters?: number;
+  /** 0 to 4, the most and the default (`CU_JIT_OPTIMIZATION_LEVEL`). */
+  optimizationLevel?: number;
+  /** Whether debuggers and profilers can name the source's lines (`CU_JIT_GENERATE_LINE_INFO`). Defaults to false. */
+  lineInfo?: boolean;
+  /** Whether to compile for a debugger (`CU_JIT_GENERATE_DEBUG_INFO`): the code is slow. Defaults to false. */
+  debug?: boolean;
+  /**
+   * Whether the module's `log` says what the compiler did, such as the registers of each kernel (`CU_JIT_LOG_VERBOSE`).
+   * Defaults to false.
+   */
+  verbose?: boolean;
+}
+
+const names: OptionNames<LoadModuleOptions> = {
+  maxRegisters: true,
+  optimizationLevel: true,
+  lineInfo: true,
+  debug: true,
+  verbose: true,
+};
+
+/** What the options are called in CUDA, by its compilers, or by other libraries. */
+const instead = {
+  maxrregcount: 'did you mean "maxRegisters"?',
+  maxRegisterCount: 'did you mean "maxRegisters"?',
+  registers: 'did you mean "maxRegisters"?',
+  optLevel: 'did you mean "optimizationLevel"?',
+  lineinfo: 'did you mean "lineInfo"?',
+  generateLineInfo: 'did you mean "lineInfo"?',
+  generateDebugInfo: 'did you mean "debug"?',
+};
+
+/** The most registers that any device has for a thread. */
+const maximumRegisters = 255;
+const maximumOptimizationLevel = 4;
+
+/** Checks the options of `CudaDevice.loadModule` or `CudaDevice.link`, and returns a copy. */
+export function jitOptions(options: LoadModuleOptions, action: string): JitOptions {
+  checkOptions(options, { action, names, instead });
+  const { maxRegisters, optimizationLevel, lineInfo, debug, verbose } = options;
+  checkInteger(maxRegisters, "maxRegisters", [1, maximumRegisters]);
+  checkInteger(optimizationLevel, "optimizationLevel", [0, maximumOptimizationLevel]);
+  for (const [name, value] of Object.entries({ lineInfo, debug, verbose })) {
+    if (value !== undefined) checkBoolean(value, `a module's ${name}`);
+  }
+  return { maxRegisters, optimizationLevel, lineInfo, debug, verbose };
+}
+
+function checkInteger(value: number | undefined, name: string, [minimum, maximum]: [number, number]): void {
+  if (value === undefined) return;
+  checkNumber(value, `a module's ${name}`);
+  if (!Number.isInteger(value) || value < minimum || value > maximum) {
+    throw new RangeError(
+      `Cannot use ${value} as a module's ${name}: it must be a whole number from ${minimum} to ${maximum}`,
+    );
+  }
+}
