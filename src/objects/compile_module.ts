@@ -22,6 +22,6 @@ export function compileModule(
     driverVersion: driver.driverGetVersion(),
     executesMachineCode: driver.executesMachineCode,
   };
-  const { ptx, cubin } = session.compilers.compileFor(target, source, options);
-  return loadModule(session, device, cubin ?? ptx, { ptx });
+  const { ptx, cubin, log, loweredNames } = session.compilers.compileFor(target, source, options);
+  return loadModule(session, device, cubin ?? ptx, { ptx, log, loweredNames });
 }

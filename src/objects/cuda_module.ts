@@ -201,7 +201,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     let global = this.#globals.get(name);
     if (global === undefined) {
       try {
-        const lowered = this.#loweredNames.get(name) ?? name;
+        // An expression for a variable is that of its address.
+        const lowered = this.#loweredNames.get(name) ?? this.#loweredNames.get(`&${name}`) ?? name;
         const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, lowered);
         const device = this.#device;
         const allocation = new Allocation(

@@ -76,6 +76,38 @@ testCompiling("a multiplication and an addition are one operation, unless kept a
   assertEquals(await run(cuda, source, { fusedMultiplyAdd: false }, 1), [bits(Math.fround(a * a) - 1)]);
 });
 
+testCompiling("templates are found by the names that instantiate them", async (cuda) => {
+  const gpu = cuda.device(0);
+  const source = `
+    namespace shapes {
+      template <class T> __device__ T factor = T(3);
+      template <class T, int Step> __global__ void scale(T* x) { x[threadIdx.x] *= factor<T> * Step; }
+    }
+    extern "C" __global__ void plain(int* x) { *x = 5; }`;
+  const nameExpressions = ["shapes::scale<float, 2>", "shapes::scale<int,4>", "&shapes::factor<float>"];
+  using module = gpu.compile(source, { nameExpressions });
+  assertEquals(module.kernelNames.toSorted(), ["plain", "shapes::scale<float, 2>", "shapes::scale<int,4>"]);
+  using x = gpu.currentPool.allocateArray(Float32Array, 2);
+  x.copyFrom(Float32Array.of(1, 10));
+  const kernel = module.kernel("shapes::scale<float, 2>");
+  assertEquals([kernel.name, kernel.parameters.length], ["shapes::scale<float, 2>", 1]);
+  kernel.launch({ grid: 1, block: 2 }, x);
+  assertEquals([...await x.toTypedArray()], [6, 60]);
+  module.getGlobal("shapes::factor<float>").copyFrom(Float32Array.of(0.5));
+  kernel.launch({ grid: 1, block: 2 }, x);
+  assertEquals([...await x.toTypedArray()], [6, 60]);
+  assertThrows(() => module.kernel("shapes::scale<double, 2>"), RangeError, "nameExpressions");
+  const wrong = assertThrows(() => gpu.compile(source, { nameExpressions: ["plain", "shapes::scala"] }), CompileError);
+  assertMatch(wrong.message, /"shapes::scala".*: .*scala/);
+});
+
+testCompiling("warnings are in the module's log", (cuda) => {
+  using quiet = cuda.device(0).compile('extern "C" __global__ void f() {}');
+  assertEquals(quiet.log, "");
+  using warned = cuda.device(0).compile('extern "C" __global__ void f() {\n  int never_used;\n}');
+  assertMatch(warned.log, /kernel\.cu.*2.*never_used/s);
+});
+
 testCompiling("PTX names the source's lines by its own name, wherever it is compiled", (cuda) => {
   const source = "\n\n__global__ void f(int* x) { *x = 1; }";
   const compile = (options: CompileOptions) => cuda.compile(source, { architecture: "compute_75", ...options }).ptx;
