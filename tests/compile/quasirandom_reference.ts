@@ -38,7 +38,7 @@ export function quasirandomValue(numbers: readonly bigint[], index: bigint): num
 /** The bits that the recurrence of a power's coefficients makes, from those of the power before it. */
 function recurrence(before: bigint, power: bigint): number[] {
   const [start, degree] = [degreeOf(before), degreeOf(power)];
-  const sequence = Array.from({ length: degree }, (_, index) => index < start ? 0 : 1);
+  const sequence: number[] = Array.from({ length: degree }, (_, index) => index < start ? 0 : 1);
   while (sequence.length < bits + degree) {
     let next = 0;
     for (let k = 0; k < degree; k++) {

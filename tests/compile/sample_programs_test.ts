@@ -142,14 +142,16 @@ testCompiling("simpleTemplates: one kernel for floats and for ints", async (cuda
     { name: "simpleTemplates_kernel.cu", nameExpressions: ["testKernel<float>", "testKernel<int>"] },
   );
   const threads = 32;
-  for (const [name, type] of [["float", Float32Array], ["int", Int32Array]] as const) {
-    using input = gpu.currentPool.allocateArray<Float32Array | Int32Array>(type, threads);
-    using output = gpu.currentPool.allocateArray<Float32Array | Int32Array>(type, threads);
-    input.copyFrom(type.from({ length: threads }, (_, i) => i));
-    const options = { grid: 1, block: threads, sharedMemoryBytes: threads * type.BYTES_PER_ELEMENT };
-    module.kernel(`testKernel<${name}>`).launch(options, input, output);
-    assertEquals([...await output.toTypedArray()], Array.from({ length: threads }, (_, i) => i * threads));
-  }
+  const options = { grid: 1, block: threads, sharedMemoryBytes: threads * 4 };
+  const multiplied = Array.from({ length: threads }, (_, i) => i * threads);
+  using floats = gpu.currentPool.allocateArray(Float32Array, threads);
+  floats.copyFrom(Float32Array.from({ length: threads }, (_, i) => i));
+  module.kernel("testKernel<float>").launch(options, floats, floats);
+  assertEquals([...await floats.toTypedArray()], multiplied);
+  using ints = gpu.currentPool.allocateArray(Int32Array, threads);
+  ints.copyFrom(Int32Array.from({ length: threads }, (_, i) => i));
+  module.kernel("testKernel<int>").launch(options, ints, ints);
+  assertEquals([...await ints.toTypedArray()], multiplied);
 });
 
 testCompiling("simpleAtomicIntrinsics: each atomic operation on one word", async (cuda) => {
