@@ -1,0 +1,71 @@
+// Calls of typed kernels that must compile.
+import { type CudaKernel, type CudaModule, type Pointer, type Ptx, struct } from "../../mod.ts";
+import type * as fixture from "./fixture.ts";
+import { binary, buffer, clamped, doubles, floats, gpu, integers, matrix, module } from "./fixture.ts";
+import { options, ptx, saxpy, stream, text, unsigned, untyped } from "./fixture.ts";
+
+const Point = struct({ x: "f32", y: "f32" });
+const View = struct({ center: Point, colors: ["u8", 3], limit: "s32" });
+
+// arrays of the parameters' types
+gpu.loadModule(ptx).kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, floats, floats);
+
+// a part of an array
+saxpy.launch(options, 512, 2.5, floats.subarray(512), floats);
+
+// memory without an element type
+saxpy.launch(options, 1024, 2.5, buffer, buffer.subarray(4096));
+
+// a module's variable
+saxpy.launch(options, 1024, 2.5, module.getGlobal("values"), floats);
+
+// an address, and the null pointer
+saxpy.launch(options, 1024, 2.5, buffer.address, 0n);
+
+// an object of the application's own that has an address
+saxpy.launch(options, 1024, 2.5, matrix, floats);
+
+// an array seen as elements of another type
+saxpy.launch(options, 1024, 2.5, integers.as(Float32Array), floats);
+
+// arguments that were put together before
+saxpy.launch(options, ...[1024, 2.5, floats, buffer] satisfies fixture.Kernels["saxpy"]);
+
+// a 64-bit integer as a number, and either array of 8-bit channels
+module.kernel("histogram").launch(options, clamped, 1024, unsigned);
+
+// a 64-bit integer as a bigint
+module.kernel("histogram").launch(options, clamped.as(Uint8Array), 2n ** 40n, unsigned);
+
+// arrays of any type for void pointers
+module.kernel("copy").launch(options, doubles, integers, 4096);
+
+// a struct's value, with a struct and an array in it, and a bool
+module.kernel("draw").launch(options, View({ center: { x: 0, y: 0 }, colors: [1, 2, 3], limit: 9 }), true);
+
+// a struct whose alignment was stated
+module.kernel("move").launch(options, struct({ x: "f32", y: "f32" }, { alignment: 8 })({ x: 1, y: 2 }));
+
+// a struct's bytes
+module.kernel("move").launch(options, new Float32Array([1, 2]));
+
+// a kernel without parameters
+module.kernel("synchronize").launch(options);
+
+// kernels of an image that says nothing of them
+gpu.loadModule(text).kernel("anything").launch(options, 1, 2n, true, floats, new Uint8Array(8));
+
+// kernels of a binary image, stated by the caller
+gpu.loadModule<{ fill: [target: Pointer<Int32Array>] }>(binary).kernel("fill").launch(options, integers);
+
+// typed modules and kernels where any are taken
+export const any: [CudaModule, CudaKernel] = [module, module.kernel("draw")];
+
+// a typed module where fewer kernels are needed
+export const fewer: CudaModule<Pick<fixture.Kernels, "saxpy" | "move">> = module;
+
+// typed PTX where any PTX is taken, and a kernel whose name is computed
+export const kernel: CudaKernel = untyped.kernel(`${ptx.trim()}_v2`, { parameters: ["f32", "pointer"] });
+
+// PTX whose kernels the caller states
+export const stated = text as Ptx<{ fill: [target: Pointer<Int32Array>, value: number] }>;
