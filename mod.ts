@@ -46,8 +46,8 @@ export {
   type FieldType,
   type FieldValue,
   type Struct,
-  type StructArgument,
   struct,
+  type StructArgument,
   type StructFields,
   type StructInput,
   type StructOptions,
@@ -89,6 +89,6 @@ export {
   UnixSocket,
 } from "./src/sharing/transport/unix_socket.ts";
 export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
-export { type AnyKernels, type kernels, type Pointer, type Ptx } from "./src/objects/typed_kernels.ts";
+export { type AnyKernels, type Pointer, type Ptx, type PtxKernels } from "./src/objects/typed_kernels.ts";
 export { version } from "./src/support/version.ts";
 export { type WaitOptions } from "./src/support/waiting/waiting.ts";

@@ -66,7 +66,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   /**
    * Exists for the type checker only, so that it tells kernels of different parameters apart.
    *
-   * @ignore
+   * @internal
    */
   declare protected readonly argumentTypes: Parameters;
   /** The kernel's name in its module. */

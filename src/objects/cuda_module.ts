@@ -45,7 +45,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    * Exists for the type checker only, so that it tells modules of different kernels apart. Mapped, because an interface
    * does not have the index signature that `AnyKernels` asks for.
    *
-   * @ignore
+   * @internal
    */
   declare protected readonly kernelTypes: { readonly [Name in keyof Kernels]: Kernels[Name] };
   /**

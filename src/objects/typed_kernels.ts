@@ -1,11 +1,8 @@
 import type { KernelArgument } from "./kernel_arguments.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
-/**
- * The key of the kernels in the type of a {@linkcode Ptx}. Exists for the type checker only: there is no such property at
- * run time. It is a symbol so that editors do not suggest it.
- */
-export declare const kernels: unique symbol;
+// Not a name: with one, editors would complete a member that is never there.
+declare const kernels: unique symbol;
 
 /** The kernels of a module that TypeScript knows nothing of: any name, with any arguments. */
 export interface AnyKernels {
@@ -39,9 +36,19 @@ export interface AnyKernels {
  * module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y);
  * ```
  */
-export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> = string & {
+export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> =
+  & string
+  & PtxKernels<Kernels>;
+
+/** What the type of a {@linkcode Ptx} has beside that of a string. */
+export interface PtxKernels<Kernels> {
+  /**
+   * Exists for the type checker only.
+   *
+   * @internal
+   */
   readonly [kernels]: Kernels;
-};
+}
 
 /**
  * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is an array of

@@ -65,7 +65,7 @@ export interface StructArgument<Fields> extends ArrayBufferView {
   /**
    * Exists for the type checker only.
    *
-   * @ignore
+   * @internal
    */
   readonly [structType]?: Struct<Fields>;
 }
