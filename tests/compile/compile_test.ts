@@ -4,7 +4,7 @@ import { CompileError } from "../../src/compile/compile_error.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CompileOptions } from "../../src/compile/compile_options.ts";
 import { inFolder } from "../support/folders.ts";
-import { testCompiling } from "./compilers.ts";
+import { newerThanDrivers, testCompiling } from "./compilers.ts";
 
 /** What a kernel writes that is compiled from `body`, one int for each expression. */
 async function run(cuda: Cuda, source: string, options: CompileOptions = {}, count = 4): Promise<number[]> {
@@ -99,6 +99,39 @@ testCompiling("templates are found by the names that instantiate them", async (c
   assertThrows(() => module.kernel("shapes::scale<double, 2>"), RangeError, "nameExpressions");
   const wrong = assertThrows(() => gpu.compile(source, { nameExpressions: ["plain", "shapes::scala"] }), CompileError);
   assertMatch(wrong.message, /"shapes::scala".*: .*scala/);
+});
+
+testCompiling("code for a driver that is older than the compiler has its parameters checked, too", async (cuda) => {
+  const gpu = cuda.device(0);
+  const source = "template <class T> __global__ void scale(T* x, T by) { x[threadIdx.x] *= by; } __device__ int v = 7;";
+  using module = gpu.compile(source, { nameExpressions: ["scale<float>"] });
+  assertEquals(module.kernelNames, ["scale<float>"]);
+  assertEquals([...await module.getGlobal("v").read(Int32Array)], [7]);
+  using x = gpu.currentPool.allocateArray(Float32Array, 2);
+  x.copyFrom(Float32Array.of(1, 10));
+  const kernel = module.kernel("scale<float>");
+  assertEquals(kernel.parameters.at(1), "f32");
+  kernel.launch({ grid: 1, block: 2 }, x, 2.5);
+  assertEquals([...await x.toTypedArray()], [2.5, 25]);
+  assertThrows(() => kernel.launch({ grid: 1, block: 2 }, x), TypeError);
+}, { adapt: newerThanDrivers });
+
+testCompiling("instructions that only the device's own architecture has are compiled for a GPU", (cuda) => {
+  const gpu = cuda.device(0);
+  using module = gpu.compile(`
+    #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    #define OWN 1
+    #else
+    #define OWN 0
+    #endif
+    __device__ int own = OWN;
+    extern "C" __global__ void f() {
+    #if OWN
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    #endif
+    }`);
+  const isHopper = gpu.computeCapability.join(".") === "9.0";
+  assertEquals(module.getGlobal("own").readSync(Int32Array)[0], cuda.driver === "cuda" && isHopper ? 1 : 0);
 });
 
 testCompiling("warnings are in the module's log", (cuda) => {

@@ -28,10 +28,21 @@ function testedCompiler(name: string, search: CompilerSearch): TestedCompiler {
   return { name, search, skip: "reason" in found ? found.reason : undefined };
 }
 
-/** Runs a test with each compiler on each driver. */
+/** The compiler, as if it were newer than any driver: its PTX would not load there. */
+export function newerThanDrivers(search: CompilerSearch): CompilerSearch {
+  return () => {
+    const compiler = search();
+    if ("reason" in compiler) return compiler;
+    const { name, architectures } = compiler;
+    return { name, architectures, cudaVersion: 99_000, compile: (input) => compiler.compile(input) };
+  };
+}
+
+/** Runs a test with each compiler on each driver. `adapt` changes the compiler. */
 export function testCompiling(
   name: string,
   body: (cuda: Cuda, compiler: TestedCompiler) => void | Promise<void>,
+  { adapt = (search) => search }: { adapt?: (search: CompilerSearch) => CompilerSearch } = {},
 ): void {
   for (const compiler of testedCompilers) {
     const compiled = `${name}, by ${compiler.name}`;
@@ -39,6 +50,7 @@ export function testCompiling(
       test(compiled, { skip: compiler.skip }, () => {});
       continue;
     }
-    testOnEachDriver(compiled, (cuda) => body(cuda, compiler), { compilers: new Compilers([compiler.search]) });
+    const compilers = new Compilers([adapt(compiler.search)]);
+    testOnEachDriver(compiled, (cuda) => body(cuda, compiler), { compilers });
   }
 }
