@@ -732,6 +732,33 @@ loop:
   assertSame({ ptx: body(text), input: randomWords(256, 6), words: 256, block: [64, 1, 1], grid: [4, 1, 1] });
 });
 
+test("barriers in nested loops do not keep a kernel out of gangs", () => {
+  // A barrier costs one instruction each time around, however deep its loop is.
+  const ptx = body(`
+  ld.global.u32 %r1, [%rd9];
+  mov.u32 %r2, 0;
+outer:
+  mov.u32 %r3, 0;
+middle:
+  mov.u32 %r4, 0;
+inner:
+  add.s32 %r1, %r1, %r4;
+  bar.sync 0;
+  xor.b32 %r1, %r1, %r3;
+  add.s32 %r4, %r4, 1;
+  setp.lt.u32 %p1, %r4, 3;
+  @%p1 bra inner;
+  add.s32 %r3, %r3, 1;
+  setp.lt.u32 %p1, %r3, 3;
+  @%p1 bra middle;
+  add.s32 %r2, %r2, 1;
+  setp.lt.u32 %p1, %r2, 3;
+  @%p1 bra outer;
+  st.global.u32 [%rd8], %r1;`);
+  assert(compilePtx(ptx).kernels.get("test")!.compileGangs(16) !== undefined);
+  assertSame({ ptx, input: randomWords(64, 7), words: 64, block: [64, 1, 1] });
+});
+
 test("an endless loop is stopped in gangs too", () => {
   using cuda = new Cuda(
     new Session(new SoftwareDriver({ devices: 1, peers: false, gangs: "always", stepLimit: 1000 })),

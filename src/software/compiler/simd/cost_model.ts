@@ -27,11 +27,13 @@ export class CostModel {
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry)) {
-      for (const { instructions } of body) {
-        for (const { instruction } of instructions) {
-          if (instruction !== undefined) {
-            this.#frequencies.set(instruction, this.#frequencies.get(instruction)! * timesAround);
-          }
+      // A barrier is an instruction of two blocks: where threads are suspended, and where they resume.
+      const repeated = new Set(
+        [...body].flatMap(({ instructions }) => instructions.map(({ instruction }) => instruction)),
+      );
+      for (const instruction of repeated) {
+        if (instruction !== undefined) {
+          this.#frequencies.set(instruction, this.#frequencies.get(instruction)! * timesAround);
         }
       }
     }
