@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { ptx as fillPtx } from "../kernels/fill.ts";
+import { ptx as mandelbrotPtx } from "../kernels/mandelbrot.ts";
 import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
 import type { LaunchOptions } from "../mod.ts";
 import type { CLoops } from "./c_loops.ts";
@@ -135,7 +136,7 @@ function mandelbrot(): Workload {
   return eraseArrayTypes({
     name: "Mandelbrot",
     goal: 0.5,
-    ptx: readPtx("mandelbrot"),
+    ptx: mandelbrotPtx,
     kernel: "mandelbrot",
     launch: { grid: [width / 16, height / 16], block: [16, 16] },
     arrays: () => ({ out: new Uint32Array(width * height) }),

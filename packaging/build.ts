@@ -8,7 +8,7 @@
  *   code is not minified, and each part is headed by the name of its source file, so stack traces are readable without
  *   a source map, which would be larger than the code.
  * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
- * - `kernels/*.js`, `kernels/*.d.ts`: the PTX of the kernels in the package.
+ * - `kernels/*.js`, `kernels/*.d.ts`, `kernels/*.cu`: the PTX of the kernels in the package, and their sources.
  * - `README.md`, `docs/` and the other pages for users.
  * - For npm, `package.json`: the fields of the repository's `package.json` that describe the package. Its version must
  *   be that of `deno.json`.
@@ -116,10 +116,13 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
   return files;
 }
 
-/** Reads the pages for users. */
+/** Reads the pages for users, and the sources of the kernels. */
 async function readPages(): Promise<Files> {
   const paths = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/protocol/PROTOCOL.md"];
   for await (const { name } of Deno.readDir(new URL("docs/", root))) paths.push(`docs/${name}`);
+  for await (const { name } of Deno.readDir(new URL("kernels/", root))) {
+    if (name.endsWith(".cu") || name.endsWith(".md")) paths.push(`kernels/${name}`);
+  }
   const pages = paths.sort().map(async (page) => [page, withLinksTo(paths, { page, text: await read(page) })] as const);
   return new Map(await Promise.all(pages));
 }

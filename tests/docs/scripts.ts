@@ -30,6 +30,7 @@ export const pages: readonly string[] = [
   "CONTRIBUTING.md",
   ...filesBelow("docs/", ".md"),
   "examples/README.md",
+  "kernels/README.md",
   "src/sharing/protocol/PROTOCOL.md",
 ];
 
