@@ -21,8 +21,9 @@ import type {
   MemoryRange,
   MemPoolProps,
   OsHandle,
+  PointerAttributes,
 } from "../src/driver.ts";
-import { memHandleType, memLocationType, oneThread } from "../src/driver.ts";
+import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { sharedAmongCopies } from "../src/support/library_copies.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
@@ -46,8 +47,13 @@ const cudaMemAllocationTypePinned = 1;
 const cudaHostAllocPortable = 1;
 const cudaIpcMemLazyEnablePeerAccess = 1;
 const cudaMemcpyDefault = 4;
-const cuPointerAttribute = { memoryType: 2, rangeSize: 12 } as const;
-const cuMemoryTypeHost = 1;
+const cuPointerAttribute = {
+  memoryType: 2,
+  isManaged: 8,
+  deviceOrdinal: 9,
+  rangeStartAddress: 11,
+  rangeSize: 12,
+} as const;
 const cuStreamCaptureStatusNone = 0;
 const maxDeviceNameBytes = 256;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
@@ -219,6 +225,24 @@ export class CudaDriver implements Driver {
     if (result === cudaErrorNumbers.cudaErrorStreamCaptureImplicit) return true;
     this.#check(result, "cudaStreamIsCapturing");
     return this.#intOut[0] !== cuStreamCaptureStatusNone;
+  }
+
+  streamGetFlags(device: number, stream: bigint): number {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaStreamGetFlags(stream, this.#out), "cudaStreamGetFlags");
+    return this.#intOut[0]!;
+  }
+
+  streamGetDevice(device: number, stream: bigint): number | undefined {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuCtxGetCurrent(this.#out), "cuCtxGetCurrent");
+    const own = this.#handleOut[0]!;
+    this.#check(this.#driver.cuStreamGetCtx(stream, this.#out), "cuStreamGetCtx");
+    if (this.#handleOut[0] === own) return device;
+    if (this.#libraries.lacks("cuStreamGetDevice")) return undefined;
+    this.#check(this.#driver.cuStreamGetDevice(stream, this.#out), "cuStreamGetDevice");
+    // The device itself: then the stream is one of another context, which can use no events of the primary one.
+    return this.#intOut[0] === device ? undefined : this.#intOut[0];
   }
 
   eventCreateWithFlags(device: number, flags: number): bigint {
@@ -465,6 +489,30 @@ export class CudaDriver implements Driver {
     return { base: address, byteLength: Number(this.#handleOut[0]) };
   }
 
+  pointerGetAttributes(device: number, address: bigint): PointerAttributes {
+    this.#makeCurrent(device);
+    const type = this.#pointerAttribute(cuPointerAttribute.memoryType, address);
+    const owner = this.#pointerAttribute(cuPointerAttribute.deviceOrdinal, address);
+    const isManaged = this.#pointerAttribute(cuPointerAttribute.isManaged, address);
+    const base = this.#pointerAttribute(cuPointerAttribute.rangeStartAddress, address);
+    const byteLength = this.#pointerAttribute(cuPointerAttribute.rangeSize, address);
+    return {
+      type: Number(type),
+      device: Number(BigInt.asIntN(32, owner)),
+      isManaged: isManaged !== 0n,
+      // Missing for a host pool that the device has no access to.
+      base: base === 0n ? address : base,
+      byteLength: Number(byteLength),
+    };
+  }
+
+  /** An attribute of at most 64 bits; smaller ones leave the bits above them 0. */
+  #pointerAttribute(attribute: number, address: bigint): bigint {
+    this.#handleOut[0] = 0n;
+    this.#check(this.#driver.cuPointerGetAttribute(this.#out, attribute, address), "cuPointerGetAttribute");
+    return this.#handleOut[0]!;
+  }
+
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     if (!this.#isHostMemory(address)) this.#fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuPointerGetAttribute");
     return foreignBuffer(address, byteLength);
@@ -472,7 +520,7 @@ export class CudaDriver implements Driver {
 
   #isHostMemory(address: bigint): boolean {
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.memoryType, address);
-    return result === 0 && this.#intOut[0] === cuMemoryTypeHost;
+    return result === 0 && this.#intOut[0] === memoryType.host;
   }
 
   hostAlloc(byteLength: number): HostAllocation {
@@ -486,6 +534,14 @@ export class CudaDriver implements Driver {
       this.#runtime.cudaFreeHost(address);
       throw error;
     }
+  }
+
+  /**
+   * The host's own address: where devices have unified addressing, as on all systems that this driver runs on, memory
+   * from cudaHostAlloc is mapped for all of them whatever its flags are.
+   */
+  hostGetDevicePointer({ address }: HostAllocation): bigint {
+    return address;
   }
 
   freeHost({ address }: HostAllocation): void {
@@ -682,6 +738,16 @@ export class CudaDriver implements Driver {
     const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
     this.#check(this.#driver[call](this.#out, kernel, blockSize, BigInt(sharedMemoryBytes)), call);
     return this.#intOut[0]!;
+  }
+
+  profilerStart(): void {
+    this.#makeAnyCurrent();
+    this.#check(this.#runtime.cudaProfilerStart(), "cudaProfilerStart");
+  }
+
+  profilerStop(): void {
+    this.#makeAnyCurrent();
+    this.#check(this.#runtime.cudaProfilerStop(), "cudaProfilerStop");
   }
 
   /** Converts a size to a bigint. That takes longer than passing one, and programs often use the same size again. */

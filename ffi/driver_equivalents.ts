@@ -38,6 +38,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
     cudaStreamCreateWithPriority: driver.cuStreamCreateWithPriority,
     cudaStreamDestroy: driver.cuStreamDestroy_v2,
     cudaStreamQuery: driver.cuStreamQuery,
+    cudaStreamGetFlags: driver.cuStreamGetFlags,
     cudaStreamSynchronize: driver.cuStreamSynchronize,
 
     cudaEventCreateWithFlags: driver.cuEventCreate,
@@ -84,6 +85,9 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
           (from) => driver.cuMemcpyPeerAsync(destination, to, source, from, count, stream),
         )),
     cudaMemsetAsync: (address, value, count, stream) => driver.cuMemsetD8Async(address, value & 0xff, count, stream),
+
+    cudaProfilerStart: driver.cuProfilerStart,
+    cudaProfilerStop: driver.cuProfilerStop,
   };
 }
 

@@ -62,6 +62,14 @@ export const libcuda = {
     parameters: ["u64", /* CUstream hStream */ "buffer" /* CUstreamCaptureStatus *captureStatus */],
     result: "i32",
   },
+  cuStreamGetCtx: {
+    parameters: ["u64", /* CUstream hStream */ "buffer" /* CUcontext *pctx */],
+    result: "i32",
+  },
+  cuStreamGetDevice: {
+    parameters: ["u64", /* CUstream hStream */ "buffer" /* CUdevice *device */],
+    result: "i32",
+  },
   cuMemcpyHtoDAsync_v2: {
     parameters: [
       "u64", // CUdeviceptr dstDevice
@@ -169,6 +177,10 @@ export const libcuda = {
   },
   cuStreamDestroy_v2: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
   cuStreamQuery: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
+  cuStreamGetFlags: {
+    parameters: ["u64", /* CUstream hStream */ "buffer" /* unsigned int *flags */],
+    result: "i32",
+  },
   cuStreamSynchronize: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
   cuEventCreate: { parameters: ["buffer", /* CUevent *phEvent */ "u32" /* unsigned int Flags */], result: "i32" },
   cuEventDestroy_v2: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
@@ -305,4 +317,7 @@ export const libcuda = {
     ],
     result: "i32",
   },
+
+  cuProfilerStart: { parameters: [], result: "i32" },
+  cuProfilerStop: { parameters: [], result: "i32" },
 } as const;

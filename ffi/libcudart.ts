@@ -39,6 +39,10 @@ export const libcudart = {
   },
   cudaStreamDestroy: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
   cudaStreamQuery: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
+  cudaStreamGetFlags: {
+    parameters: ["u64", /* cudaStream_t hStream */ "buffer" /* unsigned int *flags */],
+    result: "i32",
+  },
   cudaStreamSynchronize: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
 
   cudaEventCreateWithFlags: {
@@ -161,4 +165,7 @@ export const libcudart = {
     ],
     result: "i32",
   },
+
+  cudaProfilerStart: { parameters: [], result: "i32" },
+  cudaProfilerStop: { parameters: [], result: "i32" },
 } as const;

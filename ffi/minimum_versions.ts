@@ -34,6 +34,8 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuDeviceGetUuid_v2: 11040,
 
   cuCtxRecordEvent: 12050,
+
+  cuStreamGetDevice: 12080,
 };
 
 /** The first version whose pool properties struct has `maxSize` and locations other than a device. */

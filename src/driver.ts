@@ -37,6 +37,9 @@ export const functionAttribute = { sharedSizeBytes: 1, maxDynamicSharedSizeBytes
 /** The flags of `cudaStreamCreateWithPriority`. */
 export const streamFlags = { default: 0, nonBlocking: 1 } as const;
 
+/** `CUmemorytype`. Managed memory is device memory to the driver. */
+export const memoryType = { host: 1, device: 2 } as const;
+
 /** The flags of `cudaEventCreateWithFlags`. */
 export const eventFlags = { default: 0, blockingSync: 1, disableTiming: 2, interprocess: 4 } as const;
 
@@ -48,6 +51,12 @@ export const ipcHandleByteLength = 64;
 
 /** The default stream of the device that a call names. */
 export const defaultStream = 0n;
+
+/** `cudaStreamLegacy`: the default stream too, also in code that was compiled for streams per thread. */
+export const legacyStream = 1n;
+
+/** `cudaStreamPerThread`: the default stream of the calling thread. */
+export const perThreadStream = 2n;
 
 /** `cudaMemLocation`: where memory is, or which device accesses it. */
 export interface MemLocation {
@@ -106,6 +115,20 @@ export interface KernelLaunch {
 export interface HostAllocation {
   readonly address: bigint;
   readonly buffer: ArrayBuffer;
+}
+
+/** What `cuPointerGetAttribute` says of the allocation that contains an address. */
+export interface PointerAttributes {
+  /** One of `memoryType`. */
+  readonly type: number;
+  /** The ordinal of the device that has the memory, or that it was allocated through. */
+  readonly device: number;
+  /** Whether it is managed memory, which all devices can access. */
+  readonly isManaged: boolean;
+  /** The start of the allocation. */
+  readonly base: bigint;
+  /** Size of the allocation in bytes. */
+  readonly byteLength: number;
 }
 
 /** Returns the shape of a launch of one thread on the default stream, for `Driver.createKernelLaunch`. */
@@ -198,6 +221,15 @@ export interface Driver {
    */
   streamIsCapturing(device: number, stream: bigint): boolean;
 
+  /** One of `streamFlags`. */
+  streamGetFlags(device: number, stream: bigint): number;
+  /**
+   * The device in whose primary context a stream was created. Undefined if that is not known: the stream is one of
+   * another context, or of another device and the driver is older than CUDA 12.8. The real driver reads the memory that
+   * the handle points to: a handle that is not a stream's may crash the process.
+   */
+  streamGetDevice(device: number, stream: bigint): number | undefined;
+
   eventCreateWithFlags(device: number, flags: number): bigint;
   eventDestroy(device: number, event: bigint): void;
   eventRecord(device: number, event: bigint, stream: bigint): void;
@@ -250,10 +282,15 @@ export interface Driver {
   /** `cuMemGetAddressRange`: the allocation that contains an address. */
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number };
 
+  /** `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address that the driver does not know. */
+  pointerGetAttributes(device: number, address: bigint): PointerAttributes;
+
   /** A view of a host pool's memory, without a copy. The caller must detach the buffer before the memory is freed. */
   hostView(address: bigint, byteLength: number): ArrayBuffer;
 
   hostAlloc(byteLength: number): HostAllocation;
+  /** The address by which the kernels of all devices access the memory. */
+  hostGetDevicePointer(allocation: HostAllocation): bigint;
   freeHost(allocation: HostAllocation): void;
   /** Pageable memory has been read when this returns; page-locked memory is read later, in the stream's order. */
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
@@ -311,4 +348,8 @@ export interface Driver {
   /** `launch` comes from this driver's `createKernelLaunch`. */
   launchKernel(launch: KernelLaunch): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;
+
+  /** Starts the profiling tool that runs the process, if there is one. The software device has none. */
+  profilerStart(): void;
+  profilerStop(): void;
 }

@@ -37,6 +37,8 @@ export interface AllocationOwner {
    * memory cannot be kept by `Allocation.keep` either.
    */
   readonly freeRefusal?: string;
+  /** Whether somebody else owns the memory: a free only ends its use here, waits for nothing and needs no stream. */
+  readonly isForeign?: boolean;
   /**
    * Why the memory cannot be used any more, if something other than a free has ended its use. Only for the owner of one
    * allocation.
@@ -268,6 +270,12 @@ export class Allocation {
 
   /** Returns a view of a range of a host pool's memory, until the free. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
+    if (this.owner.isForeign) {
+      throw new TypeError(
+        "Cannot view the buffer on the host: it wraps memory that somebody else may free while a view of it is still " +
+          "in use; use read to copy the memory",
+      );
+    }
     const range = `${address} ${byteLength}`;
     const known = this.#rareData?.hostViews?.get(range);
     if (known !== undefined) {
@@ -325,6 +333,7 @@ export class Allocation {
   }
 
   #release(stream: CudaStream): void {
+    if (this.owner.isForeign) return;
     try {
       const releaseStream = this.#rareData === undefined ? stream : this.releaseStream(stream);
       this.owner.release(this.address, this.byteLength, releaseStream, this);
@@ -335,6 +344,7 @@ export class Allocation {
 
   /** Releases memory after the work of a stream, which may have been disposed since the free. */
   #releaseAfter(stream: CudaStream): void {
+    if (this.owner.isForeign) return;
     if (!stream.disposed) return this.#release(stream);
     this.noteUseBefore(stream, Infinity);
     this.#release(this.device.defaultStream);

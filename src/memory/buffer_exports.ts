@@ -13,6 +13,7 @@ export function exportPointerOf(
   allocation: Allocation,
   isPart: boolean,
 ): Uint8Array<ArrayBuffer> {
+  checkIsOurs(buffer, allocation);
   checkIsWhole(buffer, allocation, isPart);
   if (allocation.pool === undefined) {
     throw new TypeError(
@@ -24,6 +25,7 @@ export function exportPointerOf(
 
 /** Returns the legacy handle of a buffer that is not from a pool. `isPart` says whether it is part of another one. */
 export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isPart: boolean): Uint8Array<ArrayBuffer> {
+  checkIsOurs(buffer, allocation);
   const { exportHandle } = allocation.owner;
   if (exportHandle === undefined) {
     throw new TypeError(
@@ -37,6 +39,17 @@ export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isP
   } catch (error) {
     throw cannot(`export the memory on device ${allocation.device.ordinal}`, error);
   }
+}
+
+/** Throws if a buffer wraps memory that somebody else owns. */
+export function checkIsOurs(buffer: DeviceBuffer, { owner }: Allocation): void {
+  if (!owner.isForeign) return;
+  // If the buffer was freed, throws that error instead.
+  void buffer.address;
+  throw new TypeError(
+    "Cannot export the buffer: it wraps memory that somebody else owns, who alone can export it; copy it to a buffer " +
+      "of a pool that can be shared",
+  );
 }
 
 function checkIsWhole(buffer: DeviceBuffer, { owner }: Allocation, isPart: boolean): void {

@@ -54,7 +54,9 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
  * the host before the call returns.
  */
 function isReadInPlace({ allocation }: Place, { buffer }: Uint8Array): boolean {
-  return allocation.owner.isHostMemory === true || allocation.session.isPageLocked(buffer);
+  // Host memory of somebody else may not be a pool's.
+  const { isHostMemory, isForeign } = allocation.owner;
+  return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
 }
 
 /** Whether a stream has no work to wait for: neither its own, nor that of streams that it may be a barrier for. */

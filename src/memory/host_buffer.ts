@@ -1,7 +1,7 @@
 import { refuseElementAccess } from "./element_access.ts";
 import { countOf, printAs } from "../support/printing.ts";
 import type { HostAllocation } from "../driver.ts";
-import { ignoreLoss } from "../support/driver_errors.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 import { refuseConstruction } from "../support/validation.ts";
 
@@ -9,9 +9,25 @@ import { refuseConstruction } from "../support/validation.ts";
 export let sessionOfHost: (buffer: HostBuffer) => Session;
 
 /**
- * Page-locked host memory. Copies to and from it run asynchronously to the host. Comes from `Cuda.allocateHost`.
+ * Page-locked host memory. Copies to and from it run asynchronously to the host, and kernels of all devices read and
+ * write it in place if they get it as an argument. Comes from `Cuda.allocateHost`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+ *
+ * @example A kernel that writes to host memory
+ * ```ts
+ * import { open } from "./mod.ts";
+ * import { ptx } from "./kernels/fill.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using module = gpu.loadModule(ptx);
+ * using host = cuda.allocateHost(1024);
+ * module.kernel("fill").launch({ grid: 1, block: 64, stream }, host, 1024, 7);
+ * await stream.finished();
+ * console.log(new Uint32Array(host.buffer));
+ * ```
  */
 export class HostBuffer implements Disposable {
   /** Size in bytes. */
@@ -52,6 +68,33 @@ export class HostBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
    */
   get buffer(): ArrayBuffer {
+    this.#checkUsable();
+    return this.#allocation.buffer;
+  }
+
+  /**
+   * The address by which the kernels of all devices read and write the memory in place. A kernel receives it when the
+   * HostBuffer is passed as an argument. Wait for the stream before reading what a kernel has written, and before
+   * changing what a kernel reads.
+   *
+   * Each access of a kernel crosses the bus: memory that a kernel accesses more than once is better copied to a
+   * `DeviceBuffer`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
+   * @throws {CudaError} `cudaErrorNotSupported` on the software device without permission to use FFI
+   */
+  get address(): bigint {
+    this.#checkUsable();
+    try {
+      return this.#session.driver.hostGetDevicePointer(this.#allocation);
+    } catch (error) {
+      const hint = "copy it to a DeviceBuffer for the kernel";
+      throw cannot(`get the device address of ${this.byteLength} bytes of page-locked memory`, error, hint);
+    }
+  }
+
+  #checkUsable(): void {
     if (this.#isDisposed || this.#session.hasEnded) {
       throw new ReferenceError("Cannot use the host buffer: it was disposed");
     }
@@ -60,10 +103,9 @@ export class HostBuffer implements Disposable {
         "Cannot use the host buffer: its ArrayBuffer was transferred; transfer a copy instead, such as buffer.slice()",
       );
     }
-    return this.#allocation.buffer;
   }
 
-  /** Frees the memory. CUDA waits for copies that use it. */
+  /** Frees the memory. CUDA waits for the copies and kernels that use it. */
   [Symbol.dispose](): void {
     if (this.#isDisposed || this.#session.hasEnded) return;
     this.#isDisposed = true;

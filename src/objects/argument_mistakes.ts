@@ -5,6 +5,7 @@
  */
 import { allocationOf } from "../memory/device_buffer.ts";
 import { HostBuffer } from "../memory/host_buffer.ts";
+import type { Session } from "../session.ts";
 import { countOf } from "../support/printing.ts";
 import { whatIs } from "../support/validation.ts";
 
@@ -73,8 +74,9 @@ export function refuseCount(kernel: string, args: readonly unknown[], types: rea
  * Advice for an argument of the wrong kind.
  *
  * @param kind Whether the parameter has 64 bits and may be a pointer, or is a struct.
+ * @param session The session of the kernel.
  */
-export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar"): string {
+export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar", session: Session): string {
   const isWord = kind === "word";
   if (argument === undefined) return "; the variable has no value yet, or the property does not exist";
   if (argument === null) return isWord ? "; 0 is the null pointer" : "";
@@ -86,12 +88,13 @@ export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar")
   if (typeof argument === "function") return "byteLength" in argument ? "; call the struct with its values" : "";
   if (typeof argument !== "object") return "";
   if ("then" in argument && typeof argument.then === "function") return "; await the promise first";
-  if (argument instanceof HostBuffer) {
-    return isWord ? "; kernels read device memory: allocate a buffer and copyFrom it" : "";
-  }
-  if (allocationOf(argument) !== undefined) return "; the arguments may be in another order than the parameters";
+  if (argument instanceof HostBuffer || allocationOf(argument) !== undefined) return "; the arguments may be in another order than the parameters";
   if (kind === "struct") return "; describe the fields with struct({ ... }), and call that with their values";
   if (!isWord || "address" in argument) return "";
+  if (session.isPageLocked(ArrayBuffer.isView(argument) ? argument.buffer : argument as ArrayBuffer)) {
+    return "; it shows page-locked memory: pass the buffer that it is of, or, for a part, that buffer's address plus " +
+      "an offset in bytes";
+  }
   return Array.isArray(argument)
     ? "; allocate an array and copyFrom a typed array"
     : "; allocate a buffer and copyFrom it";

@@ -27,6 +27,7 @@ import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts"
 import { importPool } from "../memory/import_pool.ts";
 import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
+import { wrapMemory, type WrapOptions } from "../memory/wrapped_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
 import { checkImage } from "../ptx/image_mistakes.ts";
 import type { Session } from "../session.ts";
@@ -36,6 +37,7 @@ import { didYouMean } from "../support/nearest_name.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { checkBoolean, checkOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
+import { wrapStream } from "./wrapped_stream.ts";
 
 const attributePrefix = "cudaDevAttr";
 /** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
@@ -380,6 +382,70 @@ export class CudaDevice {
       );
     }
     return allocateMemory(this.#session, this, byteLength);
+  }
+
+  /**
+   * Makes a buffer of memory that somebody else owns: another library of this process, or code that calls CUDA by
+   * itself. The memory is never freed by this library: `free` and `using` only end the buffer's use.
+   *
+   * Whoever owns the memory must keep it until the buffer is freed, and until the work that uses it is done, pending
+   * reads included: wait for the buffer's streams before the owner frees it. CUDA is asked once, here, whether there is
+   * such memory. The address may be that of device memory, of managed memory, or of page-locked host memory, and it may
+   * be in the middle of an allocation. Memory of this library can be wrapped too.
+   *
+   * The buffer can be used as others can, but it cannot be exported or offered to other processes, nor viewed with
+   * `hostView`.
+   *
+   * @param address The device address, a `void*` or `CUdeviceptr`.
+   * @param byteLength Size of the buffer in bytes, at least 1. It must end within the allocation. Address space into
+   * which several allocations were mapped, by `cuMemMap`, must be wrapped by allocation.
+   * @param options The buffer's stream.
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html
+   * @throws {TypeError} If an argument has the wrong type, or there is no such option
+   * @throws {RangeError} If the address is 0, the buffer does not end within the allocation there, or the memory is on
+   * another device
+   * @throws {ReferenceError} If the stream was disposed
+   * @throws {CudaError} `cudaErrorInvalidValue` if CUDA knows no memory at the address
+   *
+   * @example
+   * ```ts ignore
+   * using theirs = gpu.wrap(addressFromTheirLibrary, 4096, { stream });
+   * kernel.launch({ grid: 1, block: 256, stream }, theirs);
+   * await stream.finished();
+   * ```
+   */
+  wrap(address: bigint, byteLength: number, options: WrapOptions = {}): DeviceBuffer {
+    return wrapMemory(this.#session, this, { address, byteLength }, options);
+  }
+
+  /**
+   * Makes a stream object of a stream that somebody else owns: another library of this process, or code that calls CUDA
+   * by itself. The stream is never destroyed by this library: disposing only ends its use here.
+   *
+   * Whoever owns the stream must keep it until the object is disposed: dispose the object first. CUDA can tell the
+   * streams of this device from those of others and from those of contexts other than the device's primary one, but it
+   * cannot recognize what is no stream at all: a wrong handle, or that of a destroyed stream, may crash the process.
+   *
+   * Returns `defaultStream` for the handles 0 and 1, which are that of the legacy default stream. The stream of the
+   * handle 2, `cudaStreamPerThread`, differs from thread to thread and is refused.
+   *
+   * @param handle The `cudaStream_t` or `CUstream`.
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
+   * @throws {TypeError} If the handle is not a bigint
+   * @throws {RangeError} If the handle can be no stream's, or the stream is not one of the device's primary context
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if CUDA does not know the stream
+   *
+   * @example
+   * ```ts ignore
+   * using theirs = gpu.wrapStream(handleFromTheirLibrary);
+   * theirs.wait(event); // their work from now on comes after ours
+   * ```
+   */
+  wrapStream(handle: bigint): CudaStream {
+    return wrapStream(this.#session, this, handle, (stream) => {
+      this.#streams.add(stream);
+      return () => this.#streams.delete(stream, handle);
+    });
   }
 
   /**

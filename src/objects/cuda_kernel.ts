@@ -122,7 +122,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.name = signature.name;
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
-    this.#writers = writersOf(signature.parameters, this.#buffers);
+    this.#writers = writersOf(signature.parameters, this.#buffers, session);
     const { ordinal } = device;
     this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
   }
@@ -307,7 +307,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (isRangeError) throw new RangeError(what);
     const isWord = parameter.byteLength === 8 && parameter.type !== "f64";
     const kind = typeof parameter.type === "object" ? "struct" : isWord ? "word" : "scalar";
-    throw new TypeError(what + adviceFor(argument, kind));
+    throw new TypeError(what + adviceFor(argument, kind, this.#session));
   }
 }
 

@@ -84,7 +84,8 @@ export let checkStream: (stream: CudaStream, session: Session, usage?: string) =
 export let isOrderedByDefaultStream: (a: CudaStream, b: CudaStream) => boolean;
 
 /**
- * A queue of work for a device, which executes it in order. Comes from `CudaDevice.createStream`.
+ * A queue of work for a device, which executes it in order. Comes from `CudaDevice.createStream` or
+ * `CudaDevice.wrapStream`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
  */
@@ -94,6 +95,8 @@ export class CudaStream implements Disposable {
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
   readonly #isNonBlocking: boolean;
+  /** Whether somebody else owns and destroys the stream. */
+  readonly #isForeign: boolean;
   readonly #progress = new StreamProgress();
   /** The events of `finished`. */
   readonly #markers: Markers;
@@ -148,7 +151,7 @@ export class CudaStream implements Disposable {
       instead: { priority: "give it to createStream", nonBlocking: "give it to createStream" },
     });
     printAs(this, "CudaStream", (stream) => {
-      const kind = stream.#handle === defaultStream ? "default, " : "";
+      const kind = stream.#handle === defaultStream ? "default, " : stream.#isForeign ? "wrapped, " : "";
       return `CudaStream { device ${stream.device.ordinal}, ${kind}${stream.#state} }`;
     }, [
       "device",
@@ -164,22 +167,30 @@ export class CudaStream implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle = refuseConstruction("CudaStream", "CudaDevice.createStream"), isNonBlocking = false, onDispose }:
-      {
-        device: CudaDevice;
-        handle: bigint;
-        isNonBlocking?: boolean;
-        onDispose?: (handle: bigint) => void;
-      } = {} as never,
+    {
+      device,
+      handle = refuseConstruction("CudaStream", "CudaDevice.createStream"),
+      isNonBlocking = false,
+      isForeign = false,
+      onDispose,
+    }: {
+      device: CudaDevice;
+      handle: bigint;
+      isNonBlocking?: boolean;
+      /** Whether somebody else owns the stream: disposing of this object does not destroy it. */
+      isForeign?: boolean;
+      onDispose?: (handle: bigint) => void;
+    } = {} as never,
   ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
     this.#isNonBlocking = isNonBlocking;
+    this.#isForeign = isForeign;
     this.#onDispose = onDispose;
     this.#markers = new Markers(session, device.ordinal);
     session.streams.add(this);
-    if (handle === defaultStream) return;
+    if (handle === defaultStream || isForeign) return;
     this.#opened = {
       kind: streamKind,
       release: (driver) => driver.streamDestroy(device.ordinal, handle),
@@ -308,7 +319,10 @@ export class CudaStream implements Disposable {
     if (driver.streamQuery(ordinal, handle)) driver.streamSynchronize(ordinal, handle);
   }
 
-  /** Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. */
+  /**
+   * Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. A stream from
+   * `wrapStream` is not destroyed, only no longer used through this object.
+   */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;
@@ -328,8 +342,10 @@ export class CudaStream implements Disposable {
     try {
       ignoreLoss(() => this.#onDispose?.(handle));
     } finally {
-      this.#session.opened.delete(this.#opened!);
-      ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
+      if (!this.#isForeign) {
+        this.#session.opened.delete(this.#opened!);
+        ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
+      }
     }
   }
 

@@ -5,8 +5,11 @@
  */
 import type { Allocation } from "../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
+import { HostBuffer, sessionOfHost } from "../memory/host_buffer.ts";
 import { layoutOfBytes } from "./structs/struct.ts";
 import type { ParameterType } from "../ptx/kernel_signature.ts";
+import type { Session } from "../session.ts";
+import { errorOfAnotherCuda } from "../support/validation.ts";
 
 /**
  * An argument of a kernel: an object with an address for a pointer, such as a buffer; a number, bigint or boolean for a
@@ -38,18 +41,20 @@ export interface Parameter {
 
 /**
  * Returns the writers of a kernel's parameters. `buffers` has an element for each parameter that can take a buffer: the
- * writers put the allocation of the argument there, or undefined if it is no buffer.
+ * writers put the allocation of the argument there, or undefined if it is no buffer of device memory. `session` is that
+ * of the kernel.
  */
 export function writersOf(
   parameters: readonly Parameter[],
   buffers: (Allocation | undefined)[],
+  session: Session,
 ): readonly ParameterWriter[] {
   return parameters.map((parameter) => {
     const { type, offset } = parameter;
     if (typeof type === "object") return aggregateWriter(type, offset);
     const bits = Number(type.slice(1));
     if (type.startsWith("f")) return floatWriter(bits, offset);
-    return bits === 64 ? wordWriter(parameter, buffers) : integerWriter(parameter, bits);
+    return bits === 64 ? wordWriter(parameter, buffers, session) : integerWriter(parameter, bits);
   });
 }
 
@@ -119,7 +124,11 @@ const firstAddress = 4096n;
 const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
 
 /** Writes 64 bits: a pointer or an integer. */
-function wordWriter(parameter: Parameter, buffers: (Allocation | undefined)[]): ParameterWriter {
+function wordWriter(
+  parameter: Parameter,
+  buffers: (Allocation | undefined)[],
+  session: Session,
+): ParameterWriter {
   const { offset, isPointer } = parameter;
   const [minimum, maximum] = rangeOf(parameter, 64);
   // 0 is always valid, so that one comparison excludes the small addresses or the negative numbers.
@@ -139,6 +148,9 @@ function wordWriter(parameter: Parameter, buffers: (Allocation | undefined)[]): 
       // The driver's own address needs no check.
       view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
     } else if (typeof argument === "object" && argument !== null && "address" in argument) {
+      if (argument instanceof HostBuffer && sessionOfHost(argument) !== session) {
+        throw errorOfAnotherCuda("pass a host buffer");
+      }
       const { address } = argument;
       if (typeof address !== "bigint") return wrongKind("its address is not a bigint");
       if (BigInt.asUintN(64, address) !== address) return outOfRange("its address does not fit 64 bits");

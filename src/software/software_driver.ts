@@ -17,10 +17,12 @@ import {
   type MemLocation,
   memLocationType,
   type MemoryRange,
+  memoryType,
   type MemPoolProps,
   type NamedBuffer,
   oneThread,
   type OsHandle,
+  type PointerAttributes,
   streamFlags,
 } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
@@ -28,7 +30,7 @@ import { Allocations, type DeviceAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
 import { checkSharing, fail, translateSystemErrors } from "./failure.ts";
-import { HostMemory, type LockedMemory } from "./memory/host_memory.ts";
+import { HostMemory, type LockedMemory, refusePlainMemory } from "./memory/host_memory.ts";
 import { ImportedPool, type PointerMapping } from "./ipc/imported_pool.ts";
 import { InterprocessEvent } from "./ipc/interprocess_event.ts";
 import { LegacyMemory } from "./ipc/legacy_memory.ts";
@@ -285,6 +287,14 @@ export class SoftwareDriver implements Driver {
   streamIsCapturing(device: number, stream: bigint): boolean {
     this.#stream(device, stream, "cudaStreamIsCapturing");
     return false;
+  }
+
+  streamGetFlags(device: number, stream: bigint): number {
+    return this.#stream(device, stream, "cudaStreamGetFlags").nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
+  }
+
+  streamGetDevice(device: number, stream: bigint): number {
+    return this.#stream(device, stream, "cuStreamGetCtx").device;
   }
 
   eventCreateWithFlags(device: number, flags: number): bigint {
@@ -733,6 +743,20 @@ export class SoftwareDriver implements Driver {
     return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
+  pointerGetAttributes(device: number, address: bigint): PointerAttributes {
+    const call = "cuPointerGetAttribute";
+    this.#devices.check(device, call);
+    const found = this.#allocationAt(address, 1, call);
+    const isHost = found.kind === "locked" || isHostMemory(found);
+    return {
+      type: isHost ? memoryType.host : memoryType.device,
+      device: found.kind === "locked" ? 0 : found.device,
+      isManaged: false,
+      base: addressOfOffset(found.begin),
+      byteLength: found.byteLength,
+    };
+  }
+
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const call = "cudaPointerGetAttributes";
     const found = this.#allocationAt(address, byteLength, call);
@@ -750,6 +774,12 @@ export class SoftwareDriver implements Driver {
     if (memory instanceof ArrayBuffer) return { buffer: memory, address: this.#newHandle() };
     this.#allocations.add(memory);
     return { buffer: memory.buffer, address: addressOfOffset(memory.begin) };
+  }
+
+  hostGetDevicePointer({ address }: HostAllocation): bigint {
+    const offset = offsetOfAddress(address);
+    if (offset !== undefined && this.#allocations.at(offset)?.kind === "locked") return address;
+    return refusePlainMemory("cudaHostGetDevicePointer");
   }
 
   freeHost({ address, buffer }: HostAllocation): void {
@@ -960,6 +990,11 @@ export class SoftwareDriver implements Driver {
     this.#devices.checkAlive(call);
     return occupancyOf(this.#kernel(kernel, call), { blockSize, sharedMemoryBytes });
   }
+
+  /** Does nothing: no tool profiles the software device. */
+  profilerStart(): void {}
+
+  profilerStop(): void {}
 
   #newHandle(): bigint {
     this.#lastHandle += 0x10n;

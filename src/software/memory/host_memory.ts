@@ -6,6 +6,8 @@
  * @module
  */
 import { ffiRefusal } from "../../../ffi/host.ts";
+import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { explainedError } from "../../support/errors.ts";
 import type { Allocation } from "./allocations.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
@@ -91,4 +93,10 @@ export class HostMemory {
     this.#linearMemory.denyAll(begin, byteLength);
     this.#linearMemory.discardAndRelease(begin, wholePages(byteLength), { isShared: false });
   }
+}
+
+/** Throws the error of a kernel's use of memory that is a plain buffer. */
+export function refusePlainMemory(call: string): never {
+  const why = `kernels of the software device cannot access page-locked memory here: ${ffiRefusal()}`;
+  throw explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, why);
 }
