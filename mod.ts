@@ -29,6 +29,7 @@ export { CompileError } from "./src/compile/compile_error.ts";
 export { type CompileOptions } from "./src/compile/compile_options.ts";
 export { type CompiledProgram } from "./src/compile/compilers.ts";
 export { Cuda } from "./src/objects/cuda.ts";
+export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/benchmark.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
@@ -54,6 +55,7 @@ export {
   type StructOutput,
   type StructValue,
 } from "./src/objects/structs/struct.ts";
+export { type WrapOptions } from "./src/memory/wrapped_memory.ts";
 export { type SlabPart } from "./src/memory/allocation.ts";
 export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
 export { HostBuffer } from "./src/memory/host_buffer.ts";

@@ -491,22 +491,20 @@ export class CudaDriver implements Driver {
 
   pointerGetAttributes(device: number, address: bigint): PointerAttributes {
     this.#makeCurrent(device);
-    const type = this.#pointerAttribute(cuPointerAttribute.memoryType, address);
-    const owner = this.#pointerAttribute(cuPointerAttribute.deviceOrdinal, address);
-    const isManaged = this.#pointerAttribute(cuPointerAttribute.isManaged, address);
-    const base = this.#pointerAttribute(cuPointerAttribute.rangeStartAddress, address);
-    const byteLength = this.#pointerAttribute(cuPointerAttribute.rangeSize, address);
-    return {
-      type: Number(type),
-      device: Number(BigInt.asIntN(32, owner)),
-      isManaged: isManaged !== 0n,
-      // Missing for a host pool that the device has no access to.
-      base: base === 0n ? address : base,
-      byteLength: Number(byteLength),
-    };
+    const type = Number(this.#pointerAttribute(cuPointerAttribute.memoryType, address));
+    const isHost = type === memoryType.host;
+    const owner = isHost ? undefined : Number(this.#pointerAttribute(cuPointerAttribute.deviceOrdinal, address));
+    const isManaged = !isHost && this.#pointerAttribute(cuPointerAttribute.isManaged, address) !== 0n;
+    const byteLength = Number(this.#pointerAttribute(cuPointerAttribute.rangeSize, address));
+    this.#handleOut[0] = 0n;
+    const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeStartAddress, address);
+    // For a host pool that the device has no access to, the driver knows the size but not the base.
+    if (result !== 0 && !isHost) this.#fail(result, "cuPointerGetAttribute");
+    const base = result === 0 && this.#handleOut[0] !== 0n ? this.#handleOut[0]! : address;
+    return { type, device: owner, isManaged, base, byteLength };
   }
 
-  /** An attribute of at most 64 bits; smaller ones leave the bits above them 0. */
+  /** An attribute of at most 64 bits. */
   #pointerAttribute(attribute: number, address: bigint): bigint {
     this.#handleOut[0] = 0n;
     this.#check(this.#driver.cuPointerGetAttribute(this.#out, attribute, address), "cuPointerGetAttribute");

@@ -121,8 +121,8 @@ export interface HostAllocation {
 export interface PointerAttributes {
   /** One of `memoryType`. */
   readonly type: number;
-  /** The ordinal of the device that has the memory, or that it was allocated through. */
-  readonly device: number;
+  /** The ordinal of the device that has the memory; undefined for host memory. */
+  readonly device: number | undefined;
   /** Whether it is managed memory, which all devices can access. */
   readonly isManaged: boolean;
   /** The start of the allocation. */

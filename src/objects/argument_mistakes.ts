@@ -88,7 +88,9 @@ export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar",
   if (typeof argument === "function") return "byteLength" in argument ? "; call the struct with its values" : "";
   if (typeof argument !== "object") return "";
   if ("then" in argument && typeof argument.then === "function") return "; await the promise first";
-  if (argument instanceof HostBuffer || allocationOf(argument) !== undefined) return "; the arguments may be in another order than the parameters";
+  if (argument instanceof HostBuffer || allocationOf(argument) !== undefined) {
+    return "; the arguments may be in another order than the parameters";
+  }
   if (kind === "struct") return "; describe the fields with struct({ ... }), and call that with their values";
   if (!isWord || "address" in argument) return "";
   if (session.isPageLocked(ArrayBuffer.isView(argument) ? argument.buffer : argument as ArrayBuffer)) {

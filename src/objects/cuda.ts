@@ -4,7 +4,7 @@ import type { CompiledProgram } from "../compile/compilers.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "../driver.ts";
-import { cannot } from "../support/driver_errors.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { HostBuffer } from "../memory/host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "../memory/memory_pool.ts";
 import type { Session } from "../session.ts";
@@ -160,6 +160,64 @@ export class Cuda implements Disposable {
       ? { name: "in host memory", hint: "name a NUMA node: { numaNode: 0 }" }
       : { name: `on NUMA node ${numaNode}`, hint: "the machine may have no such node: 0 is the first" };
     return createPool(this.#session, { location, device: undefined, ...place }, options);
+  }
+
+  /**
+   * Starts the collection of data by the profiler that runs the process, such as Nsight Systems with
+   * `--capture-range=cudaProfilerApi`. Does nothing without a profiler, on the software device, and if it was started
+   * already.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PROFILER.html
+   * @throws {ReferenceError} If the `Cuda` object was disposed
+   */
+  startProfiler(): void {
+    try {
+      this.#session.driver.profilerStart();
+    } catch (error) {
+      throw cannot("start the profiler", error);
+    }
+  }
+
+  /**
+   * Stops the collection that `startProfiler` started. Does nothing if it was stopped already. Work that is still
+   * pending may be missing in the profile: wait for it first.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PROFILER.html
+   * @throws {ReferenceError} If the `Cuda` object was disposed
+   */
+  stopProfiler(): void {
+    try {
+      this.#session.driver.profilerStop();
+    } catch (error) {
+      throw cannot("stop the profiler", error);
+    }
+  }
+
+  /**
+   * Starts the profiler until the returned object is disposed, as `startProfiler` and `stopProfiler` do. Profiles are not
+   * counted: the end of an inner one ends the outer one, too.
+   *
+   * @throws {ReferenceError} If the `Cuda` object was disposed
+   *
+   * @example
+   * ```ts ignore
+   * {
+   *   using _profile = cuda.profile();
+   *   kernel.launch({ grid: 4, block: 256, stream }, x, y);
+   *   stream.synchronize();
+   * }
+   * ```
+   */
+  profile(): Disposable {
+    this.startProfiler();
+    let isStopped = false;
+    return {
+      [Symbol.dispose]: () => {
+        if (isStopped) return;
+        isStopped = true;
+        ignoreLoss(() => this.stopProfiler());
+      },
+    };
   }
 
   /**

@@ -1,10 +1,13 @@
 import { printAs, stateOf } from "../support/printing.ts";
+import { benchmark, type BenchmarkOptions, type BenchmarkResult } from "./benchmark.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import { PendingWork } from "./pending_work.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
+import { reportDestroyedStream } from "../support/leaks.ts";
 import { type Marker, Markers } from "./markers.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import { refuseNewProperties } from "../support/missing_properties.ts";
@@ -104,6 +107,8 @@ export class CudaStream implements Disposable {
   #handle: bigint | undefined;
   /** The work that was pending when the stream was disposed. */
   #lastWork: PendingWork | undefined;
+  /** Whether the owner was found to have destroyed the stream. */
+  #isGone = false;
   /** Undefined until the first launch. */
   #launches: StreamLaunches | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
@@ -305,6 +310,27 @@ export class CudaStream implements Disposable {
     }
   }
 
+  /**
+   * Measures the GPU time, in milliseconds, of the work that a function enqueues on the stream: calls it again and again,
+   * with an event before and after each call. The stream must have no other work meanwhile.
+   *
+   * @param body Enqueues the work, on the stream that it gets, and returns without awaiting anything. It may be called
+   * thousands of times.
+   * @param options How often to call it; what ends the benchmark early, once the calls so far are enqueued.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
+   * @throws {TypeError} If `body` is not a function or returns a promise, or an option has the wrong type
+   * @throws {RangeError} If a number of calls is not a whole number
+   * @throws {ReferenceError} If the stream was disposed
+   *
+   * @example
+   * ```ts ignore
+   * const { median } = await stream.benchmark((stream) => kernel.launch({ grid: 4, block: 256, stream }, x, y));
+   * ```
+   */
+  async benchmark(body: (stream: CudaStream) => void, options: BenchmarkOptions = {}): Promise<BenchmarkResult> {
+    return await benchmark(this, body, options);
+  }
+
   #mark(): { marker: Marker; position: number } {
     const { ordinal } = this.device;
     const handle = this.unsafeHandle;
@@ -334,7 +360,7 @@ export class CudaStream implements Disposable {
     });
     this.#handle = undefined;
     const { driver } = this.#session;
-    if (this.#session.completed.delete(this)) ignoreLoss(() => this.#synchronizeIfIdle(handle));
+    if (this.#session.completed.delete(this) && !this.#isGone) ignoreLoss(() => this.#synchronizeIfIdle(handle));
     this.#markers[Symbol.dispose]();
     const work = this.#lastWork;
     if (work === undefined) this.#leave({ isLost });
@@ -370,6 +396,15 @@ export class CudaStream implements Disposable {
   }
 
   #pendingWork(handle: bigint): PendingWork | undefined {
-    return PendingWork.of(this.#session, { device: this.device.ordinal, stream: handle });
+    if (this.#isGone) return undefined;
+    try {
+      return PendingWork.of(this.#session, { device: this.device.ordinal, stream: handle });
+    } catch (error) {
+      const isGone = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
+      if (!this.#isForeign || !isGone) throw error;
+      this.#isGone = true;
+      reportDestroyedStream(this.device.ordinal);
+      return undefined;
+    }
   }
 }

@@ -290,7 +290,9 @@ export class SoftwareDriver implements Driver {
   }
 
   streamGetFlags(device: number, stream: bigint): number {
-    return this.#stream(device, stream, "cudaStreamGetFlags").nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
+    return this.#stream(device, stream, "cudaStreamGetFlags").nonBlocking
+      ? streamFlags.nonBlocking
+      : streamFlags.default;
   }
 
   streamGetDevice(device: number, stream: bigint): number {
@@ -750,7 +752,7 @@ export class SoftwareDriver implements Driver {
     const isHost = found.kind === "locked" || isHostMemory(found);
     return {
       type: isHost ? memoryType.host : memoryType.device,
-      device: found.kind === "locked" ? 0 : found.device,
+      device: isHost ? undefined : found.device,
       isManaged: false,
       base: addressOfOffset(found.begin),
       byteLength: found.byteLength,

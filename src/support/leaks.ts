@@ -49,6 +49,14 @@ export function reportUnrecordedEvent(wait: string, origin: string): void {
   console.warn(`poolpass: ${wait} that was never recorded, which does not wait for anything\n${stacks}`);
 }
 
+/** Warns of a wrapped stream that is gone. The real driver may crash instead. */
+export function reportDestroyedStream(device: number): void {
+  console.warn(
+    `poolpass: a stream of device ${device} was destroyed by its owner while a CudaStream from wrapStream still used it; ` +
+      "dispose the CudaStream first",
+  );
+}
+
 /** The call stack of an allocation, for the leak report. */
 export function originOf(byteLength: number): string {
   return callStack(`${byteLength} bytes allocated`);

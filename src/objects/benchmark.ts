@@ -1,0 +1,228 @@
+/**
+ * Measurement of the GPU time of work on a stream, by events, as Triton's `do_bench` and nvbench measure it.
+ *
+ * @module
+ */
+import type { DeviceBuffer } from "../memory/device_buffer.ts";
+import {
+  checkBoolean,
+  checkNumber,
+  checkOptions,
+  type KnownOptions,
+  maximumInt,
+  whatIs,
+} from "../support/validation.ts";
+import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import type { CudaEvent } from "./cuda_event.ts";
+import type { CudaStream } from "./cuda_stream.ts";
+
+/** Options of a benchmark. */
+export interface BenchmarkOptions extends WaitOptions {
+  /** How often the body is measured. Defaults to as many times as take about 100 ms, at least 5 and at most 10,000. */
+  repetitions?: number;
+  /** How often the body runs before that. Defaults to as many times as take about 25 ms, at least once. */
+  warmUps?: number;
+  /**
+   * Whether the device's L2 cache is overwritten before each run, so that each finds its data in device memory, and
+   * the device is busy while the host enqueues the run. Defaults to true. Without it, a run that takes less time than it
+   * takes to enqueue is measured with the time that the device waited for the host.
+   */
+  flushCache?: boolean;
+}
+
+/** The GPU times of a benchmark, in milliseconds. */
+export interface BenchmarkResult {
+  /** Half of the runs took less time. */
+  readonly median: number;
+  /** A quarter of the runs took less time. */
+  readonly lowerQuartile: number;
+  /** A quarter of the runs took more time. */
+  readonly upperQuartile: number;
+  readonly minimum: number;
+  readonly maximum: number;
+  readonly mean: number;
+  /** The time of each run, in order. */
+  readonly samples: Float64Array<ArrayBuffer>;
+}
+
+const benchmarkOptions: KnownOptions<BenchmarkOptions> = {
+  action: "benchmark work on a stream",
+  names: { repetitions: true, warmUps: true, flushCache: true, signal: true },
+  instead: {
+    iterations: "give repetitions",
+    n_repeat: "give repetitions",
+    warmup: "give warmUps, which counts runs",
+    timeout: "give { signal: AbortSignal.timeout(milliseconds) }",
+  },
+  meantBy: (value) => typeof value === "number" ? `{ repetitions: ${value} }` : undefined,
+};
+
+/** Triton's defaults. */
+const warmUpMilliseconds = 25;
+const measuredMilliseconds = 100;
+const minimumRepetitions = 5;
+const maximumRepetitions = 10_000;
+/**
+ * Runs that are enqueued before those before them are waited for. CUDA blocks the host when about a thousand operations
+ * are enqueued, and a run has at least three besides the body's own.
+ */
+const maximumBatch = 64;
+
+/** How many runs there are: a number, or as many as take a time. */
+type Limit = { readonly count: number } | {
+  readonly milliseconds: number;
+  readonly minimum: number;
+  readonly maximum: number;
+};
+
+/** Measures the GPU time of the work that `body` enqueues on a stream. */
+export async function benchmark(
+  stream: CudaStream,
+  body: (stream: CudaStream) => void,
+  options: BenchmarkOptions,
+): Promise<BenchmarkResult> {
+  checkBody(body);
+  checkOptions(options, benchmarkOptions);
+  const { repetitions, warmUps, flushCache = true, signal } = options;
+  if (repetitions !== undefined) checkCount(repetitions, "a benchmark's repetitions", 1);
+  if (warmUps !== undefined) checkCount(warmUps, "a benchmark's warmUps", 0);
+  checkBoolean(flushCache, "a benchmark's flushCache");
+  throwIfAborted(signal, describe(stream));
+  void stream.unsafeHandle;
+  using runs = new Runs(stream, body, { flushCache, signal });
+  await runs.measure(
+    warmUps === undefined
+      ? { milliseconds: warmUpMilliseconds, minimum: 1, maximum: maximumRepetitions }
+      : { count: warmUps },
+  );
+  return resultOf(
+    await runs.measure(
+      repetitions === undefined
+        ? { milliseconds: measuredMilliseconds, minimum: minimumRepetitions, maximum: maximumRepetitions }
+        : { count: repetitions },
+    ),
+  );
+}
+
+function checkBody(body: unknown): void {
+  if (typeof body === "function") return;
+  throw new TypeError(
+    `Cannot benchmark ${whatIs(body)}: give a function that enqueues work, such as (stream) => kernel.launch({ grid, ` +
+      "block, stream }, ...args)",
+  );
+}
+
+function checkCount(count: number, what: string, minimum: number): void {
+  checkNumber(count, what);
+  if (Number.isInteger(count) && count >= minimum && count <= maximumInt) return;
+  throw new RangeError(`Cannot use ${count} as ${what}: it must be a whole number, at least ${minimum}`);
+}
+
+function describe({ device }: CudaStream): string {
+  return `a benchmark on a stream of device ${device.ordinal}`;
+}
+
+/** Runs of a body, with an event before and after each. */
+class Runs implements Disposable {
+  readonly #stream: CudaStream;
+  readonly #body: (stream: CudaStream) => void;
+  readonly #waitOptions: WaitOptions;
+  readonly #resources = new DisposableStack();
+  /** Used again for each batch. */
+  readonly #events: { readonly start: CudaEvent; readonly end: CudaEvent }[] = [];
+  /** As large as the L2 cache; filling it replaces what the cache holds. */
+  readonly #cacheFiller: DeviceBuffer | undefined;
+
+  constructor(
+    stream: CudaStream,
+    body: (stream: CudaStream) => void,
+    { flushCache, signal }: { flushCache: boolean; signal: AbortSignal | undefined },
+  ) {
+    this.#stream = stream;
+    this.#body = body;
+    this.#waitOptions = signal === undefined ? {} : { signal };
+    // 0 for a device without such a cache, such as the software device.
+    const byteLength = flushCache ? stream.device.attribute("l2CacheSize") : 0;
+    if (byteLength > 0) this.#cacheFiller = this.#resources.use(stream.device.defaultPool.allocate(byteLength, stream));
+  }
+
+  /** Releases the events. Runs that were enqueued still go on. */
+  [Symbol.dispose](): void {
+    this.#resources[Symbol.dispose]();
+  }
+
+  /** Runs the body and returns the milliseconds that each run took. */
+  async measure(limit: Limit): Promise<Float64Array<ArrayBuffer>> {
+    const samples: number[] = [];
+    let spent = 0;
+    for (let batch = 1;; batch = Math.min(2 * batch, maximumBatch)) {
+      const remaining = remainingOf(limit, { count: samples.length, spent });
+      if (remaining === 0) return new Float64Array(samples);
+      const count = Math.min(batch, remaining);
+      for (let index = 0; index < count; index++) this.#enqueue(index);
+      const last = this.#events[count - 1]!.end;
+      await waitUntil(() => last.query(), this.#waitOptions, () => describe(this.#stream));
+      for (const { start, end } of this.#events.slice(0, count)) samples.push(end.elapsedTime(start));
+      // Includes the time between the runs, so that a body that does nothing comes to an end soon.
+      spent += last.elapsedTime(this.#events[0]!.start);
+    }
+  }
+
+  #enqueue(index: number): void {
+    const { start, end } = this.#events[index] ??= this.#createEvents();
+    const stream = this.#stream;
+    this.#cacheFiller?.fill(0, stream);
+    stream.record(start);
+    const result: unknown = this.#body(stream);
+    if (result !== undefined) refusePromise(result);
+    stream.record(end);
+  }
+
+  #createEvents(): { start: CudaEvent; end: CudaEvent } {
+    const { device } = this.#stream;
+    const start = this.#resources.use(device.createEvent({ timing: true }));
+    return { start, end: this.#resources.use(device.createEvent({ timing: true })) };
+  }
+}
+
+/** How many more runs there are at most, after `count` runs that took `spent` milliseconds. */
+function remainingOf(limit: Limit, { count, spent }: { count: number; spent: number }): number {
+  if ("count" in limit) return limit.count - count;
+  const { milliseconds, minimum, maximum } = limit;
+  if (count >= maximum || count >= minimum && spent >= milliseconds) return 0;
+  if (spent === 0) return maximum - count;
+  const fitting = Math.ceil((milliseconds - spent) / (spent / count));
+  return Math.min(Math.max(fitting, minimum - count), maximum - count);
+}
+
+/** Throws if a body has returned a promise: what it enqueues later would not be measured. */
+function refusePromise(result: unknown): void {
+  if (typeof result !== "object" || result === null || !("then" in result) || typeof result.then !== "function") return;
+  // Its own failure would end the process.
+  Promise.resolve(result).catch(() => {});
+  throw new TypeError(
+    "Cannot benchmark a body that returns a promise: it must enqueue all work before it returns, without await",
+  );
+}
+
+function resultOf(samples: Float64Array<ArrayBuffer>): BenchmarkResult {
+  const sorted = samples.toSorted();
+  let sum = 0;
+  for (const sample of sorted) sum += sample;
+  return {
+    median: quantileOf(sorted, 0.5),
+    lowerQuartile: quantileOf(sorted, 0.25),
+    upperQuartile: quantileOf(sorted, 0.75),
+    minimum: sorted[0]!,
+    maximum: sorted.at(-1)!,
+    mean: sum / sorted.length,
+    samples,
+  };
+}
+
+/** A quantile of sorted values, interpolated linearly between the two next to it, as numpy does. */
+function quantileOf(sorted: Float64Array, quantile: number): number {
+  const position = quantile * (sorted.length - 1);
+  const below = sorted[Math.floor(position)]!;
+  return below + (sorted[Math.ceil(position)]! - below) * (position % 1);
+}
