@@ -156,6 +156,26 @@ export interface ReadOptions extends WaitOptions {
   byteOffset?: number;
   length?: number;
 }
+export interface WrapOptions {
+  stream?: CudaStream;
+}
+/** Counts of calls; by default as many as take about 100 ms, after about 25 ms. */
+export interface BenchmarkOptions extends WaitOptions {
+  repetitions?: number;
+  warmUps?: number;
+  /** Overwrites the L2 cache before each call; true unless given. */
+  flushCache?: boolean;
+}
+/** Milliseconds of the GPU. */
+export interface BenchmarkResult {
+  readonly median: number;
+  readonly lowerQuartile: number;
+  readonly upperQuartile: number;
+  readonly minimum: number;
+  readonly maximum: number;
+  readonly mean: number;
+  readonly samples: Float64Array<ArrayBuffer>;
+}
 export interface LaunchOptions {
   grid: Dim3;
   block: Dim3;
@@ -190,6 +210,10 @@ export declare class Cuda implements Disposable {
   compile(source: string, options: CompileOptions & { architecture: string }): CompiledProgram;
   /** A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. */
   createHostPool(options?: PoolOptions & { numaNode?: number }): MemoryPool;
+  startProfiler(): void;
+  stopProfiler(): void;
+  /** The profiler until the result is disposed. */
+  profile(): Disposable;
   [Symbol.dispose](): void;
 }
 
@@ -213,6 +237,10 @@ export declare class CudaDevice {
   createPool(options?: PoolOptions): MemoryPool;
   /** cudaMalloc: not from a pool; what legacy IPC handles need. */
   allocate(byteLength: number): DeviceBuffer;
+  /** Memory that somebody else owns, who must keep it; never freed. */
+  wrap(address: bigint, byteLength: number, options?: WrapOptions): DeviceBuffer;
+  /** A stream that somebody else owns; never destroyed. 0 and 1 are the default stream. */
+  wrapStream(handle: bigint): CudaStream;
   loadModule<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
     image: Ptx<Kernels> | string | Uint8Array,
     options?: LoadModuleOptions,
@@ -240,6 +268,8 @@ export declare class CudaStream implements Disposable {
   query(): boolean;
   synchronize(): void;
   finished(options?: WaitOptions): Promise<void>;
+  /** The GPU time of what body enqueues, called again and again. */
+  benchmark(body: (stream: CudaStream) => void, options?: BenchmarkOptions): Promise<BenchmarkResult>;
   [Symbol.dispose](): void;
 }
 
@@ -392,6 +422,8 @@ export declare class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 }
 
 export declare class HostBuffer implements Disposable {
+  /** What a kernel may read and write in place. */
+  readonly address: bigint;
   /** Detached when freed. */
   readonly buffer: ArrayBuffer;
   readonly byteLength: number;

@@ -16,6 +16,7 @@ import { situations as launches } from "./situations/launches.ts";
 import { situations as modules } from "./situations/modules.ts";
 import { situations as nonPeers } from "./situations/non_peers.ts";
 import { situations as nullPools } from "./situations/null_pools.ts";
+import { situations as pointers } from "./situations/pointers.ts";
 import { situations as poolAccess } from "./situations/pool_access.ts";
 import { situations as poolAttributes } from "./situations/pool_attributes.ts";
 import { situations as poolCreation } from "./situations/pool_creation.ts";
@@ -52,6 +53,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   launches,
   modules,
   copies,
+  pointers,
   ipc_events: ipcEvents,
   ipc_memory: ipcMemory,
   public_pools: publicPools,

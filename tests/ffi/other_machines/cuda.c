@@ -127,7 +127,12 @@ int cuIpcCloseMemHandle(uint64_t address) { return success; }
 int cuIpcOpenEventHandle(void *event) { return put_handle(event); }
 int cuIpcOpenMemHandle_v2(void *address) { return put_handle(address); }
 int cuCtxSynchronize(void) { return success; }
-int cuCtxGetCurrent(void *context) { return put_handle(context); }
+int cuCtxGetCurrent(uint64_t *context) { return *context = 0xc000, success; }
+int cuStreamGetCtx(void *stream, uint64_t *context) { return *context = 0xc000, success; }
+int cuStreamGetDevice(void *stream, int *out) { return put(out, 0); }
+int cuStreamGetFlags(void *stream, unsigned *out) { return put(out, 0); }
+int cuProfilerStart(void) { return success; }
+int cuProfilerStop(void) { return success; }
 int cuCtxRecordEvent(void *context, void *event) { return success; }
 int cuCtxEnablePeerAccess(void *context, unsigned flags) { return success; }
 int cuCtxDisablePeerAccess(void *context) { return success; }
@@ -138,7 +143,15 @@ int cuEventElapsedTime(float *out, void *start, void *end) { return put(out, 0);
 int cuMemPoolGetAttribute(void *pool, int attribute, void *value) { return put(value, 0); }
 int cuMemPoolTrimTo(void *pool, size_t kept) { return success; }
 int cuMemPoolSetAccess(void *pool, const void *descriptions, size_t count) { return success; }
-int cuPointerGetAttribute(void *out, int attribute, uint64_t address) { return put(out, 2); }
+int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+  enum { memory_type = 2, range_start = 11, range_size = 12 };
+  switch (attribute) {
+    case memory_type: return put(out, 2);
+    case range_start: return memcpy(out, &address, sizeof address), success;
+    case range_size: return put(out, 1024);
+    default: return put(out, 0);
+  }
+}
 int cuModuleGetGlobal_v2(void *address, size_t *size, void *module, const char *name) { return put_handle(address); }
 int cuFuncGetAttribute(int *out, int attribute, void *function) { return put(out, attribute == 8 ? 49152 : 0); }
 int cuFuncSetAttribute(void *function, int attribute, int value) {

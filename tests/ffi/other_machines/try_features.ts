@@ -103,6 +103,29 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       module.kernel("saxpy").launch({ grid: 1, block: 32, stream }, 256, 2, buffer, buffer);
       stream.synchronize();
     },
+    wrap() {
+      using buffer = gpu.allocate(1024);
+      using wrapped = gpu.wrap(buffer.address, 1024);
+      wrapped.fill(1);
+    },
+    "wrap a stream"() {
+      using stream = gpu.createStream();
+      using wrapped = gpu.wrapStream(stream.unsafeHandle);
+      wrapped.synchronize();
+    },
+    "page-locked memory in a kernel"() {
+      using host = cuda.allocateHost(1024);
+      using module = gpu.loadModule(ptx);
+      module.kernel("saxpy").launch({ grid: 1, block: 32 }, 256, 2, host, host);
+      gpu.synchronize();
+    },
+    async benchmark() {
+      using stream = gpu.createStream();
+      await stream.benchmark(() => {}, { repetitions: 3 });
+    },
+    profile() {
+      using _profile = cuda.profile();
+    },
     async "wait for a device"() {
       using _stream = gpu.createStream();
       await gpu.finished();
