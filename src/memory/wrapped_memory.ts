@@ -8,6 +8,7 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
 import { checkByteLength, checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
@@ -26,6 +27,8 @@ const wrapOptions: KnownOptions<WrapOptions> = {
 
 const ownerOfDeviceMemory: AllocationOwner = { release() {}, isForeign: true };
 const ownerOfHostMemory: AllocationOwner = { release() {}, isForeign: true, isHostMemory: true };
+
+const unknownAddress = "CUDA knows no memory at this address: it was freed, or is pageable memory of the host";
 
 /** A range of memory that is to be wrapped. */
 interface Range {
@@ -47,7 +50,8 @@ export function wrapMemory(session: Session, device: CudaDevice, range: Range, o
   try {
     attributes = session.driver.pointerGetAttributes(device.ordinal, address);
   } catch (error) {
-    throw cannot(what, error, "CUDA knows no memory at this address: it was freed, or is pageable memory of the host");
+    const isUnknown = error instanceof CudaError && error.code === "cudaErrorInvalidValue";
+    throw cannot(what, error, isUnknown ? unknownAddress : undefined);
   }
   const isHost = attributes.type === memoryType.host;
   if (!isHost && !attributes.isManaged && attributes.device !== device.ordinal) {

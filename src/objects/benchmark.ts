@@ -4,6 +4,7 @@
  * @module
  */
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
+import { CudaError } from "../support/errors.ts";
 import {
   checkBoolean,
   checkNumber,
@@ -143,7 +144,7 @@ class Runs implements Disposable {
     this.#waitOptions = signal === undefined ? {} : { signal };
     // 0 for a device without such a cache, such as the software device.
     const byteLength = flushCache ? stream.device.attribute("l2CacheSize") : 0;
-    if (byteLength > 0) this.#cacheFiller = this.#resources.use(stream.device.defaultPool.allocate(byteLength, stream));
+    if (byteLength > 0) this.#cacheFiller = this.#resources.use(allocate(byteLength, stream));
   }
 
   /** Releases the events. Runs that were enqueued still go on. */
@@ -182,6 +183,17 @@ class Runs implements Disposable {
     const { device } = this.#stream;
     const start = this.#resources.use(device.createEvent({ timing: true }));
     return { start, end: this.#resources.use(device.createEvent({ timing: true })) };
+  }
+}
+
+/** Allocates from the default pool, or without one where a driver before CUDA 11.2 has no pools. */
+function allocate(byteLength: number, stream: CudaStream): DeviceBuffer {
+  const { device } = stream;
+  try {
+    return device.defaultPool.allocate(byteLength, stream);
+  } catch (error) {
+    if (!(error instanceof CudaError)) throw error;
+    return device.allocate(byteLength);
   }
 }
 

@@ -6,6 +6,7 @@
 import { defaultStream, legacyStream, perThreadStream, streamFlags } from "../driver.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
 import { whatIs } from "../support/validation.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { CudaStream } from "./cuda_stream.ts";
@@ -34,7 +35,8 @@ export function wrapStream(
     owner = session.driver.streamGetDevice(ordinal, handle);
     flags = owner === ordinal ? session.driver.streamGetFlags(ordinal, handle) : 0;
   } catch (error) {
-    throw cannot(what, error, "it was destroyed, or is no stream's handle");
+    const isUnknown = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
+    throw cannot(what, error, isUnknown ? "it was destroyed, or is no stream's handle" : undefined);
   }
   if (owner !== ordinal) {
     throw new RangeError(

@@ -106,13 +106,14 @@ function withoutPoolOptions(installed: string): Outcomes {
   };
 }
 
-const typedefs = "/usr/local/cuda/include/cudaTypedefs.h";
-const noHeader = existsSync(typedefs) ? undefined : `${typedefs} does not exist`;
+const headers = ["cudaTypedefs.h", "cudaProfilerTypedefs.h"].map((name) => `/usr/local/cuda/include/${name}`);
+const missingHeader = headers.find((header) => !existsSync(header));
+const noHeader = missingHeader === undefined ? undefined : `${missingHeader} does not exist`;
 
 simulationTest("minimumVersions agrees with CUDA's header", () => {
-  const header = readFileSync(typedefs, "utf8");
+  const text = headers.map((header) => readFileSync(header, "utf8")).join("");
   const versionsOf = (name: string) =>
-    [...header.matchAll(new RegExp(`\\bPFN_${name}_v(\\d+)\\)`, "g"))].map(([, version]) => Number(version))
+    [...text.matchAll(new RegExp(`\\bPFN_${name}_v(\\d+)\\)`, "g"))].map(([, version]) => Number(version))
       .sort((one, other) => one - other);
   for (const name of driverFunctions) {
     const [first, second] = versionsOf(name.replace(/_v2$/, ""));

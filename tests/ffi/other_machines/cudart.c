@@ -41,6 +41,8 @@ FORWARD(cudaMemPoolExportToShareableHandle, cuMemPoolExportToShareableHandle,
 FORWARD(cudaMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle,
      (void *out, void *handle, int type, uint64_t flags), (out, handle, type, 0))
 
+FORWARD(cudaStreamGetFlags, cuStreamGetFlags, (void *stream, unsigned *out), (stream, out))
+
 STUB(cudaGetLastError)
 STUB(cudaSetDevice)
 STUB(cudaDeviceSynchronize)
@@ -58,6 +60,8 @@ STUB(cudaMemPoolDestroy)
 STUB(cudaMemPoolSetAttribute)
 STUB(cudaMemPoolTrimTo)
 STUB(cudaMemPoolSetAccess)
+STUB(cudaProfilerStart)
+STUB(cudaProfilerStop)
 STUB(cudaFree)
 STUB(cudaIpcGetMemHandle)
 STUB(cudaIpcCloseMemHandle)
