@@ -92,3 +92,46 @@ mistake("a stream for cudaMalloc", ({ gpu, stream }) => {
 mistake("new DeviceBuffer", () => {
   new DeviceBuffer(1024);
 });
+
+mistake("a buffer wrapped instead of an address", ({ gpu, buffer }) => {
+  gpu.wrap(buffer, 1024);
+});
+
+mistake("a typed array wrapped", ({ gpu }) => {
+  gpu.wrap(new Float32Array(256), 1024);
+});
+
+mistake("an address wrapped as a number", ({ gpu, buffer }) => {
+  gpu.wrap(Number(buffer.address), 1024);
+});
+
+mistake("memory wrapped without its size", ({ gpu, buffer }) => {
+  gpu.wrap(buffer.address);
+});
+
+mistake("more memory wrapped than there is", ({ gpu, buffer }) => {
+  gpu.wrap(buffer.address, 8192);
+});
+
+mistake("memory wrapped that was freed", ({ gpu }) => {
+  const memory = gpu.allocate(64);
+  const { address } = memory;
+  memory.free();
+  gpu.wrap(address, 64);
+});
+
+mistake("memory of another device wrapped", ({ gpu, peer }) => {
+  gpu.wrap(peer.allocate(64).address, 64);
+});
+
+mistake("the stream of wrapped memory without its name", ({ gpu, buffer, stream }) => {
+  gpu.wrap(buffer.address, 64, stream);
+});
+
+mistake("wrapped memory exported", ({ gpu, buffer }) => {
+  gpu.wrap(buffer.address, 64).exportPointer();
+});
+
+mistake("wrapped memory offered", ({ gpu, weights, exporter }) => {
+  exporter.offer("weights", gpu.wrap(weights.address, 64));
+});

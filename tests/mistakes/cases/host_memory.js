@@ -35,3 +35,31 @@ mistake("more page-locked memory copied than there is room", ({ host, x }) => {
 mistake("a host view of device memory", ({ buffer }) => {
   buffer.hostView();
 });
+
+mistake("a typed array of page-locked memory given to a kernel", ({ saxpy, host, y }) => {
+  saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, new Float32Array(host.buffer), y);
+});
+
+mistake("the ArrayBuffer of page-locked memory given to a kernel", ({ saxpy, host, y }) => {
+  saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, host.buffer, y);
+});
+
+mistake("page-locked memory as a number", ({ saxpy, host, x, y }) => {
+  saxpy.launch({ grid: 4, block: 256 }, host, 2.5, x, y);
+});
+
+mistake("disposed page-locked memory given to a kernel", ({ saxpy, host, y }) => {
+  host[Symbol.dispose]();
+  saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, host, y);
+});
+
+mistake("the address of page-locked memory kept after it was disposed", async ({ saxpy, host, y, stream }) => {
+  const { address } = host;
+  host[Symbol.dispose]();
+  saxpy.launch({ grid: 4, block: 256, stream }, 1024, 2.5, address, y);
+  await stream.finished();
+});
+
+mistake("page-locked memory of another open()", ({ saxpy, y }) => {
+  saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, open().allocateHost(4096), y);
+});

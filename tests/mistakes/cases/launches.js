@@ -176,10 +176,6 @@ mistake("a plain array for a pointer", ({ saxpy, y }) => {
   saxpy.launch({ grid: 4, block: 256 }, 4, 2.5, [1, 2, 3, 4], y);
 });
 
-mistake("page-locked memory for a pointer", ({ saxpy, host, y }) => {
-  saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, host, y);
-});
-
 mistake("a promise for a pointer", ({ saxpy, pool, y }) => {
   saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, pool.allocateAsync(4096), y);
 });

@@ -116,3 +116,48 @@ mistake("an event of another open()", ({ stream }) => {
 mistake("an event recorded on another device's stream", ({ peer, event }) => {
   peer.createStream().record(event);
 });
+
+mistake("a CudaStream wrapped", ({ gpu, stream }) => {
+  gpu.wrapStream(stream);
+});
+
+mistake("a stream's handle as a number", ({ gpu, stream }) => {
+  gpu.wrapStream(Number(stream.unsafeHandle));
+});
+
+mistake("cudaStreamPerThread wrapped", ({ gpu }) => {
+  gpu.wrapStream(2n);
+});
+
+mistake("another device's stream wrapped", ({ peer, stream }) => {
+  peer.wrapStream(stream.unsafeHandle);
+});
+
+mistake("a stream wrapped that its owner has destroyed", ({ gpu, stream }) => {
+  const { unsafeHandle } = stream;
+  stream[Symbol.dispose]();
+  gpu.wrapStream(unsafeHandle);
+});
+
+mistake("a benchmark of a launch that was made", async ({ stream, saxpy, x, y }) => {
+  await stream.benchmark(saxpy.launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y));
+});
+
+mistake("a benchmark of an async function", async ({ stream, x }) => {
+  await stream.benchmark(async () => {
+    x.fill(1, stream);
+    await stream.finished();
+  });
+});
+
+mistake("a benchmark with Triton's options", async ({ stream, x }) => {
+  await stream.benchmark((stream) => x.fill(1, stream), { warmup: 25, rep: 100 });
+});
+
+mistake("a benchmark of no runs", async ({ stream, x }) => {
+  await stream.benchmark((stream) => x.fill(1, stream), { repetitions: 0 });
+});
+
+mistake("a benchmark with the number of runs alone", async ({ stream, x }) => {
+  await stream.benchmark((stream) => x.fill(1, stream), 100);
+});
