@@ -333,9 +333,9 @@ export class Allocation {
   }
 
   #release(stream: CudaStream): void {
-    if (this.owner.isForeign) return;
     try {
-      const releaseStream = this.#rareData === undefined ? stream : this.releaseStream(stream);
+      const mustJoin = this.#rareData !== undefined && !this.owner.isForeign;
+      const releaseStream = mustJoin ? this.releaseStream(stream) : stream;
       this.owner.release(this.address, this.byteLength, releaseStream, this);
     } catch (error) {
       throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
@@ -344,7 +344,6 @@ export class Allocation {
 
   /** Releases memory after the work of a stream, which may have been disposed since the free. */
   #releaseAfter(stream: CudaStream): void {
-    if (this.owner.isForeign) return;
     if (!stream.disposed) return this.#release(stream);
     this.noteUseBefore(stream, Infinity);
     this.#release(this.device.defaultStream);

@@ -97,7 +97,7 @@ export let allocationOf: {
 
 /**
  * A buffer of device memory. Methods enqueue work on a stream and return at once, unless documented otherwise. Buffers
- * come from the methods that allocate, import or open memory, such as `MemoryPool.allocate`.
+ * come from the methods that allocate, import, open or wrap memory, such as `MemoryPool.allocate`.
  *
  * @example Fill a buffer and read it back
  * ```ts
@@ -151,7 +151,7 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Buffers come from the methods that allocate, import or open memory.
+   * Buffers come from the methods that allocate, import, open or wrap memory.
    *
    * @ignore
    */
@@ -448,6 +448,7 @@ export class DeviceBuffer implements Disposable {
    * buffer is freed: views of it then have no elements. Do not transfer it: memory whose view was transferred is not
    * freed before the process ends. Before reading what a stream's work writes, wait for the stream.
    *
+   * @throws {TypeError} If the buffer wraps memory that somebody else owns
    * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
    * foreign memory
    */
@@ -459,8 +460,9 @@ export class DeviceBuffer implements Disposable {
    * Frees the memory in stream order: work that was enqueued before may still use it. Work on other streams than the
    * buffer's own may, too, if it was enqueued by methods of this library or declared by `usedOn`: if the stream is not
    * known to come after it, the memory is freed on a stream of the library's own, which waits for all of them. Memory
-   * that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done. If the memory is still being read, or is lent to
-   * other processes, it is freed when the reads and the other processes are done with it.
+   * that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done. Memory from
+   * `CudaDevice.wrap` is not freed, only no longer used through this buffer. If the memory is still being read, or is
+   * lent to other processes, it is freed when the reads and the other processes are done with it.
    *
    * @param stream The stream to free on. Defaults to the buffer's own stream. Another stream must come after the work on
    * the buffer's own stream: make it wait for an event. If the buffer's own stream was disposed, the memory is freed on

@@ -39,8 +39,11 @@ export interface BenchmarkResult {
   readonly lowerQuartile: number;
   /** A quarter of the runs took more time. */
   readonly upperQuartile: number;
+  /** The least time. */
   readonly minimum: number;
+  /** The greatest time. */
   readonly maximum: number;
+  /** The arithmetic mean, which a few slow runs change more than the median. */
   readonly mean: number;
   /** The time of each run, in order. */
   readonly samples: Float64Array<ArrayBuffer>;

@@ -203,7 +203,7 @@ export class Cuda implements Disposable {
    * ```ts ignore
    * {
    *   using _profile = cuda.profile();
-   *   kernel.launch({ grid: 4, block: 256, stream }, x, y);
+   *   kernel.launch({ grid, block, stream }, buffer, 4096, 7);
    *   stream.synchronize();
    * }
    * ```

@@ -409,9 +409,9 @@ export class CudaDevice {
    *
    * @example
    * ```ts ignore
-   * using theirs = gpu.wrap(addressFromTheirLibrary, 4096, { stream });
-   * kernel.launch({ grid: 1, block: 256, stream }, theirs);
-   * await stream.finished();
+   * using theirs = gpu.wrap(buffer.address, 4096, { stream }); // or an address from another library
+   * kernel.launch({ grid, block, stream }, theirs, 4096, 7);
+   * await stream.finished(); // before the owner frees the memory
    * ```
    */
   wrap(address: bigint, byteLength: number, options: WrapOptions = {}): DeviceBuffer {
@@ -437,8 +437,9 @@ export class CudaDevice {
    *
    * @example
    * ```ts ignore
-   * using theirs = gpu.wrapStream(handleFromTheirLibrary);
-   * theirs.wait(event); // their work from now on comes after ours
+   * using theirs = gpu.wrapStream(stream.unsafeHandle); // or a handle from another library
+   * kernel.launch({ grid, block, stream: theirs }, buffer, 4096, 7);
+   * await theirs.finished();
    * ```
    */
   wrapStream(handle: bigint): CudaStream {

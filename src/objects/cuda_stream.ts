@@ -324,7 +324,7 @@ export class CudaStream implements Disposable {
    *
    * @example
    * ```ts ignore
-   * const { median } = await stream.benchmark((stream) => kernel.launch({ grid: 4, block: 256, stream }, x, y));
+   * const { median } = await stream.benchmark((stream) => kernel.launch({ grid, block, stream }, buffer, 4096, 7));
    * ```
    */
   async benchmark(body: (stream: CudaStream) => void, options: BenchmarkOptions = {}): Promise<BenchmarkResult> {

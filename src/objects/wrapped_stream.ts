@@ -46,15 +46,14 @@ export function wrapStream(
         : `Cannot ${what}: it is a stream of device ${owner}; call wrapStream of that device`,
     );
   }
-  let onDispose: (() => void) | undefined;
   const stream: CudaStream = new CudaStream(session, {
     device,
     handle,
     isNonBlocking: (flags & streamFlags.nonBlocking) !== 0,
     isForeign: true,
-    onDispose: () => onDispose?.(),
+    onDispose: () => onDispose(),
   });
-  onDispose = onWrap(stream);
+  const onDispose = onWrap(stream);
   return stream;
 }
 
