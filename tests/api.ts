@@ -246,7 +246,10 @@ export declare class CudaDevice {
     options?: LoadModuleOptions,
   ): CudaModule<Kernels>;
   /** CUDA C++ to a loaded module. */
-  compile(source: string, options?: CompileOptions): CudaModule;
+  compile<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
+    source: string,
+    options?: CompileOptions,
+  ): CudaModule<Kernels>;
   /** A host pool may be imported through any device. */
   importPool(handle: ShareableHandle): ImportedMemoryPool;
   openEvent(handle: Uint8Array): CudaEvent;

@@ -450,7 +450,8 @@ export class CudaDevice {
   }
 
   /**
-   * Loads a module.
+   * Loads a module. If its image is a {@linkcode Ptx}, or a type argument says which kernels it has, TypeScript completes
+   * their names, and checks the arguments of their launches.
    *
    * @param image PTX as a string, or the bytes of PTX, a cubin or a fatbin.
    * @param options What the driver's compiler is to do with PTX.
@@ -478,6 +479,9 @@ export class CudaDevice {
    *
    * C++ mangles the names of kernels that are not declared `extern "C"`: `nameExpressions` finds them all the same.
    *
+   * A type argument tells TypeScript which kernels the source has, as in {@linkcode Ptx}:
+   * `compile<{ square: [x: Pointer<Float32Array>, n: number] }>(source)`.
+   *
    * @param source CUDA C++.
    * @see https://docs.nvidia.com/cuda/nvrtc/
    * @throws {CompileError} If the compiler refuses the source
@@ -504,8 +508,11 @@ export class CudaDevice {
    * console.log(await x.toTypedArray()); // Float32Array(3) [ 1, 4, 9 ]
    * ```
    */
-  compile(source: string, options: CompileOptions = {}): CudaModule {
-    return compileModule(this.#session, this, source, options);
+  compile<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] } = AnyKernels>(
+    source: string,
+    options: CompileOptions = {},
+  ): CudaModule<Kernels> {
+    return compileModule(this.#session, this, source, options) as CudaModule<Kernels>;
   }
 
   /**

@@ -34,6 +34,7 @@ export interface AnyKernels {
  * y.fill(2);
  * using module = gpu.loadModule(ptx);
  * module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y);
+ * console.log((await y.toTypedArray())[0]); // 4.5
  * ```
  */
 export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgument[] }> =
@@ -66,6 +67,7 @@ export interface PtxKernels<Kernels> {
  * using array = pool.allocateArray(Float32Array, 256, stream);
  * using bytes = pool.allocate(1024, stream);
  * const pointers: Pointer<Float32Array>[] = [array, array.subarray(128), bytes, bytes.address, 0n];
+ * console.log(pointers.length); // 5
  * ```
  */
 export type Pointer<T extends TypedArray = TypedArray> =

@@ -4,6 +4,7 @@ import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import type { DeviceAttributeName } from "../../src/support/device_attributes.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
@@ -50,7 +51,7 @@ testOnEachDriver("arguments that do not match the parameters are refused before 
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using buffer = pool.allocate(64);
-  using module = gpu.loadModule(saxpyPtx);
+  using module: CudaModule = gpu.loadModule(saxpyPtx);
   const saxpy = module.kernel("saxpy");
   const shape = { grid: 1, block: 32 };
   assertThrows(
@@ -77,7 +78,7 @@ testOnEachDriver("errors for arguments of a wrong type name the value", (cuda) =
   using host = cuda.allocateHost(64);
   using pool = gpu.createPool();
   using buffer = pool.allocate(64);
-  using module = gpu.loadModule(saxpyPtx);
+  using module: CudaModule = gpu.loadModule(saxpyPtx);
   const launch = (...args: Anything[]) => module.kernel("saxpy").launch({ grid: 1, block: 32 }, ...args);
   const allocate = "allocate a buffer and copyFrom it";
   const refusals: [args: unknown[], error: new () => Error, message: RegExp][] = [
@@ -245,7 +246,7 @@ testOnEachDriver("errors for an invalid module and a missing kernel give the rea
   assertEquals(error.code, "cudaErrorInvalidPtx");
   const line = broken.split("\n").findIndex((text) => text.includes("nonesuch")) + 1;
   assertMatch(error.message, new RegExp(`line ${line}\\b`, "i"));
-  using module = gpu.loadModule(saxpyPtx);
+  using module: CudaModule = gpu.loadModule(saxpyPtx);
   assertThrows(
     () => module.kernel("daxpi"),
     RangeError,

@@ -58,6 +58,9 @@ gpu.loadModule(text).kernel("anything").launch(options, 1, 2n, true, floats, new
 // kernels of a binary image, stated by the caller
 gpu.loadModule<{ fill: [target: Pointer<Int32Array>] }>(binary).kernel("fill").launch(options, integers);
 
+// kernels of a source, stated by the caller, one of them a template
+gpu.compile<{ "scale<float>": [x: Pointer<Float32Array>] }>(text).kernel("scale<float>").launch(options, floats);
+
 // typed modules and kernels where any are taken
 export const any: [CudaModule, CudaKernel] = [module, module.kernel("draw")];
 

@@ -59,6 +59,7 @@ declare const structType: unique symbol;
  *
  * const View = struct({ scale: "f32", limit: "s32" });
  * const view: StructArgument<{ scale: "f32"; limit: "s32" }> = View({ scale: 0.5, limit: 100 });
+ * console.log(view.byteLength); // 8
  * ```
  */
 export interface StructArgument<Fields> extends ArrayBufferView {

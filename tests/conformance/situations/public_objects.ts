@@ -7,6 +7,7 @@ import { ptx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../../src/objects/cuda_device.ts";
 import type { CudaKernel, LaunchOptions } from "../../../src/objects/cuda_kernel.ts";
+import type { CudaModule } from "../../../src/objects/cuda_module.ts";
 import type { KernelArgument } from "../../../src/objects/kernel_arguments.ts";
 import { Session } from "../../../src/session.ts";
 import { deviceAttributes } from "../../../src/support/device_attributes.ts";
@@ -27,7 +28,7 @@ function firstDevice(fixture: Fixture): CudaDevice {
 /** Loads `fill` on device 0 and allocates memory to fill. */
 function prepareFill(fixture: Fixture) {
   const gpu = firstDevice(fixture);
-  const module = gpu.loadModule(ptx);
+  const module: CudaModule = gpu.loadModule(ptx);
   return { gpu, module, fill: module.kernel("fill"), buffer: gpu.createPool().allocate(byteLength) };
 }
 
