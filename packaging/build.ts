@@ -111,7 +111,8 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
     const name = built.replace(/.*\//, "");
     const check = path === "./mod.ts" ? `(${checkRuntime})();\n` : "";
     files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${check}${await bundle(path)}`);
-    files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts")));
+    const main = path === "./mod.ts" ? undefined : { entry: "mod.d.ts", specifier: "../poolpass.d.ts" };
+    files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts"), main));
   }
   return files;
 }

@@ -1,6 +1,7 @@
 /**
- * Combines many declaration files into one: the exports of a public entry point and their dependencies. The result has
- * no imports, so it resolves under every setting of TypeScript's `moduleResolution`, and by URL.
+ * Combines many declaration files into one: the exports of a public entry point and their dependencies. The result
+ * imports at most another such file by its path, so it resolves under every setting of TypeScript's `moduleResolution`,
+ * and by URL.
  *
  * @module
  */
@@ -23,6 +24,14 @@ interface DeclarationModule {
   readonly reexports: ReadonlyMap<string, Origin>;
 }
 
+/** Another entry point of the package. Its exports are imported from there: some types are equal only to themselves. */
+export interface OtherEntry {
+  /** The path of the declaration file that tsc has written, such as `"mod.d.ts"`. */
+  readonly entry: string;
+  /** The path of the file that it is rolled up into, such as `"../poolpass.d.ts"`. */
+  readonly specifier: string;
+}
+
 /** A module and a name in it. */
 interface Origin {
   readonly path: string;
@@ -38,9 +47,10 @@ const clause = /^(import|export) (?:type )?\{([^}]*)\} from "([^"]+)";$/;
  *
  * @param files The contents of each file that tsc has written, by path, such as `"src/open.d.ts"`.
  * @param entry The path of the file whose exports are public.
+ * @param other The entry point whose exports are imported.
  * @throws {Error} if a file has an unsupported statement, or if two modules that are needed declare the same name.
  */
-export function rollUp(files: ReadonlyMap<string, string>, entry: string): string {
+export function rollUp(files: ReadonlyMap<string, string>, entry: string, other?: OtherEntry): string {
   const modules = new Map<string, DeclarationModule>();
   const moduleAt = (path: string): DeclarationModule => {
     const known = modules.get(path);
@@ -55,13 +65,21 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string): strin
   const { documentation, declarations, reexports } = moduleAt(entry);
   const publicNames = new Set([...declarations.keys(), ...reexports.keys()]);
   const needed = new Map<string, { readonly path: string; readonly declaration: Declaration }>();
+  const imported = new Set<string>();
+  const isImported = (path: string, name: string) =>
+    other !== undefined && moduleAt(other.entry).reexports.has(name) &&
+    originOf({ path: other.entry, name }, moduleAt).path === path;
   // Public declarations come first, in the order of the entry point, then their dependencies.
   const queue: Origin[] = [...publicNames].map((name) => ({ path: entry, name }));
   for (const origin of queue) {
     const { path, name } = originOf(origin, moduleAt);
-    const other = needed.get(name);
-    if (other?.path === path) continue;
-    if (other !== undefined) throw new Error(`Cannot roll up ${entry}: ${other.path} and ${path} declare ${name}`);
+    if (isImported(path, name)) {
+      imported.add(name);
+      continue;
+    }
+    const known = needed.get(name);
+    if (known?.path === path) continue;
+    if (known !== undefined) throw new Error(`Cannot roll up ${entry}: ${known.path} and ${path} declare ${name}`);
     const { declarations, imports } = moduleAt(path);
     const declaration = declarations.get(name);
     if (declaration === undefined) throw new Error(`Cannot roll up ${entry}: ${path} does not declare ${name}`);
@@ -84,7 +102,10 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string): strin
   }
   // Without "export {}", TypeScript would treat all declarations of the file as exported. Here, it also separates the
   // documentation of the module from the first declaration.
-  return `${documentation}export {};\n${texts.join("\n")}\n`;
+  const imports = imported.size === 0
+    ? ""
+    : `import type { ${[...imported].sort().join(", ")} } from "${other!.specifier}";\n`;
+  return `${documentation}${imports}export {};\n${texts.join("\n")}\n`;
 }
 
 /** Returns the origin of a name, through any number of modules that re-export it. */

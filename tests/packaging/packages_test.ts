@@ -133,6 +133,35 @@ declare const secret: unique symbol;
   );
 });
 
+test("types of the main module are imported by the kernels' declarations, and stay the same types", () => {
+  const files = {
+    "mod.d.ts": `export { type Ptx } from "./src/typed.ts";\n`,
+    "src/typed.d.ts": `declare const kernels: unique symbol;
+export type Ptx<Kernels> = string & {
+    readonly [kernels]: Kernels;
+};
+export type Inner = number;
+`,
+    "kernels/fill.d.ts": `import type { Ptx } from "../mod.ts";
+import type { Inner } from "../src/typed.ts";
+export declare const ptx: Ptx<{
+    fill: [value: Inner];
+}>;
+`,
+  };
+  const main = { entry: "mod.d.ts", specifier: "../poolpass.d.ts" };
+  assertEquals(
+    rollUp(new Map(Object.entries(files)), "kernels/fill.d.ts", main),
+    `import type { Ptx } from "../poolpass.d.ts";
+export {};
+export declare const ptx: Ptx<{
+    fill: [value: Inner];
+}>;
+type Inner = number;
+`,
+  );
+});
+
 for (
   const [condition, changed, message] of [
     [
