@@ -48,7 +48,7 @@ const pythonProgram = fileURLToPath(new URL("./compiling/first_result.py", impor
 const python = Deno.env.get("PYTHON") ?? "python3";
 
 const contenders: readonly Contender[] = [
-  ...runtimes.split(",").map((runtime): Contender => ({
+  ...runtimes.split(",").map((runtime: string): Contender => ({
     name: `poolpass in ${runtime}`,
     command: (count, cache) => [
       ...commandIn(runtime, program, ["--allow-ffi", "--allow-read", "--allow-write", "--allow-env"]),

@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { argv } from "node:process";
 import { open } from "../../mod.ts";
 
-const [count = "1", cache] = argv.slice(2);
+const [count = "1"] = argv.slice(2);
 const template = readFileSync(new URL("./scale.cu", import.meta.url), "utf8");
 using cuda = open();
 const gpu = cuda.device(0);
