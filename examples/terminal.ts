@@ -58,6 +58,15 @@ export function halfBlocks({ width, height, pixels }: Picture): string[] {
   return lines;
 }
 
+/** Writes to the output. Rejects if nobody reads it any more, where `console.log` would go on. */
+export function print(text: string): Promise<void> {
+  // Without a listener, Node ends the process; the callback has the same error.
+  if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => error ? reject(new Error("Cannot print: the output is closed")) : resolve());
+  });
+}
+
 /** The terminal while it shows an animation: its other screen, without a cursor. Disposing brings back the first. */
 export class AnimatedScreen implements Disposable {
   constructor() {
@@ -66,9 +75,13 @@ export class AnimatedScreen implements Disposable {
 
   /** Draws a picture and a line of text under it. Resolves when the terminal has taken them. */
   draw(picture: Picture, text: string): Promise<void> {
-    // The terminal shows what is between the first and the last sequence at once, if it knows them.
-    const screen = ["\x1b[?2026h\x1b[H", ...halfBlocks(picture).map((line) => `${line}\x1b[K\r\n`), text, "\x1b[J"];
-    return new Promise((resolve) => process.stdout.write(`${screen.join("")}\x1b[?2026l`, () => resolve()));
+    // A line is cleared before it is written: at its end, a full line would lose its last character. Neither may the
+    // text fill its line, or the terminal scrolls.
+    const lines = halfBlocks(picture).map((line) => `\x1b[K${line}\r\n`).join("");
+    const fitting = text.slice(0, (process.stdout.columns ?? 80) - 1);
+    // A terminal that knows the first and the last sequence shows what is between them at once.
+    const screen = `\x1b[?2026h\x1b[H${lines}\x1b[K${fitting}\x1b[J\x1b[?2026l`;
+    return print(screen);
   }
 
   [Symbol.dispose](): void {
