@@ -25,6 +25,7 @@ import {
   shownOutput,
   TemporaryFolder,
 } from "./scripts.ts";
+import { testedCompilers } from "../compile/compilers.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -48,11 +49,15 @@ function isVariant(run: readonly Block[]): boolean {
   return run.every(({ file }) => file !== "README.md");
 }
 
+/** The scripts run with FFI permission alone, and then NVRTC is the only compiler. */
+const withoutNvrtc = testedCompilers.find(({ name }) => name === "nvrtc")!.skip;
+const compiles = ({ text }: Block) => /\b(cuda|gpu)\.compile\(/.test(text);
+
 for (const run of [...scriptGroups(blocks), ...scriptGroups(examples.filter(isRun))]) {
   for (const { name: driver, skip } of driversUnderTest.filter(({ name }) => name === "software" || name === "cuda")) {
     test(
       `${run.map(nameOf).join(" and ")}: prints what it shows [${driver}]`,
-      { skip, long: isVariant(run) },
+      { skip: skip || (run.some(compiles) && withoutNvrtc), long: isVariant(run) },
       async () => {
         for (const [index, { lines, errors, ended }] of (await runTogether(run, driver)).entries()) {
           const script = run[index]!;
