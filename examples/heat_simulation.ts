@@ -52,6 +52,8 @@ async function main(signal: AbortSignal): Promise<void> {
   const width = parseCount(named.width ?? "192", { what: "the width", least: 1 });
   const height = parseCount(named.height ?? "128", { what: "the height", least: 1 });
   const steps = parseCount(named.steps ?? "16", { what: "the number of steps", least: 1 });
+  // The process answers nobody while it queues the steps of a frame.
+  if (steps > 10_000) throw new UsageError(`Cannot make ${steps} steps to a frame: 10000 is the most`);
   const frames = parseCountOrNone(named.frames, "the number of frames");
   let viewers = parseCountOrNone(named.viewers, "the number of viewers");
 

@@ -92,6 +92,7 @@ async function main(signal: AbortSignal): Promise<void> {
   }
   const iterations = parseCount(named.iterations ?? "500", { what: "the number of iterations", least: 1 });
   const samples = parseCount(named.samples ?? "2", { what: "the number of samples", least: 1 });
+  if (samples > 64) throw new UsageError(`Cannot take ${samples} × ${samples} samples of a pixel: 64 × 64 is the most`);
   const { out = "mandelbrot.png", terminal = process.stdout.isTTY ? "yes" : "no" } = named;
   if (terminal !== "yes" && terminal !== "no") {
     throw new UsageError(`Cannot use "${terminal}" as --terminal: it is yes or no`);
