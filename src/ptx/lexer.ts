@@ -60,12 +60,13 @@ const numberPattern = new RegExp(
 
 /**
  * Splits PTX text into tokens, the last of which is the `end`. Throws {@linkcode PtxError} for an unterminated comment.
+ * `firstLine` is the number of the first line.
  *
  * Works on character codes, because a regular expression for strings and comments overflows its stack on long ones.
  */
-export function tokenize(text: string): Token[] {
+export function tokenize(text: string, firstLine: number = 1): Token[] {
   const tokens: Token[] = [];
-  let line = 1;
+  let line = firstLine;
   let position = 0;
   while (position < text.length) {
     const begin = position;

@@ -35,14 +35,26 @@ const maximumScopeDepth = 200;
 /** The digits of 64 bits in base 2, with a prefix. */
 const maximumDigits = 66;
 
+/** How text is parsed that becomes a part of a larger module. */
+export interface ParseOptions {
+  /** The number of the first line. Default: 1. */
+  readonly firstLine?: number;
+  /** New names for some of the names in the text, wherever they stand. */
+  readonly renamed?: ReadonlyMap<string, string>;
+}
+
 /**
  * Parses PTX text. Instructions are parsed by their syntax alone, known or not. Throws {@linkcode PtxError} if the text
  * cannot be parsed.
  *
  * @param checkHeader called with the header before the rest is parsed
  */
-export function parsePtx(text: string, checkHeader?: (header: PtxHeader) => void): PtxModule {
-  const parser = new Parser(text);
+export function parsePtx(
+  text: string,
+  checkHeader?: (header: PtxHeader) => void,
+  options: ParseOptions = {},
+): PtxModule {
+  const parser = new Parser(text, options);
   try {
     return parser.module(checkHeader);
   } catch (error) {
@@ -60,14 +72,16 @@ export function parseKernelHeads(text: string): FunctionDeclaration[] {
 
 class Parser {
   readonly #tokens: readonly Token[];
+  readonly #renamed: ReadonlyMap<string, string> | undefined;
   readonly #lineInfo = new LineInfo();
   #position = 0;
   #scopeDepth = 0;
   /** The function whose body is being read. */
   #function: string | undefined;
 
-  constructor(text: string) {
-    this.#tokens = tokenize(text);
+  constructor(text: string, { firstLine, renamed }: ParseOptions = {}) {
+    this.#tokens = tokenize(text, firstLine);
+    this.#renamed = renamed;
   }
 
   module(checkHeader?: (header: PtxHeader) => void): PtxModule {
@@ -192,9 +206,15 @@ class Parser {
     return this.#take().text.slice(1);
   }
 
-  #identifier(): string {
+  /** A word that is no name: an opcode, or the target. */
+  #word(): string {
     if (this.#token.kind !== "identifier") throw this.#unexpected("a name");
     return this.#take().text;
+  }
+
+  #identifier(): string {
+    const name = this.#word();
+    return this.#renamed?.get(name) ?? name;
   }
 
   #smallInteger(): number {
@@ -261,8 +281,8 @@ class Parser {
     const { text, line } = this.#token;
     if (text !== ".target") throw this.#unexpected('".target"');
     this.#take();
-    const names = [this.#identifier()];
-    while (this.#accept(",")) names.push(this.#identifier());
+    const names = [this.#word()];
+    while (this.#accept(",")) names.push(this.#word());
     return { names, line };
   }
 
@@ -450,8 +470,9 @@ class Parser {
 
   #addressInitializer(mask: bigint | undefined): AddressInitializer {
     const { line } = this.#token;
-    let name = this.#identifier();
-    if (name === "generic" && this.#accept("(")) {
+    const isGeneric = this.#token.text === "generic" && this.#peek(1).text === "(";
+    let name = isGeneric ? this.#word() : this.#identifier();
+    if (isGeneric && this.#accept("(")) {
       name = this.#identifier();
       this.#expect(")");
     }
@@ -578,7 +599,7 @@ class Parser {
       predicate = { name: this.#identifier(), negated };
     }
     const line = this.#token.line;
-    const opcode = this.#identifier();
+    const opcode = this.#word();
     const modifiers: string[] = [];
     while (this.#token.kind === "directive") modifiers.push(this.#directive());
     const operands: Operand[] = [];

@@ -19,7 +19,7 @@
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signature.ts";
 import { parsePtx } from "../../ptx/parser.ts";
-import { type FunctionDeclaration, PtxError } from "../../ptx/syntax.ts";
+import { type FunctionDeclaration, PtxError, type PtxModule } from "../../ptx/syntax.ts";
 import { generateKernel, type GeneratorContext } from "./codegen/code_generator.ts";
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import type { CompileOptions } from "./codegen/function_emitter.ts";
@@ -149,16 +149,18 @@ const clusterDirectives: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Compiles a PTX module.
+ * Compiles a PTX module, given as text or parsed.
  *
  * @param options `instructions` replaces the instructions of the software device
  * @throws {PtxError} naming the line, for anything that is not PTX: a GPU refuses the module, too
  */
 export function compilePtx(
-  text: string,
+  source: string | PtxModule,
   { instructions = instructionSet, ...options }: Partial<CompileOptions> & { instructions?: InstructionSet } = {},
 ): CompiledModule {
-  const { functions, variables: declarations, aliases, lineInfo } = parsePtx(text, checkHeader);
+  const { functions, variables: declarations, aliases, lineInfo } = typeof source === "string"
+    ? parsePtx(source, checkHeader)
+    : source;
   const variables = variablesByName(declarations);
   const names = functionsByName(functions, aliases);
   const image = layOutImage(variables.values(), names);

@@ -1,0 +1,142 @@
+/**
+ * Links PTX modules to one, as a GPU's linker links the machine code that is compiled from each: a name with a linkage
+ * directive is the same in all of them, and any other name belongs to its own module.
+ *
+ * Every module is parsed twice. The first pass finds the names that a module shares with others and those that it has for
+ * itself. The second gives the latter new names where others have the same, and numbers the lines of all modules through,
+ * so that a line tells the module.
+ *
+ * @module
+ */
+import { parsePtx } from "../../../ptx/parser.ts";
+import { PtxError, type PtxModule } from "../../../ptx/syntax.ts";
+import { checkHeader } from "../typing/supported_ptx.ts";
+import { type CompiledModule, compilePtx } from "../compile.ts";
+import { LinkedLines, type LinkedPart } from "./linked_lines.ts";
+import { LinkError, mergeFunctions, mergeVariables, type Owned } from "./symbols.ts";
+import { findUndefined, unresolvedFunctions } from "./undefined_symbols.ts";
+
+export { LinkError } from "./symbols.ts";
+
+/** A PTX module, and the name that messages call it by. */
+export interface NamedPtx {
+  readonly name: string;
+  readonly ptx: string;
+}
+
+/**
+ * Links modules and compiles the result, with the options of `compilePtx`. The lines of errors are those in the module of
+ * the name that they say.
+ *
+ * @throws {PtxError} for anything that is not PTX
+ * @throws {LinkError} if the modules do not fit together
+ */
+export function compileLinked(
+  images: readonly NamedPtx[],
+  options: Parameters<typeof compilePtx>[1],
+): CompiledModule {
+  const { modules, lines } = parseTogether(images);
+  try {
+    const names = images.map(({ name }) => name);
+    const compiled = compilePtx({ ...merge(modules, names), lineInfo: lines }, options);
+    for (const refusals of [compiled.refusals, compiled.image.refusals]) {
+      for (const refusal of refusals.values()) lines.locate(refusal);
+    }
+    return compiled;
+  } catch (error) {
+    if (error instanceof PtxError) lines.locate(error);
+    // A GPU's linker compiles each module first.
+    if (error instanceof LinkError) { for (const image of images) compileAlone(image); }
+    throw error;
+  }
+}
+
+/** Throws if a module is not PTX. */
+function compileAlone(image: NamedPtx): void {
+  nameIn(image, () => compilePtx(image.ptx, { gangs: false }));
+}
+
+function parseTogether(images: readonly NamedPtx[]): { modules: readonly PtxModule[]; lines: LinkedLines } {
+  const renamed = localNames(images.map(parseAlone));
+  const parts: LinkedPart[] = [];
+  let firstLine = 1;
+  const modules = images.map(({ name, ptx }, index) => {
+    const module = parsePtx(ptx, undefined, { firstLine, renamed: renamed[index]! });
+    parts.push({ name, firstLine, lineInfo: module.lineInfo });
+    firstLine += ptx.split("\n").length;
+    return module;
+  });
+  return { modules, lines: new LinkedLines(parts) };
+}
+
+function merge(modules: readonly PtxModule[], names: readonly string[]): Omit<PtxModule, "lineInfo"> {
+  const owned = <T>(listOf: (module: PtxModule) => readonly T[]): Owned<T>[] =>
+    modules.flatMap((module, index) => listOf(module).map((value) => ({ value, owner: names[index]! })));
+  const problems: string[] = [];
+  const functions = mergeFunctions(owned(({ functions }) => functions), problems);
+  const variables = mergeVariables(owned(({ variables }) => variables), problems);
+  const aliases = modules.flatMap(({ aliases }) => aliases);
+  const ownerOf = new Map(functions.map(({ value, owner }) => [value.name, owner]));
+  for (const { value: { name }, owner } of variables) {
+    const other = ownerOf.get(name);
+    if (other !== undefined) problems.push(`'${name}' is a variable in '${owner}', and a function in '${other}'`);
+  }
+  if (problems.length === 0) problems.push(...findUndefined({ functions, variables, aliases }));
+  if (problems.length > 0) throw new LinkError(problems.join("; "));
+  const { version, target } = modules[0]!;
+  return {
+    version,
+    target,
+    functions: functions.map(({ value }) => value),
+    variables: variables.map(({ value }) => value),
+    aliases,
+  };
+}
+
+function parseAlone(image: NamedPtx): PtxModule {
+  return nameIn(image, () => {
+    const module = parsePtx(image.ptx, checkHeader);
+    for (const name of unresolvedFunctions(module)) {
+      const { line } = module.functions.find((declaration) => declaration.name === name)!;
+      throw new PtxError(line, `cannot find a definition of "${name}": declare it as .extern if another module has it`);
+    }
+    return module;
+  });
+}
+
+/** Makes the message of an error in a module's PTX name the module. */
+function nameIn<T>({ name }: NamedPtx, body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    if (error instanceof PtxError) error.message = `In ${name}: ${error.message}`;
+    throw error;
+  }
+}
+
+/** For each module, new names for its own functions and variables whose names others have, too. */
+function localNames(modules: readonly PtxModule[]): ReadonlyMap<string, string>[] {
+  const namesOf = modules.map((module) => {
+    const isShared = new Map<string, boolean>();
+    for (const { name, linkage } of [...module.functions, ...module.variables]) {
+      isShared.set(name, isShared.get(name) || linkage !== undefined);
+    }
+    return isShared;
+  });
+  const taken = new Set(
+    namesOf.flatMap((names) => [...names].filter(([, isShared]) => isShared).map(([name]) => name)),
+  );
+  return namesOf.map((names) => {
+    const renamed = new Map<string, string>();
+    for (const [name, isShared] of names) {
+      if (isShared) continue;
+      let unique = name;
+      for (let count = 2; taken.has(unique) || (unique !== name && names.has(unique)); count++) {
+        unique = `${name}$${count}`;
+      }
+      taken.add(unique);
+      if (unique !== name) renamed.set(name, unique);
+    }
+    return renamed;
+  });
+}
