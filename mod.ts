@@ -61,6 +61,7 @@ export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } 
 export { HostBuffer } from "./src/memory/host_buffer.ts";
 export { ImportedMemoryPool } from "./src/memory/imported_memory_pool.ts";
 export { type KernelArgument } from "./src/objects/kernel_arguments.ts";
+export { type LinkImage } from "./src/objects/linked_images.ts";
 export { type LoadModuleOptions } from "./src/objects/module_options.ts";
 export { type AllocateAsyncOptions } from "./src/memory/allocation_queue.ts";
 export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/memory_pool.ts";

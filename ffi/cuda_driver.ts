@@ -16,11 +16,13 @@ import type {
   HostAllocation,
   JitOptions,
   KernelLaunch,
+  LinkedImage,
   MemAccessDesc,
   MemLocation,
   MemoryRange,
   MemPoolProps,
   OsHandle,
+  ParameterPlace,
   PointerAttributes,
 } from "../src/driver.ts";
 import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
@@ -30,7 +32,10 @@ import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
+import { stringAt } from "./c_strings.ts";
+import { deviceAttributes } from "../src/support/device_attributes.ts";
 import { JitCall } from "./jit_options.ts";
+import { linkImages } from "./link_images.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import { canBePool } from "./shim/foreign_descriptors.ts";
 import { SystemError } from "./shim/system_error.ts";
@@ -665,6 +670,25 @@ export class CudaDriver implements Driver {
     return this.#handleOut[0]!;
   }
 
+  linkModules(device: number, images: readonly LinkedImage[], options: JitOptions = {}): bigint {
+    this.#makeCurrent(device);
+    const logs: string[] = [];
+    const note = (log: string) => void logs.push(log);
+    const architecture = () => `sm_${this.#computeCapability(device)}`;
+    const cubin = linkImages(this.#driver, images, { ...options, onInfoLog: note, architecture });
+    const module = this.moduleLoadData(device, cubin, { onInfoLog: note });
+    options.onInfoLog?.(logs.filter((log) => log !== "").join("\n"));
+    return module;
+  }
+
+  /** "90" for 9.0. */
+  #computeCapability(device: number): string {
+    const { computeCapabilityMajor, computeCapabilityMinor } = deviceAttributes;
+    return [computeCapabilityMajor, computeCapabilityMinor].map((each) => this.deviceGetAttribute(device, each)).join(
+      "",
+    );
+  }
+
   moduleUnload(device: number, module: bigint): void {
     this.#makeCurrent(device);
     this.#check(this.#driver.cuModuleUnload(module), "cuModuleUnload");
@@ -673,6 +697,31 @@ export class CudaDriver implements Driver {
   moduleGetFunction(module: bigint, name: string): bigint {
     this.#check(this.#driver.cuModuleGetFunction(this.#out, module, nulTerminated(name)), "cuModuleGetFunction");
     return this.#handleOut[0]!;
+  }
+
+  moduleGetFunctionNames(module: bigint): string[] | undefined {
+    const { cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName } = this.#driver;
+    if (this.#libraries.lacks("cuModuleEnumerateFunctions") || this.#libraries.lacks("cuFuncGetName")) return undefined;
+    this.#check(cuModuleGetFunctionCount(this.#out, module), "cuModuleGetFunctionCount");
+    const functions = new BigUint64Array(this.#intOut[0]!);
+    const result = cuModuleEnumerateFunctions(new Uint8Array(functions.buffer), functions.length, module);
+    this.#check(result, "cuModuleEnumerateFunctions");
+    return Array.from(functions, (kernel) => {
+      this.#check(cuFuncGetName(this.#out, kernel), "cuFuncGetName");
+      return stringAt(this.#handleOut[0]!);
+    });
+  }
+
+  funcGetParamInfo(kernel: bigint): ParameterPlace[] | undefined {
+    if (this.#libraries.lacks("cuFuncGetParamInfo")) return undefined;
+    const places: ParameterPlace[] = [];
+    for (let index = 0n;; index++) {
+      const result = this.#driver.cuFuncGetParamInfo(kernel, index, this.#out, this.#secondOut);
+      // There is no such parameter.
+      if (result === cudaErrorNumbers.cudaErrorInvalidValue) return places;
+      this.#check(result, "cuFuncGetParamInfo");
+      places.push({ offset: Number(this.#handleOut[0]), byteLength: Number(this.#handleOut[1]) });
+    }
   }
 
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number } {

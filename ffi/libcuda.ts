@@ -99,6 +99,33 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuLinkCreate_v2: {
+    parameters: [
+      "u32", // unsigned int numOptions
+      "buffer", // CUjit_option *options
+      "buffer", // void **optionValues
+      "buffer", // CUlinkState *stateOut
+    ],
+    result: "i32",
+  },
+  cuLinkAddData_v2: {
+    parameters: [
+      "u64", // CUlinkState state
+      "i32", // CUjitInputType type
+      "buffer", // void *data
+      "u64", // size_t size
+      "buffer", // const char *name
+      "u32", // unsigned int numOptions
+      "buffer", // CUjit_option *options
+      "buffer", // void **optionValues
+    ],
+    result: "i32",
+  },
+  cuLinkComplete: {
+    parameters: ["u64", /* CUlinkState state */ "buffer", /* void **cubinOut */ "buffer" /* size_t *sizeOut */],
+    result: "i32",
+  },
+  cuLinkDestroy: { parameters: ["u64" /* CUlinkState state */], result: "i32" },
   cuModuleUnload: { parameters: ["u64" /* CUmodule hmod */], result: "i32" },
   cuModuleGetGlobal_v2: {
     parameters: [
@@ -111,6 +138,24 @@ export const libcuda = {
   },
   cuModuleGetFunction: {
     parameters: ["buffer", /* CUfunction *hfunc */ "u64", /* CUmodule hmod */ "buffer" /* const char *name */],
+    result: "i32",
+  },
+  cuModuleGetFunctionCount: {
+    parameters: ["buffer", /* unsigned int *count */ "u64" /* CUmodule mod */],
+    result: "i32",
+  },
+  cuModuleEnumerateFunctions: {
+    parameters: ["buffer", /* CUfunction *functions */ "u32", /* unsigned int numFunctions */ "u64" /* CUmodule mod */],
+    result: "i32",
+  },
+  cuFuncGetName: { parameters: ["buffer", /* const char **name */ "u64" /* CUfunction hfunc */], result: "i32" },
+  cuFuncGetParamInfo: {
+    parameters: [
+      "u64", // CUfunction func
+      "u64", // size_t paramIndex
+      "buffer", // size_t *paramOffset
+      "buffer", // size_t *paramSize
+    ],
     result: "i32",
   },
   cuFuncGetAttribute: {

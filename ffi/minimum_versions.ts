@@ -33,6 +33,10 @@ export const minimumVersions: Readonly<Record<string, number>> = {
 
   cuDeviceGetUuid_v2: 11040,
 
+  cuFuncGetName: 12030,
+  cuFuncGetParamInfo: 12040,
+  cuModuleGetFunctionCount: 12040,
+  cuModuleEnumerateFunctions: 12040,
   cuCtxRecordEvent: 12050,
 
   cuStreamGetDevice: 12080,

@@ -171,6 +171,19 @@ export interface JitOptions {
   readonly onInfoLog?: (log: string) => void;
 }
 
+/** The place of a kernel's parameter among the packed ones, in bytes. */
+export interface ParameterPlace {
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+/** An image to link, and the name that messages call it by. */
+export interface LinkedImage {
+  readonly name: string;
+  /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host object or library, or LTO IR. */
+  readonly image: string | Uint8Array;
+}
+
 /** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
 export interface Driver {
   readonly kind: "cuda" | "software";
@@ -326,9 +339,21 @@ export interface Driver {
 
   /** `cuModuleLoadDataEx`; `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;
+  /**
+   * `cuLinkCreate`, `cuLinkAddData` of each image, `cuLinkComplete`, and `cuModuleLoadDataEx` of the result; or the same
+   * by nvJitLink. An error's message names the image. The software device links PTX only.
+   */
+  linkModules(device: number, images: readonly LinkedImage[], options?: JitOptions): bigint;
   moduleUnload(device: number, module: bigint): void;
   /** The software device refuses a kernel that it cannot run with `cudaErrorNotSupported`. */
   moduleGetFunction(module: bigint, name: string): bigint;
+  /**
+   * The names of the module's kernels, by `cuModuleEnumerateFunctions` and `cuFuncGetName`. Undefined if the driver is
+   * older than CUDA 12.4.
+   */
+  moduleGetFunctionNames(module: bigint): string[] | undefined;
+  /** `cuFuncGetParamInfo` of each parameter. Undefined if the driver is older than CUDA 12.4. */
+  funcGetParamInfo(kernel: bigint): ParameterPlace[] | undefined;
   /** The software device refuses a variable that it does not support with `cudaErrorNotSupported`. */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
   /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */

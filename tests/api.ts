@@ -182,6 +182,11 @@ export interface LaunchOptions {
   stream?: CudaStream;
   sharedMemoryBytes?: number;
 }
+/** name: what errors call the image. */
+export interface LinkImage {
+  name: string;
+  image: string | Uint8Array;
+}
 export interface LoadModuleOptions {
   maxRegisters?: number;
   optimizationLevel?: number;
@@ -250,6 +255,7 @@ export declare class CudaDevice {
     source: string,
     options?: CompileOptions,
   ): CudaModule<Kernels>;
+  link(images: readonly (string | Uint8Array | LinkImage)[], options?: LoadModuleOptions): CudaModule;
   /** A host pool may be imported through any device. */
   importPool(handle: ShareableHandle): ImportedMemoryPool;
   openEvent(handle: Uint8Array): CudaEvent;

@@ -97,6 +97,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "CudaStream.benchmark": { call: (options) => stream.benchmark(() => {}, options) },
       "CudaEvent.finished": { call: (options) => event.finished(options) },
       "CudaDevice.loadModule": { call: (options) => gpu.loadModule(ptx, options) },
+      "CudaDevice.link": { call: (options) => gpu.link([ptx], options) },
       "CudaModule.kernel": { call: (options) => module.kernel("saxpy", options) },
       "CudaKernel.launch": {
         call: (options) => kernel.launch(options, 0, 0, 0n, 0n),

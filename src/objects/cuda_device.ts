@@ -9,7 +9,8 @@ import { checkDevice, registerDevice } from "./device_sessions.ts";
 import { compileModule } from "./compile_module.ts";
 import { DeviceStreams } from "./device_streams.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
-import { loadModule } from "./load_module.ts";
+import { linkedImages, type LinkImage } from "./linked_images.ts";
+import { linkModule, loadModule } from "./load_module.ts";
 import { jitOptions, type LoadModuleOptions } from "./module_options.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import type { AnyKernels, Ptx } from "./typed_kernels.ts";
@@ -468,6 +469,41 @@ export class CudaDevice {
     checkImage(image);
     const checked = jitOptions(options, "load a module");
     return loadModule(this.#session, this, image, { options: checked }) as CudaModule<Kernels>;
+  }
+
+  /**
+   * Links several images to one module: what one of them declares as `extern`, another one defines. nvcc compiles such
+   * images with `-rdc=true`.
+   *
+   * The driver's own linker does it. PTX that is newer than the driver, and LTO IR, are linked by nvJitLink, a library of
+   * the CUDA toolkit. The software device links PTX. The options concern the images that are PTX.
+   *
+   * @param images PTX as strings, or the bytes of PTX, cubins, fatbins, a host's objects or libraries, or LTO IR. An
+   * image that is given as `{ name, image }` has that name in errors and in the log, other images have their index.
+   * @param options What the compiler and the linker are to do.
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+   * @see https://docs.nvidia.com/cuda/nvjitlink/
+   * @throws {TypeError} If an image is certainly none, or an option is not valid or has no known name
+   * @throws {RangeError} If there are no images, or the value of an option is out of its range
+   * @throws {CudaError} With the linker's message: `cudaErrorInvalidPtx` if PTX is not valid, `cudaErrorInvalidSource` if
+   * something is defined twice or not at all
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * const header = ".version 7.0\n.target sm_60\n.address_size 64\n";
+   * using cuda = open();
+   * using module = cuda.device(0).link([
+   *   `${header} .extern .global .u32 count; .visible .entry reset() { st.global.u32 [count], 0; ret; }`,
+   *   { name: "count.ptx", image: `${header} .visible .global .u32 count = 7;` },
+   * ]);
+   * console.log(module.kernelNames, module.getGlobal("count").readSync(Uint32Array)); // [ "reset" ] Uint32Array [ 7 ]
+   * ```
+   */
+  link(images: readonly (string | Uint8Array | LinkImage)[], options: LoadModuleOptions = {}): CudaModule {
+    const checked = linkedImages(images);
+    return linkModule(this.#session, this, checked, { options: jitOptions(options, "link images") });
   }
 
   /**

@@ -9,9 +9,9 @@ import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { suggestName } from "../support/nearest_name.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
-import { signatureFromTypes } from "./parameter_types.ts";
+import { checkPlaces, signatureFromTypes } from "./parameter_types.ts";
 import type { AnyKernels } from "./typed_kernels.ts";
-import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
+import { type KernelSignature, type ParameterType, untypedSignature } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkOptions, type KnownOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 
@@ -57,6 +57,9 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
   readonly #variableNames: readonly string[];
+  /** Whether the module may have kernels that no PTX declares. */
+  readonly #isBinary: boolean;
+  #binaryNames: readonly string[] | undefined;
   readonly #loweredNames: ReadonlyMap<string, string>;
   /** The first C++ name of each name in the PTX. */
   readonly #expressions: ReadonlyMap<string, string>;
@@ -91,6 +94,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       handle = refuseConstruction("CudaModule", "CudaDevice.loadModule"),
       signatures,
       variableNames,
+      isBinary = false,
       loweredNames = new Map(),
       log = "",
     }: {
@@ -99,6 +103,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       signatures: readonly KernelSignature[];
       /** The variables that the PTX declares, as far as they are known. */
       variableNames: readonly string[];
+      /** Whether an image is not PTX: the driver knows its kernels. */
+      isBinary?: boolean;
       /** The names in the PTX of C++ names, by which kernels and variables are found as well. */
       loweredNames?: ReadonlyMap<string, string>;
       /** What compilers have said. */
@@ -110,6 +116,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     this.#handle = handle;
     this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
     this.#variableNames = variableNames;
+    this.#isBinary = isBinary;
     this.#loweredNames = loweredNames;
     this.#expressions = new Map([...loweredNames].reverse().map(([expression, lowered]) => [lowered, expression]));
     this.log = log;
@@ -119,10 +126,13 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
 
   /**
    * The names of the kernels in the module's PTX, and instead of those that were compiled for a name expression such as
-   * `scale<float>`, the expression. Empty for a binary image.
+   * `scale<float>`, the expression. The names in a binary image are read from the driver, and none are known if it is
+   * older than CUDA 12.4.
    */
   get kernelNames(): readonly string[] {
-    return [...this.#signatures.keys()].map((name) => this.#nameOf(name));
+    const names = new Set(this.#signatures.keys());
+    if (this.#isBinary) { for (const name of this.#namesInImage()) names.add(name); }
+    return Array.from(names, (name) => this.#nameOf(name));
   }
 
   /**
@@ -132,11 +142,12 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX, or a name expression.
-   * @param options.parameters The parameters' types. Needed for a binary image, which does not declare them. For PTX, they
-   * add what it does not say: whether an integer has a sign, and whether 64 bits are a `"pointer"`.
-   * @throws {RangeError} If the PTX has no such kernel, or the size of a parameter is not valid
-   * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX
-   * @throws {CudaError} `cudaErrorSymbolNotFound` if the module has no such kernel and the parameters are given;
+   * @param options.parameters The parameters' types. A binary image has only the sizes of its parameters, from CUDA 12.4
+   * on: without types, a launch takes what has a size, such as buffers and structs, but no numbers. Before, the types are
+   * needed. For PTX, they add what it does not say: whether an integer has a sign, and whether 64 bits are a `"pointer"`.
+   * @throws {RangeError} If the PTX has no such kernel, the size of a parameter is not valid, or the types are needed
+   * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX or the image
+   * @throws {CudaError} `cudaErrorSymbolNotFound` if a binary image has no such kernel, or the parameters are given;
    * `cudaErrorNotSupported`, with the line and the reason, if the software device cannot run this kernel
    * @throws {ReferenceError} If the module was disposed
    */
@@ -151,17 +162,17 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     if (known !== undefined && options.parameters === undefined) return known as CudaKernel<Kernels[Name]>;
     const lowered = this.#loweredNames.get(name) ?? name;
     const declared = this.#signatures.get(lowered);
-    const signature = options.parameters === undefined
-      ? declared && { ...declared, name }
+    const stated = options.parameters === undefined
+      ? undefined
       : signatureFromTypes(name, options.parameters, declared);
-    if (signature === undefined) {
-      const alternatives = this.#signatures.size === 0
-        ? 'its image does not list its kernels; give the "parameters" of this one'
-        : this.#suggestKernel(name);
-      throw new RangeError(`Cannot find the kernel "${name}" in the module: ${alternatives}`);
+    if (stated === undefined && declared === undefined && !this.#isBinary) {
+      throw new RangeError(`Cannot find the kernel "${name}" in the module: ${this.#suggestKernel(name)}`);
     }
     try {
       const handle = this.#session.driver.moduleGetFunction(this.#handle, lowered);
+      const signature = declared === undefined
+        ? this.#signatureInImage(name, { handle, stated })
+        : stated ?? { ...declared, name };
       const isLoaded = () => this.#handle !== undefined;
       const onStream = (stream: CudaStream) => this.#addStream(stream);
       const kernel = new CudaKernel<Kernels[Name]>(this.#session, {
@@ -181,7 +192,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
           "run this kernel on a GPU",
         );
       }
-      const hint = this.#signatures.size === 0 ? manglingHint : this.#suggestKernel(name);
+      const hint = this.kernelNames.length === 0 ? manglingHint : this.#suggestKernel(name);
       throw cannot(`find the kernel "${name}" in the module`, error, hint);
     }
   }
@@ -247,6 +258,37 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
         session.driver.moduleUnload(this.#device.ordinal, handle);
       })
     );
+  }
+
+  /** The stated signature of a kernel that no PTX declares, checked against its code, or what the code says of it. */
+  #signatureInImage(
+    name: string,
+    { handle, stated }: { handle: bigint; stated: KernelSignature | undefined },
+  ): KernelSignature {
+    const places = this.#session.driver.funcGetParamInfo(handle);
+    if (places === undefined) {
+      if (stated !== undefined) return stated;
+      const reason = "its image does not list its kernels, and before CUDA 12.4 the driver does not say what they take";
+      throw new RangeError(
+        `Cannot find the kernel "${name}" in the module: ${reason}; give the "parameters" of this one`,
+      );
+    }
+    const found = untypedSignature(name, places);
+    if (stated === undefined) return found;
+    checkPlaces(found, stated);
+    return stated;
+  }
+
+  /** The kernels that the driver knows. None if it cannot say, or no longer. */
+  #namesInImage(): readonly string[] {
+    if (this.#binaryNames !== undefined) return this.#binaryNames;
+    if (this.#handle === undefined || this.#session.hasEnded) return [];
+    try {
+      return this.#binaryNames = this.#session.driver.moduleGetFunctionNames(this.#handle) ?? [];
+    } catch (error) {
+      if (error instanceof CudaError) return [];
+      throw error;
+    }
   }
 
   /** The C++ name of a name in the PTX, if it was compiled for one. */

@@ -37,6 +37,7 @@ export interface Parameter {
   readonly offset: number;
   readonly isPointer?: true;
   readonly isExact?: true;
+  readonly isUntyped?: true;
 }
 
 /**
@@ -50,8 +51,10 @@ export function writersOf(
   session: Session,
 ): readonly ParameterWriter[] {
   return parameters.map((parameter) => {
-    const { type, offset } = parameter;
-    if (typeof type === "object") return aggregateWriter(type, offset);
+    const { type, offset, isUntyped } = parameter;
+    if (typeof type === "object") {
+      return isUntyped ? untypedWriter(parameter, type, { buffers, session }) : aggregateWriter(type, offset);
+    }
     const bits = Number(type.slice(1));
     if (type.startsWith("f")) return floatWriter(bits, offset);
     return bits === 64 ? wordWriter(parameter, buffers, session) : integerWriter(parameter, bits);
@@ -83,6 +86,44 @@ function aggregateWriter({ byteLength, alignment }: Aggregate, offset: number): 
     const bytes = new Uint8Array(argument.buffer, argument.byteOffset, byteLength);
     new Uint8Array(view.buffer, view.byteOffset + offset, byteLength).set(bytes);
   };
+}
+
+/**
+ * Writes a parameter of which only the size is known. What has a size is taken; a number could be a float or an integer.
+ */
+function untypedWriter(
+  parameter: Parameter,
+  { byteLength }: Aggregate,
+  { buffers, session }: { buffers: (Allocation | undefined)[]; session: Session },
+): ParameterWriter {
+  const index = buffers.length;
+  const word = byteLength === 8 ? wordWriter({ ...parameter, type: "b64" }, buffers, session) : undefined;
+  const byte = byteLength === 1 ? integerWriter({ ...parameter, type: "b8" }, 8) : undefined;
+  const also = word === undefined ? "" : "a buffer, a bigint, ";
+  const needsType = wrongKind(
+    `its image says only that it has ${byteLength} bytes: give the kernel's "parameters", as in ` +
+      'module.kernel(name, { parameters: ["f32", "pointer"] })',
+  );
+  return (view, argument) => {
+    if (ArrayBuffer.isView(argument)) {
+      if (argument.byteLength !== byteLength) {
+        return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
+      }
+      const bytes = new Uint8Array(argument.buffer, argument.byteOffset, byteLength);
+      new Uint8Array(view.buffer, view.byteOffset + parameter.offset, byteLength).set(bytes);
+      // The previous launch may have been given a buffer.
+      if (word !== undefined) buffers[index] = undefined;
+      return undefined;
+    }
+    if (byte !== undefined) return byte(view, argument);
+    if (typeof argument === "number") return byteLength <= 8 ? needsType : wrongKind(takes(byteLength, also));
+    if (word !== undefined && typeof argument !== "boolean") return word(view, argument);
+    return wrongKind(takes(byteLength, also));
+  };
+}
+
+function takes(byteLength: number, also: string): string {
+  return `it takes ${also}a struct's value, a typed array or a DataView of ${byteLength} bytes`;
 }
 
 function floatWriter(bits: number, offset: number): ParameterWriter {

@@ -1,15 +1,17 @@
 /**
- * Loading of modules on a device.
+ * Loading of modules on a device, from one image or from several that are linked.
  *
  * @module
  */
 import type { CudaDevice } from "./cuda_device.ts";
 import { CudaModule } from "./cuda_module.ts";
-import type { JitOptions } from "../driver.ts";
-import { kernelSignatures } from "../ptx/kernel_signature.ts";
+import type { JitOptions, LinkedImage } from "../driver.ts";
+import { type KernelSignature, kernelSignatures } from "../ptx/kernel_signature.ts";
 import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
+import { countOf } from "../support/printing.ts";
 
 /** What is known of a module besides its image. */
 export interface ModuleSource {
@@ -31,29 +33,99 @@ export function loadModule(
   session: Session,
   device: CudaDevice,
   image: string | Uint8Array,
-  { options, ptx = ptxText(image), log = "", loweredNames = new Map() }: ModuleSource = {},
+  { options, ptx = ptxText(image), log, loweredNames }: ModuleSource = {},
 ): CudaModule {
-  const { driver } = session;
+  return createModule(session, device, {
+    load(onInfoLog) {
+      try {
+        return session.driver.moduleLoadData(device.ordinal, image, { ...options, onInfoLog });
+      } catch (error) {
+        throw cannot(`load a module on device ${device.ordinal}`, error);
+      }
+    },
+    ptx: ptx === undefined ? [] : [ptx],
+    isBinary: ptx === undefined,
+    log,
+    loweredNames,
+  });
+}
+
+/** Links images, which have been checked, and loads the result. */
+export function linkModule(
+  session: Session,
+  device: CudaDevice,
+  images: readonly LinkedImage[],
+  { options }: ModuleSource = {},
+): CudaModule {
+  const ptx = images.map(({ image }) => ptxText(image)).filter((text) => text !== undefined);
+  return createModule(session, device, {
+    load(onInfoLog) {
+      try {
+        return session.driver.linkModules(device.ordinal, images, { ...options, onInfoLog });
+      } catch (error) {
+        throw cannot(`link ${countOf(images.length, "image")} on device ${device.ordinal}`, error, linkHint(error));
+      }
+    },
+    ptx,
+    isBinary: ptx.length < images.length,
+  });
+}
+
+function createModule(
+  session: Session,
+  device: CudaDevice,
+  { load, ptx, isBinary, log = "", loweredNames }: {
+    load: (onInfoLog: (text: string) => void) => bigint;
+    ptx: readonly string[];
+    isBinary: boolean;
+    log?: string;
+    loweredNames?: ReadonlyMap<string, string>;
+  },
+): CudaModule {
   const logs = [log];
-  let handle: bigint;
+  const handle = load((text) => logs.push(text));
   try {
-    handle = driver.moduleLoadData(device.ordinal, image, { ...options, onInfoLog: (text) => logs.push(text) });
-  } catch (error) {
-    throw cannot(`load a module on device ${device.ordinal}`, error);
-  }
-  try {
+    const { signatures, isAmbiguous } = mergeSignatures(ptx.flatMap(kernelSignatures));
     return new CudaModule(session, {
       device,
       handle,
-      signatures: ptx === undefined ? [] : kernelSignatures(ptx),
-      variableNames: ptx === undefined ? [] : ptxVariableNames(ptx),
+      signatures,
+      variableNames: ptx.flatMap(ptxVariableNames),
+      isBinary: isBinary || isAmbiguous,
       loweredNames,
       log: joinLogs(logs),
     });
   } catch (error) {
-    driver.moduleUnload(device.ordinal, handle);
+    session.driver.moduleUnload(device.ordinal, handle);
     throw error;
   }
+}
+
+/**
+ * The signature of each name. Images may each have a kernel of a name if it is weak, or not visible to the others. If
+ * these differ, no signature is taken: the driver knows the one that it finds.
+ */
+function mergeSignatures(
+  signatures: readonly KernelSignature[],
+): { signatures: KernelSignature[]; isAmbiguous: boolean } {
+  const byName = new Map<string, KernelSignature>();
+  const ambiguous = new Set<string>();
+  for (const signature of signatures) {
+    const { name } = signature;
+    const other = byName.get(name);
+    if (other !== undefined && JSON.stringify(other) !== JSON.stringify(signature)) ambiguous.add(name);
+    byName.set(name, signature);
+  }
+  for (const name of ambiguous) byName.delete(name);
+  return { signatures: [...byName.values()], isAmbiguous: ambiguous.size > 0 };
+}
+
+/** What to do about the commonest errors of linkers. */
+function linkHint(error: unknown): string | undefined {
+  const message = error instanceof CudaError ? error.message : "";
+  if (message.includes("Undefined reference to ")) return "link the image that defines it, too";
+  if (message.includes("Multiple definition of ")) return "define it in one image, and declare it extern in the others";
+  return undefined;
 }
 
 /** What several compilers have said, one after another. */

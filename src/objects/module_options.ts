@@ -1,5 +1,5 @@
 import type { JitOptions } from "../driver.ts";
-import { checkBoolean, checkNumber, checkOptions, type OptionNames } from "../support/validation.ts";
+import { checkBoolean, checkOptions, type OptionNames, shown } from "../support/validation.ts";
 
 /**
  * What the driver's JIT compiler is to do with PTX. The software device checks the options and ignores them: it has no
@@ -61,7 +61,10 @@ export function jitOptions(options: LoadModuleOptions, action: string): JitOptio
 
 function checkInteger(value: number | undefined, name: string, [minimum, maximum]: [number, number]): void {
   if (value === undefined) return;
-  checkNumber(value, `a module's ${name}`);
+  if (typeof value !== "number") {
+    const bounds = `it must be a whole number from ${minimum} to ${maximum}`;
+    throw new TypeError(`Cannot use ${shown(value)} as a module's ${name}: ${bounds}`);
+  }
   if (!Number.isInteger(value) || value < minimum || value > maximum) {
     throw new RangeError(
       `Cannot use ${value} as a module's ${name}: it must be a whole number from ${minimum} to ${maximum}`,

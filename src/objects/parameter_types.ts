@@ -78,7 +78,7 @@ function checkType(type: StatedParameterType, what: string): void {
 
 /** Throws if the types contradict the PTX: the kernel would misread its parameters. */
 function checkAgainst(known: KernelSignature, given: KernelSignature): void {
-  const { name } = known;
+  const { name } = given;
   const [expected, count] = [known.parameters.length, given.parameters.length];
   if (count !== expected) {
     throw new TypeError(`Cannot give ${name} ${count} parameters: its PTX declares ${expected}`);
@@ -87,6 +87,21 @@ function checkAgainst(known: KernelSignature, given: KernelSignature): void {
     if (areCompatible(parameter, given.parameters[index]!)) continue;
     const [declared, stated] = [parameter.type, given.parameters[index]!.type].map(formatAligned);
     throw new TypeError(`Cannot take parameter ${index} of ${name} as ${stated}: its PTX declares ${declared}`);
+  }
+}
+
+/** Throws if types were stated whose parameters have other places than those of the kernel's code. */
+export function checkPlaces(known: KernelSignature, given: KernelSignature): void {
+  const { name } = given;
+  const [expected, count] = [known.parameters.length, given.parameters.length];
+  if (count !== expected) throw new TypeError(`Cannot give ${name} ${count} parameters: its image has ${expected}`);
+  for (const [index, { offset, byteLength }] of known.parameters.entries()) {
+    const stated = given.parameters[index]!;
+    if (stated.offset === offset && stated.byteLength === byteLength) continue;
+    throw new TypeError(
+      `Cannot take parameter ${index} of ${name} as ${formatAligned(stated.type)}, at offset ${stated.offset}: ` +
+        `its image has ${byteLength} bytes at offset ${offset}`,
+    );
   }
 }
 

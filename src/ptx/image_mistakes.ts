@@ -9,6 +9,8 @@ const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
 
 /** The machine in the ELF header of a cubin. */
 const cudaElfMachine = 190;
+/** The type in the ELF header of an object, which is to be linked. */
+const relocatableElf = 1;
 
 /** How a value that is neither a string nor bytes becomes an image, by its class. */
 const remedies: Readonly<Record<string, string>> = {
@@ -24,13 +26,15 @@ const remedies: Readonly<Record<string, string>> = {
 /**
  * Throws a `TypeError` that says what is wrong if a value is certainly not the image that was meant: a path, source code,
  * a promise. Other text is left to the driver, whose compiler explains what it refuses.
+ *
+ * @param options.isLinked Whether the image may also be one that can only be linked: a host's object.
  */
-export function checkImage(image: unknown): void {
+export function checkImage(image: unknown, { isLinked = false }: { isLinked?: boolean } = {}): void {
   const type = Object.prototype.toString.call(image).slice("[object ".length, -1);
   if (typeof image !== "string" && type !== "Uint8Array") {
     throw new TypeError(`Cannot load a module from a value of type ${type}: ${remedies[type] ?? pass}`);
   }
-  if (typeof image !== "string" && isHostProgram(image as Uint8Array)) {
+  if (typeof image !== "string" && isHostProgram(image as Uint8Array, isLinked)) {
     throw new TypeError(
       "Cannot load a program or a library of the host as a module: pass PTX text, or the bytes of a cubin or a fatbin",
     );
@@ -41,10 +45,10 @@ export function checkImage(image: unknown): void {
   if (mistake !== undefined) throw new TypeError(mistake);
 }
 
-/** Whether an image is an ELF file, but no cubin. */
-function isHostProgram(bytes: Uint8Array): boolean {
+/** Whether an image is an ELF file, but no cubin. Objects are none of the programs if `exceptObjects` is set. */
+function isHostProgram(bytes: Uint8Array, exceptObjects: boolean): boolean {
   const isElf = bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
-  return isElf && bytes[18] !== cudaElfMachine;
+  return isElf && bytes[18] !== cudaElfMachine && !(exceptObjects && bytes[16] === relocatableElf);
 }
 
 /** The first characters of an image; undefined if it is binary. Characters are bytes: only ASCII matters here. */

@@ -29,6 +29,10 @@ export interface KernelParameter {
   readonly alignment: number;
   /** Whether it is known to be a pointer, and not an integer of the same size. */
   readonly isPointer?: true;
+  /**
+   * Whether only the size is known, as of a cubin: `type` then has that size, and an alignment that the offset allows.
+   */
+  readonly isUntyped?: true;
   /** Whether the type also says whether an integer has a sign. Compilers write "u32" for an int, too. */
   readonly isExact?: true;
 }
@@ -118,6 +122,20 @@ export function layoutParameters(name: string, types: readonly ParameterType[]):
     return { type, byteLength, alignment: byteLength };
   });
   return placeParameters(name, layouts);
+}
+
+/** The signature of a kernel of which only the places of its parameters are known. */
+export function untypedSignature(
+  name: string,
+  places: readonly { readonly offset: number; readonly byteLength: number }[],
+): KernelSignature {
+  const parameters = places.map(({ offset, byteLength }): KernelParameter => {
+    let alignment = 1;
+    while (alignment < 16 && (offset | byteLength) % (2 * alignment) === 0) alignment *= 2;
+    return { type: { byteLength, alignment }, offset, byteLength, alignment, isUntyped: true };
+  });
+  const last = parameters.at(-1);
+  return { name, parameters, parameterBytes: last === undefined ? 0 : last.offset + last.byteLength };
 }
 
 type ParameterLayout = Omit<KernelParameter, "offset">;

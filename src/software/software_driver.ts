@@ -11,6 +11,7 @@ import {
   eventFlags,
   type HostAllocation,
   type KernelLaunch,
+  type LinkedImage,
   type MemAccessDesc,
   memAccessFlags,
   memHandleType,
@@ -22,6 +23,7 @@ import {
   type NamedBuffer,
   oneThread,
   type OsHandle,
+  type ParameterPlace,
   type PointerAttributes,
   streamFlags,
 } from "../driver.ts";
@@ -893,7 +895,17 @@ export class SoftwareDriver implements Driver {
     const call = "cuModuleLoadDataEx";
     this.#devices.check(device, call);
     this.#ensureBoundsTable(device, call);
-    const module = LoadedModule.load(this.#linearMemory, image, { device, ...this.#kernelOptions });
+    return this.#addModule(LoadedModule.load(this.#linearMemory, image, { device, ...this.#kernelOptions }));
+  }
+
+  linkModules(device: number, images: readonly LinkedImage[]): bigint {
+    const call = "cuLinkCreate";
+    this.#devices.check(device, call);
+    this.#ensureBoundsTable(device, call);
+    return this.#addModule(LoadedModule.link(this.#linearMemory, images, { device, ...this.#kernelOptions }));
+  }
+
+  #addModule(module: LoadedModule): bigint {
     for (const variable of module.variables.values()) {
       this.#allocations.add(variable);
       this.#legacyMemory.peerAccess.add(variable);
@@ -935,6 +947,15 @@ export class SoftwareDriver implements Driver {
       functions.set(name, handle = this.#register(this.#kernels, new LoadedKernel(found, kernel)));
     }
     return handle;
+  }
+
+  moduleGetFunctionNames(module: bigint): string[] {
+    return this.#module(module, "cuModuleEnumerateFunctions").kernelNames();
+  }
+
+  funcGetParamInfo(kernel: bigint): ParameterPlace[] {
+    const { parameters } = this.#kernel(kernel, "cuFuncGetParamInfo").kernel.compiled;
+    return parameters.map(({ offset, byteLength }) => ({ offset, byteLength }));
   }
 
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number } {

@@ -9,6 +9,7 @@ import process from "node:process";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { minimumVersions } from "../../ffi/minimum_versions.ts";
+import { loadNvJitLink, whereNvJitLinkIs } from "../../ffi/nvjitlink.ts";
 import { forbiddenDeviceFile } from "../../ffi/device_files.ts";
 import { visibleDevices } from "../../src/software/software_device.ts";
 import { formatUuid, isSameUuid, parseUuid } from "../../src/support/uuid.ts";
@@ -34,6 +35,18 @@ after(() => rmSync(compileCache, { recursive: true }));
 const instead = "or set POOLPASS_DRIVER=software to run without a GPU";
 const wholeGpu = "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00";
 
+const hasNvJitLink = loadNvJitLink() !== undefined;
+/** The outcomes of what needs nvJitLink, if there is none. */
+const withoutNvJitLink: Outcomes = {
+  "link newer PTX":
+    "CudaError: Cannot link 1 image on device 0: cuLinkAddData failed: cudaErrorUnsupportedPtxVersion: " +
+    `in a.ptx: ptxas a.ptx: Unsupported .version; nvJitLink of its toolkit links it, and was not found: ${whereNvJitLinkIs}; ` +
+    "build the PTX with an older nvcc, or install a newer driver",
+  "link LTO IR":
+    "CudaError: Cannot link 2 images on device 0: nvJitLinkCreate failed: cudaErrorJitCompilerNotFound: image 1 " +
+    `has LTO IR, which only nvJitLink links, and it was not found: ${whereNvJitLinkIs}`,
+};
+
 /** The outcomes on a current machine. */
 const everything: Outcomes = {
   open: "CUDA 13000, libcudart undefined",
@@ -48,6 +61,13 @@ const everything: Outcomes = {
   "page-locked memory in a kernel": "works",
   benchmark: "works",
   profile: "works",
+  "options of the JIT": "registers 32\nlevel 3\nverbose 1",
+  link: "saxpy, kernel_of_cubin; debug 1\nlines 1",
+  "link what is broken": "CudaError: Cannot link 2 images on device 0: cuLinkAddData failed: cudaErrorInvalidPtx: in " +
+    "b.ptx: ptxas b.ptx, line 4; fatal",
+  ...withoutNvJitLink,
+  "a cubin's parameters": "4,1,8",
+  "a cubin's parameters with types": "TypeError: Cannot give kernel_of_cubin 2 parameters: its image has 3",
   "wait for a device": "works",
   "more shared memory": "works",
   "interprocess event": "works",
@@ -84,7 +104,10 @@ async function outcomesOn(
   });
   const outcomes: Outcomes[] = [];
   for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) {
-    outcomes.push(JSON.parse(line));
+    const outcome: Outcomes = JSON.parse(line);
+    // What it makes of the images is not of interest here.
+    if (hasNvJitLink && "link" in outcome) Object.assign(outcome, withoutNvJitLink);
+    outcomes.push(outcome);
   }
   assertEquals(await child.ended, 0, await child.errors());
   return outcomes;
@@ -94,6 +117,15 @@ function needsDriver(what: string, { needed, installed }: { needed: string; inst
   return `${what} needs CUDA ${needed}, and the installed driver is for CUDA ${installed}; install a newer driver`;
 }
 
+/** The outcomes that differ before CUDA 12.4. */
+const withoutParameterInfo: Outcomes = {
+  link: "saxpy; debug 1\nlines 1",
+  "a cubin's parameters":
+    'RangeError: Cannot find the kernel "kernel_of_cubin" in the module: its image does not list ' +
+    'its kernels, and before CUDA 12.4 the driver does not say what they take; give the "parameters" of this one',
+  "a cubin's parameters with types": "works",
+};
+
 /** Returns the outcomes that differ before CUDA 12.2. */
 function withoutPoolOptions(installed: string): Outcomes {
   const error = (place: string, what: string) =>
@@ -101,6 +133,7 @@ function withoutPoolOptions(installed: string): Outcomes {
       needsDriver(what, { needed: "12.2", installed })
     }`;
   return {
+    ...withoutParameterInfo,
     maxSize: error("on device 0", "maxSize"),
     "host pool": error("on NUMA node 0", "a pool in host memory"),
   };
@@ -126,7 +159,8 @@ simulationTest("with drivers for CUDA 11.4, 12 and 13, all features work except 
   using libraries = new Libraries().addDriver(11040);
   const versions = [11040, 12000, 12010, 12020, 12090, 13000];
   const outcomes = await outcomesOn(libraries, versions.map((version) => machine({ version })));
-  const expected = [withoutPoolOptions("11.4"), withoutPoolOptions("12.0"), withoutPoolOptions("12.1"), {}, {}, {}];
+  // Their library is the first one's, which has no later functions.
+  const expected = [...["11.4", "12.0", "12.1"].map(withoutPoolOptions), ...Array(3).fill(withoutParameterInfo)];
   for (const [index, version] of versions.entries()) {
     const open = `CUDA ${version}, libcudart undefined`;
     assertEquals(outcomes[index], { ...everything, open, ...expected[index] });

@@ -9,7 +9,7 @@ const kinds: Readonly<
   pool: { opens: ["memPoolCreate", "memPoolImportFromShareableHandle"], releases: { memPoolDestroy: 0 } },
   "pool memory": { opens: ["mallocFromPoolAsync", "memPoolImportPointer"], releases: { freeAsync: 1 } },
   memory: { opens: ["malloc", "ipcOpenMemHandle"], releases: { free: 1, ipcCloseMemHandle: 1 } },
-  module: { opens: ["moduleLoadData"], releases: { moduleUnload: 1 } },
+  module: { opens: ["moduleLoadData", "linkModules"], releases: { moduleUnload: 1 } },
   "host memory": { opens: ["hostAlloc"], releases: { freeHost: 0 } },
 };
 

@@ -5,22 +5,20 @@
  */
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { type CudaError, explainedError } from "../../support/errors.ts";
+import { imageKind } from "../../ptx/image_kind.ts";
 import { isPtx, ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError } from "../../ptx/syntax.ts";
 import { AccessibleRange } from "../memory/accessible_range.ts";
 import { PtxVersionError, type UnsupportedPtxError } from "../compiler/compile.ts";
+import { LinkError, type NamedPtx } from "../compiler/linking/link_ptx.ts";
+import type { LinkedImage } from "../../driver.ts";
 import { fail } from "../failure.ts";
 import type { SoftwareKernel } from "./kernel_launch.ts";
 import { loadModule, type ModulePlace, type SoftwareModule, type SoftwareVariable } from "./module_loader.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
-/** The magic number of a fatbin. */
-const fatbinMagic = 0xba55ed50;
-/** The magic number of a cubin, which is an ELF file, and the machine in its header. */
-const elfMagic = 0x464c457f;
-const cudaElfMachine = 190;
-
+const addCall = "cuLinkAddData";
 /** A module, and the device that it was loaded for. */
 export class LoadedModule {
   readonly device: number;
@@ -49,16 +47,34 @@ export class LoadedModule {
     image: string | Uint8Array,
     { device, ...options }: { device: number } & Omit<ModulePlace, "reserve">,
   ): LoadedModule {
-    const ptx = textOf(image);
+    return LoadedModule.#load(linearMemory, textOf(image, loadCall), { call: loadCall, device, ...options });
+  }
+
+  /** `cuLinkCreate`, `cuLinkAddData`, `cuLinkComplete` and `cuModuleLoadDataEx`. */
+  static link(
+    linearMemory: LinearMemory,
+    images: readonly LinkedImage[],
+    { device, ...options }: { device: number } & Omit<ModulePlace, "reserve">,
+  ): LoadedModule {
+    const named = images.map(({ name, image }) => ({ name, ptx: textOf(image, addCall, name) }));
+    return LoadedModule.#load(linearMemory, named, { call: addCall, device, ...options });
+  }
+
+  static #load(
+    linearMemory: LinearMemory,
+    ptx: string | readonly NamedPtx[],
+    { call, device, ...options }: { call: string; device: number } & Omit<ModulePlace, "reserve">,
+  ): LoadedModule {
+    const { cudaErrorInvalidPtx, cudaErrorInvalidSource, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
     const reserve = (byteLength: number) =>
       linearMemory.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
       return new LoadedModule(linearMemory, device, loadModule(ptx, linearMemory, { reserve, ...options }));
     } catch (error) {
+      if (error instanceof LinkError) throw explainedError(cudaErrorInvalidSource, "cuLinkComplete", error.message);
       if (!(error instanceof PtxError)) throw error;
-      const { cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
       const number = error instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
-      throw explainedError(number, loadCall, error.message);
+      throw explainedError(number, call, error.message);
     }
   }
 
@@ -69,6 +85,11 @@ export class LoadedModule {
     if (refusal !== undefined) throw unsupported(refusal, call, countKernels(kernels.size, refusals.size));
     if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+  }
+
+  /** All kernels, those too that the device cannot run. */
+  kernelNames(): string[] {
+    return [...this.#module.kernels.keys(), ...this.#module.refusals.keys()];
   }
 
   /** `cuModuleGetGlobal`. Refuses a variable that the device does not support. */
@@ -99,31 +120,24 @@ function countKernels(supported: number, refused: number): string {
   return count === 1 ? "" : ` (the software device runs ${supported} of the module's ${count} kernels)`;
 }
 
-/** The PTX of an image. */
-function textOf(image: string | Uint8Array): string {
+/** The PTX of an image. An error has the image's name, if it has one. */
+function textOf(image: string | Uint8Array, call: string, name?: string): string {
   const { cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice } = cudaErrorNumbers;
   const text = ptxText(image);
   if (text !== undefined && isPtx(text)) return text;
-  const isCode = typeof image !== "string" && isDeviceCode(image);
+  const kind = imageKind(image);
+  const isCode = kind !== "ptx" && kind !== "unknown";
   const number = isCode ? cudaErrorNoKernelImageForDevice : cudaErrorInvalidKernelImage;
   const reason = isCode
     ? "the software device runs PTX, and this image is machine code of a GPU; load the PTX, which nvcc -ptx writes"
     : `PTX begins with its .version, and this image with ${beginningOf(image)}`;
-  throw explainedError(number, loadCall, reason);
+  throw explainedError(number, call, name === undefined ? reason : `in ${name}: ${reason}`);
 }
 
 /** The first characters or bytes of an image, for a message. */
 function beginningOf(image: string | Uint8Array): string {
   if (typeof image === "string") return JSON.stringify(image.trimStart().slice(0, 20));
   return `the bytes ${Array.from(image.subarray(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join(" ")}`;
-}
-
-/** Whether an image is a cubin or a fatbin. */
-function isDeviceCode(image: Uint8Array): boolean {
-  const view = new DataView(image.buffer, image.byteOffset, image.byteLength);
-  if (image.byteLength < 20) return false;
-  const magic = view.getUint32(0, true);
-  return magic === fatbinMagic || (magic === elfMagic && view.getUint16(18, true) === cudaElfMachine);
 }
 
 /** A variable of a module. */

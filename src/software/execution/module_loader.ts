@@ -14,6 +14,7 @@ import {
   type UnsupportedPtxError,
 } from "../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
+import { compileLinked, type NamedPtx } from "../compiler/linking/link_ptx.ts";
 import { KernelStop } from "./kernel_fault.ts";
 import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
@@ -59,15 +60,16 @@ export interface ModulePlace {
 const leastGangThreads = 4096;
 
 /**
- * Compiles PTX, places its variables in linear memory, and binds its kernels to it. Throws `PtxError` before anything
- * is reserved.
+ * Compiles PTX, or several modules linked to one, places its variables in linear memory, and binds its kernels to it.
+ * Throws `PtxError` or `LinkError` before anything is reserved.
  */
 export function loadModule(
-  ptx: string,
+  ptx: string | readonly NamedPtx[],
   linearMemory: LinearMemory,
   { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true }: ModulePlace,
 ): SoftwareModule {
-  const module = compilePtx(ptx, { boundsChecks, gangs });
+  const options = { boundsChecks, gangs };
+  const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const refused = { refusals, refusedVariables: image.refusals };

@@ -153,6 +153,79 @@ int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
   }
 }
 int cuModuleGetGlobal_v2(void *address, size_t *size, void *module, const char *name) { return put_handle(address); }
+
+/* The options of the JIT, in cuda.h's numbers. */
+enum { jit_max_registers, jit_info_log = 3, jit_error_log = 5, jit_optimization_level = 7, jit_debug = 11, jit_verbose, jit_lines };
+enum { invalid_ptx = 218, unsupported_ptx_version = 222 };
+
+static void *jit_value(unsigned count, const int *options, void **values, int option) {
+  for (unsigned i = 0; i < count; i++) {
+    if (options[i] == option) return values[i];
+  }
+  return NULL;
+}
+
+/* Writes the options to the log. The buffer for it is larger. */
+static void log_options(unsigned count, const int *options, void **values) {
+  char *log = jit_value(count, options, values, jit_info_log);
+  if (log == NULL) return;
+  const char *names[] = {[jit_max_registers] = "registers", [jit_optimization_level] = "level", [jit_debug] = "debug",
+                         [jit_verbose] = "verbose", [jit_lines] = "lines"};
+  for (unsigned i = 0; i < count; i++) {
+    int option = options[i];
+    if (option == jit_max_registers || option == jit_optimization_level || option >= jit_debug)
+      log += sprintf(log, "%s %d\n", names[option], (int)(intptr_t)values[i]);
+  }
+}
+
+int cuModuleLoadDataEx(void *module, const void *image, unsigned count, const int *options, void **values) {
+  log_options(count, options, values);
+  return put_handle(module);
+}
+
+static char *link_errors;
+
+int cuLinkCreate_v2(unsigned count, const int *options, void **values, void *state) {
+  log_options(count, options, values);
+  link_errors = jit_value(count, options, values, jit_error_log);
+  return put_handle(state);
+}
+int cuLinkAddData_v2(void *state, int type, const char *data, size_t size, const char *name, unsigned count,
+                     const int *options, void **values) {
+  int is_ptx = type == 1;
+  if (is_ptx && (size == 0 || data[size - 1] != 0)) return invalid_value;
+  if (is_ptx && strstr(data, "newer") != NULL) {
+    sprintf(link_errors, "ptxas %s: Unsupported .version", name);
+    return unsupported_ptx_version;
+  }
+  if (is_ptx && strstr(data, "broken") != NULL) {
+    sprintf(link_errors, "ptxas %s, line 4; fatal", name);
+    return invalid_ptx;
+  }
+  return is_ptx || type == 0 ? success : invalid_value;
+}
+int cuLinkComplete(void *state, const void **cubin, size_t *size) {
+  static const char linked[] = "linked";
+  *cubin = linked;
+  *size = sizeof linked;
+  return success;
+}
+int cuLinkDestroy(void *state) { return success; }
+
+/* A kernel of the type (float, char, void *), in a module of its own. */
+int cuModuleGetFunctionCount(unsigned *count, void *module) { return put(count, 1); }
+int cuModuleEnumerateFunctions(void *functions, unsigned count, void *module) { return put_handle(functions); }
+int cuFuncGetName(const char **name, void *function) {
+  *name = "kernel_of_cubin";
+  return success;
+}
+int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size) {
+  static const size_t offsets[] = {0, 4, 8}, sizes[] = {4, 1, 8};
+  if (index >= 3) return invalid_value;
+  *offset = offsets[index];
+  *size = sizes[index];
+  return success;
+}
 int cuFuncGetAttribute(int *out, int attribute, void *function) { return put(out, attribute == 8 ? 49152 : 0); }
 int cuFuncSetAttribute(void *function, int attribute, int value) {
   return attribute == 8 && value <= 232448 ? success : invalid_value;

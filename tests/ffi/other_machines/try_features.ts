@@ -8,6 +8,11 @@ import { ptx } from "../../../kernels/saxpy.ts";
 import { type Cuda, Exporter, Importer, open } from "../../../mod.ts";
 
 const nobody = 65534;
+/** An ELF file for the machine that stands for CUDA, and the beginning of LTO IR. */
+const [cubin, ltoir] = [new Uint8Array(64), new Uint8Array(64)];
+cubin.set([0x7f, 0x45, 0x4c, 0x46]);
+cubin[18] = 190;
+ltoir.set([0xed, 0x43, 0x4e, 0x7f]);
 
 for (const machine of process.argv.slice(2)) console.log(JSON.stringify(await outcomesOn(machine)));
 
@@ -125,6 +130,28 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
     },
     profile() {
       using _profile = cuda.profile();
+    },
+    "options of the JIT"() {
+      using module = gpu.loadModule(ptx, { maxRegisters: 32, optimizationLevel: 3, verbose: true });
+      return module.log;
+    },
+    link() {
+      using module = gpu.link([ptx, { name: "cubin", image: cubin }], { lineInfo: true, debug: true });
+      return `${module.kernelNames.join(", ")}; ${module.log}`;
+    },
+    "link what is broken": () => void gpu.link([ptx, { name: "b.ptx", image: `${ptx}// broken` }]),
+    "link newer PTX": () => void gpu.link([{ name: "a.ptx", image: `${ptx}// newer` }]),
+    "link LTO IR": () => void gpu.link([ptx, ltoir]),
+    "a cubin's parameters"() {
+      using module = gpu.loadModule(cubin);
+      const kernel = module.kernel("kernel_of_cubin");
+      kernel.launch({ grid: 1, block: 1 }, new Float32Array(1), 1, 0n);
+      return `${kernel.parameters.map((type) => typeof type === "object" ? type.byteLength : type)}`;
+    },
+    "a cubin's parameters with types"() {
+      using module = gpu.loadModule(cubin);
+      module.kernel("kernel_of_cubin", { parameters: ["f32", "u8", "pointer"] });
+      module.kernel("kernel_of_cubin", { parameters: ["f32", "pointer"] });
     },
     async "wait for a device"() {
       using _stream = gpu.createStream();

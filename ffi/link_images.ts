@@ -1,0 +1,112 @@
+/**
+ * Linking of images: by the driver's own linker, and by nvJitLink where the driver's cannot do it.
+ *
+ * @module
+ */
+import type { JitOptions, LinkedImage } from "../src/driver.ts";
+import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
+import { ptxText } from "../src/ptx/ptx_text.ts";
+import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
+import { CudaError, explainedError } from "../src/support/errors.ts";
+import type { DriverFunctions } from "./driver_equivalents.ts";
+import { foreignBuffer } from "./host.ts";
+import { JitCall } from "./jit_options.ts";
+import { loadNvJitLink, whereNvJitLinkIs } from "./nvjitlink.ts";
+
+/** `CUjitInputType` */
+const inputTypes: Readonly<Record<Exclude<ImageKind, "ltoir">, number>> = {
+  cubin: 0,
+  ptx: 1,
+  fatbin: 2,
+  object: 3,
+  library: 4,
+  // The driver then says what is wrong.
+  unknown: 0,
+};
+
+/**
+ * Links images to a cubin for the current device. The driver's linker is asked first: it fits the driver, and needs no
+ * toolkit. nvJitLink links LTO IR, and PTX that is newer than the driver.
+ *
+ * @param architecture The device's: called only if nvJitLink is used.
+ */
+export function linkImages(
+  driver: DriverFunctions,
+  images: readonly LinkedImage[],
+  { architecture, ...options }: JitOptions & { architecture: () => string },
+): Uint8Array<ArrayBuffer> {
+  const withLtoir = images.find(({ image }) => hasLtoir(image));
+  if (withLtoir === undefined) {
+    try {
+      return linkByDriver(driver, images, options);
+    } catch (error) {
+      if (!(error instanceof CudaError) || error.code !== "cudaErrorUnsupportedPtxVersion") throw error;
+      const newer = loadNvJitLink();
+      if (newer === undefined) {
+        const why = `${error.message}; nvJitLink of its toolkit links it, and was not found: ${whereNvJitLinkIs}`;
+        throw new CudaError(error.number, error.call, why);
+      }
+      return newer.link(specificArchitecture(architecture(), images), images, options);
+    }
+  }
+  const nvJitLink = loadNvJitLink();
+  if (nvJitLink === undefined) {
+    const why = `${withLtoir.name} has LTO IR, which only nvJitLink links, and it was not found: ${whereNvJitLinkIs}`;
+    throw explainedError(cudaErrorNumbers.cudaErrorJitCompilerNotFound, "nvJitLinkCreate", why);
+  }
+  return nvJitLink.link(specificArchitecture(architecture(), images), images, options);
+}
+
+function linkByDriver(
+  driver: DriverFunctions,
+  images: readonly LinkedImage[],
+  options: JitOptions,
+): Uint8Array<ArrayBuffer> {
+  const jit = new JitCall(options);
+  const out = new BigUint64Array(2);
+  const [first, second] = [new Uint8Array(out.buffer, 0, 8), new Uint8Array(out.buffer, 8, 8)];
+  check(driver.cuLinkCreate_v2(jit.count, jit.options, jit.values, first), "cuLinkCreate", jit);
+  const state = out[0]!;
+  try {
+    for (const { name, image } of images) {
+      const kind = imageKind(image);
+      const text = ptxText(image);
+      const data = text === undefined ? image as Uint8Array : new TextEncoder().encode(`${text}\0`);
+      const result = driver.cuLinkAddData_v2(
+        state,
+        inputTypes[kind as keyof typeof inputTypes],
+        data,
+        BigInt(data.byteLength),
+        new TextEncoder().encode(`${name}\0`),
+        0,
+        null,
+        null,
+      );
+      check(result, "cuLinkAddData", jit, name);
+    }
+    check(driver.cuLinkComplete(state, first, second), "cuLinkComplete", jit);
+    // The memory is the link's.
+    const cubin = new Uint8Array(foreignBuffer(out[0]!, Number(out[1]))).slice();
+    jit.reportInfoLog();
+    return cubin;
+  } finally {
+    driver.cuLinkDestroy(state);
+  }
+}
+
+function check(result: number, call: string, jit: JitCall, image?: string): void {
+  if (result === 0) return;
+  const log = jit.errorLog();
+  const where = image === undefined ? "" : `in ${image}`;
+  const why = [where, log].filter((part) => part !== "").join(": ");
+  throw why === "" ? new CudaError(result, call) : explainedError(result, call, why);
+}
+
+/** The device's architecture, with the suffix of PTX that is for this architecture alone: `sm_90a`. */
+function specificArchitecture(architecture: string, images: readonly LinkedImage[]): string {
+  for (const { image } of images) {
+    const target = /^\s*\.target\s+(?:sm|compute)_(\d+)([af])\b/m.exec(ptxText(image)?.slice(0, 4096) ?? "");
+    if (target !== null && architecture === `sm_${target[1]}`) return `${architecture}${target[2]}`;
+  }
+  return architecture;
+}

@@ -1,0 +1,203 @@
+/**
+ * Linking by nvJitLink, which is newer than the driver's linker where the toolkit is newer than the driver, and alone
+ * links LTO IR.
+ *
+ * @module
+ */
+import type { JitOptions, LinkedImage } from "../src/driver.ts";
+import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
+import { ptxText } from "../src/ptx/ptx_text.ts";
+import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
+import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
+import { explainedError } from "../src/support/errors.ts";
+import { addressOf, dlopen, keepLoaded, type NativeFunctions } from "./host.ts";
+import { libnvJitLink } from "./libnvjitlink.ts";
+import { toolkitCandidates } from "./toolkit_libraries.ts";
+
+type NvJitLinkFunctions = NativeFunctions<typeof libnvJitLink>;
+
+/** The library's functions, which stay loaded; null if it was not found. */
+let loaded: NvJitLinkFunctions | null | undefined;
+
+const library = {
+  names: ["libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so"],
+  packageFolder: "nvjitlink",
+} as const;
+
+/** `nvJitLinkInputType` */
+const inputTypes: Readonly<Record<ImageKind, number>> = {
+  cubin: 1,
+  ptx: 2,
+  ltoir: 3,
+  fatbin: 4,
+  object: 5,
+  library: 6,
+  // Chosen by the library.
+  unknown: 10,
+};
+
+/** `nvJitLinkResult`, and the CUDA error that says the same. */
+const errorNumbers: Readonly<Record<number, number>> = {
+  4: cudaErrorNumbers.cudaErrorInvalidPtx,
+};
+const internalError = 6;
+/** The names of `nvJitLinkResult`. */
+const resultNames = [
+  "NVJITLINK_SUCCESS",
+  "NVJITLINK_ERROR_UNRECOGNIZED_OPTION",
+  "NVJITLINK_ERROR_MISSING_ARCH",
+  "NVJITLINK_ERROR_INVALID_INPUT",
+  "NVJITLINK_ERROR_PTX_COMPILE",
+  "NVJITLINK_ERROR_NVVM_COMPILE",
+  "NVJITLINK_ERROR_INTERNAL",
+  "NVJITLINK_ERROR_THREADPOOL",
+  "NVJITLINK_ERROR_UNRECOGNIZED_INPUT",
+  "NVJITLINK_ERROR_FINALIZE",
+];
+
+/** Where nvJitLink is looked for, for an error's message. */
+export const whereNvJitLinkIs: string =
+  "put libnvJitLink on the loader's path, or name a toolkit in CUDA_HOME or a Python environment with the package " +
+  "nvidia-nvjitlink in VIRTUAL_ENV";
+
+/** Loads nvJitLink. Undefined if it is not found. */
+export function loadNvJitLink(): NvJitLink | undefined {
+  if (loaded === undefined) {
+    loaded = null;
+    for (const path of toolkitCandidates(library)) {
+      try {
+        const { symbols } = dlopen(path, libnvJitLink, { lazy: true });
+        if (Object.keys(libnvJitLink).some((name) => symbols[name as keyof typeof libnvJitLink] === undefined)) {
+          continue;
+        }
+        keepLoaded(path);
+        loaded = symbols as NvJitLinkFunctions;
+        break;
+      } catch {
+        // Not there.
+      }
+    }
+  }
+  return loaded === null ? undefined : new NvJitLink(loaded);
+}
+
+/** Links by nvJitLink. */
+export class NvJitLink {
+  readonly #functions: NvJitLinkFunctions;
+  readonly #out = new BigUint64Array(1);
+  readonly #outBytes = new Uint8Array(this.#out.buffer);
+
+  constructor(functions: NvJitLinkFunctions) {
+    this.#functions = functions;
+  }
+
+  /** Links images for an architecture such as `sm_90` to a cubin. */
+  link(architecture: string, images: readonly LinkedImage[], options: JitOptions = {}): Uint8Array<ArrayBuffer> {
+    refuseDuplicates(images);
+    const words = optionWords(architecture, images, options);
+    const { pointers, bytes } = stringArray(words);
+    const created = this.#functions.nvJitLinkCreate(this.#outBytes, words.length, pointers);
+    if (created !== 0) throw refusal(created, "nvJitLinkCreate", `with the options ${words.join(" ")}`);
+    const handle = this.#out[0]!;
+    // The library may read them until the link is destroyed.
+    const kept = [pointers, bytes];
+    try {
+      for (const { name, image } of images) this.#add(handle, name, image, kept);
+      this.#check(handle, this.#functions.nvJitLinkComplete(handle), "nvJitLinkComplete");
+      const { nvJitLinkGetLinkedCubinSize: size, nvJitLinkGetLinkedCubin: read } = this.#functions;
+      this.#check(handle, size(handle, this.#outBytes), "nvJitLinkGetLinkedCubinSize");
+      const cubin = new Uint8Array(Number(this.#out[0]));
+      this.#check(handle, read(handle, cubin), "nvJitLinkGetLinkedCubin");
+      options.onInfoLog?.(this.#log(handle, "Info"));
+      return cubin;
+    } finally {
+      this.#out[0] = handle;
+      this.#functions.nvJitLinkDestroy(this.#outBytes);
+      kept.length = 0;
+    }
+  }
+
+  #add(handle: bigint, name: string, image: string | Uint8Array, kept: Uint8Array[]): void {
+    const text = ptxText(image);
+    const data = text === undefined ? image as Uint8Array : new TextEncoder().encode(`${text}\0`);
+    const named = new TextEncoder().encode(`${name}\0`);
+    kept.push(data, named);
+    const { nvJitLinkAddData } = this.#functions;
+    const result = nvJitLinkAddData(handle, inputTypes[imageKind(image)], data, BigInt(data.byteLength), named);
+    this.#check(handle, result, "nvJitLinkAddData", name);
+  }
+
+  #check(handle: bigint, result: number, call: string, image?: string): void {
+    if (result === 0) return;
+    const log = this.#log(handle, "Error");
+    throw refusal(result, call, `${image === undefined ? "" : `in ${image}: `}${log}`);
+  }
+
+  #log(handle: bigint, kind: "Error" | "Info"): string {
+    const { [`nvJitLinkGet${kind}LogSize` as const]: size, [`nvJitLinkGet${kind}Log` as const]: read } =
+      this.#functions;
+    if (size(handle, this.#outBytes) !== 0) return "";
+    const log = new Uint8Array(Number(this.#out[0]));
+    if (log.length === 0 || read(handle, log) !== 0) return "";
+    const end = log.indexOf(0);
+    return new TextDecoder().decode(end < 0 ? log : log.subarray(0, end)).trim();
+  }
+}
+
+function refusal(result: number, call: string, why: string): Error {
+  const number = errorNumbers[result] ?? cudaErrorNumbers.cudaErrorInvalidSource;
+  return explainedError(number, call, `${resultNames[result] ?? `error ${result}`} ${why}`.trim());
+}
+
+/**
+ * Throws the error of nvJitLink itself for two images that define one name. Version 13.4 writes that error to standard
+ * output, returns a cubin all the same, and crashes if an earlier link of the process has failed.
+ */
+function refuseDuplicates(images: readonly LinkedImage[]): void {
+  const owners = new Map<string, string>();
+  const problems: string[] = [];
+  for (const { name: image, image: content } of images) {
+    for (const name of strongDefinitions(ptxText(content) ?? "")) {
+      const owner = owners.get(name);
+      if (owner === undefined) owners.set(name, image);
+      else problems.push(`error   : Multiple definition of '${name}' in '${image}', first defined in '${owner}'`);
+    }
+  }
+  if (problems.length > 0) throw refusal(internalError, "nvJitLinkAddData", problems.join("\n"));
+}
+
+function optionWords(
+  architecture: string,
+  images: readonly LinkedImage[],
+  { maxRegisters, optimizationLevel, lineInfo, debug, verbose }: JitOptions,
+): string[] {
+  const words = [`-arch=${architecture}`];
+  if (images.some(({ image }) => hasLtoir(image))) words.push("-lto");
+  if (maxRegisters !== undefined) words.push(`-maxrregcount=${maxRegisters}`);
+  if (optimizationLevel !== undefined) words.push(...optimizationWords(optimizationLevel));
+  if (lineInfo) words.push("-lineinfo");
+  if (debug) words.push("-g");
+  if (verbose) words.push("-verbose");
+  return words;
+}
+
+/** nvJitLink itself knows two levels, and passes others on. Its own 3 is the driver's 4: the most. */
+function optimizationWords(level: number): string[] {
+  if (level === 0) return ["-O0"];
+  return level < 3 ? [`-Xptxas=-O${level}`] : ["-O3"];
+}
+
+/** An array of pointers to C strings, and the memory that they are in. */
+function stringArray(strings: readonly string[]): { pointers: Uint8Array; bytes: Uint8Array } {
+  const encoded = strings.map((string) => new TextEncoder().encode(`${string}\0`));
+  const bytes = new Uint8Array(new ArrayBuffer(encoded.reduce((sum, { length }) => sum + length, 0)));
+  const base = addressOf(bytes);
+  let end = 0;
+  const addresses = encoded.map((each) => {
+    const begin = end;
+    bytes.set(each, begin);
+    end += each.length;
+    return base + BigInt(begin);
+  });
+  return { pointers: new Uint8Array(new BigUint64Array(addresses).buffer), bytes };
+}
