@@ -13,6 +13,7 @@ import { situations as hostPools } from "./situations/host_pools.ts";
 import { situations as ipcEvents } from "./situations/ipc_events.ts";
 import { situations as ipcMemory } from "./situations/ipc_memory.ts";
 import { situations as launches } from "./situations/launches.ts";
+import { situations as linking } from "./situations/linking.ts";
 import { situations as modules } from "./situations/modules.ts";
 import { situations as nonPeers } from "./situations/non_peers.ts";
 import { situations as nullPools } from "./situations/null_pools.ts";
@@ -52,6 +53,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   context_events: contextEvents,
   launches,
   modules,
+  linking,
   copies,
   pointers,
   ipc_events: ipcEvents,

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { driversUnderTest } from "../support/drivers.ts";
@@ -32,8 +33,11 @@ for (const driver of driversUnderTest) {
         return;
       }
       using module = gpu.loadModule(image);
-      assertEquals(module.kernelNames, []);
-      assertThrows(() => module.kernel("saxpy"), RangeError, 'give the "parameters" of this one');
+      if (cuda.driverVersion >= 12040) checkUntyped(module);
+      else {
+        assertEquals(module.kernelNames, []);
+        assertThrows(() => module.kernel("saxpy"), RangeError, 'give the "parameters" of this one');
+      }
       const saxpy = module.kernel("saxpy", { parameters });
       using pool = gpu.createPool();
       using x = pool.allocateArray(Float32Array, 100);
@@ -44,6 +48,32 @@ for (const driver of driversUnderTest) {
       assertEquals(await y.toTypedArray(), new Float32Array(100).fill(23));
     });
   }
+}
+
+/** The image has the sizes of the parameters, and not their types. */
+function checkUntyped(module: CudaModule): void {
+  assertEquals(module.kernelNames, ["saxpy"]);
+  assertThrows(() => module.kernel("saxpi"), CudaError, 'did you mean "saxpy"?');
+  const saxpy = module.kernel("saxpy");
+  const sizes = saxpy.parameters.map((type) => typeof type === "object" ? type.byteLength : type);
+  assertEquals(sizes, [4, 4, 8, 8]);
+  const shape = { grid: 1, block: 1 };
+  const [n, a] = [new Uint32Array(1), new Float32Array(1)];
+  saxpy.launch(shape, n, a, 0n, { address: 0n });
+  for (const number of [0, 1.5]) {
+    assertThrows(() => saxpy.launch(shape, number, a, 0n, 0n), TypeError, 'give the kernel\'s "parameters"');
+  }
+  assertThrows(() => saxpy.launch(shape, n, a, 0, 0n), TypeError, "its image says only that it has 8 bytes");
+  assertThrows(
+    () => saxpy.launch(shape, n, a, new Float32Array(1), 0n),
+    RangeError,
+    "it takes 8 bytes, the view has 4",
+  );
+  assertThrows(() => saxpy.launch(shape, true, a, 0n, 0n), TypeError, "a typed array or a DataView of 4 bytes");
+  assertThrows(() => module.kernel("saxpy", { parameters: ["u32"] }), TypeError, "its image has 4");
+  const misplaced = ["u32", "f64", "u64", "u64"] as const;
+  const message = "Cannot take parameter 1 of saxpy as f64, at offset 8: its image has 4 bytes at offset 4";
+  assertThrows(() => module.kernel("saxpy", { parameters: misplaced }), TypeError, message);
 }
 
 function compile(kind: string, capability: string): Uint8Array {

@@ -154,3 +154,47 @@ mistake("a misspelt global", ({ userModule }) => {
 mistake("a kernel as a global", ({ userModule }) => {
   userModule.getGlobal("scale");
 });
+
+mistake("nvcc's name of an option of the JIT", ({ gpu, saxpyPtx }) => {
+  gpu.loadModule(saxpyPtx, { maxrregcount: 32 });
+});
+
+mistake("an optimization level as for a compiler", ({ gpu, saxpyPtx }) => {
+  gpu.loadModule(saxpyPtx, { optimizationLevel: "-O3" });
+});
+
+mistake("a limit of registers that is too high", ({ gpu, saxpyPtx }) => {
+  gpu.loadModule(saxpyPtx, { maxRegisters: 512 });
+});
+
+mistake("one image linked, not in an array", ({ gpu, saxpyPtx }) => {
+  gpu.link(saxpyPtx);
+});
+
+mistake("images linked as separate arguments", ({ gpu, saxpyPtx, userPtx }) => {
+  gpu.link(saxpyPtx, userPtx);
+});
+
+mistake("paths linked", ({ gpu }) => {
+  gpu.link(["a.ptx", "b.ptx"]);
+});
+
+mistake("modules linked that are loaded already", ({ gpu, module, userModule }) => {
+  gpu.link([module, userModule]);
+});
+
+mistake("an image linked twice", ({ gpu, saxpyPtx }) => {
+  gpu.link([saxpyPtx, saxpyPtx]);
+});
+
+mistake("an image linked without the one that defines its function", ({ gpu, saxpyPtx }) => {
+  const head = saxpyPtx.slice(0, saxpyPtx.indexOf(".visible"));
+  gpu.link([{ name: "main.ptx", image: `${head}.extern .func step(); .visible .entry run() { call step; ret; }` }]);
+});
+
+mistake("a cubin linked on the software device", ({ gpu, saxpyPtx }) => {
+  const cubin = new Uint8Array(64);
+  cubin.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]);
+  cubin[18] = 190;
+  gpu.link([saxpyPtx, { name: "steps.cubin", image: cubin }]);
+});
