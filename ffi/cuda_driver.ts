@@ -16,6 +16,7 @@ import type {
   HostAllocation,
   JitOptions,
   KernelLaunch,
+  LaunchAttributes,
   LinkedImage,
   MemAccessDesc,
   MemLocation,
@@ -31,6 +32,7 @@ import { sharedAmongCopies } from "../src/support/library_copies.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
+import { LaunchConfig } from "./launch_config.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
 import { stringAt } from "./c_strings.ts";
 import { deviceAttributes } from "../src/support/device_attributes.ts";
@@ -94,6 +96,9 @@ export class CudaDriver implements Driver {
 
   /** Keeps memory that a call receives as an address from being collected while the call runs. */
   #hostMemory: Uint8Array | undefined;
+
+  /** Which all launches with attributes share. Created for the first of them. */
+  #launchConfig: LaunchConfig | undefined;
 
   #lastByteLength = 0;
   #lastSize = 0n;
@@ -739,6 +744,10 @@ export class CudaDriver implements Driver {
     this.#check(this.#driver.cuFuncSetAttribute(kernel, attribute, value), "cuFuncSetAttribute");
   }
 
+  funcSetCacheConfig(kernel: bigint, config: number): void {
+    this.#check(this.#driver.cuFuncSetCacheConfig(kernel, config), "cuFuncSetCacheConfig");
+  }
+
   createKernelLaunch(
     device: number,
     kernel: bigint,
@@ -784,6 +793,35 @@ export class CudaDriver implements Driver {
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
     const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
     this.#check(this.#driver[call](this.#out, kernel, blockSize, BigInt(sharedMemoryBytes)), call);
+    return this.#intOut[0]!;
+  }
+
+  launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void {
+    this.#makeCurrent(launch.device);
+    const config = this.#launchConfig ??= new LaunchConfig();
+    config.fill(launch, attributes);
+    const { extra } = launch as CudaKernelLaunch;
+    this.#check(this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, 0n, extra), "cuLaunchKernelEx");
+  }
+
+  occupancyMaxPotentialBlockSize(
+    kernel: bigint,
+    sharedMemoryBytes: number,
+    blockSizeLimit: number,
+  ): { minGridSize: number; blockSize: number } {
+    const call = "cuOccupancyMaxPotentialBlockSize";
+    const bytes = BigInt(sharedMemoryBytes);
+    this.#check(this.#driver[call](this.#out, this.#secondOut, kernel, 0n, bytes, blockSizeLimit), call);
+    // #secondOut starts at the third int.
+    return { minGridSize: this.#intOut[0]!, blockSize: this.#intOut[2]! };
+  }
+
+  occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number {
+    this.#makeCurrent(launch.device);
+    const config = this.#launchConfig ??= new LaunchConfig();
+    config.fill(launch, attributes);
+    const call = "cuOccupancyMaxActiveClusters";
+    this.#check(this.#driver[call](this.#out, launch.kernel, config.bytes), call);
     return this.#intOut[0]!;
   }
 

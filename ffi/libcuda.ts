@@ -182,6 +182,38 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuFuncSetCacheConfig: {
+    parameters: ["u64", /* CUfunction hfunc */ "i32" /* CUfunc_cache config */],
+    result: "i32",
+  },
+  cuLaunchKernelEx: {
+    parameters: [
+      "buffer", // const CUlaunchConfig *config
+      "u64", // CUfunction f
+      "u64", // void **kernelParams
+      "buffer", // void **extra
+    ],
+    result: "i32",
+  },
+  cuOccupancyMaxPotentialBlockSize: {
+    parameters: [
+      "buffer", // int *minGridSize
+      "buffer", // int *blockSize
+      "u64", // CUfunction func
+      "u64", // CUoccupancyB2DSize blockSizeToDynamicSMemSize
+      "u64", // size_t dynamicSMemSize
+      "i32", // int blockSizeLimit
+    ],
+    result: "i32",
+  },
+  cuOccupancyMaxActiveClusters: {
+    parameters: [
+      "buffer",
+      /* int *numClusters */ "u64",
+      /* CUfunction func */ "buffer", /* const CUlaunchConfig *config */
+    ],
+    result: "i32",
+  },
   cuOccupancyMaxActiveBlocksPerMultiprocessor: {
     parameters: [
       "buffer", // int *numBlocks

@@ -33,6 +33,9 @@ export const minimumVersions: Readonly<Record<string, number>> = {
 
   cuDeviceGetUuid_v2: 11040,
 
+  cuLaunchKernelEx: 11060,
+  cuOccupancyMaxActiveClusters: 11070,
+
   cuFuncGetName: 12030,
   cuFuncGetParamInfo: 12040,
   cuModuleGetFunctionCount: 12040,

@@ -6,7 +6,7 @@
  */
 
 /** The C types of the fields. */
-export type NativeFieldType = "int" | "unsigned short" | "size_t" | "void *";
+export type NativeFieldType = "int" | "unsigned int" | "unsigned short" | "size_t" | "void *";
 
 /** A C struct's size in bytes, and its fields by their C names. */
 export interface StructLayout {
@@ -48,6 +48,47 @@ export const memAccessDescLayout = {
   },
 } as const;
 
+/** `CUlaunchConfig`, which the runtime declares with other names. */
+export const launchConfigLayout = {
+  name: "CUlaunchConfig",
+  byteLength: 56,
+  fields: {
+    "gridDimX": { offset: 0, type: "unsigned int" },
+    "gridDimY": { offset: 4, type: "unsigned int" },
+    "gridDimZ": { offset: 8, type: "unsigned int" },
+    "blockDimX": { offset: 12, type: "unsigned int" },
+    "blockDimY": { offset: 16, type: "unsigned int" },
+    "blockDimZ": { offset: 20, type: "unsigned int" },
+    "sharedMemBytes": { offset: 24, type: "unsigned int" },
+    "hStream": { offset: 32, type: "void *" },
+    "attrs": { offset: 40, type: "void *" },
+    "numAttrs": { offset: 48, type: "unsigned int" },
+  },
+} as const;
+
+/** `CUlaunchAttribute`. The fields of its value share their bytes. */
+export const launchAttributeLayout = {
+  name: "CUlaunchAttribute",
+  byteLength: 72,
+  fields: {
+    "id": { offset: 0, type: "int" },
+    "value.cooperative": { offset: 8, type: "int" },
+    "value.clusterDim.x": { offset: 8, type: "unsigned int" },
+    "value.clusterDim.y": { offset: 12, type: "unsigned int" },
+    "value.clusterDim.z": { offset: 16, type: "unsigned int" },
+    "value.programmaticStreamSerializationAllowed": { offset: 8, type: "int" },
+    "value.priority": { offset: 8, type: "int" },
+  },
+} as const;
+
+/** `CUlaunchAttributeID`, as far as the library uses it. */
+export const launchAttributeId = {
+  cooperative: 2,
+  clusterDimension: 4,
+  programmaticStreamSerialization: 6,
+  priority: 8,
+} as const;
+
 /** The sizes in bytes of structs that are passed on unchanged. */
 export const opaqueStructSizes = {
   cudaMemPoolPtrExportData: 64,
@@ -67,6 +108,7 @@ export function writeStruct<L extends StructLayout>(
     const { offset, type } = layout.fields[name]!;
     const at = byteOffset + offset;
     if (type === "int") view.setInt32(at, Number(value), true);
+    else if (type === "unsigned int") view.setUint32(at, Number(value), true);
     else if (type === "unsigned short") view.setUint16(at, Number(value), true);
     else view.setBigUint64(at, BigInt(value as number | bigint), true);
   }

@@ -31,8 +31,25 @@ export const memPoolAttribute = {
   usedMemHigh: 8,
 } as const;
 
-/** `CUfunction_attribute`, as far as the library uses it. The values are bytes of shared memory per block. */
-export const functionAttribute = { sharedSizeBytes: 1, maxDynamicSharedSizeBytes: 8 } as const;
+/** `CUfunction_attribute`, as far as the library uses it. The last three can be set. */
+export const functionAttribute = {
+  maxThreadsPerBlock: 0,
+  sharedSizeBytes: 1,
+  constSizeBytes: 2,
+  localSizeBytes: 3,
+  numRegs: 4,
+  ptxVersion: 5,
+  binaryVersion: 6,
+  maxDynamicSharedSizeBytes: 8,
+  preferredSharedMemoryCarveout: 9,
+  nonPortableClusterSizeAllowed: 14,
+} as const;
+
+/** `CUfunc_cache`. */
+export const functionCache = { preferNone: 0, preferShared: 1, preferL1: 2, preferEqual: 3 } as const;
+
+/** `CUshared_carveout`. Other values are percent of a multiprocessor's shared memory. */
+export const sharedCarveout = { default: -1, maxL1: 0, maxShared: 100 } as const;
 
 /** The flags of `cudaStreamCreateWithPriority`. */
 export const streamFlags = { default: 0, nonBlocking: 1 } as const;
@@ -109,6 +126,15 @@ export interface KernelLaunch {
   readonly parameters: DataView<ArrayBuffer>;
   /** The memory of the buffers among the arguments. Elements that are undefined mean nothing. */
   readonly buffers: readonly (MemoryRange | undefined)[];
+}
+
+/** The `CUlaunchAttribute`s of a launch. Those that are undefined or false are left out. */
+export interface LaunchAttributes {
+  /** Blocks of a cluster in x, y and z. */
+  readonly clusterDim: readonly [x: number, y: number, z: number] | undefined;
+  readonly cooperative: boolean;
+  readonly programmaticStreamSerialization: boolean;
+  readonly priority: number | undefined;
 }
 
 /** Page-locked host memory: its address for the driver, and its buffer for JavaScript. */
@@ -358,8 +384,10 @@ export interface Driver {
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
   /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
   funcGetAttribute(kernel: bigint, attribute: number): number;
-  /** `cuFuncSetAttribute`; only `maxDynamicSharedSizeBytes` can be set. */
+  /** `cuFuncSetAttribute`; only the last three of `functionAttribute` can be set. */
   funcSetAttribute(kernel: bigint, attribute: number, value: number): void;
+  /** `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
+  funcSetCacheConfig(kernel: bigint, config: number): void;
   /**
    * Creates a launch of one thread on the default stream, without calling CUDA. `parameterBytes` is the size of all
    * parameters together; `buffers` is an array that the caller fills in.
@@ -372,7 +400,20 @@ export interface Driver {
   ): KernelLaunch;
   /** `launch` comes from this driver's `createKernelLaunch`. */
   launchKernel(launch: KernelLaunch): void;
+  /**
+   * `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA 11.6. The software device refuses
+   * clusters of several blocks and cooperative launches with `cudaErrorNotSupported`.
+   */
+  launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;
+  /** `cuOccupancyMaxPotentialBlockSize` for a fixed size of shared memory; with a `blockSizeLimit` of 0, for any block. */
+  occupancyMaxPotentialBlockSize(
+    kernel: bigint,
+    sharedMemoryBytes: number,
+    blockSizeLimit: number,
+  ): { minGridSize: number; blockSize: number };
+  /** `cuOccupancyMaxActiveClusters`. Fails as `launchKernelEx` does, before CUDA 11.7. */
+  occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number;
 
   /** Starts the profiling tool that runs the process, if there is one. The software device has none. */
   profilerStart(): void;

@@ -11,7 +11,12 @@ export const launchLimits = {
   maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
-const multiProcessorCount = 4;
+/** Threads of a warp. A block takes whole warps. */
+export const warpSize = 32;
+/** The number of multiprocessors that the devices report. */
+export const multiProcessorCount = 4;
+/** The compute capability of the devices. */
+export const computeCapability = { major: 9, minor: 0 } as const;
 const maxThreadsPerMultiProcessor = 2048;
 const maxBlocksPerMultiprocessor = 32;
 const maxSharedMemoryPerMultiprocessor = 233472;
@@ -31,12 +36,12 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
     maxSharedMemoryPerBlock: launchLimits.maxSharedMemoryPerBlock,
     maxSharedMemoryPerBlockOptin: launchLimits.maxSharedMemoryPerBlockOptin,
     maxSharedMemoryPerMultiprocessor,
-    warpSize: 32,
+    warpSize,
     multiProcessorCount,
     maxThreadsPerMultiProcessor,
     maxBlocksPerMultiprocessor,
-    computeCapabilityMajor: 9,
-    computeCapabilityMinor: 0,
+    computeCapabilityMajor: computeCapability.major,
+    computeCapabilityMinor: computeCapability.minor,
     unifiedAddressing: 1,
     concurrentKernels: 1,
     memoryPoolsSupported: 1,
@@ -67,7 +72,8 @@ export function defaultDynamicSharedBytes(staticBytes: number): number {
 export function activeBlocks(blockSize: number, sharedMemoryBytes: number): number {
   if (blockSize > launchLimits.maxThreadsPerBlock) return 0;
   const byShared = Math.floor(maxSharedMemoryPerMultiprocessor / (sharedMemoryBytes + reservedSharedMemoryPerBlock));
-  return Math.min(Math.floor(maxThreadsPerMultiProcessor / blockSize), maxBlocksPerMultiprocessor, byShared);
+  const byThreads = Math.floor(maxThreadsPerMultiProcessor / (Math.ceil(blockSize / warpSize) * warpSize));
+  return Math.min(byThreads, maxBlocksPerMultiprocessor, byShared);
 }
 
 /** Returns the UUID of the software device with an ordinal. It is the same in every process. */

@@ -9,8 +9,10 @@ import { reportDroppedLaunches } from "../support/leaks.ts";
 import {
   type Driver,
   eventFlags,
+  functionCache,
   type HostAllocation,
   type KernelLaunch,
+  type LaunchAttributes,
   type LinkedImage,
   type MemAccessDesc,
   memAccessFlags,
@@ -40,8 +42,9 @@ import type { OpenedMemory } from "./ipc/opened_memory.ts";
 import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
 import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
-import { softwareAttribute } from "./software_device.ts";
-import { kernelAttribute, launchOf, LoadedKernel, occupancyOf, setKernelAttribute } from "./execution/launches.ts";
+import { multiProcessorCount, softwareAttribute } from "./software_device.ts";
+import { kernelAttribute, occupancyOf, potentialBlockSize, setKernelAttribute } from "./execution/kernel_attributes.ts";
+import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
 import {
   type FreedKind,
@@ -976,6 +979,15 @@ export class SoftwareDriver implements Driver {
     setKernelAttribute(this.#kernel(kernel, call), attribute, value);
   }
 
+  /** A preference between caches, of which there are none. */
+  funcSetCacheConfig(kernel: bigint, config: number): void {
+    const call = "cuFuncSetCacheConfig";
+    this.#devices.checkAlive(call);
+    this.#kernel(kernel, call);
+    const configs: readonly number[] = Object.values(functionCache);
+    if (!configs.includes(config)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  }
+
   createKernelLaunch(
     device: number,
     kernel: bigint,
@@ -986,7 +998,16 @@ export class SoftwareDriver implements Driver {
   }
 
   launchKernel(launch: KernelLaunch): void {
-    const call = "cuLaunchKernel";
+    this.#enqueueLaunch(launch, "cuLaunchKernel");
+  }
+
+  launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void {
+    const call = "cuLaunchKernelEx";
+    checkLaunchAttributes(attributes, call);
+    this.#enqueueLaunch(launch, call);
+  }
+
+  #enqueueLaunch(launch: KernelLaunch, call: string): void {
     const target = this.#stream(launch.device, launch.stream, call);
     const found = this.#kernel(launch.kernel, call);
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
@@ -996,6 +1017,7 @@ export class SoftwareDriver implements Driver {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
+      call,
       parameters: new Uint8Array(launch.parameters.buffer),
     }, { linearMemory: this.#linearMemory, memoryNames: this.#memoryNames[found.device]! });
     found.module.pendingLaunches++;
@@ -1012,6 +1034,26 @@ export class SoftwareDriver implements Driver {
     const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
     this.#devices.checkAlive(call);
     return occupancyOf(this.#kernel(kernel, call), { blockSize, sharedMemoryBytes });
+  }
+
+  occupancyMaxPotentialBlockSize(
+    kernel: bigint,
+    sharedMemoryBytes: number,
+    blockSizeLimit: number,
+  ): { minGridSize: number; blockSize: number } {
+    const call = "cuOccupancyMaxPotentialBlockSize";
+    this.#devices.checkAlive(call);
+    return potentialBlockSize(this.#kernel(kernel, call), { sharedMemoryBytes, blockSizeLimit });
+  }
+
+  occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number {
+    const call = "cuOccupancyMaxActiveClusters";
+    this.#devices.checkAlive(call);
+    const loaded = this.#kernel(launch.kernel, call);
+    checkLaunchAttributes(attributes, call);
+    const { blockX, blockY, blockZ, sharedMemoryBytes } = launch;
+    // A cluster of one block is a block.
+    return multiProcessorCount * occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
   }
 
   /** Does nothing: no tool profiles the software device. */

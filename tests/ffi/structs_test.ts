@@ -4,6 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  launchAttributeId,
+  launchAttributeLayout,
+  launchConfigLayout,
   memAccessDescLayout,
   memLocationLayout,
   memPoolPropsLayout,
@@ -13,8 +16,14 @@ import {
 import { cudaHeaders } from "../support/cuda_headers.ts";
 import { test } from "../support/test.ts";
 
-const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
-/** The driver API's names of the same structs. */
+const layouts: readonly StructLayout[] = [
+  memPoolPropsLayout,
+  memLocationLayout,
+  memAccessDescLayout,
+  launchConfigLayout,
+  launchAttributeLayout,
+];
+/** The driver API's names of the runtime's structs. */
 const driverNames: Readonly<Record<string, string>> = {
   cudaMemPoolProps: "CUmemPoolProps",
   cudaMemLocation: "CUmemLocation",
@@ -29,13 +38,13 @@ test("the structs have the sizes and offsets of CUDA's headers", { skip: reasonT
     lines.push(`printf("%s=%zu\\n", "${expression}", (size_t)${expression});`);
   };
   for (const { name, byteLength, fields } of layouts) {
-    for (const type of [`struct ${name}`, driverNames[name]!]) {
+    for (const type of name in driverNames ? [`struct ${name}`, driverNames[name]!] : [name]) {
       expect(`sizeof(${type})`, byteLength);
       for (const [field, { offset, type: fieldType }] of Object.entries(fields)) {
         expect(`offsetof(${type}, ${field})`, offset);
         expect(
           `sizeof(((${type} *)0)->${field})`,
-          { "int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 }[fieldType],
+          { "int": 4, "unsigned int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 }[fieldType],
         );
       }
     }
@@ -43,6 +52,9 @@ test("the structs have the sizes and offsets of CUDA's headers", { skip: reasonT
   for (const [name, byteLength] of Object.entries(opaqueStructSizes)) {
     const isTypedef = name.endsWith("_t");
     expect(`sizeof(${isTypedef ? name : `struct ${name}`})`, byteLength);
+  }
+  for (const [name, id] of Object.entries(launchAttributeId)) {
+    expect(`CU_LAUNCH_ATTRIBUTE_${name.replace(/[A-Z]/g, "_$&").toUpperCase()}`, id);
   }
   assertEquals(valuesInC(lines), expected);
 });

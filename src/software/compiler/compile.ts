@@ -52,6 +52,8 @@ export interface CompiledModule {
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
+  /** The architecture of the target: 90 for sm_90. */
+  readonly ptxVersion: number;
   /** The other kernels, with what the device does not support of each, or of a function that it may call. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
   /** The line of the source that a line of the PTX was compiled from. */
@@ -158,7 +160,7 @@ export function compilePtx(
   source: string | PtxModule,
   { instructions = instructionSet, ...options }: Partial<CompileOptions> & { instructions?: InstructionSet } = {},
 ): CompiledModule {
-  const { functions, variables: declarations, aliases, lineInfo } = typeof source === "string"
+  const { target, functions, variables: declarations, aliases, lineInfo } = typeof source === "string"
     ? parsePtx(source, checkHeader)
     : source;
   const variables = variablesByName(declarations);
@@ -191,7 +193,15 @@ export function compilePtx(
       refusals.set(name, error);
     }
   }
-  return { wasm: encodeKernels(definitions), kernels, refusals, image, lineInfo };
+  return {
+    wasm: encodeKernels(definitions),
+    kernels,
+    // checkHeader has checked the name, "sm_90a" for example.
+    ptxVersion: Number(/\d+/.exec(target.names[0]!)![0]),
+    refusals,
+    image,
+    lineInfo,
+  };
 }
 
 function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<ArrayBuffer> {

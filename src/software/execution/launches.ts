@@ -4,9 +4,10 @@
  * @module
  */
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { functionAttribute } from "../../driver.ts";
+import { type LaunchAttributes, sharedCarveout } from "../../driver.ts";
+import { explainedError } from "../../support/errors.ts";
 import { fail } from "../failure.ts";
-import { activeBlocks, defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
+import { defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
 import type { LoadedModule } from "./loaded_module.ts";
 import { launchInSlices, type LaunchPlace, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
 import type { Geometry } from "./gang_versions.ts";
@@ -18,6 +19,8 @@ export class LoadedKernel {
   readonly kernel: SoftwareKernel;
   /** The largest dynamic shared memory that a launch may have, in bytes. */
   maxDynamicSharedBytes: number;
+  /** In percent, or -1. Only remembered: there is no cache that shares its memory with shared memory. */
+  preferredSharedCarveout: number = sharedCarveout.default;
 
   constructor(module: LoadedModule, kernel: SoftwareKernel) {
     this.module = module;
@@ -34,6 +37,8 @@ export class LoadedKernel {
 /** The configuration of a launch. */
 export interface LaunchConfiguration extends Geometry {
   readonly sharedMemoryBytes: number;
+  /** The call that launches it, for errors. */
+  readonly call: string;
   /** Packed as in memory. The caller may reuse the bytes afterwards. */
   readonly parameters: Uint8Array;
 }
@@ -46,13 +51,29 @@ export interface LaunchWork {
   readonly release?: () => void;
 }
 
-/** A launch as work for a stream of the kernel's device. Throws the error of `cuLaunchKernel`. */
+/**
+ * Refuses a launch with attributes that the device does not support. The others need nothing: a kernel of a stream always
+ * runs after the one in front of it has ended, and streams of all priorities take turns.
+ */
+export function checkLaunchAttributes({ clusterDim, cooperative }: LaunchAttributes, call: string): void {
+  const { cudaErrorNotSupported } = cudaErrorNumbers;
+  if (clusterDim !== undefined && clusterDim[0] * clusterDim[1] * clusterDim[2] > 1) {
+    const reason = `the software device has no clusters of blocks, and the option "cluster" asks for them`;
+    throw explainedError(cudaErrorNotSupported, call, reason);
+  }
+  if (cooperative) {
+    const reason =
+      `the software device runs blocks one after another, and the option "cooperative" asks for all at once`;
+    throw explainedError(cudaErrorNotSupported, call, reason);
+  }
+}
+
+/** A launch as work for a stream of the kernel's device. Throws the error of `call`. */
 export function launchOf(
   { device, kernel, maxDynamicSharedBytes }: LoadedKernel,
-  { grid, block, sharedMemoryBytes, parameters }: LaunchConfiguration,
+  { grid, block, sharedMemoryBytes, call, parameters }: LaunchConfiguration,
   { linearMemory, memoryNames }: Pick<LaunchPlace, "linearMemory" | "memoryNames">,
 ): LaunchWork {
-  const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
   const { maxThreadsPerBlock, requiredThreads, parameterBytes } = kernel.compiled;
   const fits = grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
@@ -82,29 +103,4 @@ export function launchOf(
     run: launchInSlices(kernel, { grid, block }, { ...place, threadMemory }),
     release: () => linearMemory.discardAndRelease(threadMemory, reservedBytes, { isShared: false }),
   };
-}
-
-/** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
-export function occupancyOf(
-  { kernel, maxDynamicSharedBytes }: LoadedKernel,
-  { blockSize, sharedMemoryBytes }: { blockSize: number; sharedMemoryBytes: number },
-): number {
-  if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  if (sharedMemoryBytes > maxDynamicSharedBytes) return 0;
-  return activeBlocks(blockSize, kernel.compiled.sharedBytes + sharedMemoryBytes);
-}
-
-/** `cuFuncGetAttribute`. */
-export function kernelAttribute({ kernel, maxDynamicSharedBytes }: LoadedKernel, attribute: number): number {
-  if (attribute === functionAttribute.sharedSizeBytes) return kernel.compiled.sharedBytes;
-  if (attribute === functionAttribute.maxDynamicSharedSizeBytes) return maxDynamicSharedBytes;
-  return fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncGetAttribute");
-}
-
-/** `cuFuncSetAttribute`. */
-export function setKernelAttribute(loaded: LoadedKernel, attribute: number, value: number): void {
-  const maximum = launchLimits.maxSharedMemoryPerBlockOptin - loaded.kernel.compiled.sharedBytes;
-  const isValid = attribute === functionAttribute.maxDynamicSharedSizeBytes && value >= 0 && value <= maximum;
-  if (!isValid) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncSetAttribute");
-  loaded.maxDynamicSharedBytes = value;
 }

@@ -41,6 +41,17 @@ export class LoadedModule {
     );
   }
 
+  /** The architecture that the PTX was compiled for: 90 for sm_90. */
+  get ptxVersion(): number {
+    return this.#module.ptxVersion;
+  }
+
+  /** The bytes of its variables in `.const`. */
+  get constantBytes(): number {
+    const variables = [...this.variables.values()].filter(({ space }) => space === "const");
+    return variables.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
   /** `cuModuleLoadDataEx`. */
   static load(
     linearMemory: LinearMemory,

@@ -31,6 +31,8 @@ export interface SoftwareVariable {
 /** A compiled module whose kernels can be launched. */
 export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
+  /** The architecture of its target: 90 for sm_90. */
+  readonly ptxVersion: number;
   /** The other kernels of the module, with what the device does not support of each. */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
   /** Variables that the device does not support, with the reasons. */
@@ -72,12 +74,12 @@ export function loadModule(
   const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
-  const refused = { refusals, refusedVariables: image.refusals };
+  const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
   const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
     return {
       kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads }),
-      ...refused,
+      ...others,
       variables: new Map(),
       memory: undefined,
     };
@@ -94,7 +96,7 @@ export function loadModule(
     });
     return {
       kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads }),
-      ...refused,
+      ...others,
       variables: new Map(variables),
       memory: { begin, byteLength },
     };
