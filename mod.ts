@@ -33,7 +33,15 @@ export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/bench
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
-export { CudaKernel, type Dim3, type LaunchOptions } from "./src/objects/cuda_kernel.ts";
+export { CudaKernel } from "./src/objects/cuda_kernel.ts";
+export {
+  type ActiveClustersOptions,
+  type CacheConfig,
+  type KernelAttributes,
+  type PotentialBlockSizeOptions,
+  type SharedMemoryCarveout,
+} from "./src/objects/kernel_attributes.ts";
+export { type Dim3, type LaunchOptions } from "./src/objects/launch_options.ts";
 export { CudaModule } from "./src/objects/cuda_module.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";

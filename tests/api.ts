@@ -181,6 +181,30 @@ export interface LaunchOptions {
   block: Dim3;
   stream?: CudaStream;
   sharedMemoryBytes?: number;
+  cluster?: Dim3;
+  cooperative?: boolean;
+  priority?: number;
+  programmaticStreamSerialization?: boolean;
+}
+export interface KernelAttributes {
+  readonly registers: number;
+  readonly sharedMemoryBytes: number;
+  readonly localMemoryBytes: number;
+  readonly constantMemoryBytes: number;
+  readonly maxThreadsPerBlock: number;
+  readonly ptxVersion: number;
+  readonly binaryVersion: number;
+}
+export type CacheConfig = "none" | "shared" | "l1" | "equal";
+export type SharedMemoryCarveout = number | "default" | "max-l1" | "max-shared";
+export interface PotentialBlockSizeOptions {
+  sharedMemoryBytes?: number;
+  blockSizeLimit?: number;
+}
+export interface ActiveClustersOptions {
+  block: Dim3;
+  cluster: Dim3;
+  sharedMemoryBytes?: number;
 }
 /** name: what errors call the image. */
 export interface LinkImage {
@@ -469,7 +493,14 @@ export declare class CudaKernel<Parameters extends readonly KernelArgument[] = r
   readonly name: string;
   readonly parameters: readonly ParameterType[];
   launch(options: LaunchOptions, ...args: Parameters): void;
+  readonly attributes: KernelAttributes;
+  get cacheConfig(): CacheConfig;
+  set cacheConfig(value: CacheConfig);
+  get preferredSharedMemoryCarveout(): number | "default";
+  set preferredSharedMemoryCarveout(value: SharedMemoryCarveout);
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes?: number): number;
+  maxPotentialBlockSize(options?: PotentialBlockSizeOptions): { block: number; minimumGrid: number };
+  maxActiveClusters(options: ActiveClustersOptions): number;
 }
 
 /** SOCK_STREAM in the Unix domain, with descriptors. */

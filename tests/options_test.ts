@@ -103,6 +103,11 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
         call: (options) => kernel.launch(options, 0, 0, 0n, 0n),
         required: { grid: 1, block: 1 },
       },
+      "CudaKernel.maxPotentialBlockSize": { call: (options) => kernel.maxPotentialBlockSize(options) },
+      "CudaKernel.maxActiveClusters": {
+        call: (options) => kernel.maxActiveClusters(options),
+        required: { block: 32, cluster: 1 },
+      },
       "MemoryPool.allocateAsync": { call: (options) => pool.allocateAsync(16, options) },
       "MemoryPool.createCachingAllocator": { call: (options) => pool.createCachingAllocator(options) },
       "CachingAllocator.allocateAsync": { call: (options) => allocator.allocateAsync(16, options) },

@@ -7,6 +7,7 @@ import { type DeviceAttributeName, deviceAttributes } from "../support/device_at
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
 import { compileModule } from "./compile_module.ts";
+import { checkPriority } from "./stream_priority.ts";
 import { DeviceStreams } from "./device_streams.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
 import { linkedImages, type LinkImage } from "./linked_images.ts";
@@ -51,11 +52,6 @@ const propertyNames: Readonly<Record<string, string>> = {
   major: "CudaDevice.computeCapability",
   minor: "CudaDevice.computeCapability",
 };
-/**
- * The size of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do not fit.
- */
-const priorityBits = 32;
-
 /** A GPU or a software device. Comes from `Cuda.device` or `Cuda.devices`. */
 export class CudaDevice {
   /** The device's number in this process, as in CUDA. */
@@ -222,9 +218,8 @@ export class CudaDevice {
   createStream(options: StreamOptions = {}): CudaStream {
     checkOptions(options, streamOptions);
     const { priority = 0, nonBlocking = false } = options;
-    this.#checkPriorityType(priority);
+    checkPriority(priority, this, "a stream");
     checkBoolean(nonBlocking, "a stream's nonBlocking");
-    if (priority !== 0) this.#checkPriority(priority);
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
     let handle: bigint;
     try {
@@ -240,24 +235,6 @@ export class CudaDevice {
     });
     this.#streams.add(stream);
     return stream;
-  }
-
-  #checkPriorityType(priority: number): void {
-    if ((priority | 0) === priority) return;
-    if (typeof priority === "number") refuseFraction(priority);
-    const { least, greatest } = this.streamPriorityRange();
-    const range = least === greatest ? "" : ` from ${greatest}, the greatest priority, to ${least}, the least`;
-    throw new TypeError(`Cannot use ${whatIs(priority)} as a stream's priority: it must be a number${range}`);
-  }
-
-  /** CUDA itself clamps priorities that the device does not have, which hides a wrong sign. */
-  #checkPriority(priority: number): void {
-    const { least, greatest } = this.streamPriorityRange();
-    if (least === greatest || (priority >= greatest && priority <= least)) return;
-    throw new RangeError(
-      `Cannot use ${priority} as a stream's priority: it must be from ${greatest}, the greatest priority, to ${least}, ` +
-        "the least",
-    );
   }
 
   /**
@@ -709,13 +686,6 @@ function checkIpcHandle(handle: Uint8Array, what: string): void {
   if (handle.byteLength === ipcHandleByteLength) return;
   throw new RangeError(
     `Cannot open ${what} with a handle of ${handle.byteLength} bytes: a handle has ${ipcHandleByteLength}`,
-  );
-}
-
-function refuseFraction(priority: number): never {
-  throw new RangeError(
-    `Cannot use ${priority} as a stream's priority: it must be a ${priorityBits}-bit integer; ` +
-      "CudaDevice.streamPriorityRange returns the valid range",
   );
 }
 

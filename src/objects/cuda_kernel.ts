@@ -3,58 +3,38 @@ import type { CudaDevice } from "./cuda_device.ts";
 import { checkStream, type CudaStream, launchesOf } from "./cuda_stream.ts";
 import { functionAttribute, type KernelLaunch } from "../driver.ts";
 import type { Allocation } from "../memory/allocation.ts";
-import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writersOf } from "./kernel_arguments.ts";
 import { adviceFor, checkLaunchOptions, refuseCount } from "./argument_mistakes.ts";
+import {
+  type ActiveClustersOptions,
+  activeClustersOptions,
+  type CacheConfig,
+  cacheConfigOf,
+  carveoutOf,
+  type KernelAttributes,
+  type PotentialBlockSizeOptions,
+  potentialBlockSizeOptions,
+  readKernelAttributes,
+  type SharedMemoryCarveout,
+} from "./kernel_attributes.ts";
+import { AttributedLaunches, launchError } from "./launch_attributes.ts";
+import { checkSharedMemory, KernelSharedMemory } from "./kernel_shared_memory.ts";
+import { argumentsInstead, launchOptionNames, type LaunchOptions } from "./launch_options.ts";
 import { formatParameter } from "./parameter_types.ts";
-import { exceededLimit, extentOf, formatShape, refuseShape } from "./launch_shape.ts";
+import { extentOf, refuseShape } from "./launch_shape.ts";
 import type { KernelParameter, KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
 import {
-  checkByteLength,
   checkNumber,
+  checkOptions,
   errorOfAnotherCuda,
   maximumInt,
-  type OptionNames,
   refuseConstruction,
   refuseUnknownOption,
   whatIs,
 } from "../support/validation.ts";
-
-/** The maximum of the C type, an unsigned int. */
-const maximumSharedMemoryBytes = 2 ** 32 - 1;
-
-/** Numbers of blocks or threads in x, y and z. A plain number is the one in x; the others are 1 if omitted. */
-export type Dim3 = number | readonly [x: number, y?: number, z?: number];
-
-/** How many threads run a kernel, and on which stream. */
-export interface LaunchOptions {
-  /** Number of blocks. */
-  grid: Dim3;
-  /** Number of threads per block. */
-  block: Dim3;
-  /** The stream to launch on. Defaults to the device's default stream. */
-  stream?: CudaStream;
-  /**
-   * Bytes of dynamic shared memory per block. Together with the static shared memory that the kernel declares, at most
-   * the device's `attribute("maxSharedMemoryPerBlockOptin")`. CUDA's opt-in to more than 48 KiB is not needed: the
-   * kernel opts in by itself. Defaults to 0.
-   */
-  sharedMemoryBytes?: number;
-}
-
-const launchOptionNames: OptionNames<LaunchOptions> = {
-  grid: true,
-  block: true,
-  stream: true,
-  sharedMemoryBytes: true,
-};
-
-const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
-/** What others name the option that takes a launch's arguments. */
-const argumentsInstead = { args: giveArguments, arguments: giveArguments, params: giveArguments };
 
 /**
  * A function that runs on a device, in as many threads as a launch asks for. Comes from `CudaModule.kernel`.
@@ -87,8 +67,11 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #launch: KernelLaunch;
   /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
   readonly #buffers: (Allocation | undefined)[] = [];
-  /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed yet. */
-  #sharedMemoryLimit = 0;
+  readonly #sharedMemory: KernelSharedMemory;
+  /** Created for the first launch that has such options. */
+  #attributedLaunches: AttributedLaunches | undefined;
+  #attributes: KernelAttributes | undefined;
+  #cacheConfig: CacheConfig = "none";
 
   static {
     printAs(this, "CudaKernel", (kernel) => {
@@ -123,6 +106,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
     this.#writers = writersOf(signature.parameters, this.#buffers, session);
+    this.#sharedMemory = new KernelSharedMemory({ name: this.name, handle, device, session });
     const { ordinal } = device;
     this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
   }
@@ -139,23 +123,22 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * @param options How many blocks of how many threads to run, and on which stream.
    * @param args One argument for each parameter, in order.
    * @throws {TypeError} If the number of arguments is wrong, an argument does not fit its parameter's type, a buffer is
-   * of another `Cuda` object, or there is no option of a name
-   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, or a block needs more
-   * shared memory than the device supports
+   * of another `Cuda` object, an option has the wrong type, or there is no option of a name
+   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, the grid is no multiple of
+   * the cluster, the priority is not in the device's range, or a block needs more shared memory than the device supports
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
-   * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports
+   * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports,
+   * `cudaErrorCooperativeLaunchTooLarge` if a cooperative launch has more than fit at once,
+   * `cudaErrorInvalidClusterSize` if the device has no clusters of this size, `cudaErrorNotSupported` if it has none
    */
   launch(options: LaunchOptions, ...args: Parameters): void {
     if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
+    let attributes: AttributedLaunches | undefined;
     for (const name in options) {
       // Not `checkOptions`: comparing the names here takes half the time.
       if (name === "grid" || name === "block" || name === "stream" || name === "sharedMemoryBytes") continue;
-      checkLaunchOptions(this.name, options, args, this.#typeNames());
-      refuseUnknownOption(options, name, {
-        action: `launch ${this.name}`,
-        names: launchOptionNames,
-        instead: argumentsInstead,
-      });
+      attributes = this.#readAttributes(options, args);
+      break;
     }
     const { grid, block, stream = this.#device.defaultStream, sharedMemoryBytes = 0 } = options;
     const writers = this.#writers;
@@ -176,7 +159,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     const blockZ = launch.blockZ = extentOf(block, 2);
     if (gridX * gridY * gridZ * blockX * blockY * blockZ === 0) refuseShape(name, options);
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${name}: its module was disposed`);
-    if (sharedMemoryBytes !== 0) this.#prepareSharedMemory(sharedMemoryBytes);
+    if (sharedMemoryBytes !== 0) this.#sharedMemory.prepare(sharedMemoryBytes);
     launch.sharedMemoryBytes = sharedMemoryBytes;
     const { parameters } = launch;
     for (let index = 0; index < writers.length; index++) {
@@ -196,16 +179,105 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
     }
     try {
-      this.#session.driver.launchKernel(launch);
+      if (attributes === undefined) this.#session.driver.launchKernel(launch);
+      else attributes.launch(launch);
     } catch (error) {
-      const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
-      throw cannot(
-        `launch ${name} with a grid of ${formatShape(grid)} blocks of ${formatShape(block)} threads${shared}`,
-        error,
-        this.#hintOf(error, options),
-      );
+      throw launchError(error, options, { kernel: this, device: this.#device });
     }
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
+  }
+
+  /** What a launch with other options than those of every launch asks for; undefined if that is nothing more. */
+  #readAttributes(options: LaunchOptions, args: readonly KernelArgument[]): AttributedLaunches | undefined {
+    for (const name in options) {
+      if (Object.hasOwn(launchOptionNames, name)) continue;
+      checkLaunchOptions(this.name, options, args, this.#typeNames());
+      refuseUnknownOption(options, name, {
+        action: `launch ${this.name}`,
+        names: launchOptionNames,
+        instead: argumentsInstead,
+      });
+    }
+    return this.#attributedLaunch().read(options);
+  }
+
+  #attributedLaunch(): AttributedLaunches {
+    return this.#attributedLaunches ??= new AttributedLaunches({
+      name: this.name,
+      handle: this.#handle,
+      device: this.#device,
+      session: this.#session,
+    });
+  }
+
+  /**
+   * What the kernel needs: registers, memory, and the largest block.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
+   * @throws {ReferenceError} If the module was disposed
+   */
+  get attributes(): KernelAttributes {
+    this.#checkLoaded();
+    try {
+      return this.#attributes ??= readKernelAttributes(this.#session.driver, this.#handle);
+    } catch (error) {
+      throw cannot(`get the attributes of ${this.name}`, error);
+    }
+  }
+
+  /**
+   * Which memory the kernel prefers where the L1 cache and shared memory share theirs. A hint, which has no effect on
+   * the software device. Defaults to "none". CUDA does not return it: the value is the one that was set here.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
+   * @throws {TypeError} When set, if there is no such configuration
+   * @throws {ReferenceError} When set, if the module was disposed
+   */
+  get cacheConfig(): CacheConfig {
+    return this.#cacheConfig;
+  }
+
+  set cacheConfig(value: CacheConfig) {
+    const config = cacheConfigOf(value);
+    this.#checkLoaded();
+    try {
+      this.#session.driver.funcSetCacheConfig(this.#handle, config);
+    } catch (error) {
+      throw cannot(`set the cacheConfig of ${this.name} to "${value}"`, error);
+    }
+    this.#cacheConfig = value;
+  }
+
+  /**
+   * How much of the memory that the L1 cache and shared memory share the kernel prefers as shared memory: percent, or
+   * "default". Can also be set to "max-l1", which is 0, and "max-shared", which is 100. A hint, which has no effect on
+   * the software device.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
+   * @throws {TypeError} When set, if the value is neither a number nor one of these words
+   * @throws {RangeError} When set, if the number is not from 0 to 100
+   * @throws {ReferenceError} If the module was disposed
+   */
+  get preferredSharedMemoryCarveout(): number | "default" {
+    this.#checkLoaded();
+    try {
+      const attribute = functionAttribute.preferredSharedMemoryCarveout;
+      const percent = this.#session.driver.funcGetAttribute(this.#handle, attribute);
+      return percent < 0 ? "default" : percent;
+    } catch (error) {
+      throw cannot(`get the preferredSharedMemoryCarveout of ${this.name}`, error);
+    }
+  }
+
+  set preferredSharedMemoryCarveout(value: SharedMemoryCarveout) {
+    const percent = carveoutOf(value);
+    this.#checkLoaded();
+    try {
+      const attribute = functionAttribute.preferredSharedMemoryCarveout;
+      this.#session.driver.funcSetAttribute(this.#handle, attribute, percent);
+    } catch (error) {
+      throw cannot(`set the preferredSharedMemoryCarveout of ${this.name} to ${value}`, error);
+    }
   }
 
   /**
@@ -219,20 +291,79 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * @throws {ReferenceError} If the module was disposed
    */
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes: number = 0): number {
-    if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
+    this.#checkLoaded();
     checkSharedMemory(sharedMemoryBytes);
     checkNumber(blockSize, "the size of a block");
-    if (!Number.isInteger(blockSize) || blockSize < 1 || blockSize > maximumInt) {
-      const bounds = `at least 1 and at most ${maximumInt}`;
-      throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, ${bounds}`);
-    }
+    checkBlockSize(blockSize, `use a block of ${blockSize} threads`);
     const { driver } = this.#session;
     try {
-      if (sharedMemoryBytes > this.#sharedMemoryLimit) this.#canHaveSharedMemory(sharedMemoryBytes);
+      this.#sharedMemory.allows(sharedMemoryBytes);
       return driver.occupancyMaxActiveBlocksPerMultiprocessor(this.#handle, blockSize, sharedMemoryBytes);
     } catch (error) {
       throw cannot(`compute how many blocks of ${blockSize} threads of ${this.name} fit`, error);
     }
+  }
+
+  /**
+   * Returns the block size with which the most threads of the kernel can be active at a time, and the smallest grid of
+   * such blocks that fills the device.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
+   * @throws {TypeError} If an option has the wrong type, or there is no such option
+   * @throws {RangeError} If a number is not valid, or the device does not support as much shared memory
+   * @throws {ReferenceError} If the module was disposed
+   *
+   * @example
+   * ```ts ignore
+   * const { block } = kernel.maxPotentialBlockSize();
+   * kernel.launch({ grid: Math.ceil(n / block), block, stream }, x, n);
+   * ```
+   */
+  maxPotentialBlockSize(options: PotentialBlockSizeOptions = {}): { block: number; minimumGrid: number } {
+    checkOptions(options, potentialBlockSizeOptions);
+    const { sharedMemoryBytes = 0, blockSizeLimit } = options;
+    if (blockSizeLimit !== undefined) {
+      checkNumber(blockSizeLimit, "a blockSizeLimit");
+      checkBlockSize(blockSizeLimit, `use ${blockSizeLimit} as a blockSizeLimit`);
+    }
+    this.#checkLoaded();
+    checkSharedMemory(sharedMemoryBytes);
+    const action = "choose a block size for";
+    if (!this.#sharedMemory.allows(sharedMemoryBytes)) this.#sharedMemory.refuse(sharedMemoryBytes, action);
+    try {
+      const { minGridSize, blockSize } = this.#session.driver.occupancyMaxPotentialBlockSize(
+        this.#handle,
+        sharedMemoryBytes,
+        blockSizeLimit ?? 0,
+      );
+      return { block: blockSize, minimumGrid: minGridSize };
+    } catch (error) {
+      throw cannot(`${action} ${this.name}`, error);
+    }
+  }
+
+  /**
+   * Returns how many clusters can be active on the device at a time: 0 if not even one fits, or if a block needs more
+   * shared memory than the device supports.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
+   * @throws {TypeError} If an option has the wrong type, or there is no such option
+   * @throws {RangeError} If a number is not valid
+   * @throws {ReferenceError} If the module was disposed
+   * @throws {CudaError} `cudaErrorInvalidClusterSize` if the device has no clusters of this size,
+   * `cudaErrorNotSupported` if it has none
+   */
+  maxActiveClusters(options: ActiveClustersOptions): number {
+    checkOptions(options, activeClustersOptions);
+    this.#checkLoaded();
+    const { sharedMemoryBytes = 0 } = options;
+    checkSharedMemory(sharedMemoryBytes);
+    if (!this.#sharedMemory.allows(sharedMemoryBytes)) return 0;
+    return this.#attributedLaunch().maxActiveClusters(this.#launch, options);
+  }
+
+  #checkLoaded(): void {
+    if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
   }
 
   /** Notes that a launch on another stream than the buffer's own uses it. If the launch then fails, that does no harm. */
@@ -243,54 +374,6 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   get #isDisposed(): boolean {
     return !this.#isLoaded() || this.#session.hasEnded;
-  }
-
-  /** Throws unless the blocks of a launch can have this much dynamic shared memory. */
-  #prepareSharedMemory(byteLength: number): void {
-    checkSharedMemory(byteLength);
-    if (byteLength <= this.#sharedMemoryLimit) return;
-    try {
-      if (!this.#canHaveSharedMemory(byteLength)) this.#refuseSharedMemory(byteLength);
-    } catch (error) {
-      throw cannot(`launch ${this.name} with ${byteLength} bytes of shared memory for each block`, error);
-    }
-  }
-
-  /**
-   * Whether a block can have this much dynamic shared memory. If the device supports it but CUDA's default for the
-   * kernel is less, the kernel opts in to as much as the device supports.
-   */
-  #canHaveSharedMemory(byteLength: number): boolean {
-    const { driver } = this.#session;
-    const { maxDynamicSharedSizeBytes } = functionAttribute;
-    this.#sharedMemoryLimit = driver.funcGetAttribute(this.#handle, maxDynamicSharedSizeBytes);
-    if (byteLength <= this.#sharedMemoryLimit) return true;
-    const supported = this.#device.attribute("maxSharedMemoryPerBlockOptin") - this.#staticSharedMemory();
-    if (byteLength > supported) return false;
-    driver.funcSetAttribute(this.#handle, maxDynamicSharedSizeBytes, supported);
-    this.#sharedMemoryLimit = supported;
-    return true;
-  }
-
-  #staticSharedMemory(): number {
-    return this.#session.driver.funcGetAttribute(this.#handle, functionAttribute.sharedSizeBytes);
-  }
-
-  #refuseSharedMemory(byteLength: number): never {
-    const staticBytes = this.#staticSharedMemory();
-    const beside = staticBytes === 0 ? "" : ` beside the ${staticBytes} bytes that the kernel declares`;
-    const maximum = this.#device.attribute("maxSharedMemoryPerBlockOptin");
-    throw new RangeError(
-      `Cannot launch ${this.name} with ${byteLength} bytes of shared memory for each block${beside}: ` +
-        `the device's attribute("maxSharedMemoryPerBlockOptin") is ${maximum}`,
-    );
-  }
-
-  /** Advice for a launch that the driver refused: the limit of the device that it exceeds. */
-  #hintOf(error: unknown, options: LaunchOptions): string | undefined {
-    if (!(error instanceof CudaError && error.code === "cudaErrorInvalidValue")) return undefined;
-    return exceededLimit(this.#device, options) ??
-      "the kernel itself may allow less: maxActiveBlocksPerMultiprocessor is 0 for a block that does not fit";
   }
 
   #typeNames(): string[] {
@@ -311,10 +394,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   }
 }
 
-function checkSharedMemory(byteLength: number): void {
-  checkByteLength(byteLength, "a launch's sharedMemoryBytes");
-  if (byteLength <= maximumSharedMemoryBytes) return;
-  throw new RangeError(
-    `Cannot use ${byteLength} as a launch's sharedMemoryBytes: it must be at most ${maximumSharedMemoryBytes}`,
-  );
+function checkBlockSize(value: number, action: string): void {
+  if (Number.isInteger(value) && value >= 1 && value <= maximumInt) return;
+  throw new RangeError(`Cannot ${action}: it must be a whole number, at least 1 and at most ${maximumInt}`);
 }

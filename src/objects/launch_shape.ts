@@ -4,7 +4,7 @@
  * @module
  */
 import type { CudaDevice } from "./cuda_device.ts";
-import type { Dim3, LaunchOptions } from "./cuda_kernel.ts";
+import type { Dim3, LaunchOptions } from "./launch_options.ts";
 import type { DeviceAttributeName } from "../support/device_attributes.ts";
 import { whatIs } from "../support/validation.ts";
 
@@ -26,31 +26,35 @@ export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
 /** Throws the error of a launch with an extent for which `extentOf` returns 0. */
 export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
   const isGridInvalid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
-  const [what, dimensions] = isGridInvalid ? ["grid", grid] : ["block", block];
+  refuseExtents(`launch ${kernel}`, isGridInvalid ? "grid" : "block", isGridInvalid ? grid : block);
+}
+
+/** Throws the error of extents for which `extentOf` returns 0. `action` is what cannot be done with them. */
+export function refuseExtents(action: string, what: "grid" | "block" | "cluster", dimensions: unknown): never {
   if (typeof dimensions === "object" && Array.isArray(dimensions)) {
     const { length } = dimensions;
     if (length < 1 || length > 3) {
       throw new RangeError(
-        `Cannot launch ${kernel} with a ${what} of ${length} dimensions: it must have from one to three`,
+        `Cannot ${action} with a ${what} of ${length} dimensions: it must have from one to three`,
       );
     }
     const other = dimensions.find((extent) => extent !== undefined && typeof extent !== "number");
     if (other !== undefined) {
       throw new TypeError(
-        `Cannot launch ${kernel} with ${whatIs(other)} as an extent of its ${what}: it must be a number`,
+        `Cannot ${action} with ${whatIs(other)} as an extent of its ${what}: it must be a number`,
       );
     }
   } else if (typeof dimensions !== "number") {
     throw new TypeError(
-      `Cannot launch ${kernel} with ${whatIs(dimensions)} as its ${what}: give a number, or an array of up to three` +
+      `Cannot ${action} with ${whatIs(dimensions)} as its ${what}: give a number, or an array of up to three` +
         instead(dimensions),
     );
   }
   throw new RangeError(
-    `Cannot launch ${kernel} with a ${what} of ${
+    `Cannot ${action} with a ${what} of ${
       formatShape(dimensions as Dim3)
     }: each extent must be a whole number from 1 to ` +
-      maximumExtent + adviceFor(dimensions as Dim3),
+      maximumExtent + adviceFor(dimensions as Dim3, what),
   );
 }
 
@@ -63,9 +67,11 @@ function instead(dimensions: unknown): string {
 }
 
 /** What to do about extents that are not valid. */
-function adviceFor(dimensions: Dim3): string {
+function adviceFor(dimensions: Dim3, what: "grid" | "block" | "cluster"): string {
   const extents = typeof dimensions === "number" ? [dimensions] : dimensions;
-  if (extents.some((extent) => extent === 0)) return "; skip a launch that has nothing to do";
+  if (extents.some((extent) => extent === 0)) {
+    return what === "cluster" ? "; leave it out to launch without clusters" : "; skip a launch that has nothing to do";
+  }
   if (extents.some((extent) => Number.isNaN(extent))) return "; a calculation with undefined results in NaN";
   const isFraction = (extent?: number) => Number.isFinite(extent) && !Number.isInteger(extent);
   return extents.some(isFraction) ? "; round up with Math.ceil" : "";
@@ -97,6 +103,7 @@ export function exceededLimit(
   return exceeded && `the device's attribute("${exceeded[0]}") is ${device.attribute(exceeded[0])}`;
 }
 
-function extentsOf(dimensions: Dim3): [x: number, y: number, z: number] {
+/** Returns the numbers in x, y and z, or 0 for those that are not valid. */
+export function extentsOf(dimensions: Dim3): [x: number, y: number, z: number] {
   return [extentOf(dimensions, 0), extentOf(dimensions, 1), extentOf(dimensions, 2)];
 }

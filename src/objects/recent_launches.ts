@@ -1,4 +1,4 @@
-import type { Dim3 } from "./cuda_kernel.ts";
+import type { Dim3 } from "./launch_options.ts";
 import { defaultStream, type Driver } from "../driver.ts";
 import { isLoss } from "../support/driver_errors.ts";
 import { callSite } from "../support/leaks.ts";

@@ -70,6 +70,9 @@ const everything: Outcomes = {
   "a cubin's parameters with types": "TypeError: Cannot give kernel_of_cubin 2 parameters: its image has 3",
   "wait for a device": "works",
   "more shared memory": "works",
+  "launch attributes": "works",
+  clusters: "66 fit",
+  "kernel attributes": "104 101 103 102 100 105 106 default 96 264",
   "interprocess event": "works",
   pool: "works",
   "default pool": "works",
@@ -139,6 +142,17 @@ function withoutPoolOptions(installed: string): Outcomes {
   };
 }
 
+/** Returns the outcomes that differ before CUDA 11.7. */
+function withoutLaunchAttributes(installed: string): Outcomes {
+  const needs = (what: string, needed: string) => needsDriver(what, { needed, installed });
+  return {
+    "launch attributes": "CudaError: Cannot launch saxpy with a grid of 32 x 2 x 3 blocks of 64 x 4 threads and 2048 " +
+      `bytes of shared memory each in clusters of 16 x 2 blocks, all at once: ${needs("cuLaunchKernelEx", "11.6")}`,
+    clusters: "CudaError: Cannot compute how many clusters of 2 blocks of 64 threads of saxpy fit: " +
+      needs("cuOccupancyMaxActiveClusters", "11.7"),
+  };
+}
+
 const headers = ["cudaTypedefs.h", "cudaProfilerTypedefs.h"].map((name) => `/usr/local/cuda/include/${name}`);
 const missingHeader = headers.find((header) => !existsSync(header));
 const noHeader = missingHeader === undefined ? undefined : `${missingHeader} does not exist`;
@@ -157,10 +171,16 @@ simulationTest("minimumVersions agrees with CUDA's header", () => {
 
 simulationTest("with drivers for CUDA 11.4, 12 and 13, all features work except later ones", async () => {
   using libraries = new Libraries().addDriver(11040);
-  const versions = [11040, 12000, 12010, 12020, 12090, 13000];
-  const outcomes = await outcomesOn(libraries, versions.map((version) => machine({ version })));
-  // Their library is the first one's, which has no later functions.
-  const expected = [...["11.4", "12.0", "12.1"].map(withoutPoolOptions), ...Array(3).fill(withoutParameterInfo)];
+  using later = new Libraries().addDriver(12000);
+  const versions = [12000, 12010, 12020, 12090, 13000];
+  const [[first], outcomes] = await Promise.all([
+    outcomesOn(libraries, [machine({ version: 11040 })]),
+    outcomesOn(later, versions.map((version) => machine({ version }))),
+  ]);
+  const open = "CUDA 11040, libcudart undefined";
+  assertEquals(first, { ...everything, open, ...withoutPoolOptions("11.4"), ...withoutLaunchAttributes("11.4") });
+  // Their library is that of CUDA 12.0, which has no later functions.
+  const expected = [...["12.0", "12.1"].map(withoutPoolOptions), ...Array(3).fill(withoutParameterInfo)];
   for (const [index, version] of versions.entries()) {
     const open = `CUDA ${version}, libcudart undefined`;
     assertEquals(outcomes[index], { ...everything, open, ...expected[index] });
@@ -170,7 +190,12 @@ simulationTest("with drivers for CUDA 11.4, 12 and 13, all features work except 
 simulationTest("with a driver for CUDA 11.2, all features work except later ones", async () => {
   using libraries = new Libraries().addDriver(11020);
   const [outcome] = await outcomesOn(libraries, [machine({ version: 11020 })]);
-  assertEquals(outcome, { ...everything, open: "CUDA 11020, libcudart undefined", ...withoutPoolOptions("11.2") });
+  assertEquals(outcome, {
+    ...everything,
+    open: "CUDA 11020, libcudart undefined",
+    ...withoutPoolOptions("11.2"),
+    ...withoutLaunchAttributes("11.2"),
+  });
 }, { long: true });
 
 simulationTest("with a driver for CUDA 11.0, all features work except pools", async () => {
@@ -188,6 +213,7 @@ simulationTest("with a driver for CUDA 11.0, all features work except pools", as
     offer: pool("posix-fd"),
     fabric: pool("fabric"),
     ...withoutPoolOptions("11.0"),
+    ...withoutLaunchAttributes("11.0"),
   });
 }, { long: true });
 

@@ -226,9 +226,53 @@ int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *siz
   *size = sizes[index];
   return success;
 }
-int cuFuncGetAttribute(int *out, int attribute, void *function) { return put(out, attribute == 8 ? 49152 : 0); }
+int cuFuncGetAttribute(int *out, int attribute, void *function) {
+  return put(out, attribute == 8 ? 49152 : attribute < 8 ? 100 + attribute : -1);
+}
 int cuFuncSetAttribute(void *function, int attribute, int value) {
+  if (attribute == 9) return value == 100 ? success : invalid_value;
+  if (attribute == 14) return value == 1 ? success : invalid_value;
   return attribute == 8 && value <= 232448 ? success : invalid_value;
+}
+int cuFuncSetCacheConfig(void *function, int config) { return config == 2 ? success : invalid_value; }
+int cuOccupancyMaxPotentialBlockSize(int *grid, int *block, void *function, void *callback, size_t memory, int limit) {
+  put(grid, 264);
+  put(block, limit);
+  return callback == NULL && memory == 1024 ? success : invalid_value;
+}
+
+/* Returns whether a configuration is that of try_features.ts: every attribute, and nothing else. */
+static int is_expected(const char *config) {
+  const unsigned shape[] = {32, 2, 3, 64, 4, 1, 2048}, expected[] = {16, 2, 1};
+  unsigned count, id, found = 0;
+  const char *attributes;
+  uint64_t stream;
+  memcpy(&stream, config + 32, sizeof stream);
+  memcpy(&attributes, config + 40, sizeof attributes);
+  memcpy(&count, config + 48, sizeof count);
+  if (memcmp(config, shape, sizeof shape) != 0 || stream == 0 || count != 4) return 0;
+  for (unsigned i = 0; i < count; i++, attributes += 72) {
+    int value;
+    memcpy(&id, attributes, sizeof id);
+    memcpy(&value, attributes + 8, sizeof value);
+    if (id == 4 && memcmp(attributes + 8, expected, sizeof expected) != 0) return 0;
+    if (id == 8 && value != -5) return 0;
+    if ((id == 2 || id == 6) && value != 1) return 0;
+    found |= 1u << id;
+  }
+  return found == (1u << 2 | 1u << 4 | 1u << 6 | 1u << 8);
+}
+
+int cuLaunchKernelEx(const char *config, void *function, void **parameters, void **extra) {
+  return is_expected(config) && parameters == NULL && extra != NULL ? success : invalid_value;
+}
+
+int cuOccupancyMaxActiveClusters(int *out, void *function, const char *config) {
+  unsigned grid, count;
+  memcpy(&grid, config, sizeof grid);
+  memcpy(&count, config + 48, sizeof count);
+  put(out, 66);
+  return grid == 2 && count == 1 ? success : invalid_value;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int size, size_t memory) { return put(out, 1); }
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t count, void *stream) { return success; }

@@ -162,6 +162,39 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       module.kernel("saxpy").launch({ grid: 1, block: 32, sharedMemoryBytes: 100_000 }, 0, 2, 0n, 0n);
       gpu.synchronize();
     },
+    "launch attributes"() {
+      using stream = gpu.createStream();
+      using module = gpu.loadModule(ptx);
+      module.kernel("saxpy").launch(
+        {
+          grid: [32, 2, 3],
+          block: [64, 4],
+          stream,
+          sharedMemoryBytes: 2048,
+          cluster: [16, 2],
+          cooperative: true,
+          priority: -5,
+          programmaticStreamSerialization: true,
+        },
+        0,
+        2,
+        0n,
+        0n,
+      );
+    },
+    clusters() {
+      using module = gpu.loadModule(ptx);
+      return `${module.kernel("saxpy").maxActiveClusters({ block: 64, cluster: 2 })} fit`;
+    },
+    "kernel attributes"() {
+      using module = gpu.loadModule(ptx);
+      const kernel = module.kernel("saxpy");
+      kernel.cacheConfig = "l1";
+      kernel.preferredSharedMemoryCarveout = "max-shared";
+      const { block, minimumGrid } = kernel.maxPotentialBlockSize({ sharedMemoryBytes: 1024, blockSizeLimit: 96 });
+      const values = [...Object.values(kernel.attributes), kernel.preferredSharedMemoryCarveout, block, minimumGrid];
+      return values.join(" ");
+    },
     "interprocess event"() {
       using event = gpu.createEvent({ interprocess: true });
       event.exportHandle();

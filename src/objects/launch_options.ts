@@ -1,0 +1,67 @@
+import type { CudaStream } from "./cuda_stream.ts";
+import type { OptionNames } from "../support/validation.ts";
+
+/** Numbers of blocks or threads in x, y and z. A plain number is the one in x; the others are 1 if omitted. */
+export type Dim3 = number | readonly [x: number, y?: number, z?: number];
+
+/** How many threads run a kernel, and on which stream. */
+export interface LaunchOptions {
+  /** Number of blocks. */
+  grid: Dim3;
+  /** Number of threads per block. */
+  block: Dim3;
+  /** The stream to launch on. Defaults to the device's default stream. */
+  stream?: CudaStream;
+  /**
+   * Bytes of dynamic shared memory per block. Together with the static shared memory that the kernel declares, at most
+   * the device's `attribute("maxSharedMemoryPerBlockOptin")`. CUDA's opt-in to more than 48 KiB is not needed: the
+   * kernel opts in by itself. Defaults to 0.
+   */
+  sharedMemoryBytes?: number;
+  /**
+   * Number of blocks per cluster: they run at the same time on neighboring multiprocessors, and can access each other's
+   * shared memory. The grid must be a multiple of it in each dimension. Needs a GPU of compute capability 9.0, on which
+   * every kernel can have clusters of 8 blocks. CUDA's opt-in to larger ones is not needed: the kernel opts in by itself.
+   * Kernels with `__cluster_dims__` need no option. The software device has no clusters.
+   */
+  cluster?: Dim3;
+  /**
+   * Whether all blocks run at once, so that they may wait for each other, as `grid.sync()` does. The launch fails with
+   * `cudaErrorCooperativeLaunchTooLarge` if they do not fit on the device. The software device does not support it yet.
+   * Defaults to false.
+   */
+  cooperative?: boolean;
+  /**
+   * The priority of the launch, if not the stream's: from `CudaDevice.streamPriorityRange()`, where lower numbers are
+   * greater priorities. The software device checks it, and runs all launches alike.
+   */
+  priority?: number;
+  /**
+   * Whether the kernel may start before the kernel in front of it on the stream has ended (programmatic dependent
+   * launch): when all blocks of that one have called `cudaTriggerProgrammaticLaunchCompletion()` or ended. Before it
+   * accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which waits until that work
+   * is done; memory that was freed and allocated again in between is such memory, too. Needs a GPU of compute capability
+   * 9.0. On the software device no kernel starts early, which CUDA allows. Defaults to false.
+   */
+  programmaticStreamSerialization?: boolean;
+}
+
+/** The name of every option. */
+export const launchOptionNames: OptionNames<LaunchOptions> = {
+  grid: true,
+  block: true,
+  stream: true,
+  sharedMemoryBytes: true,
+  cluster: true,
+  cooperative: true,
+  priority: true,
+  programmaticStreamSerialization: true,
+};
+
+const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
+/** What others name the option that takes a launch's arguments. */
+export const argumentsInstead: Readonly<Record<string, string>> = {
+  args: giveArguments,
+  arguments: giveArguments,
+  params: giveArguments,
+};
