@@ -58,7 +58,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];",
   ],
   "electing a thread of a warp": ["elect.sync %r1|%p1, -1;"],
-  "kernels run one after another": ["griddepcontrol.wait;", "griddepcontrol.launch_dependents;"],
   "registers are not redistributed": ["setmaxnreg.inc.sync.aligned.u32 64;"],
   "cache policies are not supported": [
     "createpolicy.fractional.L2::evict_last.b64 %rd1, 0f3f800000;",

@@ -36,7 +36,7 @@ export const exclusions: readonly Exclusion[] = [
     reason: "with .rn or .rz to .tf32 it needs sm_100; all other types are compared",
   },
   {
-    opcodes: ["prefetch", "prefetchu", "applypriority", "discard", "membar", "fence", "nanosleep"],
+    opcodes: ["prefetch", "prefetchu", "applypriority", "discard", "membar", "fence", "griddepcontrol", "nanosleep"],
     reason: "they have no result",
   },
   {

@@ -583,6 +583,8 @@ export const instructions: readonly InstructionForm[] = [
   form("activemask.b32 d", "9.7.13.11", activeMask, exchange),
   form("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", reduction, exchange),
   form("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", reduction, exchange),
+  // A kernel starts when the work in front of it is done, which a program cannot tell from a GPU that is never early.
+  form("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", fence, { ...pure, effects: ["orders"] }),
   form("nanosleep.u32 t", "9.7.19.3", sleep, exchange),
 
   // The stack.

@@ -30,7 +30,6 @@ export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
     ["multimem tensormap", noBulkCopies],
     ["createpolicy", noCachePolicies],
     ["elect", "electing a thread of a warp is not supported"],
-    ["griddepcontrol", "kernels run one after another, so there is no dependent launch to wait for or to start"],
     ["setmaxnreg", "registers are not redistributed among warps"],
     ["brkpt", "there is no debugger to stop for"],
     ["pmevent", "there are no performance counters"],
