@@ -32,4 +32,18 @@ export const differences: readonly Difference[] = [
     },
     because: "the driver API has no equivalent of cudaFree(0): nothing is called, and so nothing fails",
   },
+  {
+    situation: "launches in clusters of several blocks, and cooperative launches of few blocks and of too many",
+    driver: "software",
+    outcome: {
+      answer: {
+        "2 blocks": "cudaErrorNotSupported",
+        "8 blocks": "cudaErrorNotSupported",
+        cooperative: "cudaErrorNotSupported",
+        "too many": "cudaErrorNotSupported",
+        synchronize: "done",
+      },
+    },
+    because: "its blocks run one after another; its attributes clusterLaunch and cooperativeLaunch are 0",
+  },
 ];

@@ -12,6 +12,7 @@ import { situations as events } from "./situations/events.ts";
 import { situations as hostPools } from "./situations/host_pools.ts";
 import { situations as ipcEvents } from "./situations/ipc_events.ts";
 import { situations as ipcMemory } from "./situations/ipc_memory.ts";
+import { situations as launchAttributes } from "./situations/launch_attributes.ts";
 import { situations as launches } from "./situations/launches.ts";
 import { situations as linking } from "./situations/linking.ts";
 import { situations as modules } from "./situations/modules.ts";
@@ -60,6 +61,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   ipc_memory: ipcMemory,
   public_pools: publicPools,
   public_objects: publicObjects,
+  launch_attributes: launchAttributes,
 };
 
 const filesByRow: ReadonlyMap<Situation, string> = new Map(

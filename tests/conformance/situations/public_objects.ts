@@ -6,8 +6,9 @@
 import { ptx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../../src/objects/cuda_device.ts";
-import type { CudaKernel, LaunchOptions } from "../../../src/objects/cuda_kernel.ts";
 import type { CudaModule } from "../../../src/objects/cuda_module.ts";
+import type { CudaKernel } from "../../../src/objects/cuda_kernel.ts";
+import type { LaunchOptions } from "../../../src/objects/launch_options.ts";
 import type { KernelArgument } from "../../../src/objects/kernel_arguments.ts";
 import { Session } from "../../../src/session.ts";
 import { deviceAttributes } from "../../../src/support/device_attributes.ts";
