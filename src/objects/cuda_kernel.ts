@@ -19,13 +19,14 @@ import {
   type SharedMemoryCarveout,
 } from "./kernel_attributes.ts";
 import { AttributedLaunches, launchError } from "./launch_attributes.ts";
-import { checkSharedMemory, KernelSharedMemory } from "./kernel_shared_memory.ts";
-import { argumentsInstead, launchOptionNames, type LaunchOptions } from "./launch_options.ts";
+import { checkSharedMemory, KernelSharedMemory, optInInstead } from "./kernel_shared_memory.ts";
+import { launchOptionNames, type LaunchOptions, optionsInstead } from "./launch_options.ts";
 import { formatParameter } from "./parameter_types.ts";
 import { extentOf, refuseShape } from "./launch_shape.ts";
 import type { KernelParameter, KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../session.ts";
+import { refuseNewProperties } from "../support/missing_properties.ts";
 import {
   checkNumber,
   checkOptions,
@@ -74,6 +75,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   #cacheConfig: CacheConfig = "none";
 
   static {
+    refuseNewProperties(this, { name: "CudaKernel", fields: ["name"], instead: optInInstead });
     printAs(this, "CudaKernel", (kernel) => {
       const types = kernel.#typeNames();
       const state = kernel.#isDisposed ? ", disposed" : "";
@@ -195,7 +197,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       refuseUnknownOption(options, name, {
         action: `launch ${this.name}`,
         names: launchOptionNames,
-        instead: argumentsInstead,
+        instead: optionsInstead,
       });
     }
     return this.#attributedLaunch().read(options);

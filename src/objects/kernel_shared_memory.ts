@@ -6,6 +6,13 @@ import type { LaunchedKernel } from "./launch_attributes.ts";
 /** The maximum of the C type, an unsigned int. */
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
+const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
+/** What others set to opt in. */
+export const optInInstead: Readonly<Record<string, string>> = {
+  maxDynamicSharedMemorySize: optsIn,
+  max_dynamic_shared_size_bytes: optsIn,
+};
+
 /**
  * The dynamic shared memory that a kernel's blocks can have. If the device supports it but CUDA's default for the kernel
  * is less, the kernel opts in to as much as the device supports.

@@ -59,9 +59,12 @@ export const launchOptionNames: OptionNames<LaunchOptions> = {
 };
 
 const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
-/** What others name the option that takes a launch's arguments. */
-export const argumentsInstead: Readonly<Record<string, string>> = {
+const isDependent = 'the option is "programmaticStreamSerialization"';
+/** What others name options, or where others give a launch's arguments. */
+export const optionsInstead: Readonly<Record<string, string>> = {
   args: giveArguments,
   arguments: giveArguments,
   params: giveArguments,
+  programmaticDependentLaunch: isDependent,
+  pdl: isDependent,
 };

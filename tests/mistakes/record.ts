@@ -16,6 +16,7 @@ import "./cases/reads.js";
 import "./cases/host_memory.js";
 import "./cases/modules.js";
 import "./cases/launches.js";
+import "./cases/launch_options.js";
 import "./cases/faults.js";
 import "./cases/lifetimes.js";
 import "./cases/sharing_by_hand.js";
