@@ -229,7 +229,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   /**
    * Which memory the kernel prefers where the L1 cache and shared memory share theirs. A hint, which has no effect on
-   * the software device. Defaults to "none". CUDA does not return it: the value is the one that was set here.
+   * the software device. Defaults to "none". CUDA does not return it: the value is the one that was set here. CUDA may
+   * synchronize the device before a launch with another preference than the one before.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
    * @throws {TypeError} When set, if there is no such configuration
