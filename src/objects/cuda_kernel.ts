@@ -318,8 +318,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    *
    * @example
    * ```ts ignore
-   * const { block } = kernel.maxPotentialBlockSize();
-   * kernel.launch({ grid: Math.ceil(n / block), block, stream }, x, n);
+   * const { block, minimumGrid } = kernel.maxPotentialBlockSize();
+   * kernel.launch({ grid: minimumGrid, block, stream }, buffer, buffer.byteLength, 0);
    * ```
    */
   maxPotentialBlockSize(options: PotentialBlockSizeOptions = {}): { block: number; minimumGrid: number } {
