@@ -42,7 +42,10 @@ export function newerThanDrivers(search: CompilerSearch): CompilerSearch {
 export function testCompiling(
   name: string,
   body: (cuda: Cuda, compiler: TestedCompiler) => void | Promise<void>,
-  { adapt = (search) => search }: { adapt?: (search: CompilerSearch) => CompilerSearch } = {},
+  { adapt = (search) => search, long = false }: {
+    adapt?: (search: CompilerSearch) => CompilerSearch;
+    long?: boolean;
+  } = {},
 ): void {
   for (const compiler of testedCompilers) {
     const compiled = `${name}, by ${compiler.name}`;
@@ -51,6 +54,6 @@ export function testCompiling(
       continue;
     }
     const compilers = new Compilers([adapt(compiler.search)]);
-    testOnEachDriver(compiled, (cuda) => body(cuda, compiler), { compilers });
+    testOnEachDriver(compiled, (cuda) => body(cuda, compiler), { compilers, long });
   }
 }
