@@ -1,0 +1,65 @@
+/**
+ * The parameters of kernels, as debugging information describes them.
+ *
+ * @module
+ */
+import { attributes, tags } from "./constants.ts";
+import { DwarfError } from "./bytes.ts";
+import { DebugInfo, type Entry, labelOf, linkageNameOf, stringOf } from "./entries.ts";
+import { readableName } from "./names.ts";
+import { readDebugSections } from "./sections.ts";
+import { type CType, TypeReader } from "./types.ts";
+
+/** A function of C++, as its source declares it. */
+export interface SourceKernel {
+  /** Such as `scale<float,3>`. */
+  readonly name: string;
+  readonly parameters: readonly SourceParameter[];
+}
+
+/** A parameter of a function. */
+export interface SourceParameter {
+  /** Undefined if the source gives it none. */
+  readonly name: string | undefined;
+  readonly type: CType;
+}
+
+/**
+ * The functions that the debugging information in PTX text describes, by their names in the PTX. Empty if there is none.
+ *
+ * @throws {DwarfError} If the debugging information is malformed
+ */
+export function readKernelParameters(ptx: string): Map<string, SourceKernel> {
+  // Most PTX has none, and then there is nothing to read.
+  if (!ptx.includes(".debug_info")) return new Map();
+  const sections = readDebugSections(ptx);
+  const info = new DebugInfo(sections);
+  const types = new TypeReader(info);
+  const kernels = new Map<string, SourceKernel>();
+  for (const entry of info.withTag(tags.subprogram)) {
+    const label = labelOf(entry, attributes.lowPc);
+    const declaration = declarationOf(entry, info);
+    const inPtx = (label === undefined ? undefined : sections.functionOfLabel.get(label) ?? label) ??
+      linkageNameOf(declaration);
+    if (inPtx === undefined) continue;
+    const parameters = entry.children.filter(({ tag }) => tag === tags.formalParameter).map((parameter) => {
+      const origin = declarationOf(parameter, info);
+      return { name: stringOf(origin, attributes.name), type: types.typeOf(origin) };
+    });
+    kernels.set(inPtx, { name: readableName(stringOf(declaration, attributes.name) ?? inPtx), parameters });
+  }
+  types.readTargets();
+  return kernels;
+}
+
+/** The entry that has the name and the type: compilers split a function that they also inline. */
+function declarationOf(entry: Entry, info: DebugInfo): Entry {
+  let declaration = entry;
+  for (let steps = 0; steps < 8; steps++) {
+    const next = info.referred(declaration, attributes.abstractOrigin) ??
+      info.referred(declaration, attributes.specification);
+    if (next === undefined) return declaration;
+    declaration = next;
+  }
+  throw new DwarfError(`the function at byte ${entry.offset} is declared by itself`);
+}
