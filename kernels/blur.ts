@@ -1,14 +1,53 @@
-// Generated from blur.cu by `deno task kernels`, built by nvcc 13.0.88. Do not edit.
+// Generated from blur.cu by `poolpass bind blur.cu --import ../mod.ts --no-fused-multiply-add --ptx`, compiled by nvrtc 13.0. Do not edit.
 
-/**
- * PTX of the kernels in `blur.cu`:
- *
- * ```c
- * void blur_rows(const unsigned char* input, unsigned char* output, unsigned int width, unsigned int height, const float* weights, unsigned int radius);
- * void blur_columns(const unsigned char* input, unsigned char* output, unsigned int width, unsigned int height, const float* weights, unsigned int radius);
- * ```
- */
-export const ptx: string = `.version 7.0
+import type { Pointer, Ptx } from "../mod.ts";
+
+/** The parameters of the kernels in `blur.cu`. */
+export interface Kernels {
+  /**
+   * ```c
+   * void blur_rows(
+   *   const unsigned char* input,
+   *   unsigned char* output,
+   *   unsigned int width,
+   *   unsigned int height,
+   *   const float* weights,
+   *   unsigned int radius
+   * );
+   * ```
+   */
+  blur_rows: [
+    input: Pointer<Uint8Array>,
+    output: Pointer<Uint8Array>,
+    width: number,
+    height: number,
+    weights: Pointer<Float32Array>,
+    radius: number,
+  ];
+  /**
+   * ```c
+   * void blur_columns(
+   *   const unsigned char* input,
+   *   unsigned char* output,
+   *   unsigned int width,
+   *   unsigned int height,
+   *   const float* weights,
+   *   unsigned int radius
+   * );
+   * ```
+   */
+  blur_columns: [
+    input: Pointer<Uint8Array>,
+    output: Pointer<Uint8Array>,
+    width: number,
+    height: number,
+    weights: Pointer<Float32Array>,
+    radius: number,
+  ];
+}
+
+/** PTX of the kernels in `blur.cu`. */
+export const ptx: Ptx<Kernels> = `.version 7.0
 .target sm_60
 .address_size 64
 
@@ -145,13 +184,8 @@ $L__BB0_6:
 	.pragma "nounroll";
 	.loc	1 29 9, function_name $L__info_string0, inlined_at 1 48 3
 	add.s64 	%rd37, %rd54, %rd53;
-	.loc	1 29 9, function_name $L__info_string0, inlined_at 1 48 3
-	.loc	2 985 3, function_name $L__info_string1, inlined_at 1 29 9
 	min.s64 	%rd38, %rd11, %rd37;
-	.loc	1 29 9, function_name $L__info_string0, inlined_at 1 48 3
-	.loc	2 1113 3, function_name $L__info_string2, inlined_at 1 29 9
 	max.s64 	%rd39, %rd38, 0;
-	.loc	1 29 9, function_name $L__info_string0, inlined_at 1 48 3
 	add.s64 	%rd40, %rd39, %rd15;
 	shl.b64 	%rd41, %rd40, 2;
 	add.s64 	%rd42, %rd13, %rd41;
@@ -188,23 +222,15 @@ $L__BB0_6:
 
 	.loc	1 37 7, function_name $L__info_string0, inlined_at 1 48 3
 	cvt.rni.u32.f32 	%r10, %f26;
-	.loc	1 37 7, function_name $L__info_string0, inlined_at 1 48 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 37 7
 	min.u32 	%r11, %r10, 255;
 	.loc	1 38 7, function_name $L__info_string0, inlined_at 1 48 3
 	cvt.rni.u32.f32 	%r12, %f25;
-	.loc	1 38 7, function_name $L__info_string0, inlined_at 1 48 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 38 7
 	min.u32 	%r13, %r12, 255;
 	.loc	1 39 7, function_name $L__info_string0, inlined_at 1 48 3
 	cvt.rni.u32.f32 	%r14, %f24;
-	.loc	1 39 7, function_name $L__info_string0, inlined_at 1 48 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 39 7
 	min.u32 	%r15, %r14, 255;
 	.loc	1 40 7, function_name $L__info_string0, inlined_at 1 48 3
 	cvt.rni.u32.f32 	%r16, %f23;
-	.loc	1 40 7, function_name $L__info_string0, inlined_at 1 48 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 40 7
 	min.u32 	%r17, %r16, 255;
 	.loc	1 41 7, function_name $L__info_string0, inlined_at 1 48 3
 	add.s64 	%rd46, %rd53, %rd15;
@@ -263,7 +289,7 @@ $L__BB0_14:
 	ld.param.u64 	%rd31, [blur_columns_param_4];
 	ld.param.u32 	%r1, [blur_columns_param_5];
 	.loc	1 53 3
-	.loc	1 20 3, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 3, function_name $L__info_string1, inlined_at 1 53 3
 	mov.u32 	%r2, %ctaid.y;
 	mov.u32 	%r3, %ntid.y;
 	cvt.u64.u32 	%rd2, %r3;
@@ -274,9 +300,9 @@ $L__BB0_14:
 	setp.ge.u64 	%p1, %rd53, %rd4;
 	@%p1 bra 	$L__BB1_14;
 
-	.loc	1 16 3, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 16 3, function_name $L__info_string1, inlined_at 1 53 3
 	cvta.to.global.u64 	%rd5, %rd30;
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	mov.u32 	%r5, %ctaid.x;
 	mov.u32 	%r6, %ntid.x;
 	mul.wide.u32 	%rd34, %r5, %r6;
@@ -286,19 +312,19 @@ $L__BB0_14:
 	cvt.u64.u32 	%rd7, %r1;
 	neg.s64 	%rd8, %rd7;
 	setp.gt.s64 	%p2, %rd8, %rd7;
-	.loc	1 23 10, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 23 10, function_name $L__info_string1, inlined_at 1 53 3
 	mov.u32 	%r8, %nctaid.x;
 	mul.wide.u32 	%rd9, %r8, %r6;
-	.loc	1 20 80, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 80, function_name $L__info_string1, inlined_at 1 53 3
 	mov.u32 	%r9, %nctaid.y;
 	cvt.u64.u32 	%rd36, %r9;
 	mul.lo.s64 	%rd10, %rd36, %rd2;
-	.loc	1 20 3, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 3, function_name $L__info_string1, inlined_at 1 53 3
 	@%p2 bra 	$L__BB1_9;
 	bra.uni 	$L__BB1_2;
 
 $L__BB1_9:
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	shl.b64 	%rd21, %rd9, 2;
 
 $L__BB1_10:
@@ -308,12 +334,12 @@ $L__BB1_10:
 	.loc	1 22 5
 	@%p7 bra 	$L__BB1_13;
 
-	.loc	1 37 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 37 7, function_name $L__info_string1, inlined_at 1 53 3
 	mov.f32 	%f22, 0f00000000;
 	cvt.rni.u32.f32 	%r18, %f22;
 	min.u32 	%r19, %r18, 255;
 	cvt.u16.u32 	%rs1, %r19;
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	mul.lo.s64 	%rd50, %rd1, %rd53;
 	add.s64 	%rd51, %rd6, %rd50;
 	shl.b64 	%rd52, %rd51, 2;
@@ -322,20 +348,20 @@ $L__BB1_10:
 
 $L__BB1_12:
 	.pragma "nounroll";
-	.loc	1 41 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 41 7, function_name $L__info_string1, inlined_at 1 53 3
 	st.global.v4.u8 	[%rd57], {%rs1, %rs1, %rs1, %rs1};
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd57, %rd57, %rd21;
-	.loc	1 23 10, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 23 10, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd58, %rd58, %rd9;
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	setp.lt.s64 	%p8, %rd58, %rd1;
 	@%p8 bra 	$L__BB1_12;
 
 $L__BB1_13:
-	.loc	1 20 80, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 80, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd53, %rd53, %rd10;
-	.loc	1 20 3, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 3, function_name $L__info_string1, inlined_at 1 53 3
 	setp.lt.u64 	%p9, %rd53, %rd4;
 	@%p9 bra 	$L__BB1_10;
 	bra.uni 	$L__BB1_14;
@@ -343,7 +369,7 @@ $L__BB1_13:
 $L__BB1_2:
 	.loc	1 0 3
 	add.s64 	%rd11, %rd4, -1;
-	.loc	1 16 3, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 16 3, function_name $L__info_string1, inlined_at 1 53 3
 	cvta.to.global.u64 	%rd12, %rd31;
 	cvta.to.global.u64 	%rd13, %rd29;
 
@@ -351,7 +377,7 @@ $L__BB1_3:
 	.pragma "nounroll";
 	.loc	1 0 3
 	setp.ge.u64 	%p3, %rd6, %rd1;
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	@%p3 bra 	$L__BB1_8;
 
 	.loc	1 0 5
@@ -368,94 +394,81 @@ $L__BB1_5:
 
 $L__BB1_6:
 	.pragma "nounroll";
-	.loc	1 29 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 29 9, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd37, %rd55, %rd53;
-	.loc	1 29 9, function_name $L__info_string4, inlined_at 1 53 3
-	.loc	2 985 3, function_name $L__info_string1, inlined_at 1 29 9
 	min.s64 	%rd38, %rd11, %rd37;
-	.loc	1 29 9, function_name $L__info_string4, inlined_at 1 53 3
-	.loc	2 1113 3, function_name $L__info_string2, inlined_at 1 29 9
 	max.s64 	%rd39, %rd38, 0;
-	.loc	1 29 9, function_name $L__info_string4, inlined_at 1 53 3
 	mul.lo.s64 	%rd40, %rd39, %rd1;
 	add.s64 	%rd41, %rd40, %rd54;
 	shl.b64 	%rd42, %rd41, 2;
 	add.s64 	%rd43, %rd13, %rd42;
 	ld.global.v4.u8 	{%rs2, %rs3, %rs4, %rs5}, [%rd43];
-	.loc	1 30 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 30 9, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd44, %rd55, %rd7;
 	shl.b64 	%rd45, %rd44, 2;
 	add.s64 	%rd46, %rd12, %rd45;
-	.loc	1 31 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 31 9, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rn.f32.u16 	%f13, %rs2;
-	.loc	1 30 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 30 9, function_name $L__info_string1, inlined_at 1 53 3
 	ld.global.f32 	%f14, [%rd46];
-	.loc	1 31 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 31 9, function_name $L__info_string1, inlined_at 1 53 3
 	mul.rn.f32 	%f15, %f14, %f13;
 	add.rn.f32 	%f26, %f26, %f15;
-	.loc	1 32 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 32 9, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rn.f32.u16 	%f16, %rs3;
 	mul.rn.f32 	%f17, %f14, %f16;
 	add.rn.f32 	%f25, %f25, %f17;
-	.loc	1 33 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 33 9, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rn.f32.u16 	%f18, %rs4;
 	mul.rn.f32 	%f19, %f14, %f18;
 	add.rn.f32 	%f24, %f24, %f19;
-	.loc	1 34 9, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 34 9, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rn.f32.u16 	%f20, %rs5;
 	mul.rn.f32 	%f21, %f14, %f20;
 	add.rn.f32 	%f23, %f23, %f21;
-	.loc	1 28 68, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 28 68, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd18, %rd55, 1;
-	.loc	1 28 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 28 7, function_name $L__info_string1, inlined_at 1 53 3
 	setp.lt.s64 	%p4, %rd55, %rd7;
 	mov.u64 	%rd55, %rd18;
 	@%p4 bra 	$L__BB1_6;
 
-	.loc	1 37 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 37 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rni.u32.f32 	%r10, %f26;
-	.loc	1 37 7, function_name $L__info_string4, inlined_at 1 53 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 37 7
 	min.u32 	%r11, %r10, 255;
-	.loc	1 38 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 38 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rni.u32.f32 	%r12, %f25;
-	.loc	1 38 7, function_name $L__info_string4, inlined_at 1 53 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 38 7
 	min.u32 	%r13, %r12, 255;
-	.loc	1 39 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 39 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rni.u32.f32 	%r14, %f24;
-	.loc	1 39 7, function_name $L__info_string4, inlined_at 1 53 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 39 7
 	min.u32 	%r15, %r14, 255;
-	.loc	1 40 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 40 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.rni.u32.f32 	%r16, %f23;
-	.loc	1 40 7, function_name $L__info_string4, inlined_at 1 53 3
-	.loc	2 896 3, function_name $L__info_string3, inlined_at 1 40 7
 	min.u32 	%r17, %r16, 255;
-	.loc	1 41 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 41 7, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd47, %rd54, %rd15;
 	shl.b64 	%rd48, %rd47, 2;
 	add.s64 	%rd49, %rd5, %rd48;
-	.loc	1 40 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 40 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.u16.u32 	%rs6, %r17;
-	.loc	1 39 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 39 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.u16.u32 	%rs7, %r15;
-	.loc	1 38 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 38 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.u16.u32 	%rs8, %r13;
-	.loc	1 37 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 37 7, function_name $L__info_string1, inlined_at 1 53 3
 	cvt.u16.u32 	%rs9, %r11;
-	.loc	1 41 7, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 41 7, function_name $L__info_string1, inlined_at 1 53 3
 	st.global.v4.u8 	[%rd49], {%rs9, %rs8, %rs7, %rs6};
-	.loc	1 23 10, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 23 10, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd54, %rd54, %rd9;
-	.loc	1 22 5, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 22 5, function_name $L__info_string1, inlined_at 1 53 3
 	setp.lt.s64 	%p5, %rd54, %rd1;
 	@%p5 bra 	$L__BB1_5;
 
 $L__BB1_8:
-	.loc	1 20 80, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 80, function_name $L__info_string1, inlined_at 1 53 3
 	add.s64 	%rd53, %rd53, %rd10;
-	.loc	1 20 3, function_name $L__info_string4, inlined_at 1 53 3
+	.loc	1 20 3, function_name $L__info_string1, inlined_at 1 53 3
 	setp.lt.u64 	%p6, %rd53, %rd4;
 	@%p6 bra 	$L__BB1_3;
 
@@ -465,22 +478,12 @@ $L__BB1_14:
 
 }
 	.file	1 "blur.cu"
-	.file	2 "math_functions.hpp"
 	.section	.debug_str
 	{
 $L__info_string0:
 .b8 95,90,52,98,108,117,114,73,76,98,49,69,69,118,80,75,104,80,104,106,106,80,75,102,106,0
 $L__info_string1:
-.b8 95,90,78,51,55,95,73,78,84,69,82,78,65,76,95,52,99,98,55,99,99,54,97,95,55,95,98,108,117,114,95,99,117,95,55,97,101,101,50,56
-.b8 57,57,51,109,105,110,69,120,120,0
-$L__info_string2:
-.b8 95,90,78,51,55,95,73,78,84,69,82,78,65,76,95,52,99,98,55,99,99,54,97,95,55,95,98,108,117,114,95,99,117,95,55,97,101,101,50,56
-.b8 57,57,51,109,97,120,69,120,120,0
-$L__info_string3:
-.b8 95,90,78,51,55,95,73,78,84,69,82,78,65,76,95,52,99,98,55,99,99,54,97,95,55,95,98,108,117,114,95,99,117,95,55,97,101,101,50,56
-.b8 57,57,51,109,105,110,69,106,106,0
-$L__info_string4:
 .b8 95,90,52,98,108,117,114,73,76,98,48,69,69,118,80,75,104,80,104,106,106,80,75,102,106,0
 
 	}
-`;
+` as Ptx<Kernels>;

@@ -1,13 +1,15 @@
-// Generated from fill.cu by `deno task kernels`, built by nvcc 13.0.88. Do not edit.
+// Generated from fill.cu by `poolpass bind fill.cu --import ../mod.ts --no-fused-multiply-add --ptx`, compiled by nvrtc 13.0. Do not edit.
 
-/**
- * PTX of the kernels in `fill.cu`:
- *
- * ```c
- * void fill(unsigned char* out, unsigned long long byte_length, unsigned int pattern);
- * ```
- */
-export const ptx: string = `.version 7.0
+import type { Pointer, Ptx } from "../mod.ts";
+
+/** The parameters of the kernels in `fill.cu`. */
+export interface Kernels {
+  /** `void fill(void* out, unsigned long long byte_length, unsigned int pattern);` */
+  fill: [out: Pointer, byte_length: number | bigint, pattern: number];
+}
+
+/** PTX of the kernels in `fill.cu`. */
+export const ptx: Ptx<Kernels> = `.version 7.0
 .target sm_60
 .address_size 64
 
@@ -88,4 +90,4 @@ $L__BB0_5:
 }
 
 	.file	1 "fill.cu"
-`;
+` as Ptx<Kernels>;

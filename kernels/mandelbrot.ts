@@ -1,13 +1,35 @@
-// Generated from mandelbrot.cu by `deno task kernels`, built by nvcc 13.0.88. Do not edit.
+// Generated from mandelbrot.cu by `poolpass bind mandelbrot.cu --import ../mod.ts --no-fused-multiply-add --ptx`, compiled by nvrtc 13.0. Do not edit.
 
-/**
- * PTX of the kernels in `mandelbrot.cu`:
- *
- * ```c
- * void mandelbrot(unsigned int* out, unsigned int width, unsigned int height, float left, float top, float step, unsigned int limit);
- * ```
- */
-export const ptx: string = `.version 7.0
+import type { Pointer, Ptx } from "../mod.ts";
+
+/** The parameters of the kernels in `mandelbrot.cu`. */
+export interface Kernels {
+  /**
+   * ```c
+   * void mandelbrot(
+   *   unsigned int* out,
+   *   unsigned int width,
+   *   unsigned int height,
+   *   float left,
+   *   float top,
+   *   float step,
+   *   unsigned int limit
+   * );
+   * ```
+   */
+  mandelbrot: [
+    out: Pointer<Uint32Array>,
+    width: number,
+    height: number,
+    left: number,
+    top: number,
+    step: number,
+    limit: number,
+  ];
+}
+
+/** PTX of the kernels in `mandelbrot.cu`. */
+export const ptx: Ptx<Kernels> = `.version 7.0
 .target sm_60
 .address_size 64
 
@@ -180,4 +202,4 @@ $L__BB0_12:
 }
 
 	.file	1 "mandelbrot.cu"
-`;
+` as Ptx<Kernels>;

@@ -1,13 +1,15 @@
-// Generated from saxpy.cu by `deno task kernels`, built by nvcc 13.0.88. Do not edit.
+// Generated from saxpy.cu by `poolpass bind saxpy.cu --import ../mod.ts --no-fused-multiply-add --ptx`, compiled by nvrtc 13.0. Do not edit.
 
-/**
- * PTX of the kernels in `saxpy.cu`:
- *
- * ```c
- * void saxpy(unsigned int n, float a, const float* x, float* y);
- * ```
- */
-export const ptx: string = `.version 7.0
+import type { Pointer, Ptx } from "../mod.ts";
+
+/** The parameters of the kernels in `saxpy.cu`. */
+export interface Kernels {
+  /** `void saxpy(unsigned int n, float a, const float* x, float* y);` */
+  saxpy: [n: number, a: number, x: Pointer<Float32Array>, y: Pointer<Float32Array>];
+}
+
+/** PTX of the kernels in `saxpy.cu`. */
+export const ptx: Ptx<Kernels> = `.version 7.0
 .target sm_60
 .address_size 64
 
@@ -73,4 +75,4 @@ $L__BB0_3:
 }
 
 	.file	1 "saxpy.cu"
-`;
+` as Ptx<Kernels>;

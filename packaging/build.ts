@@ -9,6 +9,7 @@
  *   a source map, which would be larger than the code.
  * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
  * - `kernels/*.js`, `kernels/*.d.ts`, `kernels/*.cu`: the PTX of the kernels in the package, and their sources.
+ * - `cli/main.js`: the program `poolpass`, which imports `poolpass.js`.
  * - `README.md`, `docs/` and the other pages for users.
  * - For npm, `package.json`: the fields of the repository's `package.json` that describe the package. Its version must
  *   be that of `deno.json`.
@@ -39,6 +40,9 @@ type Manifest = Readonly<Record<string, unknown>>;
 
 /** The files of a package without its manifest: the contents by path. */
 type Files = ReadonlyMap<string, string>;
+
+/** The command line: a program, and not a module to import. */
+const program = "./cli/main.ts";
 
 /** The fields of `package.json` that the npm package keeps. */
 const keptFields = ["name", "version", "description", "keywords", "license", "type", "engines"];
@@ -79,8 +83,17 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
       "./kernels/*.js": { types: "./kernels/*.d.ts", default: "./kernels/*.js" },
       "./package.json": "./package.json",
     },
+    bin: { [`${source.name}`]: `./${builtPath(program)}.js` },
     sideEffects: false,
-    files: ["poolpass.js", "poolpass.d.ts", "kernels", "docs", "src/sharing/protocol/PROTOCOL.md", "CHANGELOG.md"],
+    files: [
+      "poolpass.js",
+      "poolpass.d.ts",
+      "kernels",
+      "cli",
+      "docs",
+      "src/sharing/protocol/PROTOCOL.md",
+      "CHANGELOG.md",
+    ],
   };
 }
 
@@ -105,9 +118,13 @@ function builtPath(entry: string): string {
 async function buildModules(entries: Readonly<Record<string, string>>): Promise<Files> {
   const files = new Map<string, string>();
   const paths = Object.values(entries);
-  const declarations = await emitDeclarations(paths);
+  const declarations = await emitDeclarations(paths.filter((path) => path !== program));
   for (const path of paths) {
     const built = builtPath(path);
+    if (path === program) {
+      files.set(`${built}.js`, `#!/usr/bin/env node\n${await bundle(path)}`);
+      continue;
+    }
     const name = built.replace(/.*\//, "");
     const check = path === "./mod.ts" ? `(${checkRuntime})();\n` : "";
     files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${check}${await bundle(path)}`);
@@ -148,21 +165,27 @@ async function writePackage(
 }
 
 /**
- * Bundles a module and all its imports into one JavaScript file.
+ * Bundles a module and all its imports into one JavaScript file. Other modules than `mod.ts` import what that is built
+ * into. Only the program imports modules of Node: the library loads them when it needs them.
  *
- * @throws {Error} if imports or uses of `import.meta` are left.
+ * @throws {Error} if other imports or uses of `import.meta` are left.
  */
 async function bundle(path: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "poolpass-bundle-" });
   try {
     const file = `${folder}/bundle.js`;
     // With the target "node", Bun replaces `using`, at which old versions of Node would stop before they run anything.
-    await runTool("bun", ["build", path, "--target=node", "--format=esm", `--outfile=${file}`], {
+    const external = path === "./mod.ts" ? [] : ["--external=*/mod.ts"];
+    await runTool("bun", ["build", path, "--target=node", "--format=esm", ...external, `--outfile=${file}`], {
       cwd: fileURLToPath(root),
     });
-    const text = (await Deno.readTextFile(file)).replace(/^\/\/ @bun\n/, "");
-    const foreign = /^(?:import|export .* from) .*/m.exec(text);
-    if (foreign !== null) throw new Error(`Cannot bundle ${path}: the bundle still has "${foreign[0]}"`);
+    const text = (await Deno.readTextFile(file)).replace(/^\/\/ @bun\n/, "")
+      .replaceAll(/^(import .* from ")(?:\.\.?\/)+mod\.ts(?=";$)/gm, "$1../poolpass.js");
+    const imports = text.match(/^(?:import|export .* from) .*/gm) ?? [];
+    const foreign = imports.filter((line) =>
+      !line.endsWith(' from "../poolpass.js";') && !(path === program && /^import .* from "node:\w+";$/.test(line))
+    );
+    if (foreign.length > 0) throw new Error(`Cannot bundle ${path}: the bundle still has "${foreign[0]}"`);
     if (text.includes("import.meta")) throw new Error(`Cannot bundle ${path}: the bundle uses import.meta`);
     return text;
   } finally {

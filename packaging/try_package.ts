@@ -48,6 +48,7 @@ async function tryPackages(folder: string): Promise<void> {
   await prepareJsrProject(fromJsr);
   const runtimes = await findRuntimes({ fromNpm, fromJsr });
   for (const runtime of runtimes) await compute(runtime);
+  await bindKernels(fromNpm);
   await refuseOldNode(fromNpm);
   for (const [index, exporter] of runtimes.entries()) {
     await share({ exporter, importer: runtimes[(index + 1) % runtimes.length]!, path: `${folder}/share.sock` });
@@ -145,6 +146,13 @@ async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: st
 async function compute({ name, command, project }: Runtime): Promise<void> {
   const output = await run([...command, "compute.ts"], { cwd: project });
   expect(output, "software 12 24 36\n", `${name}: compute.ts`);
+}
+
+/** The program that npm installs binds PTX, which needs no compiler, to a module that the package's types accept. */
+async function bindKernels(project: string): Promise<void> {
+  await Deno.copyFile(new URL("kernels/saxpy.ptx", root), `${project}/saxpy.ptx`);
+  const output = await runTool("node", ["node_modules/.bin/poolpass", "bind", "saxpy.ptx"], { cwd: project });
+  expect(output, "saxpy.ts: saxpy\n", "Node: poolpass bind");
 }
 
 /** An import on an old version of Node says so, although that version does not know all syntax of the sources. */

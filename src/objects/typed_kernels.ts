@@ -54,8 +54,9 @@ export interface PtxKernels<Kernels> {
 /**
  * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is an array of
  * these elements, memory without an element type such as a `DeviceBuffer`, an object with an address, or the address.
- * `Pointer<Int8Array | Uint8Array>`, for a `char*`, takes either, and `Pointer` alone, for a `void*` or a pointer to
- * structs, takes arrays of any type. The null pointer is `0n`.
+ * `Pointer<Int8Array | Uint8Array>`, for a `char*`, takes either, and `Pointer` alone, for a `void*`, takes arrays of any
+ * type. For a pointer to structs, arrays have the bytes that `Struct.encode` returns: `Pointer<Uint8Array>`. The null
+ * pointer is `0n`.
  *
  * @example
  * ```ts

@@ -52,8 +52,11 @@ function problemOfRun(words: readonly string[]): string | undefined {
   const index = words.findIndex((word) => /\.ts$/.test(word));
   const file = words[index];
   if (file === undefined || !existsSync(new URL(file, root))) return undefined;
-  const program = readProjectFile(file);
-  for (const option of words.slice(index + 1).filter((word) => word.startsWith("--"))) {
+  // The options of the command line are those of its command.
+  const command = words[index + 1];
+  const program = readProjectFile(file === "cli/main.ts" ? `cli/${command}/${command}.ts` : file);
+  for (const word of words.slice(index + 1).filter((word) => word.startsWith("--"))) {
+    const option = word.replace(/=.*/, "");
     if (!program.includes(option)) return `${file} has no option ${option}`;
   }
   return undefined;

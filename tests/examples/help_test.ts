@@ -63,7 +63,7 @@ test("the program of each task, and each example, answers --help", () => {
   const ofExamples = examples.filter((path) => /^(await|if \(await|using cuda) /m.test(read(path)));
   assert(ofExamples.length > 12, ofExamples.join(" "));
   const without = [...ofTasks, ...ofExamples].filter((path) =>
-    !/\banswerHelp\(import\.meta\.url|\bawait runProgram\(/.test(read(path))
+    !/\banswerHelp\(import\.meta\.url|\bawait runProgram\(|\bawait run\(process\.argv/.test(read(path))
   );
   assertEquals(without, withoutHelp);
 });
@@ -76,8 +76,8 @@ test("the version is the same in all places", () => {
 const isDeno = "Deno" in globalThis;
 
 test("every program prints what it does for --help", { skip: !isDeno && "only on Deno", long: true }, async () => {
-  const programs = [...examples, ...toolPaths()].filter((path) =>
-    /\banswerHelp\(import\.meta\.url|^(?:await|if \(await) runProgram\(/m.test(read(path))
+  const programs = [...examples, ...toolPaths(), "cli/main.ts"].filter((path) =>
+    /\banswerHelp\(import\.meta\.url|^(?:await|if \(await) runProgram\(|\bawait run\(process\.argv/m.test(read(path))
   );
   assert(programs.length > 30, programs.join(" "));
   for (const path of programs) {
@@ -94,7 +94,6 @@ function toolPaths(): string[] {
   return [
     "bench",
     "packaging",
-    "kernels",
     "ffi/shim",
     "tests/soak",
     "tests/sharing",

@@ -78,6 +78,7 @@ testOnEachDriver("page-locked memory whose ArrayBuffer is not there has no addre
   assertThrows(launch, TypeError, "Cannot pass a host buffer of another Cuda object");
   using host = cuda.allocateHost(64);
   assertThrows(
+    // @ts-expect-error: a pointer is a buffer
     () => module.kernel("fill").launch({ grid: 1, block: 1 }, new Uint8Array(host.buffer), 64, 1),
     TypeError,
     "it shows page-locked memory: pass the buffer that it is of",

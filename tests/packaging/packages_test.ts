@@ -34,7 +34,11 @@ test("the JSR package exports the built module and all kernels", () => {
   const { name, version, license } = forDeno;
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"))
     .map((name) => `./kernels/${name.slice(0, -".cu".length)}.js`).sort();
-  const exports = { ".": "./poolpass.js", ...Object.fromEntries(kernels.map((path) => [path, path])) };
+  const exports = {
+    ".": "./poolpass.js",
+    "./cli": "./cli/main.js",
+    ...Object.fromEntries(kernels.map((path) => [path, path])),
+  };
   assertEquals(jsrManifest(forDeno), { name, version, license, exports });
 });
 

@@ -1,0 +1,47 @@
+/**
+ * The types of TypeScript for the arguments of launches.
+ *
+ * @module
+ */
+import { type CType, type StructType, withoutNames } from "./dwarf/types.ts";
+import type { BoundParameter } from "./kernels.ts";
+import { arraysOf } from "./scalars.ts";
+
+/**
+ * The type of the arguments for a parameter: `Pointer<Float32Array>` for a `float*`.
+ *
+ * @param constantFor The name of the constant for a struct, if there is one.
+ */
+export function argumentType(
+  { ptx, type }: BoundParameter,
+  constantFor: (type: StructType) => string | undefined,
+): string {
+  const plain = type === undefined ? undefined : withoutNames(type);
+  if (plain?.kind === "pointer") return pointerType(plain.target(), constantFor);
+  if (typeof ptx.type === "object") return aggregateType(plain, constantFor);
+  if (ptx.isPointer) return "Pointer";
+  if (ptx.byteLength === 8 && ptx.type !== "f64") {
+    return plain === undefined ? "Pointer | number | bigint" : "number | bigint";
+  }
+  return plain?.kind === "scalar" && plain.encoding === "boolean" ? "boolean | number" : "number";
+}
+
+function pointerType(target: CType, constantFor: (type: StructType) => string | undefined): string {
+  const plain = withoutNames(target);
+  // The host has no addresses of device functions.
+  if (plain.kind === "function") return "bigint";
+  if (plain.kind === "void") return "Pointer";
+  const arrays = arraysOf(plain);
+  // The bytes that a `Struct` encodes.
+  if (plain.kind === "struct" && (arrays.length === 0 || constantFor(plain) !== undefined)) arrays.push("Uint8Array");
+  return arrays.length === 0 ? "Pointer" : `Pointer<${arrays.join(" | ")}>`;
+}
+
+function aggregateType(plain: CType | undefined, constantFor: (type: StructType) => string | undefined): string {
+  if (plain === undefined) return "ArrayBufferView";
+  const constant = plain.kind === "struct" ? constantFor(plain) : undefined;
+  if (constant !== undefined) return `StructArgument<typeof ${constant}.fields>`;
+  // Elements of the same bytes: the launch compares sizes.
+  const arrays = arraysOf(plain);
+  return arrays.length === 0 ? "ArrayBufferView" : arrays.join(" | ");
+}

@@ -1,0 +1,232 @@
+/**
+ * `poolpass bind`: TypeScript modules from kernels.
+ *
+ * @module
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, extname, join } from "node:path";
+import { type Command, type OptionValues, readOptions, type Terminal, UsageError } from "../command_line.ts";
+import { CompileError, type CompileOptions } from "../../mod.ts";
+import { PtxError } from "../../src/ptx/syntax.ts";
+import { type Compile, SourceCompiler } from "./compile.ts";
+import { generate, type GeneratedModule } from "./generate.ts";
+import { readIfThere, readSourceFiles } from "./source_files.ts";
+import { rebuildOnChange } from "./watch.ts";
+
+const options = {
+  out: { type: "string", short: "o" },
+  import: { type: "string" },
+  architecture: { type: "string" },
+  include: { type: "strings", short: "I" },
+  define: { type: "strings", short: "D" },
+  "name-expression": { type: "strings" },
+  flag: { type: "strings" },
+  "no-fused-multiply-add": { type: "boolean" },
+  "no-line-info": { type: "boolean" },
+  ptx: { type: "boolean" },
+  check: { type: "boolean" },
+  watch: { type: "boolean" },
+} as const;
+
+/** Options that only concern compiling. */
+const compileOptions = [
+  "architecture",
+  "include",
+  "define",
+  "name-expression",
+  "flag",
+  "no-fused-multiply-add",
+  "no-line-info",
+  "ptx",
+] as const;
+/** Options that do not change what is generated. */
+const unrecordedOptions: ReadonlySet<string> = new Set(["out", "check", "watch"]);
+
+const help = `Usage: poolpass bind FILE.cu... [options]
+       poolpass bind FILE.ptx... [options]
+
+Writes FILE.ts: the PTX of the kernels, and the types of their parameters. TypeScript
+then completes the names of kernels, and checks the arguments of each launch:
+
+    import { ptx } from "./saxpy.ts";
+    using module = gpu.loadModule(ptx);
+    module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y);
+
+CUDA C++ is compiled by NVRTC, nvcc or clang, whichever is found. The parameters' names,
+and the structs, come from debugging information; PTX without it has numbered parameters.
+
+  -o, --out FILE              the module to write, for one FILE.cu
+      --import SPECIFIER      what the module imports poolpass from; "poolpass" unless given
+      --architecture NAME     the virtual architecture; compute_75 unless given, whose PTX
+                              is then made loadable by drivers since CUDA 11.0 where possible
+  -I, --include FOLDER        looks for headers in a folder, too
+  -D, --define NAME[=VALUE]   defines a macro
+      --name-expression NAME  instantiates a template: "scale<float>"
+      --no-fused-multiply-add keeps every multiplication and addition apart
+      --no-line-info          leaves the lines of the source out of the PTX
+      --flag FLAG             passes a flag to the compiler
+      --ptx                   writes FILE.ptx, too
+      --check                 writes nothing; exits with 1 if a file is out of date
+      --watch                 goes on, and writes the modules again when a source or a header changes`;
+
+/** The command. */
+export const bind: Command = {
+  name: "bind",
+  summary: "writes TypeScript modules from CUDA C++ or PTX, with the types of the kernels' parameters",
+  help,
+  run,
+};
+
+type Values = OptionValues<typeof options>;
+
+/** A file to bind. */
+interface Task {
+  readonly file: string;
+  readonly out: string;
+  readonly values: Values;
+  readonly compile: Compile;
+  readonly terminal: Terminal;
+}
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { files, values } = readOptions(args, options);
+  if (files.length === 0) throw new UsageError("There is no file to bind: give the path of a .cu or .ptx file");
+  if (values.out !== undefined && files.length > 1) {
+    throw new UsageError(`Cannot write ${files.length} modules to ${values.out}: give --out with one file only`);
+  }
+  if (values.watch && values.check) {
+    throw new UsageError("Cannot give --check with --watch: one of them does not write");
+  }
+  using compiler = new SourceCompiler();
+  const tasks = files.map((file) => taskFor(file, { values, compile: compiler.compile, terminal }));
+  const outs = new Set(tasks.map(({ out }) => out));
+  if (outs.size < tasks.length) throw new UsageError("Two of the files would be written to the same module");
+  if (!values.watch) return tasks.map(bindFile).every((succeeded) => succeeded) ? 0 : 1;
+  await Promise.all(tasks.map((task) =>
+    rebuildOnChange({
+      read: () => readSourceFiles(task.file, values.include),
+      build: () => void bindFile(task),
+      signal: terminal.signal,
+    })
+  ));
+  return 0;
+}
+
+function taskFor(file: string, { values, compile, terminal }: Omit<Task, "file" | "out">): Task {
+  const extension = extname(file);
+  if (extension !== ".cu" && extension !== ".ptx") {
+    const isBinary = extension === ".cubin" || extension === ".fatbin";
+    const advice = isBinary
+      ? "it does not say its kernels' parameters; give the .cu or .ptx file"
+      : "its name ends with neither";
+    throw new UsageError(`Cannot bind ${file}, because only .cu and .ptx files can be bound: ${advice}`);
+  }
+  const given = compileOptions.find((name) => {
+    const value = values[name];
+    return value !== undefined && value !== false && (!Array.isArray(value) || value.length > 0);
+  });
+  if (extension === ".ptx" && given !== undefined) {
+    throw new UsageError(`Cannot give --${given} for ${file}: PTX is compiled already`);
+  }
+  const out = values.out ?? join(dirname(file), `${basename(file, extension)}.ts`);
+  if (!/\.m?ts$/.test(out)) throw new UsageError(`Cannot write a module to ${out}: its name must end with .ts`);
+  return { file, out, values, compile, terminal };
+}
+
+/** Writes the module of a file, and prints what has come of it. Returns whether that succeeded. */
+function bindFile(task: Task): boolean {
+  const { file, out, values, terminal } = task;
+  try {
+    const generated = generateFrom(task);
+    if (generated.log.trim() !== "") terminal.printError(namePath(generated.log, file).trimEnd());
+    const outputs: [path: string, content: string][] = [[out, generated.source]];
+    if (values.ptx) outputs.push([out.replace(/\.m?ts$/, ".ptx"), generated.ptx]);
+    if (values.check) {
+      const outdated = outputs.filter(([path, content]) => readIfThere(path) !== content);
+      for (const [path] of outdated) terminal.printError(`${path} is not what ${file} gives: bind it again`);
+      return outdated.length === 0;
+    }
+    refuseForeign(out);
+    for (const [path, content] of outputs) writeFileSync(path, content);
+    terminal.print(`${out}: ${generated.kernelNames.join(", ")}`);
+    return true;
+  } catch (error) {
+    terminal.printError(messageOf(error, file));
+    return false;
+  }
+}
+
+function generateFrom({ file, values, compile }: Task): GeneratedModule {
+  const compileOptions: CompileOptions = {
+    ...(values.architecture === undefined ? {} : { architecture: values.architecture }),
+    includePaths: [dirname(file), ...values.include],
+    defines: definesOf(values.define),
+    nameExpressions: values["name-expression"],
+    fusedMultiplyAdd: !values["no-fused-multiply-add"],
+    lineInfo: !values["no-line-info"],
+    flags: values.flag,
+  };
+  return generate(read(file), {
+    file: basename(file),
+    command: commandFor(file, values),
+    importFrom: values.import ?? "poolpass",
+    compileOptions,
+    compile,
+  });
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === "ENOENT") throw new Error(`Cannot read ${file}: there is no such file`);
+    throw new Error(`Cannot read ${file}: ${code === "EISDIR" ? "it is a folder" : (error as Error).message}`);
+  }
+}
+
+/** A module that somebody has written is not overwritten. */
+function refuseForeign(out: string): void {
+  const text = readIfThere(out) ?? "";
+  if (text.trim() === "" || /^\/\/ Generated from .* Do not edit\.$/m.test(text)) return;
+  throw new Error(`Cannot write ${out}: the file is there, and was not generated; move it, or give --out`);
+}
+
+function definesOf(definitions: readonly string[]): Record<string, string> {
+  return Object.fromEntries(definitions.map((definition) => {
+    const at = definition.indexOf("=");
+    return at < 0 ? [definition, "1"] : [definition.slice(0, at), definition.slice(at + 1)];
+  }));
+}
+
+/** The command that generates the module again, in the folder of the file. */
+function commandFor(file: string, values: Values): string {
+  const given = Object.entries(values).flatMap(([name, value]) => {
+    if (unrecordedOptions.has(name) || value === undefined || value === false) return [];
+    if (value === true) return [`--${name}`];
+    return [value].flat().flatMap((each) => [`--${name}`, quoted(String(each))]);
+  });
+  return ["poolpass bind", quoted(basename(file)), ...given].join(" ");
+}
+
+function quoted(argument: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(argument)) return argument;
+  return `'${argument.replaceAll("'", "'\\''")}'`;
+}
+
+/** What a compiler said, or why a file could not be read or written. */
+function messageOf(error: unknown, file: string): string {
+  const { message } = error as Error;
+  // The log has all errors. Those of a name expression are no lines of the source.
+  if (error instanceof CompileError) return namePath(error.line === 0 ? message : error.log, file).trimEnd();
+  if (error instanceof PtxError) return `${file}:${error.line}: error: ${message.replace(/^Line \d+: /, "")}`;
+  return message;
+}
+
+/** Names the source by its path, as editors and terminals follow it. */
+function namePath(log: string, file: string): string {
+  const name = basename(file);
+  return log.split("\n").map((line) =>
+    line.startsWith(`${name}(`) || line.startsWith(`${name}:`) ? file + line.slice(name.length) : line
+  ).join("\n");
+}

@@ -1,0 +1,90 @@
+/**
+ * The kernels of PTX text, with what their source says of them.
+ *
+ * @module
+ */
+import { type KernelParameter, kernelSignature } from "../../src/ptx/kernel_signature.ts";
+import { parseKernelHeads } from "../../src/ptx/parser.ts";
+import { readKernelParameters, type SourceKernel } from "./dwarf/kernel_parameters.ts";
+import { byteLengthOf, type CType } from "./dwarf/types.ts";
+import { isIdentifier, isReserved } from "./identifiers.ts";
+
+/** A kernel of a module. */
+export interface BoundKernel {
+  /** Its name in the PTX. */
+  readonly name: string;
+  readonly parameters: readonly BoundParameter[];
+  /** What the source says. Undefined if there is no debugging information. */
+  readonly source: SourceKernel | undefined;
+}
+
+/** A parameter of a kernel. */
+export interface BoundParameter {
+  readonly name: string;
+  /** What the PTX says. */
+  readonly ptx: KernelParameter;
+  /** What the source says. */
+  readonly type: CType | undefined;
+}
+
+/**
+ * The kernels in PTX text.
+ *
+ * @param debugPtx The same, compiled for a debugger.
+ * @throws {PtxError} If the PTX cannot be read
+ */
+export function kernelsOf(ptx: string, debugPtx: string): { kernels: BoundKernel[]; warning: string | undefined } {
+  const { sources, warning } = sourcesOf(debugPtx);
+  const kernels = parseKernelHeads(ptx).map((head): BoundKernel => {
+    const { name, parameters } = kernelSignature(head);
+    const source = matching(sources.get(name), parameters);
+    const names = source?.parameters.map(({ name }) => name) ??
+      // Compilers number them.
+      head.parameters.map((parameter) => parameter.name.startsWith(`${name}_param_`) ? undefined : parameter.name);
+    const distinct = distinctNames(names);
+    return {
+      name,
+      source,
+      parameters: parameters.map((parameter, index) => ({
+        name: distinct[index]!,
+        ptx: parameter,
+        type: source?.parameters[index]?.type,
+      })),
+    };
+  });
+  return { kernels, warning };
+}
+
+/** Debugging information that cannot be read is a reason to do without it. */
+function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKernel>; warning: string | undefined } {
+  try {
+    return { sources: readKernelParameters(debugPtx), warning: undefined };
+  } catch (error) {
+    const reason = (error as Error).message;
+    return { sources: new Map(), warning: `Cannot read the debugging information: ${reason}; parameters are numbered` };
+  }
+}
+
+/** What the source says, if it agrees with the PTX. */
+function matching(source: SourceKernel | undefined, parameters: readonly KernelParameter[]): SourceKernel | undefined {
+  if (source?.parameters.length !== parameters.length) return undefined;
+  const isSame = source.parameters.every(({ type }, index) => byteLengthOf(type) === parameters[index]!.byteLength);
+  return isSame ? source : undefined;
+}
+
+/** Gives parameters without a name a number, and those of the same name different ones. */
+function distinctNames(names: readonly (string | undefined)[]): string[] {
+  const taken = new Set(names);
+  const seen = new Set<string>();
+  return names.map((name, index) => {
+    const isUsable = name !== undefined && isIdentifier(name);
+    if (isUsable && !isReserved(name) && !seen.has(name)) {
+      seen.add(name);
+      return name;
+    }
+    let free = !isUsable ? `parameter${index}` : isReserved(name) ? `${name}_` : `${name}${index}`;
+    while (taken.has(free) || seen.has(free)) free += "_";
+    seen.add(free);
+    return free;
+  });
+}

@@ -1,0 +1,53 @@
+/**
+ * PTX that is the same wherever it is compiled, and that old drivers load.
+ *
+ * @module
+ */
+import { spawnSync } from "node:child_process";
+
+/** The header of PTX. */
+const header = /^\.version [0-9.]+\n\.target (sm_[0-9]+[af]?)([^\n]*)\n/m;
+
+/**
+ * The headers to try for a target, the one that most drivers load first. PTX for sm_75 is as a rule valid for older
+ * devices, and there is no compiler left that writes it for them.
+ */
+const olderHeaders: Readonly<Record<string, readonly (readonly [version: string, target: string])[]>> = {
+  sm_75: [["7.0", "sm_60"], ["7.0", "sm_75"]],
+  sm_80: [["7.0", "sm_80"]],
+  sm_86: [["7.1", "sm_86"]],
+  sm_87: [["7.4", "sm_87"]],
+  sm_89: [["7.8", "sm_89"]],
+  sm_90: [["7.8", "sm_90"]],
+  sm_90a: [["8.0", "sm_90a"]],
+  sm_100: [["8.6", "sm_100"]],
+  sm_100a: [["8.6", "sm_100a"]],
+  sm_120: [["8.7", "sm_120"]],
+  sm_120a: [["8.7", "sm_120a"]],
+};
+
+/**
+ * Removes what depends on the compiler's build and on the machine: the banner, and the folders of the `.file` paths.
+ */
+export function withoutBuild(ptx: string): string {
+  const begin = ptx.search(/^\.version /m);
+  return ptx.slice(Math.max(0, begin)).replaceAll(/^(\s*\.file\s+\d+\s+")[^"\n]*[/\\]/gm, "$1").trimEnd() + "\n";
+}
+
+/**
+ * Lowers the version and the target in the header as far as `ptxas` then accepts the PTX: a driver refuses PTX of a
+ * version newer than itself. Without `ptxas`, the header stays.
+ */
+export function forOldDrivers(ptx: string): string {
+  const [, target = "", rest = ""] = header.exec(ptx) ?? [];
+  for (const [version, older] of olderHeaders[target] ?? []) {
+    const lowered = ptx.replace(header, `.version ${version}\n.target ${older}${rest}\n`);
+    const { error, status } = spawnSync("ptxas", [`-arch=${target}`, "-o", "/dev/null", "/dev/stdin"], {
+      input: lowered,
+      stdio: ["pipe", "ignore", "ignore"],
+    });
+    if (error !== undefined) return ptx;
+    if (status === 0) return lowered;
+  }
+  return ptx;
+}

@@ -1,0 +1,282 @@
+/**
+ * Calls of `struct` that lay structs out as C++ has.
+ *
+ * @module
+ */
+import { declare } from "./c_declarations.ts";
+import { byteLengthOf, type CType, type Member, type StructType, withoutNames } from "./dwarf/types.ts";
+import type { Identifiers } from "./identifiers.ts";
+import { ptxTypeOf, vectorAlignment } from "./scalars.ts";
+
+/** A constant in the generated module. */
+export interface StructConstant {
+  readonly name: string;
+  readonly type: StructType;
+  readonly fields: readonly Field[];
+  readonly byteLength: number;
+  readonly alignment: number;
+  /** Undefined if it is that of the fields. */
+  readonly givenAlignment: number | undefined;
+}
+
+/** A field of a constant. */
+export interface Field {
+  readonly name: string;
+  /** As TypeScript: `"f32"`, or the name of another constant. */
+  readonly type: string;
+  /** Of a field that is an array. */
+  readonly count: number | undefined;
+  /** What the name and the type do not say. */
+  readonly comment: string | undefined;
+}
+
+/** A field with its place. */
+interface PlacedField extends Field {
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly alignment: number;
+}
+
+/** What a field's element is: a scalar, or another constant. */
+interface Element {
+  readonly type: string;
+  readonly byteLength: number;
+  readonly alignment: number;
+}
+
+type Layout = Omit<StructConstant, "name" | "type">;
+
+/** The constants for structs, made when they are asked for, in an order in which each follows those that it uses. */
+export class StructConstants {
+  readonly #identifiers: Identifiers;
+  readonly #alignments: ReadonlyMap<StructType, number>;
+  readonly #constants = new Map<StructType, StructConstant | undefined>();
+
+  /**
+   * @param alignments Those that the PTX says. Debugging information has none.
+   */
+  constructor(identifiers: Identifiers, alignments: ReadonlyMap<StructType, number>) {
+    this.#identifiers = identifiers;
+    this.#alignments = alignments;
+  }
+
+  /** All constants so far. */
+  get all(): StructConstant[] {
+    return [...this.#constants.values()].filter((constant) => constant !== undefined);
+  }
+
+  /** The constant for a struct. Undefined if `struct` cannot lay it out so: a union, a packed or an unknown one. */
+  constantFor(type: StructType): StructConstant | undefined {
+    if (this.#constants.has(type)) return this.#constants.get(type);
+    const layout = type.isUnion || type.byteLength === 0 ? undefined : this.#layout(type);
+    const constant = layout === undefined ? undefined : { ...layout, name: this.#identifiers.take(type.name), type };
+    this.#constants.set(type, constant);
+    return constant;
+  }
+
+  /** Base classes are fields, unless others use their padding. */
+  #layout(type: StructType): Layout | undefined {
+    return this.#layoutOf(type, type.members) ?? this.#layoutOf(type, flatten(type.members));
+  }
+
+  #layoutOf(type: StructType, members: readonly Member[]): Layout | undefined {
+    const fields: PlacedField[] = [];
+    let [end, alignment] = [0, 1];
+    const append = (field: PlacedField): boolean => {
+      if (field.offset > roundUp(end, field.alignment)) fields.push(padding(end, field.offset - end));
+      else if (field.offset < end) return false;
+      end = field.offset + field.byteLength;
+      alignment = Math.max(alignment, field.alignment);
+      fields.push(field);
+      return field.offset % field.alignment === 0;
+    };
+    for (const field of this.#fieldsOf(type, members)) if (!append(field)) return undefined;
+    const given = this.#alignments.get(type) ?? vectorAlignment(type) ?? alignmentFor(type, { end, alignment });
+    const total = Math.max(given, alignment);
+    // A packed struct.
+    if (given < alignment || end > type.byteLength || type.byteLength % total !== 0) return undefined;
+    if (roundUp(Math.max(end, 1), total) !== type.byteLength) append(padding(end, type.byteLength - end));
+    const names = new Map<string, number>();
+    return {
+      fields: fields.map((field) => ({ ...field, name: distinct(field.name, names) })),
+      byteLength: type.byteLength,
+      alignment: total,
+      givenAlignment: total === alignment ? undefined : total,
+    };
+  }
+
+  #fieldsOf(type: StructType, unsorted: readonly Member[]): PlacedField[] {
+    const members = unsorted.toSorted((a, b) => firstByte(a) - firstByte(b) || firstBit(a) - firstBit(b));
+    const fields: PlacedField[] = [];
+    for (let index = 0; index < members.length; index++) {
+      const member = members[index]!;
+      if (member.bits === undefined) {
+        const field = this.#field(member);
+        if (field !== undefined) fields.push(field);
+        continue;
+      }
+      const run = [member];
+      while (members[index + 1]?.bits !== undefined) run.push(members[++index]!);
+      const next = members[index + 1];
+      fields.push(...bitFields(run, next === undefined ? type.byteLength : firstByte(next)));
+    }
+    return fields;
+  }
+
+  /** Undefined for an array without a length, which has no size. */
+  #field({ name = "", type, offset }: Member): PlacedField | undefined {
+    const plain = withoutNames(type);
+    const lengths = plain.kind === "array" ? plain.lengths : [];
+    const count = lengths.reduce((product, length) => product * length, 1);
+    if (count === 0) return undefined;
+    const element = this.#element(plain.kind === "array" ? plain.element : plain);
+    const total = element.count * count;
+    return {
+      name: name === "" ? `unnamed${offset}` : name,
+      type: element.type,
+      count: plain.kind === "array" || element.count > 1 ? total : undefined,
+      comment: commentOf(type, name, lengths),
+      offset,
+      byteLength: element.byteLength * total,
+      alignment: element.alignment,
+    };
+  }
+
+  #element(type: CType): Element & { readonly count: number } {
+    const plain = withoutNames(type);
+    const scalar = ptxTypeOf(plain);
+    if (scalar !== undefined) {
+      const byteLength = Number(scalar.slice(1)) / 8;
+      return { type: `"${scalar}"`, byteLength, alignment: byteLength, count: 1 };
+    }
+    if (plain.kind === "array") {
+      const element = this.#element(plain.element);
+      return { ...element, count: plain.lengths.reduce((product, length) => product * length, element.count) };
+    }
+    if (plain.kind === "struct") {
+      const constant = this.constantFor(plain);
+      if (constant !== undefined) return { ...constant, type: constant.name, count: 1 };
+    }
+    return bits(byteLengthOf(plain), this.#naturalAlignment(plain));
+  }
+
+  /** The alignment of a type that has no constant. */
+  #naturalAlignment(type: CType): number {
+    const plain = withoutNames(type);
+    if (plain.kind !== "struct") return plain.kind === "scalar" ? plain.byteLength : 1;
+    const known = this.#alignments.get(plain);
+    if (known !== undefined) return known;
+    const ofMembers = plain.members.map(({ type }) => this.#element(type).alignment);
+    const natural = Math.max(1, ...ofMembers);
+    return plain.byteLength % natural === 0 ? natural : 1;
+  }
+}
+
+/** A field of bytes that mean nothing to `struct`. */
+function bits(byteLength: number, alignment: number): Element & { readonly count: number } {
+  const size = [8, 4, 2].find((size) => size <= alignment && byteLength % size === 0) ?? 1;
+  return { type: `"b${8 * size}"`, byteLength: size, alignment: size, count: Math.max(1, byteLength / size) };
+}
+
+/** Puts the members of base classes in the place of the classes. */
+function flatten(members: readonly Member[], base = 0): Member[] {
+  return members.flatMap((member) => {
+    const offset = base + member.offset;
+    const type = withoutNames(member.type);
+    if (member.isBase && type.kind === "struct") return flatten(type.members, offset);
+    if (member.bits === undefined) return [{ ...member, offset }];
+    return [{ ...member, offset, bits: { ...member.bits, begin: member.bits.begin + 8 * base } }];
+  });
+}
+
+function firstByte({ offset, bits }: Member): number {
+  return bits === undefined ? offset : Math.floor(bits.begin / 8);
+}
+
+function firstBit({ offset, bits }: Member): number {
+  return bits === undefined ? 8 * offset : bits.begin;
+}
+
+/** The fields for neighbouring bit fields: integers as wide as their types, where these do not overlap others. */
+function bitFields(run: readonly Member[], end: number): PlacedField[] {
+  const fields: PlacedField[] = [];
+  let rest = run;
+  while (rest.length > 0) {
+    const begin = firstByte(rest[0]!);
+    const size = [8, 4, 2].find((size) => {
+      const isUsed = rest.some(({ type, bits }) => byteLengthOf(type) === size && bits!.begin < 8 * (begin + size));
+      const isCut = rest.some(({ bits }) =>
+        bits!.begin < 8 * (begin + size) && bits!.begin + bits!.length > 8 * (begin + size)
+      );
+      return isUsed && !isCut && begin % size === 0 && begin + size <= end;
+    });
+    const last = size === undefined ? lastByteOf(rest) : begin + size;
+    const inside = rest.filter(({ bits }) => bits!.begin < 8 * last);
+    rest = rest.slice(inside.length);
+    const named = inside.filter(({ name }) => name !== undefined);
+    fields.push({
+      name: named.map(({ name }) => name).join("_") || `unnamed${begin}`,
+      type: `"u${8 * (size ?? 1)}"`,
+      count: size === undefined && last - begin > 1 ? last - begin : undefined,
+      comment: named.map(({ name, bits }) => {
+        const first = bits!.begin - 8 * begin;
+        return bits!.length === 1 ? `${name}: bit ${first}` : `${name}: bits ${first} to ${first + bits!.length - 1}`;
+      }).join(", "),
+      offset: begin,
+      byteLength: last - begin,
+      alignment: size ?? 1,
+    });
+  }
+  return fields;
+}
+
+/** The end of the bytes of the first bit fields that share bytes. */
+function lastByteOf(run: readonly Member[]): number {
+  let end = 0;
+  for (const { bits } of run) {
+    if (end > 0 && bits!.begin >= 8 * end) break;
+    end = Math.ceil((bits!.begin + bits!.length) / 8);
+  }
+  return end;
+}
+
+function padding(offset: number, byteLength: number): PlacedField {
+  return {
+    name: `padding${offset}`,
+    type: '"u8"',
+    count: byteLength,
+    comment: undefined,
+    offset,
+    byteLength,
+    alignment: 1,
+  };
+}
+
+/** The smallest alignment for which a struct of these fields has its size, if there is one. */
+function alignmentFor({ byteLength }: StructType, { end, alignment }: { end: number; alignment: number }): number {
+  for (let larger = alignment; larger <= 256; larger *= 2) {
+    if (roundUp(Math.max(end, 1), larger) === byteLength) return larger;
+  }
+  return alignment;
+}
+
+/** What a field's PTX type leaves unsaid: what a pointer points to, the dimensions of an array, a union's members. */
+function commentOf(type: CType, name: string, lengths: readonly number[]): string | undefined {
+  const plain = withoutNames(type);
+  const isUnion = plain.kind === "struct" && plain.isUnion;
+  if (isUnion) return `union of ${plain.members.map(({ name = "", type }) => declare(type, name)).join(", ")}`;
+  const isTold = plain.kind === "pointer" || plain.kind === "enum" || lengths.length > 1 ||
+    ["bool", "__nv_bfloat16", "char"].includes("name" in plain ? plain.name : "");
+  return isTold ? declare(type, name) : undefined;
+}
+
+function distinct(name: string, names: Map<string, number>): string {
+  const safe = name === "__proto__" ? "proto" : name;
+  const count = (names.get(safe) ?? 0) + 1;
+  names.set(safe, count);
+  return count === 1 ? safe : `${safe}_${count}`;
+}
+
+function roundUp(value: number, alignment: number): number {
+  return Math.ceil(value / alignment) * alignment;
+}
