@@ -44,14 +44,17 @@ interface Diagnostic {
   readonly message: string;
   /** The line of the source, as the compiler quotes it. */
   readonly quoted: string | undefined;
+  /** Whether the column is one of the quoted line, which may have been preprocessed. */
+  readonly isPreprocessed: boolean;
 }
 
 /** `kernel.cu(4): error: ...`, of NVRTC and nvcc; some errors have a number. */
 const nvidiaError = /^(.+?)\((\d+)\): (?:catastrophic |fatal |internal )?error(?: #\d+(?:-D)?)?: (.*)$/;
 /** `kernel.cu:4:12: error: ...`, of clang, and of the host's compiler behind nvcc. */
 const clangError = /^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$/;
-/** What NVRTC calls the name expressions, of which each is a line behind the first. */
-const nameMap = "__nv_name_map";
+/** What NVRTC calls the name expressions: a file with one in each line from the second, in an order of its own. */
+export const nameExpressionFile = "__nv_name_map";
+const nameExpressionPragma = /#pragma nv_mangled_name (.*)$/;
 /** The columns by which NVRTC and nvcc indent a line of the source. */
 const nvidiaIndentation = 2;
 
@@ -61,26 +64,68 @@ export function compileError(
   input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,
 ): CompileError {
   const lines = log.split("\n");
-  const errors = lines.flatMap((line, index) => nvidiaError.test(line) || clangError.test(line) ? [index] : []);
+  const errors = lines.flatMap((line, index) => isError(line) ? [index] : []);
   const [first] = errors;
   if (first === undefined) {
     const said = lines.find((line) => /\berror\b/i.test(line)) ?? lines.find((line) => line.trim() !== "");
     const message = `${input.name}: ${said?.trim() ?? "the compiler gives no reason"}`;
     return new CompileError(message, { log, file: input.name, line: 0 });
   }
-  const { file, line, column, message, quoted } = diagnosticAt(lines, first);
-  if (file === nameMap) {
-    const expression = input.nameExpressions[line - 2] ?? "";
+  const { file, line, column: quotedColumn, message, quoted, isPreprocessed } = diagnosticAt(lines, first);
+  if (file === nameExpressionFile) {
+    const expression = nameExpressionPragma.exec(quoted ?? "")?.[1]?.trim() ?? input.nameExpressions[line - 2] ?? "";
     const said = `${input.name}: error in the name expression "${expression}": ${message}`;
     return new CompileError(said, { log, file: input.name, line: 0 });
   }
   const text = file === input.name ? input.source : input.headers.get(file);
-  const source = text?.split("\n")[line - 1]?.trimEnd() ?? quoted;
+  const original = text?.split("\n")[line - 1]?.trimEnd();
+  const source = original ?? quoted;
+  const column = original !== undefined && isPreprocessed
+    ? columnBeforePreprocessing(original, quoted!, quotedColumn!)
+    : quotedColumn;
   const place = column === undefined ? `${file}:${line}` : `${file}:${line}:${column}`;
   const count = errors.length - 1;
   const more = count === 0 ? "" : `\n${count} more ${count === 1 ? "error" : "errors"}: see the error's log`;
   const said = `${place}: error: ${message}${source === undefined ? "" : excerpt(source, line, column)}${more}`;
   return new CompileError(said, { log, file, line, column });
+}
+
+/** Whether a compiler's messages have an error in the program. */
+export function hasErrors(log: string): boolean {
+  return log.split("\n").some(isError);
+}
+
+function isError(line: string): boolean {
+  return nvidiaError.test(line) || clangError.test(line);
+}
+
+/**
+ * The column in a line of the source that a compiler quotes as it is after preprocessing: with macros expanded, without
+ * comments, and with other spaces. Undefined if it cannot be told.
+ */
+function columnBeforePreprocessing(source: string, quoted: string, column: number): number | undefined {
+  if (quoted.trimEnd() === source) return column;
+  const significant = (line: string) => {
+    // Comments are blanked, so that columns stay.
+    const code = line.replaceAll(/\/\*.*?\*\/|\/\/.*$/g, (comment) => " ".repeat(comment.length));
+    return Array.from(code.matchAll(/\S/g), ({ index, 0: character }) => ({ index, character }));
+  };
+  const [inSource, inQuoted] = [significant(source), significant(quoted)];
+  const at = inQuoted.findIndex(({ index }) => index >= column - 1);
+  if (at < 0) return undefined;
+  const isSame = (from: number, to: number, offset: number) =>
+    inQuoted.slice(from, to).every(({ character }, i) => character === inSource[from + i + offset]?.character);
+  // No macro was expanded behind the column, or none before it.
+  const offset = inSource.length - inQuoted.length;
+  if (at + offset >= 0 && isSame(at, inQuoted.length, offset)) return inSource[at + offset]!.index + 1;
+  if (isSame(0, at + 1, 0)) return inSource[at]!.index + 1;
+  // Otherwise, the word there is in both lines as often.
+  const [word] = /^[A-Za-z_]\w*/.exec(quoted.slice(column - 1)) ?? [];
+  if (word === undefined) return undefined;
+  const places = (line: string) =>
+    Array.from(line.matchAll(new RegExp(`\\b${word}\\b`, "g")), ({ index }) => index + 1);
+  const [before, after] = [places(source), places(quoted)];
+  return before.length === after.length ? before[after.indexOf(column)] : undefined;
 }
 
 function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
@@ -89,7 +134,14 @@ function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
   const [, file = "", line = "", column, clangMessage = ""] = nvidia === null ? clangError.exec(header)! : [];
   if (nvidia === null) {
     const quoted = /^\s*\d+ \| (.*)$/.exec(lines[index + 1] ?? "")?.[1] ?? lines[index + 1];
-    return { file, line: Number(line), column: column && Number(column) || undefined, message: clangMessage, quoted };
+    return {
+      file,
+      line: Number(line),
+      column: column && Number(column) || undefined,
+      message: clangMessage,
+      quoted,
+      isPreprocessed: false,
+    };
   }
   // Behind the first line: more of the message, the line of the source, and a caret below it.
   const end = lines.findIndex((each, at) => at > index && each.trim() === "");
@@ -102,6 +154,7 @@ function diagnosticAt(lines: readonly string[], index: number): Diagnostic {
     column: caret < 0 ? undefined : rest[caret]!.indexOf("^") + 1 - nvidiaIndentation,
     message,
     quoted: caret < 1 ? undefined : rest[caret - 1]!.slice(nvidiaIndentation),
+    isPreprocessed: caret >= 1,
   };
 }
 

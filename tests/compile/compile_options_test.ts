@@ -111,6 +111,11 @@ test("the messages of each compiler are understood", () => {
     undefined,
     'k.cu: error in the name expression "f<x>": identifier "x" is undefined',
   ]);
+  // NVRTC has an order of its own.
+  assertEquals(
+    parsed('__nv_name_map(2): error: identifier "x" is undefined\n  #pragma nv_mangled_name f<x>\n      ^\n')[3],
+    'k.cu: error in the name expression "f<x>": identifier "x" is undefined',
+  );
   // Whatever the compiler says, there is an error with it.
   assertEquals(parsed("ptxas fatal : Unresolved extern\n"), [
     "k.cu",
@@ -119,4 +124,24 @@ test("the messages of each compiler are understood", () => {
     "k.cu: ptxas fatal : Unresolved extern",
   ]);
   assertEquals(parsed(""), ["k.cu", 0, undefined, "k.cu: the compiler gives no reason"]);
+});
+
+test("the column of an error is that of the source, whatever the preprocessor has made of the line", () => {
+  const cases: [source: string, quoted: string, column: number, expected: number | undefined][] = [
+    ["int x = foo;", "int x = foo;", 9, 9],
+    // Spaces and comments.
+    ["\tint  x /* x */ =  foo; // foo", "        int x = foo;", 17, 20],
+    // A macro before the column, behind it, and on both sides.
+    ["__global__ void f() { foo; }", "__attribute__((global)) void f() { foo; }", 36, 23],
+    ["int x = foo + ONE;", "int x = foo + 1;", 9, 9],
+    ["__device__ int f() { return foo + ONE; }", "__attribute__((device)) int f() { return foo + 1; }", 42, 29],
+    // In what a macro expands to.
+    ["int y = ONE + TWO;", "int y = foo + 2;", 9, undefined],
+    ["int y = ONE;", "int y = 1 + 1;", 11, undefined],
+  ];
+  for (const [source, quoted, at, expected] of cases) {
+    const input = { name: "k.cu", source, headers: new Map(), nameExpressions: [] };
+    const error = compileError(`k.cu(1): error: wrong\n  ${quoted}\n  ${" ".repeat(at - 1)}^\n\n`, input);
+    assertEquals(error.column, expected, source);
+  }
 });
