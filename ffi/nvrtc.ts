@@ -85,6 +85,7 @@ function tryNvrtc(path: string): Compiler | { readonly reason: string } {
 /** NVRTC, which compiles in this process. */
 class Nvrtc implements Compiler {
   readonly name: string;
+  readonly build: string;
   readonly cudaVersion: number;
   readonly architectures: readonly number[] | undefined;
   readonly #functions: Functions;
@@ -103,6 +104,7 @@ class Nvrtc implements Compiler {
     // The compiler loads its builtins by their bare name, which the loader finds only if they are loaded.
     if (folder !== undefined) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
     const roots = [...folder === undefined ? [] : [`${folder}/..`], ...toolkitFolders()];
+    this.build = this.name;
     this.#includePaths = roots.flatMap((root) => [`${root}/include`, `${root}/include/cccl`]);
   }
 

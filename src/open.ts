@@ -1,6 +1,8 @@
 import { startStackAbove } from "./support/call_stack.ts";
 import { checkRuntime } from "./support/runtime.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
+import { findClang } from "../ffi/compilers/clang.ts";
+import { findNvcc } from "../ffi/compilers/nvcc.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
@@ -170,7 +172,7 @@ function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC") }: OpenOpt
   if (nvrtc !== undefined && typeof nvrtc !== "string") {
     throw new TypeError(`Cannot use ${whatIs(nvrtc)} as libnvrtc: give the path of a library`);
   }
-  return new Compilers([() => findNvrtc(nvrtc === "" ? undefined : nvrtc)]);
+  return new Compilers([() => findNvrtc(nvrtc === "" ? undefined : nvrtc), findNvcc, findClang]);
 }
 
 function openSoftwareDriver({ softwareDevices }: OpenOptions): SoftwareDriver {

@@ -45,6 +45,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     ...objects,
     "src/compile/",
     "ffi/nvrtc.ts",
+    "ffi/compilers/",
     "ffi/cuda_driver.ts",
     "src/software/software_driver.ts",
   ]],

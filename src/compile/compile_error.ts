@@ -92,7 +92,7 @@ export function compileError(
 
 /** Whether a compiler's messages have an error in the program. */
 export function hasErrors(log: string): boolean {
-  return log.split("\n").some(isError);
+  return log.split("\n").some((line) => isError(line) || line.startsWith("At end of source: error"));
 }
 
 function isError(line: string): boolean {

@@ -9,6 +9,7 @@ import { test } from "../support/test.ts";
 function noting(inputs: CompilerInput[], { cudaVersion = 13000, architectures }: Partial<Compiler> = {}): Compiler {
   return {
     name: "noting 1.0",
+    build: "1.0.0",
     cudaVersion,
     architectures: architectures ?? [75, 80, 90, 100],
     compile(input) {
