@@ -7,6 +7,7 @@ import { compileError } from "../src/compile/compile_error.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compiler.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { stringAt } from "./c_strings.ts";
+import { buildIdOf } from "./compilers/build_id.ts";
 import { addressOf, dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
 import { libnvrtc } from "./libnvrtc.ts";
 import { cString } from "./shim/shim.ts";
@@ -85,7 +86,7 @@ function tryNvrtc(path: string): Compiler | { readonly reason: string } {
 /** NVRTC, which compiles in this process. */
 class Nvrtc implements Compiler {
   readonly name: string;
-  readonly build: string;
+  readonly build: string | undefined;
   readonly cudaVersion: number;
   readonly architectures: readonly number[] | undefined;
   readonly #functions: Functions;
@@ -100,12 +101,14 @@ class Nvrtc implements Compiler {
     this.cudaVersion = major * 1000 + minor * 10;
     this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
     this.architectures = this.#readArchitectures();
-    const folder = folderOf(library);
+    const path = fileOf(library);
+    const folder = path?.slice(0, path.lastIndexOf("/"));
     // The compiler loads its builtins by their bare name, which the loader finds only if they are loaded.
     if (folder !== undefined) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
     const roots = [...folder === undefined ? [] : [`${folder}/..`], ...toolkitFolders()];
-    this.build = this.name;
     this.#includePaths = roots.flatMap((root) => [`${root}/include`, `${root}/include/cccl`]);
+    const id = path === undefined ? undefined : buildIdOf(path);
+    this.build = id && [id, ...this.#includePaths].join("\n");
   }
 
   compile(input: CompilerInput): CompilerOutput {
@@ -210,12 +213,11 @@ class Nvrtc implements Compiler {
   }
 }
 
-/** The folder that a library was loaded from, if the loader knows. */
-function folderOf(library: NativeLibrary<typeof libnvrtc>): string | undefined {
+/** The file that a library was loaded from, with its folder, if the loader knows. */
+function fileOf(library: NativeLibrary<typeof libnvrtc>): string | undefined {
   const address = library.addressOfFunction("nvrtcVersion");
   const path = address === undefined ? undefined : pathOfLibrary(address);
-  const end = path?.lastIndexOf("/") ?? -1;
-  return end < 0 ? undefined : path!.slice(0, end);
+  return path?.includes("/") ? path : undefined;
 }
 
 /** C strings, and an array of their addresses, which is valid as long as this object is. */

@@ -6,6 +6,7 @@ import { findNvcc } from "../ffi/compilers/nvcc.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
+import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
 import type { Driver } from "./driver.ts";
@@ -26,11 +27,16 @@ export interface OpenOptions {
   softwareDevices?: number;
   /** Path of libnvrtc, which compiles CUDA C++, if it is not found under its usual names; else `POOLPASS_NVRTC`. */
   nvrtc?: string;
+  /**
+   * Folder in which compiled programs are kept, so that the same source need not be compiled again; else
+   * `POOLPASS_CACHE`. It is created if it does not exist. Whoever can write to it chooses the code that runs.
+   */
+  compileCache?: string;
 }
 
 const openOptions: KnownOptions<OpenOptions> = {
   action: "open CUDA",
-  names: { driver: true, cudart: true, softwareDevices: true, nvrtc: true },
+  names: { driver: true, cudart: true, softwareDevices: true, nvrtc: true, compileCache: true },
   meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
 };
 
@@ -39,7 +45,16 @@ const defaultSoftwareDevices = 2;
 
 const variablePrefix = "POOLPASS_";
 /** The environment variables that poolpass reads, without their prefix. */
-const variables = ["DRIVER", "SOFTWARE_DEVICES", "SOFTWARE_PEERS", "SOFTWARE_STEPS", "DEBUG", "LOG", "NVRTC"] as const;
+const variables = [
+  "DRIVER",
+  "SOFTWARE_DEVICES",
+  "SOFTWARE_PEERS",
+  "SOFTWARE_STEPS",
+  "DEBUG",
+  "LOG",
+  "NVRTC",
+  "CACHE",
+] as const;
 /** A shorter name is near to too many others. */
 const minimumNameLength = 5;
 
@@ -57,6 +72,8 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
+ * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
+ *   nothing is kept
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and where
  *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
@@ -68,12 +85,13 @@ const minimumNameLength = 5;
  *
  * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
- * @throws {TypeError} if `driver` is not one of the three, or `cudart` or `nvrtc` is not a string
+ * @throws {TypeError} if `driver` is not one of the three, or `cudart`, `nvrtc` or `compileCache` is not a
+ * string
  * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value
  * @throws {CudaUnavailableError} if the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
  * @throws {CudaError} if CUDA is present and fails
- * @throws {Error} if `cudart` cannot be used, libcuda does not load or is older than CUDA 11.0, or the runtime is too
+ * @throws {Error} if `cudart` or `compileCache` cannot be used, libcuda does not load or is older than CUDA 11.0, or the runtime is too
  * old
  *
  * @example
@@ -168,11 +186,38 @@ function openDriver(options: OpenOptions): Driver {
 }
 
 /** The compilers, which are looked for when the first source is compiled. */
-function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC") }: OpenOptions): Compilers {
+function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC"), compileCache }: OpenOptions): Compilers {
   if (nvrtc !== undefined && typeof nvrtc !== "string") {
     throw new TypeError(`Cannot use ${whatIs(nvrtc)} as libnvrtc: give the path of a library`);
   }
-  return new Compilers([() => findNvrtc(nvrtc === "" ? undefined : nvrtc), findNvcc, findClang]);
+  const searches = [() => findNvrtc(nvrtc === "" ? undefined : nvrtc), findNvcc, findClang];
+  const cache = compileCacheFor(compileCache);
+  return new Compilers(cache === undefined ? searches : searches.map((search) => cachedSearch(search, cache)));
+}
+
+let hasWarnedOfCache = false;
+
+/** The cache that the options or the environment name. */
+function compileCacheFor(folder: string | undefined): CompileCache | undefined {
+  if (folder !== undefined) {
+    if (typeof folder !== "string") {
+      throw new TypeError(`Cannot use ${whatIs(folder)} as compileCache: give the path of a folder`);
+    }
+    if (folder === "" || folder.includes("\0")) {
+      throw new RangeError(`Cannot use ${shown(folder)} as compileCache: give the path of a folder`);
+    }
+    return new CompileCache(folder);
+  }
+  const named = environmentVariable("POOLPASS_CACHE");
+  if (named === undefined || named === "") return undefined;
+  try {
+    return new CompileCache(named);
+  } catch (error) {
+    // The program has not asked for it, and works without.
+    if (!hasWarnedOfCache) console.warn(`poolpass: POOLPASS_CACHE does nothing: ${(error as Error).message}`);
+    hasWarnedOfCache = true;
+    return undefined;
+  }
 }
 
 function openSoftwareDriver({ softwareDevices }: OpenOptions): SoftwareDriver {

@@ -89,6 +89,8 @@ export interface OpenOptions {
   softwareDevices?: number;
   /** Path of libnvrtc, where the usual names do not find it; else POOLPASS_NVRTC. */
   nvrtc?: string;
+  /** Folder of compiled PTX; none unless given here or in POOLPASS_CACHE. */
+  compileCache?: string;
 }
 export interface CompileOptions {
   /** The name that messages call the source by; "kernel.cu" unless given. */

@@ -46,7 +46,7 @@ const metadataValues: readonly unknown[] = [() => {}, 1n, NaN, new Map(), { shap
 const signalValues: readonly unknown[] = ["wrong", new Unrelated()];
 
 /** Options for which any string has the right type. */
-const textOptions = ["cudart", "nvrtc", "name", "architecture"];
+const textOptions = ["cudart", "nvrtc", "compileCache", "name", "architecture"];
 
 function wrongValuesFor(name: string): readonly unknown[] {
   if (name === "metadata") return metadataValues;

@@ -6,7 +6,7 @@
 import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
 import { environmentVariable } from "../environment.ts";
 import { toolkitFolders } from "../toolkit_libraries.ts";
-import { commandRefusal, MemoryFiles, runCommand } from "./command.ts";
+import { buildOf, commandRefusal, MemoryFiles, runCommand } from "./command.ts";
 import { type CommandCompiler, type CommandPaths, compileByCommand } from "./command_compiler.ts";
 
 const command = "clang";
@@ -55,7 +55,7 @@ class Clang implements Compiler, CommandCompiler {
   constructor(version: string, { cudaVersion, build }: Pick<Clang, "cudaVersion" | "build">) {
     this.name = `${command} ${version}`;
     this.cudaVersion = cudaVersion;
-    this.build = build;
+    this.build = buildOf(build);
   }
 
   get architectures(): readonly number[] | undefined {

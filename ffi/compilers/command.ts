@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { environmentVariable } from "../environment.ts";
 import { ffiRefusal, jsRuntime } from "../host.ts";
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../shim/descriptors.ts";
 import { createMemoryFile } from "../shim/memory_files.ts";
@@ -39,6 +40,17 @@ interface Globals {
 const globals = globalThis as unknown as Globals;
 /** Messages in English, which `CompileError` is read from. */
 const environment = { LC_ALL: "C" };
+
+/** Variables by which nvcc, clang and the host's compiler find headers and options. */
+const compilerVariables = [
+  ...["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH", "PATH"],
+  ...["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"],
+];
+
+/** What the results of a command depend on beside the program. */
+export function buildOf(version: string): string {
+  return JSON.stringify([version, compilerVariables.map((name) => environmentVariable(name) ?? null)]);
+}
 
 /** Why a command of the PATH cannot be run on files in memory; undefined if it may be tried. Never asks the user. */
 export function commandRefusal(command: string): string | undefined {

@@ -6,7 +6,7 @@
 import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
 import { formatVersion } from "../../src/support/version.ts";
 import { shown } from "../../src/support/validation.ts";
-import { commandRefusal, runCommand } from "./command.ts";
+import { buildOf, commandRefusal, runCommand } from "./command.ts";
 import { type CommandCompiler, type CommandPaths, compileByCommand } from "./command_compiler.ts";
 
 const command = "nvcc";
@@ -32,7 +32,7 @@ class Nvcc implements Compiler, CommandCompiler {
   constructor(cudaVersion: number, build: string) {
     this.cudaVersion = cudaVersion;
     this.name = `${command} ${formatVersion(cudaVersion)}`;
-    this.build = build;
+    this.build = buildOf(build);
   }
 
   get architectures(): readonly number[] | undefined {

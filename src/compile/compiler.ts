@@ -39,8 +39,11 @@ export interface CompilerOutput {
 export interface Compiler {
   /** With its version: `nvrtc 13.0`. */
   readonly name: string;
-  /** What tells the compiler from any other, with all on which its results depend beside the program. */
-  readonly build: string;
+  /**
+   * What tells it from any other compiler, with all that its results depend on beside the program and the files that come
+   * with the compiler. Undefined if that cannot be told: then nothing that it compiles is kept.
+   */
+  readonly build: string | undefined;
   /** The version of CUDA whose PTX it writes: 13000 for CUDA 13.0. A driver refuses the PTX of a newer one. */
   readonly cudaVersion: number;
   /** The numbers of the architectures for which it compiles, such as 90. Undefined if it cannot be asked. */

@@ -1,0 +1,76 @@
+/**
+ * SHA-256, as the runtimes have it only asynchronously or in modules that take longer to load than a small source takes
+ * to compile.
+ *
+ * @module
+ */
+
+/** The constants of the rounds: the fractions of the cube roots of the first 64 primes. */
+const roundConstants = Int32Array.from(primes(64), (prime) => fraction(Math.cbrt(prime)));
+/** The state at the beginning: the fractions of the square roots of the first 8 primes. */
+const initialState = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
+
+const blockByteLength = 64;
+
+/** The digest of bytes: 32 bytes. */
+export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const state = initialState.slice();
+  const schedule = new Int32Array(64);
+  const wholeByteLength = bytes.length - bytes.length % blockByteLength;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 0; at < wholeByteLength; at += blockByteLength) addBlock(state, schedule, view, at);
+
+  // What is left, a bit that ends it, and the length in bits in the last eight bytes.
+  const rest = bytes.length - wholeByteLength;
+  const last = new DataView(new ArrayBuffer(rest + 9 > blockByteLength ? 2 * blockByteLength : blockByteLength));
+  new Uint8Array(last.buffer).set(bytes.subarray(wholeByteLength));
+  last.setUint8(rest, 0x80);
+  last.setBigUint64(last.byteLength - 8, BigInt(bytes.length) * 8n);
+  for (let at = 0; at < last.byteLength; at += blockByteLength) addBlock(state, schedule, last, at);
+
+  const digest = new DataView(new ArrayBuffer(4 * state.length));
+  for (let i = 0; i < state.length; i++) digest.setInt32(4 * i, state[i]!);
+  return new Uint8Array(digest.buffer);
+}
+
+function addBlock(state: Int32Array, schedule: Int32Array, view: DataView, at: number): void {
+  for (let i = 0; i < 16; i++) schedule[i] = view.getInt32(at + 4 * i);
+  for (let i = 16; i < 64; i++) {
+    const before = schedule[i - 15]!, recent = schedule[i - 2]!;
+    const s0 = rotate(before, 7) ^ rotate(before, 18) ^ (before >>> 3);
+    const s1 = rotate(recent, 17) ^ rotate(recent, 19) ^ (recent >>> 10);
+    schedule[i] = (schedule[i - 16]! + s0 + schedule[i - 7]! + s1) | 0;
+  }
+  let [a, b, c, d, e, f, g, h] = state as unknown as [number, number, number, number, number, number, number, number];
+  for (let i = 0; i < 64; i++) {
+    const choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
+    const s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25), s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+    const first = (h + s1 + choice + roundConstants[i]! + schedule[i]!) | 0;
+    h = g;
+    g = f;
+    f = e;
+    e = (d + first) | 0;
+    d = c;
+    c = b;
+    b = a;
+    a = (first + s0 + majority) | 0;
+  }
+  for (const [i, word] of [a, b, c, d, e, f, g, h].entries()) state[i]! += word;
+}
+
+function rotate(word: number, bits: number): number {
+  return (word >>> bits) | (word << (32 - bits));
+}
+
+function primes(count: number): number[] {
+  const found: number[] = [];
+  for (let candidate = 2; found.length < count; candidate++) {
+    if (found.every((prime) => candidate % prime !== 0)) found.push(candidate);
+  }
+  return found;
+}
+
+/** The first 32 bits of a number's fraction. */
+function fraction(number: number): number {
+  return Math.floor((number - Math.floor(number)) * 2 ** 32) | 0;
+}
