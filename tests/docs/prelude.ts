@@ -50,4 +50,6 @@ export declare const start: CudaEvent;
 export declare const array: DeviceArray<Float32Array>;
 export declare const host: HostBuffer;
 export declare const module: CudaModule;
+export declare const source: string;
+export declare const image: Uint8Array<ArrayBuffer>;
 export declare const error: CudaError;
