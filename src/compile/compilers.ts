@@ -51,7 +51,7 @@ export class Compilers {
   }
 
   /** Compiles a source to PTX for the architecture that the options name. */
-  compile(source: string, options: CompileOptions): CompiledProgram {
+  compile(source: string, options: CompileOptions = {}): CompiledProgram {
     const program = checkProgram(source, options);
     const { architecture } = program;
     if (architecture === undefined) {

@@ -38,6 +38,8 @@ export const environment: Readonly<Record<string, string | undefined>> = {
   POOLPASS_SOFTWARE_DEVICES: undefined,
   POOLPASS_SOFTWARE_PEERS: undefined,
   POOLPASS_DEBUG: undefined,
+  POOLPASS_NVRTC: undefined,
+  POOLPASS_CACHE: undefined,
   CUDA_VISIBLE_DEVICES: undefined,
 };
 
