@@ -9,9 +9,9 @@ import { readFileSync } from "node:fs";
 import { argv } from "node:process";
 import { open } from "../../mod.ts";
 
-const [count = "1"] = argv.slice(2);
+const [count = "1", cache] = argv.slice(2);
 const template = readFileSync(new URL("./scale.cu", import.meta.url), "utf8");
-using cuda = open();
+using cuda = open(cache === undefined ? {} : { compileCache: cache });
 const gpu = cuda.device(0);
 using stream = gpu.createStream({ nonBlocking: true });
 using pool = gpu.createPool();
