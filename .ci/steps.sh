@@ -91,6 +91,12 @@ install_nvrtc() { # CUDA's compiler, for the tests of kernels from source; found
   export VIRTUAL_ENV="$logs/python"
 }
 
+install_clang() { # as root, another compiler of CUDA C++, which needs the headers of an installed toolkit
+  [ "$(id -u)" = 0 ] && ! command -v clang >/dev/null || return 0
+  apt-get install -y -qq --no-install-recommends clang-19 >"$logs/clang" 2>&1 || tail -n 5 "$logs/clang"
+  PATH="$PATH:/usr/lib/llvm-19/bin"
+}
+
 install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
   npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0
 }
