@@ -12,7 +12,8 @@ const priorityBits = 32;
  * @param what What has the priority: "a stream".
  */
 export function checkPriority(priority: number, device: CudaDevice, what: string): void {
-  if ((priority | 0) !== priority) refusePriority(priority, device, what);
+  // A bigint and a symbol cannot be converted by the operator.
+  if (typeof priority !== "number" || (priority | 0) !== priority) refusePriority(priority, device, what);
   if (priority === 0) return;
   const { least, greatest } = device.streamPriorityRange();
   if (least === greatest || (priority >= greatest && priority <= least)) return;

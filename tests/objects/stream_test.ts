@@ -245,4 +245,5 @@ testOnEachDriver("streams have the priorities that their device reports", (cuda)
     assertThrows(() => gpu.createStream({ priority }), RangeError, `Cannot use ${priority} as a stream's priority`);
   }
   assertThrows(() => gpu.createStream({ priority: "0" as never }), TypeError, "a string as a stream's priority");
+  assertThrows(() => gpu.createStream({ priority: 0n as never }), TypeError, "a bigint as a stream's priority");
 });
