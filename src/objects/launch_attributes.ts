@@ -79,8 +79,11 @@ export class AttributedLaunches implements LaunchAttributes {
   }
 
   #checkGrid(grid: Dim3, cluster: Dim3): void {
+    const extents = extentsOf(grid);
+    // The launch refuses a grid that is none by itself.
+    if (extents.includes(0)) return;
     for (const axis of [0, 1, 2] as const) {
-      const [blocks, clusterBlocks] = [extentOf(grid, axis), this.#cluster[axis]];
+      const [blocks, clusterBlocks] = [extents[axis], this.#cluster[axis]];
       if (blocks % clusterBlocks === 0) continue;
       const name = "xyz"[axis];
       throw new RangeError(

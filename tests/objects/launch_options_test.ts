@@ -161,6 +161,11 @@ testOnEachDriver("a launch has any priority of the device's range", async (cuda)
       `Cannot use ${priority} as a launch's priority: it must be from ${greatest}`,
     );
   }
+  assertThrows(
+    () => fill.launch({ grid: 1, block: 32, priority: 0n as never }, buffer, 64, 0),
+    TypeError,
+    "Cannot use a bigint as a launch's priority",
+  );
 });
 
 testOnEachDriver("only a launch that asks for something is extended, and its buffers are tracked", (_, { open }) => {
@@ -239,6 +244,13 @@ test("a kernel opts in to large clusters once, and to nothing for others", () =>
     "Cannot launch fill with a grid of 8 x 6 blocks in clusters of 2 x 4: the 6 blocks in y must be a multiple of the " +
       "cluster's 4, such as 8",
   );
+  assertEquals(calls, []);
+  // deno-lint-ignore no-explicit-any
+  const launch = (options: any) => () => fill.launch({ block: 1, cluster: [1, 2], ...options }, 0n, 0, 0);
+  assertThrows(launch({}), TypeError, "with undefined as its grid");
+  assertThrows(launch({ grid: null }), TypeError, "with null as its grid");
+  assertThrows(launch({ grid: "4" }), TypeError, "with a string as its grid");
+  assertThrows(launch({ grid: { x: 4, y: 2 } }), TypeError, "with an Object as its grid");
   assertEquals(calls, []);
 });
 
