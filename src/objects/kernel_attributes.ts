@@ -114,6 +114,9 @@ export function carveoutOf(value: SharedMemoryCarveout): number {
         didYouMean(value, Object.keys(carveouts)),
     );
   }
-  if (Number.isInteger(value) && value >= sharedCarveout.maxL1 && value <= sharedCarveout.maxShared) return value;
+  if (Number.isInteger(value) && value >= sharedCarveout.maxL1 && value <= sharedCarveout.maxShared) {
+    // Native functions in Deno and Node refuse -0.
+    return value + 0;
+  }
   throw new RangeError(`${what}: it must be a whole number of percent, from 0 to 100`);
 }

@@ -122,6 +122,8 @@ testOnEachDriver("a kernel has preferences between shared memory and the L1 cach
     kernel.preferredSharedMemoryCarveout = carveout;
     assertEquals(kernel.preferredSharedMemoryCarveout, expected);
   }
+  kernel.preferredSharedMemoryCarveout = -0;
+  assert(Object.is(kernel.preferredSharedMemoryCarveout, 0));
   for (const wrong of ["L1", "toString", 1, null]) {
     assertThrows(() => kernel.cacheConfig = wrong as CacheConfig, TypeError, `it must be "none", "shared"`);
   }
