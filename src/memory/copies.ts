@@ -7,6 +7,7 @@ import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
+import { countOf } from "../support/printing.ts";
 import type { Allocation } from "./allocation.ts";
 
 /** Where a copy or a fill starts. */
@@ -87,6 +88,9 @@ export function copyBetween(
   { byteLength, stream }: { byteLength: number; stream: CudaStream },
 ): void {
   if (source.allocation === target.allocation) checkOverlap(source, target, byteLength);
+  else if (source.allocation.owner.isForeign || target.allocation.owner.isForeign) {
+    checkWrappedOverlap(source, target, byteLength);
+  }
   const { driver } = source.allocation.session;
   const handle = stream.unsafeHandle;
   if (source.allocation.owner.isHostMemory || target.allocation.owner.isHostMemory) {
@@ -111,6 +115,16 @@ function checkOverlap({ allocation, address: from }: Place, { address: to }: Pla
   });
   throw new RangeError(
     `Cannot copy bytes ${first} of a buffer to its bytes ${last}: they overlap; copy through another buffer`,
+  );
+}
+
+/** Throws if the ranges of a copy overlap although they are of two allocations: one wraps memory of the other. */
+function checkWrappedOverlap({ address: from }: Place, { address: to }: Place, byteLength: number): void {
+  const distance = Number(to - from);
+  if (Math.abs(distance) >= byteLength) return;
+  throw new RangeError(
+    `Cannot copy ${countOf(byteLength, "byte")} from 0x${from.toString(16)} to 0x${to.toString(16)}: they overlap, ` +
+      "because one of the buffers wraps memory of the other; copy through another buffer",
   );
 }
 

@@ -220,7 +220,7 @@ export class DeviceBuffer implements Disposable {
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
    * @param stream The stream to copy on. Defaults to the buffer's own stream.
    * @param options Where in this buffer the copy starts.
-   * @throws {RangeError} If the source does not fit, or is a part of the same buffer that the copy overlaps
+   * @throws {RangeError} If the source does not fit, or has memory that the copy overlaps
    * @throws {TypeError} If `source` has another type
    * @throws {ReferenceError} If the buffer or the source was freed, or the stream was disposed
    */
@@ -254,7 +254,7 @@ export class DeviceBuffer implements Disposable {
    * @param target A buffer at least as large as the copied bytes.
    * @param stream The stream to copy on. Defaults to the buffer's own stream.
    * @param options Where in this buffer the copy starts.
-   * @throws {RangeError} If the target is too small, or is a part of the same buffer that the copy overlaps
+   * @throws {RangeError} If the target is too small, or has memory that the copy overlaps
    * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer; for typed arrays, use `read`
    * @throws {ReferenceError} If the buffer or the target was freed, or the stream was disposed
    */

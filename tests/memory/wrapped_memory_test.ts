@@ -87,6 +87,27 @@ testOnEachDriver(
   },
 );
 
+testOnEachDriver("a copy between buffers that wrap the same memory is refused if its ranges overlap", async (cuda) => {
+  const gpu = cuda.device(0);
+  using memory = gpu.allocate(byteLength);
+  memory.fill(0);
+  using wrapped = gpu.wrap(memory.address + 16n, 64);
+  using again = gpu.wrap(memory.address, 64);
+  wrapped.fill(9);
+  const overlapping = [
+    () => memory.copyFrom(wrapped, undefined, { byteOffset: 17 }),
+    () => memory.copyFrom(wrapped, undefined, { byteOffset: 16 }),
+    () => wrapped.copyFrom(again),
+    () => again.subarray(0, 32).copyTo(wrapped),
+  ];
+  for (const copy of overlapping) {
+    assertThrows(copy, RangeError, "because one of the buffers wraps memory of the other");
+  }
+  memory.copyFrom(wrapped, undefined, { byteOffset: 80 });
+  wrapped.subarray(0, 16).copyTo(again);
+  assertEquals(await memory.read(Uint8Array, { length: 160 }), new Uint8Array(160).fill(9, 0, 144));
+});
+
 testOnEachDriver("addresses that cannot be wrapped", (cuda) => {
   const gpu = cuda.device(0);
   using memory = gpu.allocate(1000);
