@@ -119,7 +119,7 @@ function checkBody(body: unknown): void {
 function checkCount(count: number, what: string, minimum: number): void {
   checkNumber(count, what);
   if (Number.isInteger(count) && count >= minimum && count <= maximumInt) return;
-  throw new RangeError(`Cannot use ${count} as ${what}: it must be a whole number, at least ${minimum}`);
+  throw new RangeError(`Cannot use ${count} as ${what}: it must be a whole number, from ${minimum} to ${maximumInt}`);
 }
 
 function describe({ device }: CudaStream): string {
