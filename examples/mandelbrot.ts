@@ -91,6 +91,7 @@ async function main(signal: AbortSignal): Promise<void> {
     throw new UsageError(`Cannot use "${named.zoom}" as the zoom: it must be a number above 0`);
   }
   const iterations = parseCount(named.iterations ?? "500", { what: "the number of iterations", least: 1 });
+  if (iterations >= 2 ** 31) throw new UsageError(`Cannot make ${iterations} iterations: 2147483647 is the most`);
   const samples = parseCount(named.samples ?? "2", { what: "the number of samples", least: 1 });
   if (samples > 64) throw new UsageError(`Cannot take ${samples} × ${samples} samples of a pixel: 64 × 64 is the most`);
   const { out = "mandelbrot.png", terminal = process.stdout.isTTY ? "yes" : "no" } = named;

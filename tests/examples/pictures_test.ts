@@ -271,6 +271,7 @@ testPrograms("the programs refuse wrong options before they compile", async ({ f
       ["mandelbrot", ["--zoom", "-2"], 'Cannot use "-2" as the zoom'],
       ["mandelbrot", ["--terminal", "often"], 'Cannot use "often" as --terminal'],
       ["mandelbrot", ["--samples", "65"], "64 × 64 is the most"],
+      ["mandelbrot", ["--iterations", "2147483648"], "2147483647 is the most"],
       ["heat_simulation", [folder, "--steps", "10001"], "10000 is the most"],
       ["heat", ["--terminal", "often"], 'Cannot use "often" as --terminal'],
       ["heat", ["--frames", "0"], 'Cannot use "0" as the number of frames'],
