@@ -40,8 +40,10 @@ export interface LaunchOptions {
    * Whether the kernel may start before the kernel in front of it on the stream has ended (programmatic dependent
    * launch): when all blocks of that one have called `cudaTriggerProgrammaticLaunchCompletion()` or ended. Before it
    * accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which waits until that work
-   * is done; memory that was freed and allocated again in between is such memory, too. Needs a GPU of compute capability
-   * 9.0. On the software device no kernel starts early, which CUDA allows. Defaults to false.
+   * is done; memory that was freed and allocated again in between is such memory, too. That call waits for the kernel in
+   * front only: a kernel between two that depend on each other must call it, even if it needs nothing of them itself.
+   * Needs a GPU of compute capability 9.0. On the software device no kernel starts early, which CUDA allows. Defaults to
+   * false.
    */
   programmaticStreamSerialization?: boolean;
 }
