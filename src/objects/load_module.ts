@@ -9,6 +9,7 @@ import type { JitOptions, LinkedImage } from "../driver.ts";
 import { type KernelSignature, kernelSignatures } from "../ptx/kernel_signature.ts";
 import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
+import { startStackAbove } from "../support/call_stack.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
@@ -40,7 +41,7 @@ export function loadModule(
       try {
         return session.driver.moduleLoadData(device.ordinal, image, { ...options, onInfoLog });
       } catch (error) {
-        throw cannot(`load a module on device ${device.ordinal}`, error);
+        throw startAboveCall(cannot(`load a module on device ${device.ordinal}`, error), loadModule);
       }
     },
     ptx: ptx === undefined ? [] : [ptx],
@@ -63,12 +64,18 @@ export function linkModule(
       try {
         return session.driver.linkModules(device.ordinal, images, { ...options, onInfoLog });
       } catch (error) {
-        throw cannot(`link ${countOf(images.length, "image")} on device ${device.ordinal}`, error, linkHint(error));
+        const what = `link ${countOf(images.length, "image")} on device ${device.ordinal}`;
+        throw startAboveCall(cannot(what, error, linkHint(error)), linkModule);
       }
     },
     ptx,
     isBinary: ptx.length < images.length,
   });
+}
+
+/** Makes the stack of CUDA's errors start at the public method. Other errors are defects, whose own stacks say more. */
+function startAboveCall(error: unknown, called: (...args: never) => unknown): unknown {
+  return error instanceof CudaError ? startStackAbove(error, called) : error;
 }
 
 function createModule(

@@ -5,7 +5,7 @@
  */
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { type CudaError, explainedError } from "../../support/errors.ts";
-import { imageKind } from "../../ptx/image_kind.ts";
+import { type ImageKind, imageKind } from "../../ptx/image_kind.ts";
 import { isPtx, ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError } from "../../ptx/syntax.ts";
 import { AccessibleRange } from "../memory/accessible_range.ts";
@@ -131,13 +131,18 @@ function countKernels(supported: number, refused: number): string {
   return count === 1 ? "" : ` (the software device runs ${supported} of the module's ${count} kernels)`;
 }
 
+/** The kinds of images that a GPU loads. */
+const machineCode: readonly ImageKind[] = ["cubin", "fatbin", "ltoir"];
+/** The kinds of images that have machine code in them, which a linker takes out. */
+const hostFiles: readonly ImageKind[] = ["object", "library"];
+
 /** The PTX of an image. An error has the image's name, if it has one. */
 function textOf(image: string | Uint8Array, call: string, name?: string): string {
   const { cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice } = cudaErrorNumbers;
   const text = ptxText(image);
   if (text !== undefined && isPtx(text)) return text;
   const kind = imageKind(image);
-  const isCode = kind !== "ptx" && kind !== "unknown";
+  const isCode = machineCode.includes(kind) || name !== undefined && hostFiles.includes(kind);
   const number = isCode ? cudaErrorNoKernelImageForDevice : cudaErrorInvalidKernelImage;
   const reason = isCode
     ? "the software device runs PTX, and this image is machine code of a GPU; load the PTX, which nvcc -ptx writes"
