@@ -9,7 +9,6 @@ import type { JitOptions, LinkedImage } from "../driver.ts";
 import { type KernelSignature, kernelSignatures } from "../ptx/kernel_signature.ts";
 import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
-import { startStackAbove } from "../support/call_stack.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
@@ -34,21 +33,18 @@ export function loadModule(
   session: Session,
   device: CudaDevice,
   image: string | Uint8Array,
-  { options, ptx = ptxText(image), log, loweredNames }: ModuleSource = {},
+  { options, ptx = ptxText(image), log = "", loweredNames }: ModuleSource = {},
 ): CudaModule {
-  return createModule(session, device, {
-    load(onInfoLog) {
-      try {
-        return session.driver.moduleLoadData(device.ordinal, image, { ...options, onInfoLog });
-      } catch (error) {
-        throw startAboveCall(cannot(`load a module on device ${device.ordinal}`, error), loadModule);
-      }
-    },
-    ptx: ptx === undefined ? [] : [ptx],
-    isBinary: ptx === undefined,
-    log,
-    loweredNames,
-  });
+  const logs = [log];
+  let handle: bigint;
+  try {
+    const onInfoLog = (text: string) => void logs.push(text);
+    handle = session.driver.moduleLoadData(device.ordinal, image, { ...options, onInfoLog });
+  } catch (error) {
+    throw cannot(`load a module on device ${device.ordinal}`, error);
+  }
+  const isBinary = ptx === undefined;
+  return createModule(session, device, { handle, ptx: isBinary ? [] : [ptx], isBinary, logs, loweredNames });
 }
 
 /** Links images, which have been checked, and loads the result. */
@@ -58,39 +54,30 @@ export function linkModule(
   images: readonly LinkedImage[],
   { options }: ModuleSource = {},
 ): CudaModule {
+  const logs: string[] = [];
+  let handle: bigint;
+  try {
+    const onInfoLog = (text: string) => void logs.push(text);
+    handle = session.driver.linkModules(device.ordinal, images, { ...options, onInfoLog });
+  } catch (error) {
+    throw cannot(`link ${countOf(images.length, "image")} on device ${device.ordinal}`, error, linkHint(error));
+  }
   const ptx = images.map(({ image }) => ptxText(image)).filter((text) => text !== undefined);
-  return createModule(session, device, {
-    load(onInfoLog) {
-      try {
-        return session.driver.linkModules(device.ordinal, images, { ...options, onInfoLog });
-      } catch (error) {
-        const what = `link ${countOf(images.length, "image")} on device ${device.ordinal}`;
-        throw startAboveCall(cannot(what, error, linkHint(error)), linkModule);
-      }
-    },
-    ptx,
-    isBinary: ptx.length < images.length,
-  });
+  return createModule(session, device, { handle, ptx, isBinary: ptx.length < images.length, logs });
 }
 
-/** Makes the stack of CUDA's errors start at the public method. Other errors are defects, whose own stacks say more. */
-function startAboveCall(error: unknown, called: (...args: never) => unknown): unknown {
-  return error instanceof CudaError ? startStackAbove(error, called) : error;
-}
-
+/** Makes the object of a module that the driver has loaded. Unloads the module if that fails. */
 function createModule(
   session: Session,
   device: CudaDevice,
-  { load, ptx, isBinary, log = "", loweredNames }: {
-    load: (onInfoLog: (text: string) => void) => bigint;
+  { handle, ptx, isBinary, logs, loweredNames }: {
+    handle: bigint;
     ptx: readonly string[];
     isBinary: boolean;
-    log?: string;
+    logs: readonly string[];
     loweredNames?: ReadonlyMap<string, string>;
   },
 ): CudaModule {
-  const logs = [log];
-  const handle = load((text) => logs.push(text));
   try {
     const { signatures, isAmbiguous } = mergeSignatures(ptx.flatMap(kernelSignatures));
     return new CudaModule(session, {
