@@ -6,6 +6,7 @@
  */
 import type { JitOptions, LinkedImage } from "../src/driver.ts";
 import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
+import { cubinDefinitions } from "../src/ptx/cubin_definitions.ts";
 import { ptxText } from "../src/ptx/ptx_text.ts";
 import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
@@ -53,6 +54,15 @@ const resultNames = [
   "NVJITLINK_ERROR_THREADPOOL",
   "NVJITLINK_ERROR_UNRECOGNIZED_INPUT",
   "NVJITLINK_ERROR_FINALIZE",
+  "NVJITLINK_ERROR_NULL_INPUT",
+  "NVJITLINK_ERROR_INCOMPATIBLE_OPTIONS",
+  "NVJITLINK_ERROR_INCORRECT_INPUT_TYPE",
+  "NVJITLINK_ERROR_ARCH_MISMATCH",
+  "NVJITLINK_ERROR_OUTDATED_LIBRARY",
+  "NVJITLINK_ERROR_MISSING_FATBIN",
+  "NVJITLINK_ERROR_UNRECOGNIZED_ARCH",
+  "NVJITLINK_ERROR_UNSUPPORTED_ARCH",
+  "NVJITLINK_ERROR_LTO_NOT_ENABLED",
 ];
 
 /** Where nvJitLink is looked for, for an error's message. */
@@ -157,13 +167,19 @@ function refuseDuplicates(images: readonly LinkedImage[]): void {
   const owners = new Map<string, string>();
   const problems: string[] = [];
   for (const { name: image, image: content } of images) {
-    for (const name of strongDefinitions(ptxText(content) ?? "")) {
+    for (const name of definitionsIn(content)) {
       const owner = owners.get(name);
       if (owner === undefined) owners.set(name, image);
       else problems.push(`error   : Multiple definition of '${name}' in '${image}', first defined in '${owner}'`);
     }
   }
   if (problems.length > 0) throw refusal(internalError, "nvJitLinkAddData", problems.join("\n"));
+}
+
+/** The names that no other image may define, as far as they can be read: not those of LTO IR, nor of host objects. */
+function definitionsIn(image: string | Uint8Array): readonly string[] {
+  if (imageKind(image) === "cubin") return cubinDefinitions(image as Uint8Array);
+  return strongDefinitions(ptxText(image) ?? "");
 }
 
 function optionWords(

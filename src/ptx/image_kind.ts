@@ -10,6 +10,8 @@ const elfMagic = 0x464c457f;
 /** The machine in the ELF header of a cubin. */
 const cudaElfMachine = 190;
 const fatbinMagic = 0xba55ed50;
+/** The first byte of `fatbinMagic`. */
+const fatbinBeginning = 0x50;
 const ltoirMagic = 0x7f4e43ed;
 /** How an archive begins: "!<arch>". */
 const archiveMagic = 0x72613c21;
@@ -35,12 +37,23 @@ export function imageKind(image: string | Uint8Array): ImageKind {
   }
 }
 
-/** Whether an image is LTO IR, or a fatbin that has some. */
+/** Whether an image is LTO IR, or a fatbin that has some, alone or in an object or a library of the host. */
 export function hasLtoir(image: string | Uint8Array): boolean {
   const kind = imageKind(image);
   if (kind === "ltoir") return true;
-  if (kind !== "fatbin") return false;
-  const view = viewOf(image as Uint8Array);
+  const bytes = image as Uint8Array;
+  if (kind === "fatbin") return fatbinHasLtoir(bytes);
+  if (kind !== "object" && kind !== "library") return false;
+  const view = viewOf(bytes);
+  for (let begin = bytes.indexOf(fatbinBeginning); begin >= 0; begin = bytes.indexOf(fatbinBeginning, begin + 1)) {
+    if (begin + 16 > bytes.length) break;
+    if (view.getUint32(begin, true) === fatbinMagic && fatbinHasLtoir(bytes.subarray(begin))) return true;
+  }
+  return false;
+}
+
+function fatbinHasLtoir(bytes: Uint8Array): boolean {
+  const view = viewOf(bytes);
   const end = Math.min(view.byteLength, view.getUint16(6, true) + Number(view.getBigUint64(8, true)));
   // Each entry has a header, whose size stands in it, and a payload.
   for (let entry = view.getUint16(6, true); entry + 16 <= end;) {
