@@ -142,10 +142,14 @@ class Nvrtc implements Compiler {
     const flags = stringArray(this.#flagsFor(input));
     const result = functions.nvrtcCompileProgram(program, flags.count, flags.pointers);
     const log = this.#text(program, functions.nvrtcGetProgramLogSize, functions.nvrtcGetProgramLog).trim();
-    if (result === nvrtcResult.compilation) throw compileError(log, input);
-    if (result === nvrtcResult.invalidOption) {
+    // What NVRTC accepts and its front end does not, such as compute_90f, is no error in the source either.
+    const isOption = result === nvrtcResult.invalidOption || log.startsWith("Command-line error");
+    if (result === nvrtcResult.compilation && !isOption) throw compileError(log, input, { columnsAreBytes: true });
+    if (result !== nvrtcResult.success && isOption) {
       throw new RangeError(
-        `Cannot compile ${input.name}: ${this.name} refuses an option: ${log.replaceAll("\n", "; ")}`,
+        `Cannot compile ${input.name} for ${input.architecture}: ${this.name} refuses an option: ${
+          log.replaceAll(/\n+/g, "; ")
+        }`,
       );
     }
     this.#check(result, "nvrtcCompileProgram", log);

@@ -16,7 +16,7 @@ export class CompileError extends Error {
   readonly file: string;
   /** The line of the first error; 1 is the first. 0 if the compiler names none. */
   readonly line: number;
-  /** The column of the first error; 1 is the first. Undefined if the compiler names none. */
+  /** The column of the first error in its line, a string; 1 is the first. Undefined if the compiler names none. */
   readonly column: number | undefined;
 
   static {
@@ -58,10 +58,16 @@ const nameExpressionPragma = /#pragma nv_mangled_name (.*)$/;
 /** The columns by which NVRTC and nvcc indent a line of the source. */
 const nvidiaIndentation = 2;
 
-/** The error that a compiler's messages describe. */
+/**
+ * The error that a compiler's messages describe.
+ *
+ * @param options.columnsAreBytes Whether carets stand below bytes of a line's UTF-8, as those of NVRTC. Those of nvcc stand
+ * below characters. Defaults to false. Columns that are written as numbers count bytes.
+ */
 export function compileError(
   log: string,
   input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,
+  { columnsAreBytes = false }: { columnsAreBytes?: boolean } = {},
 ): CompileError {
   const lines = log.split("\n");
   const errors = lines.flatMap((line, index) => isError(line) ? [index] : []);
@@ -71,7 +77,7 @@ export function compileError(
     const message = `${input.name}: ${said?.trim() ?? "the compiler gives no reason"}`;
     return new CompileError(message, { log, file: input.name, line: 0 });
   }
-  const { file, line, column: quotedColumn, message, quoted, isPreprocessed } = diagnosticAt(lines, first);
+  const { file, line, column: written, message, quoted, isPreprocessed } = diagnosticAt(lines, first);
   if (file === nameExpressionFile) {
     const expression = nameExpressionPragma.exec(quoted ?? "")?.[1]?.trim() ?? input.nameExpressions[line - 2] ?? "";
     const said = `${input.name}: error in the name expression "${expression}": ${message}`;
@@ -80,6 +86,9 @@ export function compileError(
   const text = file === input.name ? input.source : input.headers.get(file);
   const original = text?.split("\n")[line - 1]?.trimEnd();
   const source = original ?? quoted;
+  const quotedColumn = written === undefined || quoted === undefined
+    ? written
+    : columnInString(quoted, written, isPreprocessed && !columnsAreBytes ? () => 1 : utf8Length);
   const column = original !== undefined && isPreprocessed
     ? columnBeforePreprocessing(original, quoted!, quotedColumn!)
     : quotedColumn;
@@ -88,6 +97,24 @@ export function compileError(
   const more = count === 0 ? "" : `\n${count} more ${count === 1 ? "error" : "errors"}: see the error's log`;
   const said = `${place}: error: ${message}${source === undefined ? "" : excerpt(source, line, column)}${more}`;
   return new CompileError(said, { log, file, line, column });
+}
+
+/** The column as JavaScript counts it, whose characters beyond U+FFFF are two. */
+function columnInString(line: string, column: number, widthOf: (character: string) => number): number {
+  let [index, width] = [0, 0];
+  for (const character of line) {
+    if (width >= column - 1) break;
+    width += widthOf(character);
+    index += character.length;
+  }
+  return index + Math.max(0, column - 1 - width) + 1;
+}
+
+function utf8Length(character: string): number {
+  const code = character.codePointAt(0)!;
+  if (code < 0x80) return 1;
+  if (code < 0x800) return 2;
+  return code < 0x10000 ? 3 : 4;
 }
 
 /** Whether a compiler's messages have an error in the program. */

@@ -86,18 +86,26 @@ export function checkProgram(source: string, options: CompileOptions): CheckedPr
       `Cannot use ${shown(name)} as the name of a source: it must be a name that #include could use`,
     );
   }
+  if (name.startsWith("-")) {
+    throw new RangeError(`Cannot use ${shown(name)} as the name of a source: a compiler would take it for an option`);
+  }
   checkBoolean(fusedMultiplyAdd, "fusedMultiplyAdd");
   checkBoolean(lineInfo, "lineInfo");
   checkBoolean(debug, "debug");
   if (architecture !== undefined) checkArchitecture(architecture);
+  const expressions = textsOf(nameExpressions, "nameExpressions", "a C++ name");
+  const broken = expressions.find((expression) => /[\n\r]/.test(expression));
+  if (broken !== undefined) {
+    throw new RangeError(`Cannot use ${shown(broken)} as a C++ name of nameExpressions: it must be a single line`);
+  }
   return {
-    source,
+    source: withoutMark(source),
     name,
     headers: new Map(
       entriesOf(headers, "headers").map(([name, text]) => {
         checkText(name, "the name of a header");
         checkText(text, `the header ${shown(name)}`);
-        return [name, text];
+        return [name, withoutMark(text)];
       }),
     ),
     includePaths: textsOf(includePaths, "includePaths", "a folder"),
@@ -106,7 +114,7 @@ export function checkProgram(source: string, options: CompileOptions): CheckedPr
     fusedMultiplyAdd,
     lineInfo,
     debug,
-    nameExpressions: [...new Set(textsOf(nameExpressions, "nameExpressions", "a C++ name"))],
+    nameExpressions: [...new Set(expressions)],
     flags: textsOf(flags, "flags", "a flag"),
   };
 }
@@ -130,6 +138,11 @@ function checkSource(source: unknown): asserts source is string {
   }
 }
 
+/** Text without the byte order mark that some editors put in front: NVRTC would refuse it, and nvcc ignores it. */
+function withoutMark(text: string): string {
+  return text.startsWith("\uFEFF") ? text.slice(1) : text;
+}
+
 function checkArchitecture(architecture: unknown): void {
   checkText(architecture, "an architecture");
   if (/^compute_\d{2,3}[af]?$/.test(architecture as string)) return;
@@ -146,6 +159,11 @@ function definitionOf(name: string, value: unknown): string {
     throw new RangeError(`Cannot define the macro ${shown(name)}: its name must be a C++ identifier`);
   }
   if (typeof value === "boolean") return value ? "1" : "0";
+  if (typeof value === "number" && !Number.isFinite(value)) {
+    throw new RangeError(
+      `Cannot define the macro ${name} as ${value}: C++ has no such number; give its expression as a string`,
+    );
+  }
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   if (typeof value !== "string") {
     throw new TypeError(`Cannot define the macro ${name} as ${whatIs(value)}: give a string, a number or a boolean`);

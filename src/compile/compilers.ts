@@ -94,6 +94,11 @@ export class Compilers {
 
 function compileBy(compiler: Compiler, input: CompilerInput): CompilerOutput {
   const output = compiler.compile(input);
+  if (!/^\s*\.version\s/m.test(output.ptx)) {
+    throw new RangeError(
+      `Cannot compile ${input.name}: ${compiler.name} wrote no PTX; omit flags that ask for something else, such as -dlto`,
+    );
+  }
   return { ...output, ptx: removeWorkingFolder(output.ptx, input.name) };
 }
 

@@ -67,6 +67,9 @@ test("sources and options that cannot be meant are refused before a compiler is 
     ["", { flags: "-O3" }, TypeError, "an array of strings"],
     ["", { name: "" }, RangeError, "must not be empty"],
     ["", { name: 'a"b' }, RangeError, "#include"],
+    ["", { name: "--version" }, RangeError, "an option"],
+    ["", { defines: { A: NaN } }, RangeError, "C++ has no such number"],
+    ["", { nameExpressions: ["f<1>\n"] }, RangeError, "a single line"],
     ["", { fusedMultiplyAdd: 1 }, TypeError, "true or false"],
   ];
   for (const [source, options, error, message] of cases) {
@@ -74,6 +77,22 @@ test("sources and options that cannot be meant are refused before a compiler is 
     assertThrows(() => compilers.compile(source as string, given), error, message, JSON.stringify([source, options]));
   }
   assertThrows(() => compilers.compile("", {}), TypeError, "compute_90");
+});
+
+test("a byte order mark is no part of a source or a header", () => {
+  const inputs: CompilerInput[] = [];
+  const compilers = new Compilers([() => noting(inputs)]);
+  compilers.compile("\uFEFFint x;", { architecture: "compute_90", headers: { "a.h": "\uFEFFint y;" } });
+  assertEquals([inputs[0]!.source, [...inputs[0]!.headers.values()]], ["int x;", ["int y;"]]);
+});
+
+test("what a compiler writes is refused if it is no PTX", () => {
+  for (const ptx of ["", "; ModuleID = 'k.cu'", "// .version 8.0\n"]) {
+    const compiler = { ...noting([]), compile: () => ({ ptx, cubin: undefined, log: "", loweredNames: new Map() }) };
+    const compilers = new Compilers([() => compiler]);
+    assertThrows(() => compilers.compile("", { architecture: "compute_90" }), RangeError, "wrote no PTX");
+    assertThrows(() => compilers.compileFor(hopper, "", {}), RangeError, "wrote no PTX");
+  }
 });
 
 test("without a compiler, the error says how to get one, and what else works", () => {
@@ -125,6 +144,20 @@ test("the messages of each compiler are understood", () => {
     "k.cu: ptxas fatal : Unresolved extern",
   ]);
   assertEquals(parsed(""), ["k.cu", 0, undefined, "k.cu: the compiler gives no reason"]);
+});
+
+test("columns count the characters of a string, whatever a compiler counts", () => {
+  const source = 'f("é🎉日"); x;';
+  const input = { name: "k.cu", source, headers: new Map(), nameExpressions: [] };
+  const column = source.indexOf("x") + 1;
+  const columnOf = (log: string, columnsAreBytes: boolean) => compileError(log, input, { columnsAreBytes }).column;
+  const quoted = (column: number) => `k.cu(1): error: no\n  ${source}\n${" ".repeat(column + 1)}^\n\n`;
+  assertEquals(columnOf(quoted(new TextEncoder().encode(source.slice(0, column)).length), true), column);
+  assertEquals(columnOf(quoted([...source.slice(0, column)].length), false), column);
+  const bytes = new TextEncoder().encode(source.slice(0, column)).length;
+  assertEquals(columnOf(`k.cu:1:${bytes}: error: no\n    1 | ${source}\n      |    ^\n`, false), column);
+  // Behind the end of the line, as where something is missing.
+  assertEquals(columnOf(quoted(new TextEncoder().encode(source).length + 1), true), source.length + 1);
 });
 
 test("the column of an error is that of the source, whatever the preprocessor has made of the line", () => {

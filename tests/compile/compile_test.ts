@@ -177,6 +177,10 @@ testCompiling("a compile error has the first error's place, its line and a caret
     CompileError,
   );
   assertEquals([inHeader.file, inHeader.line, inHeader.column], ["q.h", 3, 3]);
+  // A byte order mark is none of the line's characters, and an emoji is two of a string's.
+  const notAscii = '\uFEFF__device__ void f() { "é🎉日"; foo; }';
+  const behind = assertThrows(() => gpu.compile(notAscii), CompileError);
+  assertEquals([behind.line, behind.column], [1, notAscii.indexOf("foo")]);
   const missing = assertThrows(() => gpu.compile('\n#include "nowhere.h"\n'), CompileError);
   assertEquals([missing.file, missing.line], ["kernel.cu", 2]);
   assertMatch(missing.message, /nowhere\.h/);
@@ -187,6 +191,7 @@ testCompiling(
   (cuda, compiler) => {
     assertThrows(() => cuda.device(0).compile("", { flags: ["--no-such-flag"] }), RangeError, "no-such-flag");
     assertThrows(() => cuda.compile("", { architecture: "compute_19" }), RangeError);
+    assertThrows(() => cuda.compile("", { architecture: "compute_90f" }), RangeError, "compute_90f");
     assertMatch(cuda.compile("", { architecture: "compute_90" }).compiler, new RegExp(`^${compiler.name} \\d+\\.\\d`));
     cuda[Symbol.dispose]();
     assertThrows(() => cuda.compile("", { architecture: "compute_90" }), ReferenceError);
