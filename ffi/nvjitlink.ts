@@ -11,7 +11,8 @@ import { ptxText } from "../src/ptx/ptx_text.ts";
 import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { explainedError } from "../src/support/errors.ts";
-import { addressOf, dlopen, keepLoaded, type NativeFunctions } from "./host.ts";
+import { cStringArray } from "./c_strings.ts";
+import { dlopen, keepLoaded, type NativeFunctions } from "./host.ts";
 import { libnvJitLink } from "./libnvjitlink.ts";
 import { toolkitCandidates } from "./toolkit_libraries.ts";
 
@@ -105,12 +106,12 @@ export class NvJitLink {
   link(architecture: string, images: readonly LinkedImage[], options: JitOptions = {}): Uint8Array<ArrayBuffer> {
     refuseDuplicates(images);
     const words = optionWords(architecture, images, options);
-    const { pointers, bytes } = stringArray(words);
+    const pointers = cStringArray(words);
     const created = this.#functions.nvJitLinkCreate(this.#outBytes, words.length, pointers);
     if (created !== 0) throw refusal(created, "nvJitLinkCreate", `with the options ${words.join(" ")}`);
     const handle = this.#out[0]!;
     // The library may read them until the link is destroyed.
-    const kept = [pointers, bytes];
+    const kept = [pointers];
     try {
       for (const { name, image } of images) this.#add(handle, name, image, kept);
       this.#check(handle, this.#functions.nvJitLinkComplete(handle), "nvJitLinkComplete");
@@ -127,7 +128,7 @@ export class NvJitLink {
     }
   }
 
-  #add(handle: bigint, name: string, image: string | Uint8Array, kept: Uint8Array[]): void {
+  #add(handle: bigint, name: string, image: string | Uint8Array, kept: (Uint8Array | null)[]): void {
     const text = ptxText(image);
     const data = text === undefined ? image as Uint8Array : new TextEncoder().encode(`${text}\0`);
     const named = new TextEncoder().encode(`${name}\0`);
@@ -201,19 +202,4 @@ function optionWords(
 function optimizationWords(level: number): string[] {
   if (level === 0) return ["-O0"];
   return level < 3 ? [`-Xptxas=-O${level}`] : ["-O3"];
-}
-
-/** An array of pointers to C strings, and the memory that they are in. */
-function stringArray(strings: readonly string[]): { pointers: Uint8Array; bytes: Uint8Array } {
-  const encoded = strings.map((string) => new TextEncoder().encode(`${string}\0`));
-  const bytes = new Uint8Array(new ArrayBuffer(encoded.reduce((sum, { length }) => sum + length, 0)));
-  const base = addressOf(bytes);
-  let end = 0;
-  const addresses = encoded.map((each) => {
-    const begin = end;
-    bytes.set(each, begin);
-    end += each.length;
-    return base + BigInt(begin);
-  });
-  return { pointers: new Uint8Array(new BigUint64Array(addresses).buffer), bytes };
 }

@@ -6,12 +6,12 @@
 import { compileError } from "../src/compile/compile_error.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compiler.ts";
 import { formatVersion } from "../src/support/version.ts";
-import { stringAt } from "./c_strings.ts";
+import { cStringArray, stringAt } from "./c_strings.ts";
 import { buildIdOf } from "./compilers/build_id.ts";
-import { addressOf, dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
+import { dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
 import { libnvrtc } from "./libnvrtc.ts";
 import { cString } from "./shim/shim.ts";
-import { pathOfLibrary, toolkitCandidates, toolkitFolders } from "./toolkit_libraries.ts";
+import { condaFolders, pathOfLibrary, realPath, toolkitCandidates, toolkitFolders } from "./toolkit_libraries.ts";
 
 type Functions = NativeFunctions<typeof libnvrtc>;
 
@@ -102,10 +102,12 @@ class Nvrtc implements Compiler {
     this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
     this.architectures = this.#readArchitectures();
     const path = fileOf(library);
-    const folder = path?.slice(0, path.lastIndexOf("/"));
+    // A link may stand beside links to the rest of the toolkit, or lead to where that is.
+    const files = path === undefined ? [] : [path, realPath(path) ?? path];
+    const folders = [...new Set(files.map((file) => file.slice(0, file.lastIndexOf("/"))))];
     // The compiler loads its builtins by their bare name, which the loader finds only if they are loaded.
-    if (folder !== undefined) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
-    const roots = [...folder === undefined ? [] : [`${folder}/..`], ...toolkitFolders()];
+    for (const folder of folders) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
+    const roots = [...folders.map((folder) => `${folder}/..`), ...toolkitFolders(), ...condaFolders()];
     this.#includePaths = roots.flatMap((root) => [`${root}/include`, `${root}/include/cccl`]);
     const id = path === undefined ? undefined : buildIdOf(path);
     this.build = id && [id, ...this.#includePaths].join("\n");
@@ -115,16 +117,16 @@ class Nvrtc implements Compiler {
     const functions = this.#functions;
     const handle = new BigUint64Array(1);
     const out = new Uint8Array(handle.buffer);
-    const headers = stringArray([...input.headers.values()]);
-    const includeNames = stringArray([...input.headers.keys()]);
+    const headers = cStringArray([...input.headers.values()]);
+    const includeNames = cStringArray([...input.headers.keys()]);
     const { size } = input.headers;
     const created = functions.nvrtcCreateProgram(
       out,
       cString(input.source),
       cString(input.name),
       size,
-      headers.pointers,
-      includeNames.pointers,
+      headers,
+      includeNames,
     );
     if (created !== nvrtcResult.success) throw this.#failure("nvrtcCreateProgram", created);
     try {
@@ -139,8 +141,8 @@ class Nvrtc implements Compiler {
     for (const name of input.nameExpressions) {
       this.#check(functions.nvrtcAddNameExpression(program, cString(name)), "nvrtcAddNameExpression");
     }
-    const flags = stringArray(this.#flagsFor(input));
-    const result = functions.nvrtcCompileProgram(program, flags.count, flags.pointers);
+    const flags = this.#flagsFor(input);
+    const result = functions.nvrtcCompileProgram(program, flags.length, cStringArray(flags));
     const log = this.#text(program, functions.nvrtcGetProgramLogSize, functions.nvrtcGetProgramLog).trim();
     // What NVRTC accepts and its front end does not, such as compute_90f, is no error in the source either.
     const isOption = result === nvrtcResult.invalidOption || log.startsWith("Command-line error");
@@ -222,17 +224,4 @@ function fileOf(library: NativeLibrary<typeof libnvrtc>): string | undefined {
   const address = library.addressOfFunction("nvrtcVersion");
   const path = address === undefined ? undefined : pathOfLibrary(address);
   return path?.includes("/") ? path : undefined;
-}
-
-/** C strings, and an array of their addresses, which is valid as long as this object is. */
-interface StringArray {
-  readonly count: number;
-  readonly strings: readonly Uint8Array[];
-  readonly pointers: Uint8Array | null;
-}
-
-function stringArray(strings: readonly string[]): StringArray {
-  const encoded = strings.map(cString);
-  const pointers = new Uint8Array(BigUint64Array.from(encoded, addressOf).buffer);
-  return { count: strings.length, strings: encoded, pointers: strings.length === 0 ? null : pointers };
 }

@@ -7,6 +7,7 @@
 import { environmentVariable } from "./environment.ts";
 import { stringAt } from "./c_strings.ts";
 import { dlopen, type NativeLibrary } from "./host.ts";
+import { cString } from "./shim/shim.ts";
 
 /** A library of the toolkit, such as libnvrtc. */
 export interface ToolkitLibrary {
@@ -23,7 +24,10 @@ const pythonVersions = [15, 14, 13, 12, 11, 10, 9, 8];
 
 /** The names and paths to try for a library, in order. */
 export function toolkitCandidates({ names, packageFolder }: ToolkitLibrary): string[] {
-  const folders = [...toolkitFolders().map((folder) => `${folder}/lib64`)];
+  const folders = [
+    ...toolkitFolders().flatMap((folder) => [`${folder}/lib64`, `${folder}/lib`]),
+    ...condaFolders().map((folder) => `${folder}/lib`),
+  ];
   for (const packages of pythonPackageFolders()) {
     for (const folder of [sharedPackageFolder, packageFolder]) folders.push(`${packages}/nvidia/${folder}/lib`);
   }
@@ -36,6 +40,13 @@ export function toolkitFolders(): string[] {
   return [...new Set([...folders, "/usr/local/cuda"])].filter((folder) =>
     folder !== undefined && folder !== ""
   ) as string[];
+}
+
+/** The folders of the toolkit that conda has installed, which has its headers in the last ones. */
+export function condaFolders(): string[] {
+  const folder = environmentVariable("CONDA_PREFIX");
+  if (folder === undefined || folder === "") return [];
+  return [folder, `${folder}/targets/x86_64-linux`, `${folder}/targets/sbsa-linux`];
 }
 
 /** The folders of Python's packages, as far as environment variables say where they are. */
@@ -52,6 +63,11 @@ const loaderSymbols = {
 } as const;
 /** The libraries that may have the system's loader: glibc since 2.34, and before. */
 const loaderNames = ["libc.so.6", "libdl.so.2"];
+const pathSymbols = {
+  realpath: { parameters: ["buffer", /* const char *path */ "buffer" /* char *resolved_path */], result: "u64" },
+} as const;
+/** `PATH_MAX` */
+const pathBytes = 4096;
 /** `Dl_info` has four pointers, of which the first is the file's name. */
 const addressInfoBytes = 32;
 
@@ -71,4 +87,13 @@ export function pathOfLibrary(addressOfFunction: bigint): string | undefined {
     if (isFound && info[0] !== 0n) return stringAt(info[0]!);
   }
   return undefined;
+}
+
+/** The path of a file without links. Undefined if there is no such file. */
+export function realPath(path: string): string | undefined {
+  const { symbols, close } = dlopen("libc.so.6", pathSymbols);
+  const out = new Uint8Array(pathBytes);
+  const isFound = symbols.realpath!(cString(path), out) !== 0n;
+  close();
+  return isFound ? new TextDecoder().decode(out.subarray(0, out.indexOf(0))) : undefined;
 }
