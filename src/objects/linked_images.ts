@@ -27,7 +27,7 @@ export function linkedImages(images: readonly (string | Uint8Array | LinkImage)[
     throw new TypeError(`Cannot link ${whatIs(images)}: give an array of images, such as [ptx, otherPtx]`);
   }
   if (images.length === 0) throw new RangeError("Cannot link no images: give at least one");
-  return images.map((given, index) => {
+  return Array.from(images, (given, index) => {
     const isImage = typeof given === "string" || Object.prototype.toString.call(given) === "[object Uint8Array]";
     if (!isImage) checkNamed(given, index);
     const { name, image } = isImage ? { name: `image ${index}`, image: given } : given;

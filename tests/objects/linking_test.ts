@@ -78,6 +78,7 @@ testOnEachDriver("what is no image is refused before anything is linked", (cuda)
       [header, TypeError, "Cannot link a string: give an array of images, such as [ptx, otherPtx]"],
       [[header, 5], TypeError, "Cannot link 5 as image 1: give PTX text, the bytes of an image"],
       [[header, null], TypeError, "Cannot link null as image 1"],
+      [Object.assign([header], { 2: header }), TypeError, "Cannot link undefined as image 1"],
       [[[header]], TypeError, "Cannot link an Array as image 0"],
       [[{ name: "a.ptx" }], TypeError, "Cannot link an Object as image 0"],
       [[{ name: "", image: header }], TypeError, 'Cannot use "" as the name of image 0'],
