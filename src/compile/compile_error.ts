@@ -5,6 +5,7 @@
  */
 import { nameErrors } from "../support/errors.ts";
 import type { CompilerInput } from "./compiler.ts";
+import { adviceOnMissingHeader } from "./missing_headers.ts";
 
 /** The compiler refused the source. The message is the first error, with its line of the source. */
 export class CompileError extends Error {
@@ -95,7 +96,9 @@ export function compileError(
   const place = column === undefined ? `${file}:${line}` : `${file}:${line}:${column}`;
   const count = errors.length - 1;
   const more = count === 0 ? "" : `\n${count} more ${count === 1 ? "error" : "errors"}: see the error's log`;
-  const said = `${place}: error: ${message}${source === undefined ? "" : excerpt(source, line, column)}${more}`;
+  const advice = adviceOnMissingHeader(message);
+  const what = advice === undefined ? message : `${message}; ${advice}`;
+  const said = `${place}: error: ${what}${source === undefined ? "" : excerpt(source, line, column)}${more}`;
   return new CompileError(said, { log, file, line, column });
 }
 

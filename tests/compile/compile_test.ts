@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { CompileError } from "../../src/compile/compile_error.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CompileOptions } from "../../src/compile/compile_options.ts";
+import { isLong } from "../support/test.ts";
 import { inFolder } from "../support/folders.ts";
 import { newerThanDrivers, testCompiling } from "./compilers.ts";
 
@@ -197,3 +198,36 @@ testCompiling(
     assertThrows(() => cuda.compile("", { architecture: "compute_90" }), ReferenceError);
   },
 );
+
+testCompiling("the error of a header that is not found says what to do instead", (cuda, compiler) => {
+  const failureOf = (header: string) => {
+    try {
+      using _module = cuda.device(0).compile(`#include <${header}>\n`);
+      return undefined;
+    } catch (error) {
+      return (error as Error).message.split("\n")[0]!;
+    }
+  };
+  assertMatch(failureOf("nowhere/x.h")!, /nowhere\/x\.h.*; give it in headers, or its folder in includePaths$/);
+  const advised: [header: string, advice: RegExp][] = [
+    ["cstdint", /<cuda\/std\/cstdint>$/],
+    ["stdint.h", /<cuda\/std\/cstdint>$/],
+    ["climits", /<cuda\/std\/climits>$/],
+    ["type_traits", /<cuda\/std\/type_traits>, and use cuda::std$/],
+    ["complex", /<cuda\/std\/complex>, and use cuda::std$/],
+    ["stdio.h", /omit the #include$/],
+    ["cmath", /omit the #include$/],
+    ["cuda_no_such_header.h", /nvidia-cuda-runtime$/],
+  ];
+  for (const [header, advice] of advised) {
+    const failure = failureOf(header);
+    // nvcc and clang have the host's standard library.
+    if (failure !== undefined || compiler.name === "nvrtc") assertMatch(failure!, advice, header);
+  }
+  // What the advice names exists. Compiling it takes long.
+  if (compiler.name !== "nvrtc" || !isLong) return;
+  for (const [, advice] of advised) {
+    const named = /<(cuda.*?)>/.exec(advice.source.replaceAll("\\", ""))?.[1];
+    if (named !== undefined) assertEquals(failureOf(named), undefined);
+  }
+});
