@@ -4,8 +4,9 @@
  * @module
  */
 
-/** `cannot open source file "x.h"`, of NVRTC and nvcc, and clang's `'x.h' file not found`. */
-const missingHeader = /(?:could not|cannot) open source file "([^"]+)"|'([^']+)' file not found/;
+/** `cannot open source file "x.h"`, of NVRTC; clang's `'x.h' file not found`; and that of gcc, which nvcc runs. */
+const missingHeader =
+  /(?:could not|cannot) open source file "(?<nvrtc>[^"]+)"|'(?<clang>[^']+)' file not found|^(?<gcc>[^:]+): No such file/;
 /** Headers whose functions device code has without any header. */
 const declaredAlready = /^(?:c?(?:assert|math|stdio|stdlib|string|time)(?:\.h)?|(?:host|device)_[a-z_]+\.h)$/;
 /** Headers of C that libcu++ has, by their names in C++ without the `c`. */
@@ -41,8 +42,8 @@ const headerOfCuda = /^(?:cuda|cooperative_groups|cccl|nv\/|cub\/|thrust\/|mma\.
 
 /** What to do about a header that a message of the compiler says is missing. Undefined for other messages. */
 export function adviceOnMissingHeader(message: string): string | undefined {
-  const found = missingHeader.exec(message);
-  const header = found?.[1] ?? found?.[2];
+  const { nvrtc, clang, gcc } = missingHeader.exec(message)?.groups ?? {};
+  const header = nvrtc ?? clang ?? gcc;
   if (header === undefined) return undefined;
   if (declaredAlready.test(header)) return "device code has these functions without it: omit the #include";
   const name = /^(?:c?([a-z]+)|([a-z]+)\.h)$/.exec(header);
