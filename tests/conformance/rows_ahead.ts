@@ -9,6 +9,11 @@ const concurrency = Math.min(Math.max(2, navigator.hardwareConcurrency), maxProc
 /** Batches to start ahead of the row that is waited for, so that a slow row leaves no processor idle. */
 const batchesAhead = 8 * concurrency;
 
+interface BatchOptions {
+  readonly together: number;
+  readonly mixed: boolean;
+}
+
 /** Runs rows concurrently and ahead of the tests that wait for them, up to a limit. */
 export class RowsAhead {
   readonly #batches: readonly (readonly Situation[])[];
@@ -20,10 +25,11 @@ export class RowsAhead {
   /**
    * Prepares rows for a driver. No row starts yet.
    *
-   * @param options.together The number of rows of a file that run in one process, one after the other.
+   * @param options.together The number of rows that run in one process, one after the other.
+   * @param options.mixed Whether they may be rows of several files.
    */
-  constructor(situations: readonly Situation[], driverName: string, { together }: { together: number }) {
-    this.#batches = batchesOf(situations, together);
+  constructor(situations: readonly Situation[], driverName: string, options: BatchOptions) {
+    this.#batches = batchesOf(situations, options);
     this.#driverName = driverName;
   }
 
@@ -73,11 +79,12 @@ export class RowsAhead {
   }
 }
 
-function batchesOf(situations: readonly Situation[], most: number): Situation[][] {
+function batchesOf(situations: readonly Situation[], { together, mixed }: BatchOptions): Situation[][] {
   const batches: Situation[][] = [];
   for (const situation of situations) {
     const last = batches.at(-1);
-    if (last !== undefined && last.length < most && fileOf(last[0]!) === fileOf(situation)) last.push(situation);
+    const fits = last !== undefined && last.length < together && (mixed || fileOf(last[0]!) === fileOf(situation));
+    if (fits) last.push(situation);
     else batches.push([situation]);
   }
   return batches;

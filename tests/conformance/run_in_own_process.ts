@@ -24,12 +24,14 @@ export async function runInOwnProcess(situation: Situation, driverName: string):
 }
 
 /**
- * Runs rows of one file on a driver, one after the other in one process. Returns the results up to and including the
+ * Runs rows on a driver, one after the other in one process. Returns the results up to and including the
  * first row that did not answer or that left the devices unusable.
  */
 export async function runTogether(situations: readonly Situation[], driverName: string): Promise<Result[]> {
   const names = situations.map(({ name }) => name);
-  const args = [driverName, ...names, "--file", fileOf(situations[0]!)];
+  const file = fileOf(situations[0]!);
+  const isOneFile = situations.every((situation) => fileOf(situation) === file);
+  const args = [driverName, ...names, "--file", isOneFile ? file : "../table"];
   const child = startScript("conformance/run_situation.ts", args, { permissions: ["--allow-all"], env });
   const peers: number[] = [];
   const results: Result[] = [];

@@ -17,7 +17,7 @@ import type { StartedPeer } from "./start_peer.ts";
 const idlePeers: StartedPeer[] = [];
 const { values: { file }, positionals: [driverName, ...names] } = parseArgs({
   args: process.argv.slice(2),
-  options: { file: { type: "string", default: "table" } },
+  options: { file: { type: "string", default: "../table" } },
   allowPositionals: true,
 });
 if (driverName === undefined || names.length === 0) {
