@@ -9,10 +9,11 @@ import { join } from "node:path";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { startScript } from "../support/child_process.ts";
+import { startCommand, startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 import type { TestOptions } from "../support/test.ts";
+import { warmUpSockets } from "../support/warm_up.ts";
 
 /** The second process. */
 export interface SoftwarePeer extends AsyncDisposable {
@@ -69,10 +70,19 @@ export function testWithPeer(
     long,
     // Resources that sockets and children take once are created before the count.
     warmUp: async () => {
-      warmedUp ??= run(() => {});
+      warmedUp ??= warmUp();
       await warmedUp;
     },
   });
 }
 
 let warmedUp: Promise<void> | undefined;
+
+/** Uses a driver, sockets and a child process. Any program serves as a child. */
+async function warmUp(): Promise<void> {
+  await warmUpSockets();
+  await using child = startCommand(["true"]);
+  await child.ended;
+  const driver = new SoftwareDriver({ devices: 2, peers: true });
+  driver.close();
+}
