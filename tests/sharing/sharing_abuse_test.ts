@@ -472,7 +472,7 @@ fixtureTest("a peer that sends nothing, or too slowly, times out", async (fixtur
     await assertNotifiedAndClosed(peer, connection, { reason: "timed-out", what });
   }
   await fixture.assertUndisturbed();
-}, { handshakeTimeout: 200, messageTimeout: 200 });
+}, { handshakeTimeout: 200, messageTimeout: 200, long: true });
 
 fixtureTest("a reset connection ends, at any point of a message", async (fixture) => {
   const { exporter, peer } = fixture;

@@ -729,6 +729,7 @@ for (const byteLength of [slotByteLength, longByteLength]) {
       await stream.finished();
       assertEquals(pool.usage().used, 0);
     },
+    { long: byteLength === longByteLength },
   );
 }
 

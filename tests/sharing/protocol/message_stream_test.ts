@@ -762,6 +762,7 @@ for (const others of [0, 150]) {
         }
       });
     }), {
+    long: others > 0,
     warmUp: () =>
       withSocketPeer("connect", async (child, { calls }) => {
         child.kill("SIGKILL");
