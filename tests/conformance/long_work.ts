@@ -4,17 +4,15 @@
  * @module
  */
 import { defaultStream, type Driver } from "../../src/driver.ts";
+import { Gate } from "./gate.ts";
 import { fillLaunch, loadFill } from "./launch.ts";
 
 /**
  * Bytes that one launch fills: about a millisecond for one warp on any GPU. A software device executes one launch each
- * time it is queried, and others while its process waits for another process. Launches are therefore longer if another
- * process observes the stream.
+ * time it is queried, and others while its process waits for another process. If another process observes the stream,
+ * its launches therefore wait behind a gate.
  */
-const fillByteLengths = {
-  cuda: { here: 4 * 2 ** 20, elsewhere: 4 * 2 ** 20 },
-  software: { here: 2 ** 16, elsewhere: 2 ** 18 },
-} as const;
+const fillByteLengths = { cuda: 4 * 2 ** 20, software: 2 ** 16 } as const;
 const threads = 32;
 const defaultLaunches = 128;
 
@@ -37,7 +35,7 @@ export function prepareLongWork(
   device: number,
   { observed = "here" }: { readonly observed?: "here" | "elsewhere" } = {},
 ): LongWork {
-  const fillByteLength = fillByteLengths[driver.kind][observed];
+  const fillByteLength = fillByteLengths[driver.kind];
   const address = driver.malloc(device, fillByteLength);
   const kernel = loadFill(driver, device);
   const fill = fillLaunch(driver, { device, kernel }, { address, byteLength: fillByteLength, block: threads });
@@ -47,8 +45,10 @@ export function prepareLongWork(
   };
   launch(defaultStream);
   driver.deviceSynchronize(device);
+  const gate = driver.kind === "software" && observed === "elsewhere" ? Gate.of(driver) : undefined;
   return {
     keepBusy(stream, launches = defaultLaunches) {
+      gate?.close(device, stream);
       for (let count = 0; count < launches; count++) launch(stream);
     },
   };

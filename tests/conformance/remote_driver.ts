@@ -5,6 +5,7 @@
  */
 import type { Driver } from "../../src/driver.ts";
 import { decodeValue, encodeValue } from "../support/call_values.ts";
+import { Gate } from "./gate.ts";
 import { type Fill, launchFill, readBytes } from "./launch.ts";
 import { type LongWork, prepareLongWork } from "./long_work.ts";
 import type { Fixture, Peer, Role } from "./situation.ts";
@@ -43,6 +44,8 @@ export async function startRemoteDriver(fixture: Fixture): Promise<RemoteDriver>
   const peer: Peer = await fixture.startPeer("driver");
   return {
     async call<M extends Method>(method: M, ...values: Parameters<M>) {
+      // The other process blocks until what it waits for is done here.
+      if (method === "eventSynchronize") Gate.open(fixture.driver);
       const { bytes } = await peer.ask(encodeValue([method, ...values]));
       return decodeValue(bytes) as Value<M>;
     },
