@@ -475,7 +475,7 @@ export class CudaDevice {
    *   `${header} .extern .global .u32 count; .visible .entry reset() { st.global.u32 [count], 0; ret; }`,
    *   { name: "count.ptx", image: `${header} .visible .global .u32 count = 7;` },
    * ]);
-   * console.log(module.kernelNames, module.getGlobal("count").readSync(Uint32Array)); // [ "reset" ] Uint32Array [ 7 ]
+   * console.log(module.kernelNames, module.getGlobal("count").readSync(Uint32Array)[0]); // [ "reset" ] 7
    * ```
    */
   link(images: readonly (string | Uint8Array | LinkImage)[], options: LoadModuleOptions = {}): CudaModule {
