@@ -103,7 +103,7 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
 
 every_case() {
   POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen \
-    tests/docs tests/packaging tests/ffi tests/corpus tests/conformance tests/compiler tests/types
+    tests/docs tests/packaging tests/ffi tests/corpus tests/conformance tests/compiler tests/types tests/kernels tests/cli
 }
 
 bun_tests() { npx -y bun@1.4.5 test --timeout 120000 ./tests/; }
