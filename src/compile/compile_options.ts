@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isPtx } from "../ptx/ptx_text.ts";
 import { checkBoolean, checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import type { CompilerInput } from "./compiler.ts";
 
@@ -133,7 +134,7 @@ function checkSource(source: unknown): asserts source is string {
       } }`,
     );
   }
-  if (/^\s*(\/\/[^\n]*\n\s*)*\.version\s+\d/.test(source)) {
+  if (isPtx(source)) {
     throw new TypeError("Cannot compile PTX as CUDA C++: it is compiled already; load it with loadModule");
   }
 }

@@ -55,6 +55,7 @@ test("sources and options that cannot be meant are refused before a compiler is 
     [new Uint8Array(4), {}, TypeError, "TextDecoder"],
     ["kernels/saxpy.cu", {}, TypeError, "read the file first"],
     ["// a comment\n.version 8.0\n.target sm_90", {}, TypeError, "loadModule"],
+    ["/* of nvcc */ .version 8.0", {}, TypeError, "loadModule"],
     ["int x;\0", {}, RangeError, "NUL"],
     ["", { architecture: "sm_90" }, RangeError, '"compute_90"'],
     ["", { architecture: "9.0" }, RangeError, '"compute_90"'],
