@@ -132,7 +132,13 @@ function spawnByDeno(deno: DenoNamespace, command: readonly string[], options: S
     ended,
     closed: () => Promise.resolve(),
     kill(signal) {
-      if (running) child.kill(signal);
+      if (!running) return;
+      try {
+        child.kill(signal);
+      } catch (error) {
+        // Deno knows of the end of a process before whoever awaits its status.
+        if (!(error instanceof TypeError && /already terminated/.test(error.message))) throw error;
+      }
     },
   };
 }
