@@ -54,5 +54,5 @@ function help(): string {
 Commands:
 ${lines.join("\n")}
 
-poolpass COMMAND --help says more of a command. --version prints the version of poolpass.`;
+poolpass COMMAND --help describes a command. --version prints the version of poolpass.`;
 }

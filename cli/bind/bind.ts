@@ -52,22 +52,22 @@ then completes the names of kernels, and checks the arguments of each launch:
     using module = gpu.loadModule(ptx);
     module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y);
 
-CUDA C++ is compiled by NVRTC, nvcc or clang, whichever is found. The parameters' names,
-and the structs, come from debugging information; PTX without it has numbered parameters.
+CUDA C++ is compiled by NVRTC, nvcc or clang, whichever is found first. The names and
+types of parameters come from debug information; without it, parameters are numbered.
 
   -o, --out FILE              the module to write, for one FILE.cu
-      --import SPECIFIER      what the module imports poolpass from; "poolpass" unless given
-      --architecture NAME     the virtual architecture; compute_75 unless given, whose PTX
-                              is then made loadable by drivers since CUDA 11.0 where possible
-  -I, --include FOLDER        looks for headers in a folder, too
+      --import SPECIFIER      what the module imports poolpass from; default "poolpass"
+      --architecture NAME     the virtual architecture; default compute_75, whose PTX the
+                              command lowers for drivers since CUDA 11.0 where possible
+  -I, --include FOLDER        also looks for headers in a folder
   -D, --define NAME[=VALUE]   defines a macro
       --name-expression NAME  instantiates a template: "scale<float>"
-      --no-fused-multiply-add keeps every multiplication and addition apart
-      --no-line-info          leaves the lines of the source out of the PTX
+      --no-fused-multiply-add does not fuse multiplications and additions
+      --no-line-info          leaves line information out of the PTX
       --flag FLAG             passes a flag to the compiler
-      --ptx                   writes FILE.ptx, too
+      --ptx                   also writes FILE.ptx
       --check                 writes nothing; exits with 1 if a file is out of date
-      --watch                 goes on, and writes the modules again when a source or a header changes`;
+      --watch                 writes the modules again whenever a source or a header changes`;
 
 /** The command. */
 export const bind: Command = {
