@@ -9,28 +9,28 @@ import type { CompilerInput } from "./compiler.ts";
 
 /** How CUDA C++ is compiled. */
 export interface CompileOptions {
-  /** The name that messages call the source by; `"kernel.cu"` unless given. */
+  /** The name of the source in messages. Defaults to `"kernel.cu"`. */
   name?: string;
-  /** The text of headers, by the name that `#include` uses. */
+  /** The contents of headers, by the names that `#include` uses: `{ "twice.h": "..." }`. */
   headers?: Readonly<Record<string, string>>;
-  /** Folders in which headers are looked for. Those of CUDA itself need not be given. */
+  /** Folders in which to look for headers. CUDA's own are found without this. */
   includePaths?: readonly string[];
   /** Macros and their values; `true` is 1 and `false` is 0. */
   defines?: Readonly<Record<string, string | number | boolean>>;
-  /** The architecture, such as `"compute_90"`; the device's own unless given. */
+  /** The virtual architecture, such as `"compute_90"`. `CudaDevice.compile` defaults to the device's own. */
   architecture?: string;
-  /** Whether a multiplication and an addition may become one operation, which rounds once; `true` unless given. */
+  /** Whether a multiplication and an addition may be fused to one operation, which rounds once. Defaults to true. */
   fusedMultiplyAdd?: boolean;
-  /** Whether the PTX names the lines of the source, so that faults and profilers can; `true` unless given. */
+  /** Whether the PTX has the source's lines, so that errors and profilers can name them. Defaults to true. */
   lineInfo?: boolean;
-  /** Whether to compile for a debugger, which turns optimizations off; `false` unless given. */
+  /** Whether to compile for a debugger, which turns optimizations off. Defaults to false. */
   debug?: boolean;
   /**
-   * C++ names of kernels and variables, such as `"scale<float>"`: templates are instantiated, and `kernel` and
-   * `getGlobal` of the module find them by these names.
+   * C++ names of kernels, such as `"scale<float>"`, and of variables, such as `"&table"`. The compiler instantiates the
+   * templates among them, and the module's `kernel` and `getGlobal` accept these names.
    */
   nameExpressions?: readonly string[];
-  /** Flags for the compiler, which are passed on as they are: `["--maxrregcount=32"]`. */
+  /** Flags that are passed to the compiler as they are: `["--maxrregcount=32"]`, for NVRTC and nvcc. */
   flags?: readonly string[];
 }
 

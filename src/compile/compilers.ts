@@ -15,7 +15,7 @@ export type CompilerSearch = () => Compiler | { readonly reason: string };
 export interface CompiledProgram {
   /** The PTX text. */
   readonly ptx: string;
-  /** Warnings; empty if there are none. */
+  /** The compiler's warnings. Empty if there are none. */
   readonly log: string;
   /** The compiler with its version: `"nvrtc 13.0"`. */
   readonly compiler: string;

@@ -24,9 +24,9 @@ export interface BenchmarkOptions extends WaitOptions {
   /** How often the body runs before that. Defaults to as many times as take about 25 ms, at least once. */
   warmUps?: number;
   /**
-   * Whether the device's L2 cache is overwritten before each run, so that each finds its data in device memory, and
-   * the device is busy while the host enqueues the run. Defaults to true. Without it, a run that takes less time than it
-   * takes to enqueue is measured with the time that the device waited for the host.
+   * Whether the device's L2 cache is overwritten before each run. Each run then reads its data from device memory, and
+   * the device is busy while the host enqueues the run. Defaults to true. If false, a run that takes less time than the
+   * host needs to enqueue it is measured together with the device's wait for the host.
    */
   flushCache?: boolean;
 }

@@ -113,10 +113,11 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Compiles CUDA C++ to PTX text, without a device: `CudaDevice.compile` also loads it.
+   * Compiles CUDA C++ to PTX, without a device, to save it or to load it elsewhere. `CudaDevice.compile` compiles and
+   * loads.
    *
    * @param source CUDA C++.
-   * @param options The options of `CudaDevice.compile`. The architecture must be given.
+   * @param options The options of `CudaDevice.compile`, with the architecture.
    * @see https://docs.nvidia.com/cuda/nvrtc/
    * @throws {CompileError} If the compiler refuses the source
    * @throws {TypeError} If the source is not a string, or an option is not valid or has no known name

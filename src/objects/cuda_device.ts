@@ -363,20 +363,20 @@ export class CudaDevice {
   }
 
   /**
-   * Makes a buffer of memory that somebody else owns: another library of this process, or code that calls CUDA by
-   * itself. The memory is never freed by this library: `free` and `using` only end the buffer's use.
+   * Makes a buffer of memory that something else owns: another library of this process, or code that calls CUDA
+   * directly. poolpass never frees the memory: `free` and `using` only end the buffer's use.
    *
-   * Whoever owns the memory must keep it until the buffer is freed, and until the work that uses it is done, pending
-   * reads included: wait for the buffer's streams before the owner frees it. CUDA is asked once, here, whether there is
-   * such memory. The address may be that of device memory, of managed memory, or of page-locked host memory, and it may
-   * be in the middle of an allocation. Memory of this library can be wrapped too.
+   * The owner must keep the memory until the buffer is freed, and until the work that uses it, including pending reads,
+   * is done: wait for the buffer's streams before the owner frees it. This call checks once that CUDA knows the memory;
+   * nothing checks it later. The address may be that of device memory, of managed memory, or of page-locked host
+   * memory, and it may be in the middle of an allocation. Memory of poolpass can be wrapped too.
    *
-   * The buffer can be used as others can, but it cannot be exported or offered to other processes, nor viewed with
-   * `hostView`.
+   * The buffer can be used like any other, except that it cannot be exported or offered to other processes, nor viewed
+   * with `hostView`.
    *
    * @param address The device address, a `void*` or `CUdeviceptr`.
-   * @param byteLength Size of the buffer in bytes, at least 1. It must end within the allocation. Address space into
-   * which several allocations were mapped, by `cuMemMap`, must be wrapped by allocation.
+   * @param byteLength Size of the buffer in bytes, at least 1. It must end within the allocation. If `cuMemMap` has
+   * mapped several allocations next to each other, wrap each of them.
    * @param options The buffer's stream.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html
    * @throws {TypeError} If an argument has the wrong type, or there is no such option
@@ -397,20 +397,21 @@ export class CudaDevice {
   }
 
   /**
-   * Makes a stream object of a stream that somebody else owns: another library of this process, or code that calls CUDA
-   * by itself. The stream is never destroyed by this library: disposing only ends its use here.
+   * Makes a stream object of a stream that something else owns: another library of this process, or code that calls
+   * CUDA directly. poolpass never destroys the stream: disposing the object only ends its use.
    *
-   * Whoever owns the stream must keep it until the object is disposed: dispose the object first. CUDA can tell the
-   * streams of this device from those of others and from those of contexts other than the device's primary one, but it
-   * cannot recognize what is no stream at all: a wrong handle, or that of a destroyed stream, may crash the process.
+   * The owner must keep the stream until the object is disposed. Streams of other devices, and of contexts other than
+   * the device's primary context, are refused. A wrong handle, or that of a destroyed stream, cannot always be
+   * recognized and may crash the process.
    *
-   * Returns `defaultStream` for the handles 0 and 1, which are that of the legacy default stream. The stream of the
-   * handle 2, `cudaStreamPerThread`, differs from thread to thread and is refused.
+   * Returns `defaultStream` for the handles 0 and 1, which both stand for the legacy default stream. Refuses the handle
+   * 2, `cudaStreamPerThread`, which stands for a different stream on each thread.
    *
    * @param handle The `cudaStream_t` or `CUstream`.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
    * @throws {TypeError} If the handle is not a bigint
-   * @throws {RangeError} If the handle can be no stream's, or the stream is not one of the device's primary context
+   * @throws {RangeError} If no stream can have the handle, or the stream does not belong to the device's primary
+   * context
    * @throws {CudaError} `cudaErrorInvalidResourceHandle` if CUDA does not know the stream
    *
    * @example
@@ -428,13 +429,13 @@ export class CudaDevice {
   }
 
   /**
-   * Loads a module. If its image is a {@linkcode Ptx}, or a type argument says which kernels it has, TypeScript completes
-   * their names, and checks the arguments of their launches.
+   * Loads a module. If the image is a {@linkcode Ptx}, or a type argument lists its kernels, TypeScript completes the
+   * kernels' names, and checks the arguments of launches.
    *
    * @param image PTX as a string, or the bytes of PTX, a cubin or a fatbin.
-   * @param options What the driver's compiler is to do with PTX.
+   * @param options Options of the driver's compiler, which compiles PTX.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-   * @throws {TypeError} If `image` is certainly no image, or an option is not valid or has no known name
+   * @throws {TypeError} If `image` is recognizably not an image, or an option is not valid or has no known name
    * @throws {RangeError} If the value of an option is out of its range
    * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. What only the
    * software device does not support is refused later, by {@linkcode CudaModule.kernel}, in the kernels that use it.
@@ -449,21 +450,21 @@ export class CudaDevice {
   }
 
   /**
-   * Links several images to one module: what one of them declares as `extern`, another one defines. nvcc compiles such
-   * images with `-rdc=true`.
+   * Links several images to one module, in which each image can use functions and variables that another one defines.
+   * Such images are compiled with `-rdc=true`, by nvcc or by `Cuda.compile` with this flag.
    *
-   * The driver's own linker does it. PTX that is newer than the driver, and LTO IR, are linked by nvJitLink, a library of
-   * the CUDA toolkit. The software device links PTX. The options concern the images that are PTX.
+   * The driver's linker links them. PTX that is newer than the driver, and LTO IR, need nvJitLink, a library of the
+   * CUDA toolkit. The software device links only PTX.
    *
-   * @param images PTX as strings, or the bytes of PTX, cubins, fatbins, a host's objects or libraries, or LTO IR. An
-   * image that is given as `{ name, image }` has that name in errors and in the log, other images have their index.
-   * @param options What the compiler and the linker are to do.
+   * @param images PTX as strings, or the bytes of PTX, cubins, fatbins, host objects or libraries with device code, or
+   * LTO IR. Errors and the log call an image by its name if it is given as `{ name, image }`, otherwise by its index.
+   * @param options Options of the driver's compiler, for the images that are PTX.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @see https://docs.nvidia.com/cuda/nvjitlink/
-   * @throws {TypeError} If an image is certainly none, or an option is not valid or has no known name
+   * @throws {TypeError} If an image is recognizably not one, or an option is not valid or has no known name
    * @throws {RangeError} If there are no images, or the value of an option is out of its range
-   * @throws {CudaError} With the linker's message: `cudaErrorInvalidPtx` if PTX is not valid, `cudaErrorInvalidSource` if
-   * something is defined twice or not at all
+   * @throws {CudaError} With the linker's message: `cudaErrorInvalidPtx` if PTX is not valid, `cudaErrorInvalidSource`
+   * if something is defined twice or not at all
    *
    * @example
    * ```ts
@@ -486,16 +487,19 @@ export class CudaDevice {
   /**
    * Compiles CUDA C++ and loads the result, by default for the device's own architecture.
    *
-   * NVRTC compiles in this process, and needs neither a toolkit nor a GPU: `pip install nvidia-cuda-nvrtc` is enough. It
-   * declares what device code needs without any `#include`; CUDA's headers are found if a toolkit or the package has
-   * them. If there is no NVRTC, nvcc or clang is run, if that is permitted.
+   * NVRTC compiles in this process. It needs no GPU and no CUDA toolkit: `pip install nvidia-cuda-nvrtc` in an active
+   * virtual environment is enough. `threadIdx`, `sinf` and the like need no `#include`; CUDA's headers, such as
+   * `<cuda_fp16.h>`, come with the toolkit, or from `pip install nvidia-cuda-runtime nvidia-cuda-cccl`. Without NVRTC,
+   * nvcc or clang on the `PATH` is run, if that is permitted. `open({ compileCache })` keeps the results on disk.
    *
-   * C++ mangles the names of kernels that are not declared `extern "C"`: `nameExpressions` finds them all the same.
+   * C++ mangles the names of kernels that are not declared `extern "C"`. To find these by their C++ names, list the
+   * names in `nameExpressions`.
    *
    * A type argument tells TypeScript which kernels the source has, as in {@linkcode Ptx}:
-   * `compile<{ square: [x: Pointer<Float32Array>, n: number] }>(source)`.
+   * `compile<{ square: [x: Pointer<Float32Array>, n: number] }>(source)`. The host is blocked while the compiler runs.
    *
    * @param source CUDA C++.
+   * @param options Options of the compiler: headers, macros, templates to instantiate, the architecture.
    * @see https://docs.nvidia.com/cuda/nvrtc/
    * @throws {CompileError} If the compiler refuses the source
    * @throws {TypeError} If the source is not a string, or an option is not valid or has no known name

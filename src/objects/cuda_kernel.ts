@@ -309,8 +309,9 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   /**
    * Returns the block size with which the most threads of the kernel can be active at a time, and the smallest grid of
-   * such blocks that fills the device.
+   * such blocks that reaches this number.
    *
+   * @param options The dynamic shared memory of each block, and the largest block size to consider.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
    * @throws {TypeError} If an option has the wrong type, or there is no such option
    * @throws {RangeError} If a number is not valid, or the device does not support as much shared memory

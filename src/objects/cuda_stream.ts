@@ -311,12 +311,13 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Measures the GPU time, in milliseconds, of the work that a function enqueues on the stream: calls it again and again,
-   * with an event before and after each call. The stream must have no other work meanwhile.
+   * Measures the GPU time, in milliseconds, of the work that a function enqueues on the stream. Calls the function
+   * repeatedly, with an event before and after each call. Enqueue no other work on the stream until the result is
+   * there.
    *
-   * @param body Enqueues the work, on the stream that it gets, and returns without awaiting anything. It may be called
-   * thousands of times.
-   * @param options How often to call it; what ends the benchmark early, once the calls so far are enqueued.
+   * @param body Enqueues the work, on the stream that it gets as its argument, and returns without awaiting anything.
+   * It may be called thousands of times.
+   * @param options How often to call it, whether to flush the L2 cache, and a signal that ends the benchmark early.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `body` is not a function or returns a promise, or an option has the wrong type
    * @throws {RangeError} If a number of calls is not a whole number

@@ -20,11 +20,14 @@ export interface KernelAttributes {
   readonly localMemoryBytes: number;
   /** Bytes of constant memory: the `__constant__` variables of its module. */
   readonly constantMemoryBytes: number;
-  /** The largest number of threads that a block can have: less than the device's if the kernel says so, or needs more. */
+  /**
+   * The largest number of threads in a block. It is less than the device's if the kernel declares a limit
+   * (`__launch_bounds__`) or needs too many registers.
+   */
   readonly maxThreadsPerBlock: number;
-  /** The architecture that the PTX was compiled for: 90 for `.target sm_90`. */
+  /** The architecture in the PTX: 90 for `.target sm_90`. */
   readonly ptxVersion: number;
-  /** The architecture of the machine code: 90 for sm_90. On the software device that of the GPU which it stands for. */
+  /** The architecture of the machine code: 90 for sm_90. On the software device, always 90. */
   readonly binaryVersion: number;
 }
 

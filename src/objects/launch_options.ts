@@ -14,15 +14,16 @@ export interface LaunchOptions {
   stream?: CudaStream;
   /**
    * Bytes of dynamic shared memory per block. Together with the static shared memory that the kernel declares, at most
-   * the device's `attribute("maxSharedMemoryPerBlockOptin")`. CUDA's opt-in to more than 48 KiB is not needed: the
-   * kernel opts in by itself. Defaults to 0.
+   * the device's `attribute("maxSharedMemoryPerBlockOptin")`. The launch opts in to more than 48 KiB if needed.
+   * Defaults to 0.
    */
   sharedMemoryBytes?: number;
   /**
    * Number of blocks per cluster: they run at the same time on neighboring multiprocessors, and can access each other's
-   * shared memory. The grid must be a multiple of it in each dimension. Needs a GPU of compute capability 9.0, on which
-   * every kernel can have clusters of 8 blocks. CUDA's opt-in to larger ones is not needed: the kernel opts in by itself.
-   * Kernels with `__cluster_dims__` need no option. The software device has no clusters.
+   * shared memory. The grid must be a multiple of it in each dimension. Needs a GPU of compute capability 9.0 or
+   * higher, on which every kernel can have clusters of 8 blocks. The launch opts in to larger clusters if needed.
+   * Kernels with `__cluster_dims__` do not need this option. The software device has no clusters. Defaults to no
+   * clusters.
    */
   cluster?: Dim3;
   /**
@@ -32,18 +33,18 @@ export interface LaunchOptions {
    */
   cooperative?: boolean;
   /**
-   * The priority of the launch, if not the stream's: from `CudaDevice.streamPriorityRange()`, where lower numbers are
-   * greater priorities. The software device checks it, and runs all launches alike.
+   * The priority of the launch, within `CudaDevice.streamPriorityRange()`; lower numbers are greater priorities.
+   * Defaults to the priority of the stream. The software device checks and ignores it.
    */
   priority?: number;
   /**
    * Whether the kernel may start before the kernel in front of it on the stream has ended (programmatic dependent
-   * launch): when all blocks of that one have called `cudaTriggerProgrammaticLaunchCompletion()` or ended. Before it
-   * accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which waits until that work
-   * is done; memory that was freed and allocated again in between is such memory, too. That call waits for the kernel in
-   * front only: a kernel between two that depend on each other must call it, even if it needs nothing of them itself.
-   * Needs a GPU of compute capability 9.0. On the software device no kernel starts early, which CUDA allows. Defaults to
-   * false.
+   * launch). It starts when all blocks of that kernel have called `cudaTriggerProgrammaticLaunchCompletion()` or ended.
+   * Before it accesses memory that earlier work uses, it must call `cudaGridDependencySynchronize()`, which waits until
+   * the kernel in front is done. This includes memory that earlier work has freed and that was then allocated again.
+   * The call waits for the kernel directly in front only: of three kernels, if the third needs results of the first,
+   * the second must call it, too. Needs a GPU of compute capability 9.0 or higher. On the software device, no kernel
+   * starts early. Defaults to false.
    */
   programmaticStreamSerialization?: boolean;
 }

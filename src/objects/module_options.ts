@@ -2,23 +2,23 @@ import type { JitOptions } from "../driver.ts";
 import { checkBoolean, checkOptions, type OptionNames, shown } from "../support/validation.ts";
 
 /**
- * What the driver's JIT compiler is to do with PTX. The software device checks the options and ignores them: it has no
- * registers to limit, and its reports name the source's lines whenever the PTX has them.
+ * Options of the driver's JIT compiler, which compiles PTX. The software device checks and ignores them: it has no
+ * registers to limit, and its errors name lines of the source whenever the PTX has line information.
  */
 export interface LoadModuleOptions {
   /**
-   * The maximum number of registers of a thread (`CU_JIT_MAX_REGISTERS`). Fewer registers allow more threads on a
-   * multiprocessor; what does not fit is kept in local memory, which is slower.
+   * The maximum number of registers of a thread (`CU_JIT_MAX_REGISTERS`), 1 to 255. Fewer registers allow more threads
+   * on a multiprocessor; values that do not fit are kept in local memory, which is slower.
    */
   maxRegisters?: number;
-  /** 0 to 4, the most and the default (`CU_JIT_OPTIMIZATION_LEVEL`). */
+  /** The level of optimization (`CU_JIT_OPTIMIZATION_LEVEL`), 0 to 4. Defaults to 4, the highest. */
   optimizationLevel?: number;
   /** Whether debuggers and profilers can name the source's lines (`CU_JIT_GENERATE_LINE_INFO`). Defaults to false. */
   lineInfo?: boolean;
-  /** Whether to compile for a debugger (`CU_JIT_GENERATE_DEBUG_INFO`): the code is slow. Defaults to false. */
+  /** Whether to compile for a debugger (`CU_JIT_GENERATE_DEBUG_INFO`), which makes the code slow. Defaults to false. */
   debug?: boolean;
   /**
-   * Whether the module's `log` says what the compiler did, such as the registers of each kernel (`CU_JIT_LOG_VERBOSE`).
+   * Whether the module's `log` has details such as the registers of each kernel (`CU_JIT_LOG_VERBOSE`).
    * Defaults to false.
    */
   verbose?: boolean;

@@ -4,20 +4,21 @@ import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.t
 // Not a name: with one, editors would complete a member that is never there.
 declare const kernels: unique symbol;
 
-/** The kernels of a module that TypeScript knows nothing of: any name, with any arguments. */
+/** The kernels of a module without types: any name, with any arguments. */
 export interface AnyKernels {
   /** The parameters of the kernel of a name. */
   readonly [name: string]: readonly KernelArgument[];
 }
 
 /**
- * PTX whose kernels' names and parameters TypeScript knows. At run time it is a string. `CudaDevice.loadModule` returns a
- * module whose `kernel` accepts these names only, and whose kernels' `launch` accepts these parameters only.
+ * PTX with a type that lists its kernels and their parameters. At run time it is a string. `poolpass bind` generates
+ * such types from CUDA C++. From a `Ptx`, `CudaDevice.loadModule` returns a module whose `kernel` accepts only these
+ * names, and whose kernels' `launch` accepts only these parameters.
  *
- * `Kernels` has the tuple of the parameters for the name of each kernel: `number` for integers and floats of up to 32
- * bits and `f64`, `number | bigint` for 64-bit integers, `boolean | number` for a `bool`, a {@linkcode Pointer}, or a
- * {@linkcode StructArgument}. The compiler takes your word for it, the launch does not: it checks its arguments against
- * the PTX, as for any other module.
+ * `Kernels` has, for the name of each kernel, a tuple of its parameters: `number` for floats and for integers of up to
+ * 32 bits, `number | bigint` for 64-bit integers, `boolean | number` for a `bool`, a {@linkcode Pointer}, or a
+ * {@linkcode StructArgument}. Nothing compares a type that you write by hand with the PTX; but a launch checks its
+ * arguments against the PTX, as for any other module.
  *
  * @example
  * ```ts
@@ -41,7 +42,7 @@ export type Ptx<Kernels extends { [Name in keyof Kernels]: readonly KernelArgume
   & string
   & PtxKernels<Kernels>;
 
-/** What the type of a {@linkcode Ptx} has beside that of a string. */
+/** What the type of a {@linkcode Ptx} adds to `string`. */
 export interface PtxKernels<Kernels> {
   /**
    * Exists for the type checker only.
@@ -52,11 +53,11 @@ export interface PtxKernels<Kernels> {
 }
 
 /**
- * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is an array of
- * these elements, memory without an element type such as a `DeviceBuffer`, an object with an address, or the address.
- * `Pointer<Int8Array | Uint8Array>`, for a `char*`, takes either, and `Pointer` alone, for a `void*`, takes arrays of any
- * type. For a pointer to structs, arrays have the bytes that `Struct.encode` returns: `Pointer<Uint8Array>`. The null
- * pointer is `0n`.
+ * A parameter that is a pointer to elements of a type: `Pointer<Float32Array>` for a `float*`. An argument is a
+ * `DeviceArray` of these elements, memory without an element type such as a `DeviceBuffer`, any other object with an
+ * `address`, or an address. `Pointer<Int8Array | Uint8Array>`, for a `char*`, takes either array, and `Pointer` alone,
+ * for a `void*`, takes arrays of any type. For a pointer to structs, use `Pointer<Uint8Array>`, with the bytes that
+ * `Struct.encode` returns. The null pointer is `0n`.
  *
  * @example
  * ```ts
