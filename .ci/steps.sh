@@ -87,7 +87,7 @@ install_compilers() { # as root, what the tests of the C shim compile and run wi
 
 install_nvrtc() { # CUDA's compiler, for the tests of kernels from source; found by VIRTUAL_ENV
   python3 -m venv "$logs/python" && "$logs/python/bin/pip" install -q nvidia-cuda-nvrtc nvidia-cuda-runtime \
-    >"$logs/nvrtc" 2>&1 || tail -n 5 "$logs/nvrtc"
+    nvidia-cuda-cccl nvidia-nvjitlink >"$logs/nvrtc" 2>&1 || tail -n 5 "$logs/nvrtc"
   export VIRTUAL_ENV="$logs/python"
 }
 

@@ -37,7 +37,7 @@ const advice = [
   "open({ nvrtc }) or POOLPASS_NVRTC",
   "or install the CUDA toolkit, and let nvcc be run (in Deno, with --allow-run=nvcc)",
   "or install clang and CUDA's headers, and let clang be run (--allow-run=clang)",
-  "or compile to PTX elsewhere, and load that with loadModule",
+  "or compile to PTX elsewhere, with poolpass bind or nvcc -ptx, and load that with loadModule",
 ].join("; ");
 
 /** The compilers of a program: the first that is found is used for all. */

@@ -37,7 +37,34 @@ const headersOfCpp = [
   "variant",
   "version",
 ];
-/** Headers of CUDA, of which its package for Python has most. */
+/** Headers of C++ that nothing has for device code. */
+const hostOnly = [
+  "any",
+  "deque",
+  "exception",
+  "filesystem",
+  "format",
+  "fstream",
+  "future",
+  "iostream",
+  "list",
+  "map",
+  "mutex",
+  "queue",
+  "random",
+  "regex",
+  "set",
+  "sstream",
+  "stack",
+  "stdexcept",
+  "string_view",
+  "system_error",
+  "thread",
+  "unordered_map",
+  "unordered_set",
+  "vector",
+];
+/** Headers of CUDA, which are in two of its packages for Python. */
 const headerOfCuda = /^(?:cuda|cooperative_groups|cccl|nv\/|cub\/|thrust\/|mma\.h|curand|vector_)/;
 
 /** What to do about a header that a message of the compiler says is missing. Undefined for other messages. */
@@ -52,8 +79,12 @@ export function adviceOnMissingHeader(message: string): string | undefined {
   if (headersOfCpp.includes(header)) {
     return `the compiler has no standard library: include <cuda/std/${header}>, and use cuda::std`;
   }
+  if (hostOnly.includes(header)) {
+    return "device code has no such library: omit the #include, and use arrays of device memory";
+  }
   if (headerOfCuda.test(header)) {
-    return "CUDA's headers come with its toolkit, which CUDA_HOME names, and with pip install nvidia-cuda-runtime";
+    return "CUDA's headers come with its toolkit, which CUDA_HOME names, or from pip install nvidia-cuda-runtime " +
+      "nvidia-cuda-cccl";
   }
   return "give it in headers, or its folder in includePaths";
 }

@@ -217,7 +217,8 @@ testCompiling("the error of a header that is not found says what to do instead",
     ["complex", /<cuda\/std\/complex>, and use cuda::std$/],
     ["stdio.h", /omit the #include$/],
     ["cmath", /omit the #include$/],
-    ["cuda_no_such_header.h", /nvidia-cuda-runtime$/],
+    ["cuda_no_such_header.h", /nvidia-cuda-runtime nvidia-cuda-cccl$/],
+    ["vector", /device code has no such library/],
   ];
   for (const [header, advice] of advised) {
     const failure = failureOf(header);
