@@ -130,19 +130,30 @@ export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
  * @param path the path or name by which the library was loaded
  */
 export function keepLoaded(path: string): void {
+  // The system counts this load too, and nothing takes it back.
+  withLoader(loaderSymbols, ({ dlopen }) => void dlopen(new TextEncoder().encode(`${path}\0`), bindLazily));
+}
+
+/** Calls functions of the system's loader. Returns undefined where they cannot be called. */
+export function withLoader<const S extends Readonly<Record<string, NativeSymbol>>, Result>(
+  symbols: S,
+  call: (functions: NativeFunctions<S>) => Result,
+): Result | undefined {
   for (const name of loaderNames) {
-    let loader: NativeLibrary<typeof loaderSymbols>;
+    let loader: NativeLibrary<S>;
     try {
-      loader = dlopen(name, loaderSymbols);
+      loader = dlopen(name, symbols);
     } catch {
       continue;
     }
-    // The system counts this load too, and nothing takes it back.
-    loader.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), bindLazily);
-    const isFound = loader.symbols.dlopen !== undefined;
-    loader.close();
-    if (isFound) return;
+    try {
+      const isFound = Object.keys(symbols).every((name) => loader.symbols[name] !== undefined);
+      if (isFound) return call(loader.symbols as NativeFunctions<S>);
+    } finally {
+      loader.close();
+    }
   }
+  return undefined;
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 import { environmentVariable } from "./environment.ts";
 import { stringAt } from "./c_strings.ts";
-import { dlopen, type NativeLibrary } from "./host.ts";
+import { dlopen, withLoader } from "./host.ts";
 import { cString } from "./shim/shim.ts";
 
 /** A library of the toolkit, such as libnvrtc. */
@@ -61,8 +61,6 @@ function pythonPackageFolders(): string[] {
 const loaderSymbols = {
   dladdr: { parameters: ["u64", /* const void *addr */ "buffer" /* Dl_info *info */], result: "i32" },
 } as const;
-/** The libraries that may have the system's loader: glibc since 2.34, and before. */
-const loaderNames = ["libc.so.6", "libdl.so.2"];
 const pathSymbols = {
   realpath: { parameters: ["buffer", /* const char *path */ "buffer" /* char *resolved_path */], result: "u64" },
 } as const;
@@ -73,20 +71,9 @@ const addressInfoBytes = 32;
 
 /** The path of the library that has a function, as the loader names it. Undefined if the loader cannot be asked. */
 export function pathOfLibrary(addressOfFunction: bigint): string | undefined {
-  for (const name of loaderNames) {
-    let loader: NativeLibrary<typeof loaderSymbols>;
-    try {
-      loader = dlopen(name, loaderSymbols);
-    } catch {
-      continue;
-    }
-    const { dladdr } = loader.symbols;
-    const info = new BigUint64Array(addressInfoBytes / 8);
-    const isFound = dladdr !== undefined && dladdr(addressOfFunction, new Uint8Array(info.buffer)) !== 0;
-    loader.close();
-    if (isFound && info[0] !== 0n) return stringAt(info[0]!);
-  }
-  return undefined;
+  const info = new BigUint64Array(addressInfoBytes / 8);
+  withLoader(loaderSymbols, ({ dladdr }) => dladdr(addressOfFunction, new Uint8Array(info.buffer)));
+  return info[0] === 0n ? undefined : stringAt(info[0]!);
 }
 
 /** The path of a file without links. Undefined if there is no such file. */
