@@ -42,7 +42,8 @@ export function forOldDrivers(ptx: string): string {
   const [, target = "", rest = ""] = header.exec(ptx) ?? [];
   for (const [version, older] of olderHeaders[target] ?? []) {
     const lowered = ptx.replace(header, `.version ${version}\n.target ${older}${rest}\n`);
-    const { error, status } = spawnSync("ptxas", [`-arch=${target}`, "-o", "/dev/null", "/dev/stdin"], {
+    // Not /dev/stdin: Node gives a socket, which cannot be opened by a path.
+    const { error, status } = spawnSync("ptxas", [`-arch=${target}`, "-o", "/dev/null", "-"], {
       input: lowered,
       stdio: ["pipe", "ignore", "ignore"],
     });
