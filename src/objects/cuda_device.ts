@@ -416,7 +416,7 @@ export class CudaDevice {
    *
    * @example
    * ```ts ignore
-   * using theirs = gpu.wrapStream(stream.unsafeHandle); // or a handle from another library
+   * using theirs = gpu.wrapStream(stream.unsafeHandle); // or the cudaStream_t of another library
    * kernel.launch({ grid, block, stream: theirs }, buffer, 4096, 7);
    * await theirs.finished();
    * ```
