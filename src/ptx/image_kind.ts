@@ -8,7 +8,7 @@ export type ImageKind = "ptx" | "cubin" | "fatbin" | "object" | "library" | "lto
 
 const elfMagic = 0x464c457f;
 /** The machine in the ELF header of a cubin. */
-const cudaElfMachine = 190;
+export const cudaElfMachine: number = 190;
 const fatbinMagic = 0xba55ed50;
 /** The first byte of `fatbinMagic`. */
 const fatbinBeginning = 0x50;

@@ -3,12 +3,11 @@
  *
  * @module
  */
+import { cudaElfMachine } from "./image_kind.ts";
 import { isPtx } from "./ptx_text.ts";
 
 const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
 
-/** The machine in the ELF header of a cubin. */
-const cudaElfMachine = 190;
 /** The type in the ELF header of an object, which is to be linked. */
 const relocatableElf = 1;
 
