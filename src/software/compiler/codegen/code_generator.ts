@@ -275,16 +275,16 @@ class KernelGenerator {
       if ("emit" in on) this.#conditions.set(block, e.emitSeparately(() => on.emit(e)));
     }
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
-    const live = suspendPoints.length === 0 && !isEntered ? () => [] : liveRegisters({ entry, next: successors, use });
+    const resumeBlocks = [
+      ...suspendPoints.map(({ resumeBlock }) => resumeBlock),
+      ...(isEntered ? this.#divergencePoints : []),
+    ].filter((block) => this.#code.has(block));
+    const live = resumeBlocks.length === 0
+      ? () => []
+      : liveRegisters({ entry, at: resumeBlocks, next: successors, use });
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
-    for (
-      const resumeBlock of [
-        ...suspendPoints.map(({ resumeBlock }) => resumeBlock),
-        ...(isEntered ? this.#divergencePoints : []),
-      ]
-    ) {
-      if (!this.#code.has(resumeBlock)) continue;
+    for (const resumeBlock of resumeBlocks) {
       for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
         slots.set(register, end);

@@ -22,7 +22,7 @@ export function findDeferredNaNs(
 ): ReadonlySet<Register> {
   const deferred = new Set<Register>();
   const others = new Set<Register>();
-  const copied: { readonly to: Register; readonly from: readonly ResolvedOperand[] }[] = [];
+  const copied: Copy[] = [];
   for (const instruction of instructions) {
     const [destination, ...sources] = instruction.operands;
     if (destination?.kind !== "register") {
@@ -37,16 +37,30 @@ export function findDeferredNaNs(
     }
   }
   const remains = (register: Register) => deferred.has(register) && !others.has(register);
-  let changed = true;
-  while (changed) {
-    changed = false;
-    for (const { to, from } of copied) {
-      if (!remains(to) || from.every((operand) => isNoNaN(operand) || isRegister(operand, remains))) continue;
-      others.add(to);
-      changed = true;
+  const copiesOf = new Map<Register, Copy[]>();
+  for (const copy of copied) {
+    for (const operand of copy.from) {
+      if (operand.kind !== "register") continue;
+      const copies = copiesOf.get(operand);
+      if (copies === undefined) copiesOf.set(operand, [copy]);
+      else copies.push(copy);
     }
   }
+  // A copy is examined again when an operand turns out to hold something else, which happens once.
+  const rest = [...copied];
+  for (let copy = rest.pop(); copy !== undefined; copy = rest.pop()) {
+    const { to, from } = copy;
+    if (!remains(to) || from.every((operand) => isNoNaN(operand) || isRegister(operand, remains))) continue;
+    others.add(to);
+    for (const next of copiesOf.get(to) ?? []) rest.push(next);
+  }
   return deferred.difference(others);
+}
+
+/** An instruction that copies numbers. */
+interface Copy {
+  readonly to: Register;
+  readonly from: readonly ResolvedOperand[];
 }
 
 function isRegister(operand: ResolvedOperand, holds: (register: Register) => boolean): boolean {

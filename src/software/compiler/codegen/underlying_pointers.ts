@@ -33,10 +33,10 @@ export function underlyingPointers(instructions: Iterable<ResolvedInstruction>):
     return Math.max(0, ...registersOf(source.operands).map((operand) => rankOf(operand, depth + 1)));
   };
   const underlyingPointerOf = (register: Register): Register => {
-    const path: Register[] = [];
+    const path = new Set<Register>();
     let root = register;
-    while (!roots.has(root) && !path.includes(root)) {
-      path.push(root);
+    while (!roots.has(root) && !path.has(root)) {
+      path.add(root);
       const source = sources.get(root);
       if (source === undefined || source.pointer === "loaded") break;
       const next = registersOf(source.operands).reduce<Register | undefined>((best, operand) => {

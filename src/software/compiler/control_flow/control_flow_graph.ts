@@ -1,5 +1,5 @@
 /**
- * Control-flow graphs: their blocks in order, and dominators.
+ * Control-flow graphs, and their blocks in order.
  *
  * @module
  */
@@ -113,49 +113,4 @@ export function predecessors<I>(blocks: Iterable<BasicBlock<I>>): Map<BasicBlock
     for (const successor of successors(block)) result.get(successor)?.add(block);
   }
   return result;
-}
-
-/** The blocks of a graph in reverse postorder, and its dominator tree. */
-export interface DominatorTree<I> {
-  /** The number of each block in reverse postorder. */
-  readonly number: ReadonlyMap<BasicBlock<I>, number>;
-  /** The blocks that a block immediately dominates, in reverse postorder. */
-  children(block: BasicBlock<I>): readonly BasicBlock<I>[];
-}
-
-/** Computes dominators with the iteration of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm". */
-export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
-  const blocks = postorder([entry], successors).reverse();
-  const number = new Map(blocks.map((block, index) => [block, index]));
-  const before = blocks.map((): number[] => []);
-  blocks.forEach((block, index) => {
-    for (const successor of successors(block)) before[number.get(successor)!]!.push(index);
-  });
-  const dominator: number[] = [0];
-  let changed = true;
-  while (changed) {
-    changed = false;
-    for (let index = 1; index < blocks.length; index++) {
-      let common: number | undefined;
-      for (const predecessor of before[index]!) {
-        if (dominator[predecessor] === undefined) continue;
-        common = common === undefined ? predecessor : commonDominator(dominator, predecessor, common);
-      }
-      if (dominator[index] !== common) {
-        dominator[index] = common!;
-        changed = true;
-      }
-    }
-  }
-  const children = new Map<BasicBlock<I>, BasicBlock<I>[]>(blocks.map((block) => [block, []]));
-  for (let index = 1; index < blocks.length; index++) children.get(blocks[dominator[index]!]!)!.push(blocks[index]!);
-  return { number, children: (block) => children.get(block)! };
-}
-
-function commonDominator(dominator: readonly number[], a: number, b: number): number {
-  while (a !== b) {
-    if (a > b) a = dominator[a]!;
-    else b = dominator[b]!;
-  }
-  return a;
 }

@@ -24,6 +24,15 @@ export function branchesOf({ entry }: FunctionFlow): Map<ResolvedInstruction, Br
   return branches;
 }
 
+/** The blocks that end with a suspension, by the instruction that suspends. */
+export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<ResolvedInstruction, FlowBlock> {
+  const blocks = new Map<ResolvedInstruction, FlowBlock>();
+  for (const { instruction, suspendBlock } of suspendPoints) {
+    if (instruction !== undefined) blocks.set(instruction, suspendBlock);
+  }
+  return blocks;
+}
+
 /** Splits blocks before the instructions where members may diverge. */
 export function splitAt(
   flow: FunctionFlow,
@@ -37,10 +46,11 @@ export function splitAt(
 export function resumeBlocksAt(flow: FunctionFlow, divergencePoints: readonly DivergencePoint[]): FlowBlock[] {
   const splits = splitAt(flow, divergencePoints);
   const branches = branchesOf(flow);
+  const suspendBlocks = suspendBlocksOf(flow);
   const target = ({ instruction, way }: DivergencePoint): FlowBlock => {
     if (way === "before") return splits.get(instruction)!.block;
     if (way !== "suspending") return branches.get(instruction)!.branch[way];
-    return flow.suspendPoints.find((suspendPoint) => suspendPoint.instruction === instruction)!.suspendBlock;
+    return suspendBlocks.get(instruction)!;
   };
   return divergencePoints.map((divergence) => blockBefore(target(divergence)));
 }

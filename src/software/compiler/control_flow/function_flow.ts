@@ -75,18 +75,19 @@ export function splitBefore(
   instructions: ReadonlySet<ResolvedInstruction>,
 ): Map<ResolvedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
   const splits = new Map<ResolvedInstruction, { before: FlowBlock; block: FlowBlock }>();
-  for (let block of postorder([entry], successors)) {
-    for (let at = 0; at < block.instructions.length; at++) {
-      const { instruction } = block.instructions[at]!;
-      if (instruction === undefined || !instructions.has(instruction) || splits.has(instruction)) continue;
-      const next = newBlock();
-      next.instructions.push(...block.instructions.splice(at));
-      next.terminator = block.terminator;
-      block.terminator = { kind: "jump", target: next };
-      splits.set(instruction, { before: block, block: next });
-      block = next;
-      at = 0;
-    }
+  for (const whole of postorder([entry], successors)) {
+    let block = whole;
+    whole.instructions.splice(0).forEach((step) => {
+      const { instruction } = step;
+      if (instruction !== undefined && instructions.has(instruction) && !splits.has(instruction)) {
+        const next = newBlock();
+        next.terminator = block.terminator;
+        block.terminator = { kind: "jump", target: next };
+        splits.set(instruction, { before: block, block: next });
+        block = next;
+      }
+      block.instructions.push(step);
+    });
   }
   return splits;
 }

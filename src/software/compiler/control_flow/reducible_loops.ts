@@ -7,6 +7,7 @@ import {
   type Selector,
   successors,
 } from "./control_flow_graph.ts";
+import { isReducible } from "./dominator_tree.ts";
 
 /**
  * Makes a graph reducible, as structured code requires: every loop is entered only through its header.
@@ -15,15 +16,15 @@ import {
  * loop set a selector first. Other loops stay as they are. The graph's entry must not be part of a loop.
  */
 export function makeReducible<I>(entry: BasicBlock<I>): void {
+  if (isReducible(entry)) return;
   const regions: BasicBlock<I>[][] = [postorder([entry], successors)];
-  let before = predecessors(regions[0]!);
+  const before = predecessors(regions[0]!);
   for (let region = regions.pop(); region !== undefined; region = regions.pop()) {
     for (const loop of loops(region)) {
       const entered = [...loop].filter((block) => [...before.get(block)!].some((from) => !loop.has(from)));
       if (entered.length > 1) {
         // The new header is left out, so that only the loop's own blocks remain to be examined.
         dispatchTo(entered, before);
-        before = predecessors(postorder([entry], successors));
         regions.push([...loop]);
       } else {
         regions.push([...loop].filter((block) => block !== entered[0]));
@@ -48,17 +49,26 @@ function loops<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   return result;
 }
 
-/** Creates the header of a loop with several entries, and redirects all jumps to those entries to it. */
+/**
+ * Creates the header of a loop with several entries, and redirects all jumps to those entries to it. Keeps the
+ * predecessors up to date.
+ */
 function dispatchTo<I>(
   targets: readonly BasicBlock<I>[],
-  before: ReadonlyMap<BasicBlock<I>, ReadonlySet<BasicBlock<I>>>,
+  before: Map<BasicBlock<I>, Set<BasicBlock<I>>>,
 ): void {
   const selector: Selector = { kind: "selector" };
   const header: BasicBlock<I> = { instructions: [], terminator: { kind: "switch", on: selector, targets } };
+  const jumps = new Set<BasicBlock<I>>();
   targets.forEach((target, value) => {
     for (const source of before.get(target)!) {
-      const jump: Jump<I> = { kind: "jump", target: header, selection: { selector, value } };
-      redirect(source, { target, replacement: { instructions: [], terminator: jump } });
+      const terminator: Jump<I> = { kind: "jump", target: header, selection: { selector, value } };
+      const replacement = { instructions: [], terminator };
+      redirect(source, { target, replacement });
+      before.set(replacement, new Set([source]));
+      jumps.add(replacement);
     }
+    before.set(target, new Set([header]));
   });
+  before.set(header, jumps);
 }

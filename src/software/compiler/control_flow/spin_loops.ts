@@ -30,11 +30,7 @@ function instructionsOf({ instructions }: BasicBlock<Step>): ResolvedInstruction
 function maySpin(body: readonly BasicBlock<Step>[]): boolean {
   const instructions = body.flatMap(instructionsOf);
   if (!instructions.some(seesOthers)) return false;
-  const seen = new Set<Register | "memory">();
-  for (let size = -1; size !== seen.size;) {
-    size = seen.size;
-    for (const instruction of instructions) spread(instruction, seen);
-  }
+  const seen = dependents(instructions);
   return body.some(({ terminator }) => {
     if (terminator.kind !== "branch" && terminator.kind !== "switch") return false;
     const { on } = terminator;
@@ -46,21 +42,53 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
   });
 }
 
+/** What may depend on other threads, after any number of iterations. */
+function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<Register | "memory"> {
+  const seen = new Set<Register | "memory">();
+  const readers = new Map<Register | "memory", ResolvedInstruction[]>();
+  for (const instruction of instructions) {
+    const { operands: [, ...sources], predicate } = instruction;
+    const read: (Register | "memory")[] = sources.flatMap(registersOf);
+    if (predicate !== undefined) read.push(predicate.register);
+    if (mayHave(instruction, "reads")) read.push("memory");
+    for (const dependence of read) {
+      const others = readers.get(dependence);
+      if (others === undefined) readers.set(dependence, [instruction]);
+      else others.push(instruction);
+    }
+  }
+  // An instruction is examined again when something that it reads has been added, once for each.
+  const waiting = new Set(instructions);
+  for (const instruction of waiting) {
+    waiting.delete(instruction);
+    for (const added of spread(instruction, seen)) {
+      if (seen.has(added)) continue;
+      seen.add(added);
+      for (const reader of readers.get(added) ?? []) waiting.add(reader);
+    }
+  }
+  return seen;
+}
+
 /** Whether an instruction may read what another thread has stored in the meantime. */
 function seesOthers(instruction: ResolvedInstruction): boolean {
   return mayHave(instruction, "observes");
 }
 
-/** Propagates dependence on other threads from an instruction's operands to what it sets. */
-function spread(instruction: ResolvedInstruction, seen: Set<Register | "memory">): void {
+/** What depends on other threads after an instruction, by its operands: what it sets, or nothing. */
+function spread(
+  instruction: ResolvedInstruction,
+  seen: ReadonlySet<Register | "memory">,
+): readonly (Register | "memory")[] {
   const { form, operands, predicate } = instruction;
   const [destination, ...sources] = operands;
   const passesOn = sources.some((operand) => depends(operand, seen)) ||
     (predicate !== undefined && seen.has(predicate.register)) || (mayHave(instruction, "reads") && seen.has("memory"));
   // A function may store what it has observed, and leaves its results in memory.
   const isOpen = form.flow === "call" || hasUnknownEffects(instruction);
-  if (isOpen || (passesOn && mayHave(instruction, "writes"))) seen.add("memory");
-  if (passesOn || seesOthers(instruction)) { for (const register of registersOf(destination)) seen.add(register); }
+  const set: (Register | "memory")[] = passesOn || seesOthers(instruction) ? registersOf(destination) : [];
+  if (isOpen || (passesOn && mayHave(instruction, "writes"))) set.push("memory");
+  return set;
 }
 
 function depends(operand: ResolvedOperand, seen: ReadonlySet<Register | "memory">): boolean {

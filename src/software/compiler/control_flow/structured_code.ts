@@ -1,11 +1,5 @@
-import {
-  type BasicBlock,
-  type DominatorTree,
-  dominatorTree,
-  postorder,
-  type Selector,
-  successors,
-} from "./control_flow_graph.ts";
+import { type BasicBlock, postorder, type Selector, successors } from "./control_flow_graph.ts";
+import { type DominatorTree, dominatorTree } from "./dominator_tree.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** Emits the contents of blocks for {@linkcode emitStructured}. */
@@ -52,6 +46,8 @@ class StructuredEmitter<I> {
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loopHeaders = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
+  /** The index of each block's frame. */
+  readonly #frameOf = new Map<BasicBlock<I>, number>();
   /**
    * What remains to be written, the next at the end. An explicit stack, because conditions nest in the dominator tree
    * and recursion could overflow on a long body.
@@ -99,10 +95,15 @@ class StructuredEmitter<I> {
     for (const join of joins.toReversed()) {
       this.#emitNext(() => this.#emitJoin(join));
       code.block();
-      this.#frames.push(join);
+      this.#open(join);
     }
     this.#emitter.emitBody(block);
     this.#emitTerminator(block);
+  }
+
+  #open(frame: Frame<I>): void {
+    const index = this.#frames.push(frame) - 1;
+    if (frame !== undefined) this.#frameOf.set(frame, index);
   }
 
   #emitJoin(join: BasicBlock<I>): void {
@@ -115,7 +116,7 @@ class StructuredEmitter<I> {
     if (++this.#depthOfNest > maximumDepth) {
       throw new StructureError(`its control flow nests more than ${maximumDepth} levels deep`);
     }
-    this.#frames.push(frame);
+    this.#open(frame);
   }
 
   #endNested(): void {
@@ -187,6 +188,6 @@ class StructuredEmitter<I> {
   }
 
   #depth(target: BasicBlock<I>): number {
-    return this.#frames.length - 1 - this.#frames.lastIndexOf(target);
+    return this.#frames.length - 1 - this.#frameOf.get(target)!;
   }
 }

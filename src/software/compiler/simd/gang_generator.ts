@@ -26,7 +26,7 @@ import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
 import { launchFieldOffset } from "../launch_record.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
-import { branchesOf, type BranchingBlock, splitAt } from "../control_flow/divergence_points.ts";
+import { branchesOf, type BranchingBlock, splitAt, suspendBlocksOf } from "../control_flow/divergence_points.ts";
 import type { Register } from "../typing/names.ts";
 import { reconvergeFunction, type ScalarExit, scalarExitFunction } from "./scalar_exits.ts";
 import { GangEmitter } from "./gang_emitter.ts";
@@ -235,15 +235,13 @@ class GangGenerator {
       resumeBlock.instructions.length = 0;
     }
     const splits = splitAt(this.#flow, divergencePoints);
+    const suspendBlocks = suspendBlocksOf(this.#flow);
     divergencePoints.forEach(({ instruction, way }, index) => {
       if (way !== "before" && way !== "suspending") return;
       const resumePoint = resumable.divergencePoints[index]!;
       const divergence = this.#newDivergence({ kind: "together", resumePoint, way }, { points, pushMask: undefined });
       if (way === "suspending") {
-        const { suspendBlock } = this.#flow.suspendPoints.find((suspendPoint) =>
-          suspendPoint.instruction === instruction
-        )!;
-        suspendBlock.terminator = { kind: "jump", target: divergence };
+        suspendBlocks.get(instruction)!.terminator = { kind: "jump", target: divergence };
         return;
       }
       const cut = splits.get(instruction)!;
@@ -399,7 +397,8 @@ class GangGenerator {
     if (!this.#hasBarriers) return;
     const e = this.#emitter;
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
-    const live = liveRegisters({ entry, next: successors, use });
+    const at = this.#barriers.map(({ resumeBlock }) => resumeBlock);
+    const live = liveRegisters({ entry, at, next: successors, use });
     // Liveness is computed before code that saves and restores is added.
     const suspended = this.#barriers.map((suspendPoint, index) => {
       const { resumeBlock } = suspendPoint;

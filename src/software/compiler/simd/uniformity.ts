@@ -33,6 +33,12 @@ export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOper
   return (form.hasResult ? operands.slice(1) : operands).flatMap(partsOf);
 }
 
+/** The same and its predicate: what its results depend on. */
+function readBy(instruction: ResolvedInstruction): ResolvedOperand[] {
+  const { predicate } = instruction;
+  return predicate === undefined ? sourcesOf(instruction) : [...sourcesOf(instruction), predicate.register];
+}
+
 /** The elements of an operand: registers, numbers and so on. */
 function partsOf(operand: ResolvedOperand): ResolvedOperand[] {
   switch (operand.kind) {
@@ -73,21 +79,29 @@ export function findUniformity(instructions: readonly ResolvedInstruction[]): Un
     return form.traits.isUniform === true && (predicate === undefined || strideOf(predicate.register) === 0n) &&
       sourcesOf(instruction).every((source) => strideOf(source) === 0n);
   };
-  for (let changed = true; changed;) {
-    changed = false;
-    for (const instruction of instructions) {
-      const results = resultsOf(instruction);
-      if (results.length === 0) continue;
-      const { predicate } = instruction;
-      const read = [...sourcesOf(instruction), ...(predicate === undefined ? [] : [predicate.register])];
-      if (!read.every(isKnown)) continue;
-      const found = isUniform(instruction) ? 0n : resultStride(instruction, strideOf);
-      for (const result of results) {
-        const before = strides.get(result);
-        if (strides.has(result) && (before === undefined || before === found)) continue;
-        strides.set(result, strides.has(result) ? undefined : found);
-        changed = true;
-      }
+  const setting = instructions.filter((instruction) => resultsOf(instruction).length > 0).map((instruction) => {
+    return { instruction, results: resultsOf(instruction), read: readBy(instruction) };
+  });
+  const readers = new Map<ResolvedOperand, typeof setting>();
+  for (const reader of setting) {
+    for (const operand of reader.read) {
+      const others = readers.get(operand);
+      if (others === undefined) readers.set(operand, [reader]);
+      else others.push(reader);
+    }
+  }
+  // An instruction is examined again when the stride of what it reads has changed, which happens at most twice.
+  const waiting = new Set(setting);
+  for (const examined of waiting) {
+    waiting.delete(examined);
+    const { instruction, results, read } = examined;
+    if (!read.every(isKnown)) continue;
+    const found = isUniform(instruction) ? 0n : resultStride(instruction, strideOf);
+    for (const result of results) {
+      const before = strides.get(result);
+      if (strides.has(result) && (before === undefined || before === found)) continue;
+      strides.set(result, strides.has(result) ? undefined : found);
+      for (const reader of readers.get(result) ?? []) waiting.add(reader);
     }
   }
   for (const { form, operands: [destination, source], predicate } of instructions) {
