@@ -4,6 +4,7 @@
  * @module
  */
 import type { CompiledKernel, GangKernel } from "../compiler/compile.ts";
+import { compiledGangs, unlessRefused } from "./compiled_modules.ts";
 import type { GangWidth } from "../compiler/simd/gang_layout.ts";
 import { scratch } from "../memory/linear_memory.ts";
 
@@ -59,24 +60,11 @@ export class GangVersions {
   }
 
   #compile(width: GangWidth): GangFunctions | undefined {
-    const compiled = this.#kernel.compileGangs(width);
-    if (compiled === undefined) return undefined;
-    const exports = instantiateIfPossible(compiled.wasm, this.#imports);
-    if (exports === undefined) return undefined;
-    const { gangs, threads } = exports as unknown as { gangs: GangFunctions["gangs"]; threads: RunKernel };
-    return { compiled, gangs, threads };
-  }
-}
-
-/** Undefined if the engine refuses, for instance for lack of memory. */
-function instantiateIfPossible(
-  wasm: Uint8Array<ArrayBuffer>,
-  imports: WebAssembly.Imports,
-): WebAssembly.Exports | undefined {
-  try {
-    return new WebAssembly.Instance(new WebAssembly.Module(wasm), imports).exports;
-  } catch {
-    return undefined;
+    const version = compiledGangs(this.#kernel, width);
+    const instance = version && unlessRefused(() => new WebAssembly.Instance(version.code, this.#imports));
+    if (version === undefined || instance === undefined) return undefined;
+    const { gangs, threads } = instance.exports as unknown as { gangs: GangFunctions["gangs"]; threads: RunKernel };
+    return { compiled: version.compiled, gangs, threads };
   }
 }
 

@@ -5,7 +5,6 @@
  */
 import {
   type CompiledModule,
-  compilePtx,
   decodePlace,
   faultKind,
   hostFunctionImports,
@@ -14,7 +13,8 @@ import {
   type UnsupportedPtxError,
 } from "../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
-import { compileLinked, type NamedPtx } from "../compiler/linking/link_ptx.ts";
+import type { NamedPtx } from "../compiler/linking/link_ptx.ts";
+import { compiledModule } from "./compiled_modules.ts";
 import { KernelStop } from "./kernel_fault.ts";
 import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
@@ -70,12 +70,10 @@ export function loadModule(
   linearMemory: LinearMemory,
   { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true }: ModulePlace,
 ): SoftwareModule {
-  const options = { boundsChecks, gangs };
-  const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
+  const { module, code } = compiledModule(ptx, { boundsChecks, gangs });
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
-  const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
     return {
       kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads }),

@@ -1,0 +1,99 @@
+/**
+ * Compiled modules of a process, kept by their PTX, so that loading the same PTX again does not compile it again.
+ *
+ * Only what never changes is kept. Every load has an instance and variables of its own.
+ *
+ * @module
+ */
+import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel } from "../compiler/compile.ts";
+import { compileLinked, type NamedPtx } from "../compiler/linking/link_ptx.ts";
+import type { GangWidth } from "../compiler/simd/gang_layout.ts";
+
+/** A compiled module, and its code in the engine. */
+export interface CompiledCode {
+  readonly module: CompiledModule;
+  readonly code: WebAssembly.Module;
+}
+
+/** The same for a kernel's version that runs in gangs. */
+export interface CompiledGangs {
+  readonly compiled: GangKernel;
+  readonly code: WebAssembly.Module;
+}
+
+/** Options of the compiler on which a module's code depends. */
+export interface CodeOptions {
+  readonly boundsChecks: boolean;
+  readonly gangs: boolean | "always";
+}
+
+/** Keeps values by strings, as long as the strings are not too long together. The least recently used goes first. */
+export class RecentlyUsed<Value> {
+  readonly #maximumLength: number;
+  /** In the order of their last use. */
+  readonly #values = new Map<string, Value>();
+  #length = 0;
+
+  /** @param maximumLength of all strings together, in UTF-16 code units */
+  constructor(maximumLength: number) {
+    this.#maximumLength = maximumLength;
+  }
+
+  /** The value of a string, which is created if it is not kept. If that throws, nothing is kept. */
+  get(key: string, create: () => Value): Value {
+    const kept = this.#values.get(key);
+    const value = kept ?? create();
+    if (kept === undefined) this.#length += key.length;
+    else this.#values.delete(key);
+    this.#values.set(key, value);
+    for (const [oldest] of this.#values) {
+      if (this.#length <= this.#maximumLength) break;
+      this.#values.delete(oldest);
+      this.#length -= oldest.length;
+    }
+    return value;
+  }
+}
+
+/** The PTX of all modules that are kept. A compiled module takes some tens of bytes for each character. */
+const maximumPtxLength = 4 * 2 ** 20;
+
+const keptModules = new RecentlyUsed<CompiledCode>(maximumPtxLength);
+/** The versions of kernels that run in gangs, which live as long as the kernels. */
+const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | undefined>>();
+
+/**
+ * Compiles a PTX module, or several linked to one, unless the process has done so lately.
+ *
+ * @throws {PtxError} as `compilePtx` does, and `LinkError` as `compileLinked` does
+ */
+export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeOptions): CompiledCode {
+  const text = typeof ptx === "string" ? ptx : JSON.stringify(ptx.map(({ name, ptx }) => [name, ptx]));
+  return keptModules.get(`${options.boundsChecks} ${options.gangs} ${typeof ptx} ${text}`, () => {
+    const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
+    return { module, code: new WebAssembly.Module(module.wasm) };
+  });
+}
+
+/** Compiles a kernel for gangs, unless that was done before. Undefined if gangs cannot run it or would not pay, or if the engine refuses. */
+export function compiledGangs(kernel: CompiledKernel, width: GangWidth): CompiledGangs | undefined {
+  let versions = keptGangs.get(kernel);
+  if (versions === undefined) keptGangs.set(kernel, versions = new Map());
+  if (versions.has(width)) return versions.get(width);
+  const compiled = kernel.compileGangs(width);
+  const code = compiled && unlessRefused(() => new WebAssembly.Module(compiled.wasm));
+  // The engine may refuse for lack of memory, and have it later.
+  if (compiled !== undefined && code === undefined) return undefined;
+  const version = compiled && code && { compiled, code };
+  versions.set(width, version);
+  return version;
+}
+
+/** What the engine creates. Undefined if it refuses, for instance for lack of memory. */
+export function unlessRefused<Created>(create: () => Created): Created | undefined {
+  try {
+    return create();
+  } catch {
+    return undefined;
+  }
+}
