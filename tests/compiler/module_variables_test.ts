@@ -280,6 +280,27 @@ test("dynamic shared memory has the size of the launch", () => {
   assertEquals(kindOf("st.shared.u64 [area+4], 1;", 16), faultKind.misalignedAddress);
 });
 
+test("the shared memory that a launch adds is there for a kernel that names none", () => {
+  // The second argument has the address in `.shared` as 32 and as 64 bits, and as a generic address.
+  const kindOf = (instruction: string, sharedMemoryBytes: number) => {
+    const body = `.shared .align 16 .b8 own[16];
+      mov.u32 %r2, own; mov.u64 %rd2, own; cvta.shared.u64 %rd3, %rd2;\n${instruction}`;
+    try {
+      runModule(load(moduleWith("", body)), 8, sharedMemoryBytes);
+      return undefined;
+    } catch (error) {
+      return error instanceof Fault ? error.kind : error;
+    }
+  };
+  for (const base of ["shared.u64 [%r2", "shared.u64 [%rd2", "shared.u64 [own", "u64 [%rd3"]) {
+    for (const [bytes, kind] of [[16, undefined], [15, faultKind.illegalAddress], [0, faultKind.illegalAddress]]) {
+      assertEquals(kindOf(`st.${base}+24], 1;`, bytes!), kind, `${base} ${bytes}`);
+      assertEquals(kindOf(`atom.${base.replace("u64", "add.u64").replace("[", "%rd5, [")}+24], 1;`, bytes!), kind);
+    }
+    assertEquals(kindOf(`st.${base}+28], 1;`, 64), faultKind.misalignedAddress);
+  }
+});
+
 const refused: readonly [declarations: string, message: RegExp][] = [
   [".global .u32 x = 1.5;", /floating-point number is used where a "\.u32" is needed/],
   [".global .f32 x = 1;", /the integer 1 is used where a "\.f32"/],

@@ -46,4 +46,16 @@ export const differences: readonly Difference[] = [
     },
     because: "its blocks run one after another; its attributes clusterLaunch and cooperativeLaunch are 0",
   },
+  {
+    situation: "lane 0 reads what lane 31 has stored to shared memory, with no barrier between them",
+    driver: "software",
+    outcome: { answer: [0] },
+    because: "a lane runs to its next barrier before the next lane begins",
+  },
+  {
+    situation: "shfl.sync by lanes that its mask does not name, and a bar.sync behind it",
+    driver: "software",
+    outcome: { error: "cudaErrorLaunchTimeout" },
+    because: "the lanes wait for those of their mask, which do not wait for them",
+  },
 ];

@@ -12,6 +12,7 @@ import { situations as events } from "./situations/events.ts";
 import { situations as hostPools } from "./situations/host_pools.ts";
 import { situations as ipcEvents } from "./situations/ipc_events.ts";
 import { situations as ipcMemory } from "./situations/ipc_memory.ts";
+import { situations as kernelBehavior } from "./situations/kernel_behavior.ts";
 import { situations as launchAttributes } from "./situations/launch_attributes.ts";
 import { situations as launches } from "./situations/launches.ts";
 import { situations as linking } from "./situations/linking.ts";
@@ -52,6 +53,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   streams,
   events,
   context_events: contextEvents,
+  kernel_behavior: kernelBehavior,
   launches,
   modules,
   linking,

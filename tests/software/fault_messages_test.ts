@@ -229,6 +229,11 @@ const cases: Readonly<Record<string, Case>> = {
     prepare: () => 0n,
     what: "reads 4 bytes at address 0x10, probably a null pointer plus 16, or the number 16 passed for a pointer",
   },
+  "a null pointer with an offset that is not aligned": {
+    instruction: "ld.u32 %r1, [%rd1+26];",
+    what: "reads 4 bytes at address 0x1a, not a multiple of 4, probably a null pointer plus 26, " +
+      "or the number 26 passed for a pointer",
+  },
   "a null pointer with a negative offset": {
     instruction: "ld.f32 %f1, [%rd1+-8];",
     prepare: () => 0n,

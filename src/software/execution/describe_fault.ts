@@ -59,13 +59,13 @@ function describeAccess(report: FaultReport, memory: LaunchMemory): string {
     place?.operation ?? "none"
   ];
   const access = `${verb} ${bytes === 1 ? "1 byte" : `${bytes} bytes`}`;
-  const where = nullOr(address);
+  const misaligned = kind === faultKind.misalignedAddress ? `not a multiple of ${bytes}, ` : "";
+  const where = nullOr(address)?.replace(", ", `, ${misaligned}`);
   if (where !== undefined) {
     const isNumber = address > 0n && address < nullBytes;
     return `${access} at ${where}${isNumber ? `, or the number ${address} passed for a pointer` : ""}`;
   }
   const position = describePosition(report, memory);
-  const misaligned = kind === faultKind.misalignedAddress ? `not a multiple of ${bytes}, ` : "";
   return `${access} at ${hexadecimal(address)}, ${misaligned}${position}`;
 }
 

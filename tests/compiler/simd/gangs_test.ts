@@ -507,6 +507,7 @@ test("gangs read and write memory in every order", () => {
 
 test("an illegal access by one member faults as it does without gangs", () => {
   const cases = {
+    misalignedNull: ["mov.u64 %rd9, 26;\n  ld.global.u32 %r1, [%rd9];", 32],
     load: [`ld.global.u32 %r1, [%rd9];`, 28],
     store: [`st.global.u32 [%rd9], %r0;`, 30],
     misaligned: [`add.s64 %rd9, %rd9, 2;\n  ld.global.u32 %r1, [%rd9];`, 32],
@@ -535,6 +536,9 @@ test("shared memory is checked for all members of a gang", () => {
   for (const skipped of [4, 2, 128, -4]) {
     assertSameFault({ ptx: body(text(skipped)) }, `an access ${skipped} bytes further on`);
   }
+  // What a launch adds, although the kernel does not name it.
+  assertSame({ ptx: body(text(100)), sharedMemoryBytes: 100 });
+  assertSameFault({ ptx: body(text(100)), sharedMemoryBytes: 96 }, "an access behind what the launch adds");
   const dynamic = `.version 7.0\n.target sm_60\n.address_size 64\n.extern .shared .align 4 .b8 extra[];\n${
     body(text(0).replace(/.shared .align 4 .b8 tile\[128\];/, "").replace("tile", "extra")).split("\n").slice(3).join(
       "\n",

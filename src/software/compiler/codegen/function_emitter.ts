@@ -33,7 +33,10 @@ export const imageAddressGlobal = 0;
 /** The sizes of the state spaces that a kernel addresses, in bytes. */
 export interface SpaceSizes {
   readonly parameters: number;
-  /** Undefined if the kernel uses dynamic shared memory: then the caller states the size. */
+  /**
+   * Undefined if the kernel names dynamic shared memory: then the caller states the size. Otherwise the static shared
+   * memory, which is enough unless the kernel computes addresses in what a launch adds.
+   */
   readonly shared: number | undefined;
   /** The shared memory that the kernel declares itself. */
   readonly staticShared: number;
@@ -372,12 +375,6 @@ export class FunctionEmitter {
   /** Those locals, by the size of the access. */
   get sharedCapacityLocals(): ReadonlyMap<number, number> {
     return this.#sharedCapacity;
-  }
-
-  /** Pushes the size of the block's shared memory. */
-  pushSharedBytes(): void {
-    if (this.sizes.shared === undefined) this.getFixed("sharedBytes");
-    else this.code.i32(this.sizes.shared);
   }
 
   /** Assigns the value that `produce` pushes, of the given type, to a destination. */

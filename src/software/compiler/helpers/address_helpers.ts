@@ -19,18 +19,18 @@ import { hostIndex } from "./host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** The names of these functions. */
-export type AddressHelper = "findRange" | "findGeneric" | "faultBounded";
+export type AddressHelper = "findRange" | "findGeneric" | "checkBounded";
 
 /** These functions, by name. */
 export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findRange,
   findGeneric,
-  faultBounded,
+  checkBounded,
 };
 
 /**
- * Finds the allocation that an access to global memory lies in. Faults if there is none, or if the access is
- * misaligned; an access that only its alignment makes illegal faults as misaligned.
+ * Finds the allocation that an access to global memory lies in. Faults if the access is misaligned, wherever it is, or
+ * if there is no allocation.
  *
  * Takes the address, the place and the thread, as `device.fault` does, and the offset of the bounds table.
  * Returns the address of the allocation, and how many such accesses it has room for.
@@ -40,15 +40,16 @@ function findRange(): HelperFunction {
   const code = new CodeWriter();
   pushBytes(code, place);
   code.set(bytes);
+  pushIsMisaligned(code, { address, bytes });
+  code.if();
+  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
+  code.end();
   pushIsIn(code, address, addressBase);
   code.if();
   pushAllocation(code, { address, bounds, begin, length, offset });
   code.if();
   pushIsInside(code, { offset, bytes, length });
   code.if();
-  code.get(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
-  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
-  code.end();
   pushRange(code, { begin, length, bytes });
   code.ops("return").end().end().end();
   pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
@@ -99,12 +100,17 @@ function pushAllocation(
   code.set(offset).i32(1).else().i32(0).end();
 }
 
-/** Pushes whether an access would lie in an allocation if it were aligned. */
+/** Pushes whether an address is no multiple of the access's bytes. */
+function pushIsMisaligned(code: CodeWriter, { address, bytes }: { address: number; bytes: number }): void {
+  code.get(address).ops("i32WrapI64").get(bytes).i32(1).ops("i32Sub", "i32And");
+}
+
+/** Pushes whether an access lies in an allocation. */
 function pushIsInside(
   code: CodeWriter,
   { offset, bytes, length }: { offset: number; bytes: number; length: number },
 ): void {
-  code.get(offset).i32(0).get(bytes).ops("i32Sub", "i32And", "i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add");
+  code.get(offset).ops("i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add");
   code.get(length).ops("i64ExtendI32U", "i64LeU");
 }
 
@@ -118,25 +124,30 @@ function pushRange(
 }
 
 /**
- * Reports what is wrong with an access to a memory whose addresses begin at 0. Does not return.
+ * Checks an access to a memory whose addresses begin at 0. Returns if it is legal: a kernel that names no dynamic shared
+ * memory compares with its static shared memory first, and a launch may give it more.
  *
  * Takes the address, the place and the thread, as `device.fault` does, the bytes of the memory, and whether it is shared
  * memory.
  */
-function faultBounded(): HelperFunction {
+function checkBounded(): HelperFunction {
   const [address, place, thread, size, isShared, bytes] = [0, 1, 2, 3, 4, 5] as const;
   const code = new CodeWriter();
   pushBytes(code, place);
   code.set(bytes);
-  code.i32(faultKind.outsideSharedSpan);
-  code.i32(faultKind.misalignedAddress).i32(faultKind.illegalAddress);
-  pushAligned(code, { address, bytes });
-  code.ops("i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add").get(size).ops("i64ExtendI32U", "i64LeU");
-  code.get(address).i64(32n).ops("i64ShrU", "i64Eqz", "i32And", "select");
   code.get(address).ops("i32WrapI64");
   pushIsOutsideSharedSpan(code);
-  code.get(isShared).ops("i32And", "select").get(address).get(place).get(thread);
-  code.call(hostIndex("fault")).ops("unreachable");
+  code.get(isShared).ops("i32And").if();
+  pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
+  code.end();
+  pushIsMisaligned(code, { address, bytes });
+  code.if();
+  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
+  code.end();
+  code.get(address).i64(32n).ops("i64ShrU", "i64Eqz");
+  code.get(address).get(bytes).ops("i64ExtendI32U", "i64Add").get(size).ops("i64ExtendI32U", "i64LeU", "i32And");
+  code.if().ops("return").end();
+  pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
   return {
     type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] },
     locals: ["i32"],
@@ -149,14 +160,9 @@ function pushIsOutsideSharedSpan(code: CodeWriter): void {
   code.i32(sharedSpan.reserved).ops("i32Add").i32(sharedSpan.byteLength).ops("i32GeU");
 }
 
-/** Pushes the low half of an address, rounded down to a multiple of the access's bytes. */
-function pushAligned(code: CodeWriter, { address, bytes }: { address: number; bytes: number }): void {
-  code.get(address).ops("i32WrapI64").i32(0).get(bytes).ops("i32Sub", "i32And");
-}
-
 /**
- * Translates a generic address to an offset in linear memory. Faults if the access is illegal, and as misaligned if
- * only its alignment makes it so.
+ * Translates a generic address to an offset in linear memory. Faults if the access is illegal: as misaligned wherever it
+ * is, except outside of the addresses of shared memory.
  *
  * Takes the address, the place and the thread, as `device.fault` does, the offset and the bytes of shared memory, of local memory and of the parameters, and the offset of the bounds table. Returns the offset, and the
  * results of `findRange`, which are 0 outside of global memory.
@@ -178,10 +184,6 @@ function findGeneric(indexOf: HelperIndex): HelperFunction {
   ) {
     pushIsIn(code, address, base);
     code.if();
-    pushIsInside(code, { offset, bytes, length: size });
-    code.if().get(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
-    pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
-    code.end().get(begin).get(offset).ops("i32Add").i64(0n).i64(0n).ops("return").end();
     if (base === sharedAddressBase) {
       code.get(offset);
       pushIsOutsideSharedSpan(code);
@@ -189,6 +191,12 @@ function findGeneric(indexOf: HelperIndex): HelperFunction {
       pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
       code.end();
     }
+    pushIsMisaligned(code, { address, bytes });
+    code.if();
+    pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
+    code.end();
+    pushIsInside(code, { offset, bytes, length: size });
+    code.if().get(begin).get(offset).ops("i32Add").i64(0n).i64(0n).ops("return").end();
     pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
     code.end();
   }

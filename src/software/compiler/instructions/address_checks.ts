@@ -1,9 +1,8 @@
 /**
  * The offset in linear memory of an address operand, and the checks of accesses.
  *
- * Every access is checked before it is made. A failed check reports the address and the line, and never returns. It
- * reports misalignment if that alone is wrong. If an address is neither aligned nor accessible, a GPU may report
- * either.
+ * Every access is checked before it is made. A failed check reports the address and the line, and never returns. An
+ * address that is neither aligned nor accessible is reported as misaligned, as an H200 does for most.
  *
  * For each pointer, the kernel caches the allocation that an instruction last accessed: where it begins, and how many
  * accesses of that size it has room for. Rotating the low bits that must be 0 to the top checks alignment and bounds in
@@ -171,7 +170,7 @@ function pushFound(
  */
 export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
   e.getFixed("shared");
-  e.pushSharedBytes();
+  e.getFixed("sharedBytes");
   e.getFixed("local").i32(e.sizes.local);
   e.getFixed("parameters").i32(parameterBytes);
   e.getFixed("bounds");
@@ -211,7 +210,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
       if (bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
       pushCapacity(e, { space, bytes });
       code.ops("i32GeU").ifUnlikely().get(location).ops("i64ExtendI32U");
-      faultBounded(e, access);
+      checkBounded(e, access);
     }
     e.getFixed(begin);
     code.get(location).ops("i32Add");
@@ -223,12 +222,15 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   if (bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
   pushCapacity(e, { space, bytes });
   code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
-  faultBounded(e, access);
+  checkBounded(e, access);
   e.getFixed(begin);
   code.get(local).ops("i32WrapI64", "i32Add");
 }
 
-/** Pushes how many aligned accesses a state space has room for. */
+/**
+ * Pushes how many aligned accesses a state space has room for. If the kernel names no dynamic shared memory, that which
+ * a launch adds is not counted.
+ */
 function pushCapacity(e: FunctionEmitter, { space, bytes }: Pick<MemoryAccess, "space" | "bytes">): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   if (size === undefined) e.code.get(e.sharedCapacity(bytes));
@@ -236,10 +238,12 @@ function pushCapacity(e: FunctionEmitter, { space, bytes }: Pick<MemoryAccess, "
 }
 
 /** Pops the address, and ends the `if` that a check has begun. */
-function faultBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
+function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
   e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
-  if (space === "shared") e.pushSharedBytes();
+  if (space === "shared") e.getFixed("sharedBytes");
   else e.code.i32(e.sizes.local);
   e.code.i32(space === "shared" ? 1 : 0);
-  e.callHelper("faultBounded").ops("unreachable").end();
+  e.callHelper("checkBounded");
+  if (space !== "shared" || e.sizes.shared === undefined) e.code.ops("unreachable");
+  e.code.end();
 }

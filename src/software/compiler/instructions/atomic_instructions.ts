@@ -208,7 +208,7 @@ function pushByMemory(
   if (space !== "generic") return push(space === "shared");
   code.get(location);
   e.getFixed("shared").ops("i32Sub");
-  e.pushSharedBytes();
+  e.getFixed("sharedBytes");
   code.ops("i32LtU").if(i.type.value);
   push(true);
   code.else();
