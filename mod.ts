@@ -43,6 +43,14 @@ export {
 } from "./src/objects/kernel_attributes.ts";
 export { type Dim3, type LaunchOptions } from "./src/objects/launch_options.ts";
 export { CudaModule } from "./src/objects/cuda_module.ts";
+export {
+  type ApproximateInstruction,
+  type ExactInstruction,
+  type IgnoredInstruction,
+  type InstructionSupport,
+  type InstructionUse,
+  type UnsupportedInstruction,
+} from "./src/ptx/instruction_support.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
 export { type CopyOptions } from "./src/memory/copies.ts";

@@ -14,6 +14,7 @@ import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
 import { didYouMean, nearestNames } from "./support/nearest_name.ts";
 import { Session } from "./session.ts";
+import { instructionSupport } from "./software/instruction_support.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "./support/validation.ts";
 
@@ -118,7 +119,7 @@ export function open(options: OpenOptions = {}): Cuda {
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
-    const cuda = new Cuda(new Session(driver, { debug, compilers: compilersFor(options) }));
+    const cuda = new Cuda(new Session(driver, { debug, compilers: compilersFor(options), instructionSupport }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     return cuda;

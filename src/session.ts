@@ -10,6 +10,7 @@ import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
+import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { MemoryRegistry } from "./memory/memory_registry.ts";
 import { ReleaseStreams } from "./memory/release_streams.ts";
@@ -20,6 +21,13 @@ import { Uploads } from "./memory/uploads.ts";
 interface HostMemory {
   readonly byteLength: number;
   readonly opened: OpenedObject;
+}
+
+/** Lists how the software device supports the instructions of a module. */
+export type SupportOfInstructions = (images: readonly SurveyedPtx[]) => readonly InstructionSupport[];
+
+function refuseSurvey(): never {
+  throw new Error("Cannot survey instructions: this session has no compiler of PTX");
 }
 
 /** The state that all objects of one `Cuda` share. */
@@ -38,6 +46,8 @@ export class Session {
   readonly debug: boolean;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
+  /** Lists how the software device supports the instructions of a module. */
+  readonly instructionSupport: SupportOfInstructions;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** What the pools and caching allocators know of each other. */
@@ -64,10 +74,15 @@ export class Session {
 
   constructor(
     driver: Driver,
-    { debug = false, compilers = new Compilers([]) }: { debug?: boolean; compilers?: Compilers } = {},
+    { debug = false, compilers = new Compilers([]), instructionSupport = refuseSurvey }: {
+      debug?: boolean;
+      compilers?: Compilers;
+      instructionSupport?: SupportOfInstructions;
+    } = {},
   ) {
     this.driver = driver;
     this.compilers = compilers;
+    this.instructionSupport = instructionSupport;
     this.staging = new Staging(this);
     this.uploads = new Uploads(this);
     this.completed = new CompletedEvents(this);

@@ -488,8 +488,40 @@ export declare class CudaModule<Kernels extends { [Name in keyof Kernels]: reado
     options?: { parameters?: readonly (ParameterType | "pointer")[] },
   ): CudaKernel<Kernels[Name]>;
   getGlobal(name: string): DeviceBuffer;
+  /** How the software device supports what the kernels reach; on a GPU, whether the module would run without one. */
+  instructionSupport(): readonly InstructionSupport[];
   [Symbol.dispose](): void;
 }
+
+export interface InstructionUse {
+  readonly instruction: string;
+  /** Of the PTX ISA manual; undefined for what is no instruction. */
+  readonly section: string | undefined;
+  readonly lines: readonly number[];
+  readonly kernels: readonly string[];
+  /** Of a module that was linked: the PTX that the lines are those of. */
+  readonly image?: string;
+}
+export interface ExactInstruction extends InstructionUse {
+  readonly support: "exact";
+  readonly mayBeFused: boolean;
+}
+export interface ApproximateInstruction extends InstructionUse {
+  readonly support: "approximate";
+  readonly bound: string;
+}
+export interface IgnoredInstruction extends InstructionUse {
+  readonly support: "ignored";
+}
+export interface UnsupportedInstruction extends InstructionUse {
+  readonly support: "unsupported";
+  readonly reason: string;
+}
+export type InstructionSupport =
+  | UnsupportedInstruction
+  | ApproximateInstruction
+  | IgnoredInstruction
+  | ExactInstruction;
 
 export declare class CudaKernel<Parameters extends readonly KernelArgument[] = readonly KernelArgument[]> {
   readonly name: string;

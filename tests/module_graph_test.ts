@@ -24,7 +24,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/driver.ts", []],
   ["src/software/compiler/", ["src/support/", "src/ptx/"]],
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
-  ["src/session.ts", [...seam, ...objects, "src/compile/"]],
+  ["src/session.ts", [...seam, ...objects, "src/compile/", "src/ptx/"]],
   ["src/memory/", [...nativeLayer, ...seam, ...objects]],
   ["src/objects/", [...nativeLayer, ...seam, ...objects, "src/ptx/", "src/compile/"]],
   ["src/sharing/transport/", [...nativeLayer, ...seam, "src/memory/"]],
@@ -48,6 +48,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     "ffi/compilers/",
     "ffi/cuda_driver.ts",
     "src/software/software_driver.ts",
+    "src/software/instruction_support.ts",
   ]],
   ["mod.ts", ["src/"]],
 ];

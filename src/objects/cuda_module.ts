@@ -10,6 +10,7 @@ import { CudaError } from "../support/errors.ts";
 import { suggestName } from "../support/nearest_name.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
 import { checkPlaces, signatureFromTypes } from "./parameter_types.ts";
+import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support.ts";
 import type { AnyKernels } from "./typed_kernels.ts";
 import { type KernelSignature, type ParameterType, untypedSignature } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
@@ -60,6 +61,9 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   /** Whether the module may have kernels that no PTX declares. */
   readonly #isBinary: boolean;
   #binaryNames: readonly string[] | undefined;
+  /** Undefined if an image is not PTX. */
+  readonly #ptx: readonly SurveyedPtx[] | undefined;
+  #instructionSupport: readonly InstructionSupport[] | undefined;
   readonly #loweredNames: ReadonlyMap<string, string>;
   /** The first C++ name of each name in the PTX. */
   readonly #expressions: ReadonlyMap<string, string>;
@@ -95,6 +99,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       signatures,
       variableNames,
       isBinary = false,
+      ptx,
       loweredNames = new Map(),
       log = "",
     }: {
@@ -105,6 +110,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       variableNames: readonly string[];
       /** Whether an image is not PTX: the driver knows its kernels. */
       isBinary?: boolean;
+      /** The module's PTX. Undefined if an image is not PTX. */
+      ptx?: readonly SurveyedPtx[] | undefined;
       /** The names in the PTX of C++ names, by which kernels and variables are found as well. */
       loweredNames?: ReadonlyMap<string, string>;
       /** What compilers have said. */
@@ -117,6 +124,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
     this.#variableNames = variableNames;
     this.#isBinary = isBinary;
+    this.#ptx = ptx;
     this.#loweredNames = loweredNames;
     this.#expressions = new Map([...loweredNames].reverse().map(([expression, lowered]) => [lowered, expression]));
     this.log = log;
@@ -239,6 +247,60 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       this.#globals.set(name, global);
     }
     return global;
+  }
+
+  /**
+   * Lists the instructions that the module's kernels reach, and how the software device supports each: exactly, within
+   * the bound of the PTX manual, not at all, which refuses the kernels, or as a hint that it ignores. Those that are not
+   * supported come first. On a GPU, which runs all of them, the list answers whether the module would run without one.
+   *
+   * The module is compiled for it, when it is first asked for; it returns the same list then on.
+   *
+   * @throws {CudaError} `cudaErrorInvalidPtx` or `cudaErrorUnsupportedPtxVersion` if a GPU has loaded PTX that the
+   * software device does not load, such as one for `sm_100a`; `cudaErrorInvalidSource` if it does not link it
+   * @throws {TypeError} If the module, or one of the images that it was linked from, is not PTX
+   * @throws {ReferenceError} If the module was disposed
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * using module = cuda.device(0).loadModule(`.version 7.0
+   * .target sm_75
+   * .address_size 64
+   * .visible .entry wave(.param .u64 out) {
+   *   .reg .b64 %rd<2>; .reg .f32 %f<3>;
+   *   ld.param.u64 %rd1, [out];
+   *   ld.global.f32 %f1, [%rd1];
+   *   sin.approx.f32 %f2, %f1;
+   *   st.global.f32 [%rd1], %f2;
+   *   ret;
+   * }`);
+   * for (const each of module.instructionSupport()) {
+   *   if (each.support === "unsupported") console.log(each.instruction, each.reason, each.kernels);
+   *   if (each.support === "approximate") console.log(each.instruction, each.lines); // sin.approx.f32 [ 8 ]
+   * }
+   * ```
+   */
+  instructionSupport(): readonly InstructionSupport[] {
+    if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    if (this.#instructionSupport !== undefined) return this.#instructionSupport;
+    if (this.#ptx === undefined) {
+      throw new TypeError("Cannot list the instructions of the module: not all of it is PTX; load the PTX itself");
+    }
+    try {
+      return this.#instructionSupport = this.#session.instructionSupport(this.#ptx).map((each) => ({
+        ...each,
+        kernels: each.kernels.map((name) => this.#nameOf(name)),
+      }));
+    } catch (error) {
+      throw cannot(
+        "list how the software device supports the instructions of the module",
+        error,
+        "it does not load this module",
+      );
+    }
   }
 
   /**

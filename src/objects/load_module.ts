@@ -7,6 +7,7 @@ import type { CudaDevice } from "./cuda_device.ts";
 import { CudaModule } from "./cuda_module.ts";
 import type { JitOptions, LinkedImage } from "../driver.ts";
 import { type KernelSignature, kernelSignatures } from "../ptx/kernel_signature.ts";
+import type { SurveyedPtx } from "../ptx/instruction_support.ts";
 import { ptxText, ptxVariableNames } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
@@ -44,7 +45,7 @@ export function loadModule(
     throw cannot(`load a module on device ${device.ordinal}`, error);
   }
   const isBinary = ptx === undefined;
-  return createModule(session, device, { handle, ptx: isBinary ? [] : [ptx], isBinary, logs, loweredNames });
+  return createModule(session, device, { handle, ptx: isBinary ? [] : [{ ptx }], isBinary, logs, loweredNames });
 }
 
 /** Links images, which have been checked, and loads the result. */
@@ -62,7 +63,10 @@ export function linkModule(
   } catch (error) {
     throw cannot(`link ${countOf(images.length, "image")} on device ${device.ordinal}`, error, linkHint(error));
   }
-  const ptx = images.map(({ image }) => ptxText(image)).filter((text) => text !== undefined);
+  const ptx = images.flatMap(({ name, image }) => {
+    const text = ptxText(image);
+    return text === undefined ? [] : [{ name, ptx: text }];
+  });
   return createModule(session, device, { handle, ptx, isBinary: ptx.length < images.length, logs });
 }
 
@@ -72,20 +76,22 @@ function createModule(
   device: CudaDevice,
   { handle, ptx, isBinary, logs, loweredNames }: {
     handle: bigint;
-    ptx: readonly string[];
+    /** The images that are PTX. */
+    ptx: readonly SurveyedPtx[];
     isBinary: boolean;
     logs: readonly string[];
     loweredNames?: ReadonlyMap<string, string>;
   },
 ): CudaModule {
   try {
-    const { signatures, isAmbiguous } = mergeSignatures(ptx.flatMap(kernelSignatures));
+    const { signatures, isAmbiguous } = mergeSignatures(ptx.flatMap(({ ptx }) => kernelSignatures(ptx)));
     return new CudaModule(session, {
       device,
       handle,
       signatures,
-      variableNames: ptx.flatMap(ptxVariableNames),
+      variableNames: ptx.flatMap(({ ptx }) => ptxVariableNames(ptx)),
       isBinary: isBinary || isAmbiguous,
+      ptx: isBinary ? undefined : ptx,
       loweredNames,
       log: joinLogs(logs),
     });

@@ -9,6 +9,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import type { Driver } from "../../src/driver.ts";
 import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
+import { instructionSupport } from "../../src/software/instruction_support.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { assertLeavesNothing } from "./resources.ts";
 import { test } from "./test.ts";
@@ -60,7 +61,7 @@ export function testOnEachDriver(
 ): void {
   for (const driver of driversUnderTest) {
     const run = async () => {
-      using cuda = new Cuda(new Session(driver.open(), { compilers }));
+      using cuda = new Cuda(new Session(driver.open(), { compilers, instructionSupport }));
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);

@@ -76,16 +76,12 @@ export class LoadedModule {
     ptx: string | readonly NamedPtx[],
     { call, device, ...options }: { call: string; device: number } & Omit<ModulePlace, "reserve">,
   ): LoadedModule {
-    const { cudaErrorInvalidPtx, cudaErrorInvalidSource, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
     const reserve = (byteLength: number) =>
       linearMemory.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
       return new LoadedModule(linearMemory, device, loadModule(ptx, linearMemory, { reserve, ...options }));
     } catch (error) {
-      if (error instanceof LinkError) throw explainedError(cudaErrorInvalidSource, "cuLinkComplete", error.message);
-      if (!(error instanceof PtxError)) throw error;
-      const number = error instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
-      throw explainedError(number, call, error.message);
+      throw errorOfPtx(error, call);
     }
   }
 
@@ -118,6 +114,15 @@ export class LoadedModule {
     if (memory === undefined) return;
     this.#linearMemory.discardAndRelease(memory.begin, memory.byteLength, { isShared: false });
   }
+}
+
+/** The error of CUDA for what is wrong with PTX. Other errors are returned as they are. */
+export function errorOfPtx(error: unknown, call: string): unknown {
+  const { cudaErrorInvalidPtx, cudaErrorInvalidSource, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
+  if (error instanceof LinkError) return explainedError(cudaErrorInvalidSource, "cuLinkComplete", error.message);
+  if (!(error instanceof PtxError)) return error;
+  const number = error instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
+  return explainedError(number, call, error.message);
 }
 
 /** The error for a part of a module that the device does not support. */

@@ -204,7 +204,8 @@ export class FunctionEmitter {
 
   /** Refuses the current instruction, which a GPU may accept. */
   refuse(reason: string): never {
-    throw new UnsupportedPtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
+    const { line, text, form: { section } } = this.#current!;
+    throw UnsupportedPtxError.ofInstruction(line, { text, section, reason });
   }
 
   /** The line of the current instruction. */

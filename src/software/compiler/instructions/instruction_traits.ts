@@ -79,6 +79,15 @@ export interface InstructionTraits {
    * the sources. Default: it is not known to be a pointer. Only speed depends on it.
    */
   readonly pointer?: "loaded" | "converted" | "derived";
+  /**
+   * How far a result may be from the exact one, as the manual states it for GPUs. The software device's is within the
+   * bound, too. Default: the manual defines every bit.
+   */
+  readonly bound?: string;
+  /** Whether a GPU may fuse the instruction with another, so that they round once. Default: no. */
+  readonly mayBeFused?: (instruction: Pick<ResolvedInstruction, "choices">) => boolean;
+  /** Whether the instruction is a hint, which no program can observe and the software device ignores. Default: no. */
+  readonly hasNoEffect?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
   /**

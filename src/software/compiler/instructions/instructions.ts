@@ -4,7 +4,7 @@
  * To add an instruction, write the function that emits it in a file of this folder, and add a row with its syntax, its
  * section in the manual, that function and its traits (`instruction_traits.ts`). A trait that is left out takes the
  * conservative value, so state only what is certain. CONTRIBUTING.md lists the other steps; tests fail until they are
- * done. Section numbers are those of PTX ISA 8.8.
+ * done. Section numbers are those of PTX ISA 9.0.
  *
  * @module
  */
@@ -174,6 +174,15 @@ const plainStore: InstructionTraits = { ...pure, effects: ["writes"], gangForm: 
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
 const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
 
+/** A hint to caches, of which there are none. */
+const hint: InstructionTraits = { ...pure, hasNoEffect: true };
+const noBound = "the manual states none";
+const boundOfAngles = "2^-20.5 absolute from -2pi to 2pi, 2^-14.7 absolute from -100pi to 100pi, none beyond";
+
+/** A driver may fuse a multiplication and an addition that have no rounding modifiers. */
+const mayBeFused = ({ choices }: Pick<ResolvedInstruction, "choices">): boolean =>
+  !choices.has("rounding") && !choices.has("rn");
+
 function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
   return type.name === "f32" && sourceType.kind !== "float";
 }
@@ -184,7 +193,7 @@ function form(syntax: string, section: string, lowering: Lowering, traits: Instr
 }
 
 /**
- * All supported instructions: their syntax, the section of the PTX ISA manual (version 8.8) that defines them, what
+ * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, what
  * they compile to, and their traits. All others are refused.
  */
 export const instructions: readonly InstructionForm[] = [
@@ -284,19 +293,22 @@ export const instructions: readonly InstructionForm[] = [
   form("copysign.<type:f32|f64> d, a, b", "9.7.3.2", copySign, pure),
   form(`add.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.3", float("Add"), {
     ...arithmetic32,
+    mayBeFused,
     gangForm: floatGangForms.add,
   }),
-  form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), pure),
+  form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), { ...pure, mayBeFused }),
   form(`sub.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.4", float("Sub"), {
     ...arithmetic32,
+    mayBeFused,
     gangForm: floatGangForms.subtract,
   }),
-  form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), pure),
+  form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), { ...pure, mayBeFused }),
   form(`mul.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.5", float("Mul"), {
     ...arithmetic32,
+    mayBeFused,
     gangForm: floatGangForms.multiply,
   }),
-  form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), pure),
+  form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), { ...pure, mayBeFused }),
   form(`fma.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, {
     ...arithmetic32,
     gangForm: floatGangForms.multiplyAdd,
@@ -307,8 +319,11 @@ export const instructions: readonly InstructionForm[] = [
     gangForm: floatGangForms.multiplyAdd,
   }),
   form(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, pure),
-  form("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", divideApproximately, arithmetic32),
-  form("div.full.ftz?.<type:f32> d, a, b", "9.7.3.8", float("Div"), arithmetic32),
+  form("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", divideApproximately, {
+    ...arithmetic32,
+    bound: "2 ulp for a divisor from 2^-126 to 2^126",
+  }),
+  form("div.full.ftz?.<type:f32> d, a, b", "9.7.3.8", float("Div"), { ...arithmetic32, bound: "2 ulp" }),
   form(`div.${rounding}.ftz?.<type:f32> d, a, b`, "9.7.3.8", float("Div"), {
     ...arithmetic32,
     gangForm: floatGangForms.divide,
@@ -333,32 +348,35 @@ export const instructions: readonly InstructionForm[] = [
   }),
   form("max.ftz?.NaN?.xorsign.abs.<type:f32> d, a, b", "9.7.3.12", extremeFloat("Max"), arithmetic32),
   form("max.<type:f64> d, a, b", "9.7.3.12", extremeFloat("Max"), pure),
-  form("rcp.approx.ftz?.<type:f32> d, a", "9.7.3.13", reciprocal, arithmetic32),
+  form("rcp.approx.ftz?.<type:f32> d, a", "9.7.3.13", reciprocal, { ...arithmetic32, bound: "1 ulp" }),
   form(`rcp.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.13", reciprocal, arithmetic32),
   form(`rcp.${rounding}.<type:f64> d, a`, "9.7.3.13", reciprocal, pure),
-  form("rcp.approx.ftz.<type:f64> d, a", "9.7.3.14", upperHalf("reciprocal"), pure),
-  form("sqrt.approx.ftz?.<type:f32> d, a", "9.7.3.15", float("Sqrt"), arithmetic32),
+  form("rcp.approx.ftz.<type:f64> d, a", "9.7.3.14", upperHalf("reciprocal"), { ...pure, bound: noBound }),
+  form("sqrt.approx.ftz?.<type:f32> d, a", "9.7.3.15", float("Sqrt"), { ...arithmetic32, bound: "2^-23 relative" }),
   form(`sqrt.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.15", float("Sqrt"), {
     ...arithmetic32,
     gangForm: floatGangForms.squareRoot,
   }),
   form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), pure),
-  form("rsqrt.approx.ftz?.<type:f32> d, a", "9.7.3.16", reciprocalRoot, arithmetic32),
-  form("rsqrt.approx.<type:f64> d, a", "9.7.3.16", reciprocalRoot64, pure),
-  form("rsqrt.approx.ftz.<type:f64> d, a", "9.7.3.17", upperHalf("reciprocalRoot"), pure),
-  form("sin.approx.ftz?.<type:f32> d, a", "9.7.3.18", sine, arithmetic32),
-  form("cos.approx.ftz?.<type:f32> d, a", "9.7.3.19", cosine, arithmetic32),
-  form("lg2.approx.ftz?.<type:f32> d, a", "9.7.3.20", logarithm, arithmetic32),
-  form("ex2.approx.ftz?.<type:f32> d, a", "9.7.3.21", exponential, arithmetic32),
-  form("tanh.approx.<type:f32> d, a", "9.7.3.22", hyperbolicTangent, arithmetic32),
+  form("rsqrt.approx.ftz?.<type:f32> d, a", "9.7.3.16", reciprocalRoot, { ...arithmetic32, bound: "2^-22.9 relative" }),
+  form("rsqrt.approx.<type:f64> d, a", "9.7.3.16", reciprocalRoot64, { ...pure, bound: noBound }),
+  form("rsqrt.approx.ftz.<type:f64> d, a", "9.7.3.17", upperHalf("reciprocalRoot"), { ...pure, bound: noBound }),
+  form("sin.approx.ftz?.<type:f32> d, a", "9.7.3.18", sine, { ...arithmetic32, bound: boundOfAngles }),
+  form("cos.approx.ftz?.<type:f32> d, a", "9.7.3.19", cosine, { ...arithmetic32, bound: boundOfAngles }),
+  form("lg2.approx.ftz?.<type:f32> d, a", "9.7.3.20", logarithm, {
+    ...arithmetic32,
+    bound: "2^-22 absolute from 0.5 to 2, 2^-22 relative elsewhere",
+  }),
+  form("ex2.approx.ftz?.<type:f32> d, a", "9.7.3.21", exponential, { ...arithmetic32, bound: "2 ulp" }),
+  form("tanh.approx.<type:f32> d, a", "9.7.3.22", hyperbolicTangent, { ...arithmetic32, bound: "2^-11 relative" }),
 
   // Floating-point arithmetic in 16 bits.
-  form("add.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.1", halfSum("Add"), pure),
-  form("add.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.1", halfSum("Add"), pure),
-  form("sub.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.2", halfSum("Sub"), pure),
-  form("sub.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.2", halfSum("Sub"), pure),
-  form("mul.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.3", halfProduct, pure),
-  form("mul.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.3", halfProduct, pure),
+  form("add.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.1", halfSum("Add"), { ...pure, mayBeFused }),
+  form("add.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.1", halfSum("Add"), { ...pure, mayBeFused }),
+  form("sub.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.2", halfSum("Sub"), { ...pure, mayBeFused }),
+  form("sub.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.2", halfSum("Sub"), { ...pure, mayBeFused }),
+  form("mul.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.3", halfProduct, { ...pure, mayBeFused }),
+  form("mul.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.3", halfProduct, { ...pure, mayBeFused }),
   form("fma.rn.ftz?.sat?.<type:f16|f16x2> d, a, b, c", "9.7.4.4", halfMultiplyAdd, pure),
   form("fma.rn.ftz?.relu.<type:f16|f16x2> d, a, b, c", "9.7.4.4", halfMultiplyAdd, pure),
   form("fma.rn.relu?.<type:bf16|bf16x2> d, a, b, c", "9.7.4.4", halfMultiplyAdd, pure),
@@ -372,9 +390,10 @@ export const instructions: readonly InstructionForm[] = [
     form(`${name}.NaN?.<type:bf16|bf16x2> d, a, b`, section, halfExtreme(operation), pure),
     form(`${name}.NaN?.xorsign.abs.<type:bf16|bf16x2> d, a, b`, section, halfExtreme(operation), pure),
   ]),
-  form("tanh.approx.<type:f16|f16x2|bf16|bf16x2> d, a", "9.7.4.9", halfTangent, pure),
-  form("ex2.approx.<type:f16|f16x2> d, a", "9.7.4.10", halfExponential, pure),
-  form("ex2.approx.ftz.<type:bf16|bf16x2> d, a", "9.7.4.10", halfExponential, pure),
+  form("tanh.approx.<type:f16|f16x2> d, a", "9.7.4.9", halfTangent, { ...pure, bound: "2^-10.987 absolute" }),
+  form("tanh.approx.<type:bf16|bf16x2> d, a", "9.7.4.9", halfTangent, { ...pure, bound: "2^-8 absolute" }),
+  form("ex2.approx.<type:f16|f16x2> d, a", "9.7.4.10", halfExponential, { ...pure, bound: "2^-9.9 relative" }),
+  form("ex2.approx.ftz.<type:bf16|bf16x2> d, a", "9.7.4.10", halfExponential, { ...pure, bound: "2^-7 relative" }),
 
   // Comparisons and selections.
   form(
@@ -514,11 +533,11 @@ export const instructions: readonly InstructionForm[] = [
     plainStore,
   ),
   form(`st.mmio.relaxed.sys.<space:global>?.${loaded} [a], b`, "9.7.9.11", store, plainStore),
-  form("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", cacheHint, pure),
-  form("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", cacheHint, pure),
-  form("prefetchu.L1 [a]", "9.7.9.15", cacheHint, pure),
-  form("applypriority.<space:global>?.L2::evict_normal [a], size", "9.7.9.16", cacheHint, pure),
-  form("discard.<space:global>?.L2 [a], size", "9.7.9.17", cacheHint, pure),
+  form("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", cacheHint, hint),
+  form("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", cacheHint, hint),
+  form("prefetchu.L1 [a]", "9.7.9.15", cacheHint, hint),
+  form("applypriority.<space:global>?.L2::evict_normal [a], size", "9.7.9.16", cacheHint, hint),
+  form("discard.<space:global>?.L2 [a], size", "9.7.9.17", cacheHint, hint),
   form(`isspacep.${namedSpace} p, a`, "9.7.9.19", isInSpace, pure),
   form(`cvta.${namedSpace}.u64 d, a`, "9.7.9.20", convertAddress("i64Add"), { ...pure, pointer: "converted" }),
   form(`cvta.to.${namedSpace}.u64 d, a`, "9.7.9.20", convertAddress("i64Sub"), { ...pure, pointer: "converted" }),
@@ -545,19 +564,19 @@ export const instructions: readonly InstructionForm[] = [
   form("cvt.pack.sat.<to:u2|s2|u4|s4|u8|s8>.s32.b32 d, a, b, c", "9.7.9.22", pack, pure),
   form(
     `cp.async.<cache:ca>.<space:shared|shared::cta>.global.${prefetched} [d], [a], size [, given]`,
-    "9.7.9.25",
+    "9.7.9.25.3.1",
     copyAsynchronously,
     { effects: ["reads", "writes"] },
   ),
   form(
     `cp.async.<cache:cg>.<space:shared|shared::cta>.global.${prefetched} [d], [a], size [, given]`,
-    "9.7.9.25",
+    "9.7.9.25.3.1",
     copyAsynchronously,
     { effects: ["reads", "writes"] },
   ),
-  form("cp.async.commit_group", "9.7.9.25", awaitCopies, { effects: ["orders"] }),
-  form("cp.async.wait_group n", "9.7.9.25", awaitCopies, { effects: ["orders"] }),
-  form("cp.async.wait_all", "9.7.9.25", awaitCopies, { effects: ["orders"] }),
+  form("cp.async.commit_group", "9.7.9.25.3.2", awaitCopies, { effects: ["orders"] }),
+  form("cp.async.wait_group n", "9.7.9.25.3.3", awaitCopies, { effects: ["orders"] }),
+  form("cp.async.wait_all", "9.7.9.25.3.3", awaitCopies, { effects: ["orders"] }),
 
   // Control flow.
   form("bra.uni? target", "9.7.12.3", { flow: "branch" }, control),
@@ -585,12 +604,12 @@ export const instructions: readonly InstructionForm[] = [
   form("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", reduction, exchange),
   // A kernel starts when the work in front of it is done, which a program cannot tell from a GPU that is never early.
   form("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", fence, { ...pure, effects: ["orders"] }),
-  form("nanosleep.u32 t", "9.7.19.3", sleep, exchange),
+  form("nanosleep.u32 t", "9.7.19.2", sleep, exchange),
 
   // The stack.
-  form("stacksave.<type:u32|u64> d", "9.7.16.1", saveStack, { effects: ["allocates"] }),
-  form("stackrestore.<type:u32|u64> a", "9.7.16.2", restoreStack, { effects: ["allocates"] }),
-  form("alloca.<type:u32|u64> d, size [, alignment]", "9.7.16.3", allocateOnStack, { effects: ["allocates"] }),
+  form("stacksave.<type:u32|u64> d", "9.7.17.1", saveStack, { effects: ["allocates"] }),
+  form("stackrestore.<type:u32|u64> a", "9.7.17.2", restoreStack, { effects: ["allocates"] }),
+  form("alloca.<type:u32|u64> d, size [, alignment]", "9.7.17.3", allocateOnStack, { effects: ["allocates"] }),
 
   // Fences and atomics. Every atomic instruction is sequentially consistent, which is stronger than any of them requires.
   form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, { ...pure, effects: ["orders"] }),
@@ -600,7 +619,7 @@ export const instructions: readonly InstructionForm[] = [
   }),
   ...["atom", "red"].flatMap((opcode) => {
     const hasResult = opcode === "atom";
-    const [section, operands] = hasResult ? ["9.7.13.5", "d, [a], b"] : ["9.7.13.7", "[a], b"];
+    const [section, operands] = hasResult ? ["9.7.13.5", "d, [a], b"] : ["9.7.13.6", "[a], b"];
     const head = `${opcode}.${hasResult ? ordering : releasing}`;
     const vectorHead = `${opcode}.${hasResult ? vectorOrdering : vectorReleasing}`;
     return [
@@ -618,8 +637,8 @@ export const instructions: readonly InstructionForm[] = [
   form(`atom.${ordering}.<operation:cas>.${bits} d, [a], b, c`, "9.7.13.5", atomic(true), returningAtomic),
 
   // Video instructions.
-  form("vabsdiff2.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2", absoluteDifferences(2), pure),
-  form("vabsdiff4.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2", absoluteDifferences(4), pure),
+  form("vabsdiff2.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2.1", absoluteDifferences(2), pure),
+  form("vabsdiff4.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2.3", absoluteDifferences(4), pure),
 
   // Miscellaneous.
   form("trap", "9.7.19.4", trap, { ...pure, effects: ["traps"] }),

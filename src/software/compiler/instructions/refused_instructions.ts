@@ -7,6 +7,7 @@
  * @module
  */
 import { readOpcode } from "../typing/form_syntax.ts";
+import type { Refusal } from "../typing/instruction_set.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";
@@ -20,30 +21,54 @@ const noLargeNumbers = "128-bit numbers are not supported: use two 64-bit number
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 const noProxies = "it orders kinds of accesses that do not exist here";
 
-/** Opcodes that are always refused. */
-export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
+/** Opcodes that are always refused, with the manual's sections. */
+export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ([
-    ["wmma mma wgmma ldmatrix stmatrix movmatrix tcgen05", noTensorCores],
-    ["tex tld4 txq suld sust sured suq istypep", noTextures],
-    ["mapa getctarank clusterlaunchcontrol", noClusters],
-    ["mbarrier", noMemoryBarriers],
-    ["multimem tensormap", noBulkCopies],
-    ["createpolicy", noCachePolicies],
-    ["elect", "electing a thread of a warp is not supported"],
-    ["setmaxnreg", "registers are not redistributed among warps"],
-    ["brkpt", "there is no debugger to stop for"],
-    ["pmevent", "there are no performance counters"],
-    ["vadd vsub vabsdiff vmin vmax vshl vshr vmad vset", noVideo],
-    ["vadd2 vsub2 vavrg2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vmin4 vmax4 vset4", noVideo],
-  ] as const).flatMap(([opcodes, reason]) => opcodes.split(" ").map((opcode) => [opcode, reason] as const)),
+    ["wmma", "9.7.14.4", noTensorCores],
+    ["mma", "9.7.14.5.14", noTensorCores],
+    ["ldmatrix", "9.7.14.5.15", noTensorCores],
+    ["stmatrix", "9.7.14.5.16", noTensorCores],
+    ["movmatrix", "9.7.14.5.17", noTensorCores],
+    ["wgmma", "9.7.15", noTensorCores],
+    ["tcgen05", "9.7.16", noTensorCores],
+    ["tex", "9.7.10.3", noTextures],
+    ["tld4", "9.7.10.4", noTextures],
+    ["txq", "9.7.10.5", noTextures],
+    ["istypep", "9.7.10.6", noTextures],
+    ["suld", "9.7.11.1", noTextures],
+    ["sust", "9.7.11.2", noTextures],
+    ["sured", "9.7.11.3", noTextures],
+    ["suq", "9.7.11.4", noTextures],
+    ["mapa", "9.7.9.23", noClusters],
+    ["getctarank", "9.7.9.24", noClusters],
+    ["clusterlaunchcontrol", "9.7.13.17", noClusters],
+    ["mbarrier", "9.7.13.15", noMemoryBarriers],
+    ["multimem", "9.7.9.14", noBulkCopies],
+    ["tensormap", "9.7.9.26", noBulkCopies],
+    ["createpolicy", "9.7.9.18", noCachePolicies],
+    ["elect", "9.7.13.14", "electing a thread of a warp is not supported"],
+    ["setmaxnreg", "9.7.19.5", "registers are not redistributed among warps"],
+    ["brkpt", "9.7.19.1", "there is no debugger to stop for"],
+    ["pmevent", "9.7.19.3", "there are no performance counters"],
+    ["vadd vsub vabsdiff vmin vmax", "9.7.18.1.1", noVideo],
+    ["vshl vshr", "9.7.18.1.2", noVideo],
+    ["vmad", "9.7.18.1.3", noVideo],
+    ["vset", "9.7.18.1.4", noVideo],
+    ["vadd2 vsub2 vavrg2 vmin2 vmax2", "9.7.18.2.1", noVideo],
+    ["vset2", "9.7.18.2.2", noVideo],
+    ["vadd4 vsub4 vavrg4 vmin4 vmax4", "9.7.18.2.3", noVideo],
+    ["vset4", "9.7.18.2.4", noVideo],
+  ] as const).flatMap(([opcodes, section, reason]) =>
+    opcodes.split(" ").map((opcode) => [opcode, { section, reason }] as const)
+  ),
 );
 
 /** Instructions that are refused for one modifier: opcodes, modifiers, the manual's section, and the reason. */
 const refusedModifiers = [
-  ["cp", "bulk reduce", "9.7.9.25", noBulkCopies],
-  ["cp", "mbarrier", "9.7.9.25", noMemoryBarriers],
+  ["cp", "bulk reduce", "9.7.9.25.4", noBulkCopies],
+  ["cp", "mbarrier", "9.7.13.15.16", noMemoryBarriers],
   ["st", "async bulk", "9.7.9.12", noBulkCopies],
-  ["red", "async", "9.7.13.8", noBulkCopies],
+  ["red", "async", "9.7.13.7", noBulkCopies],
   ["prefetch", "tensormap", "9.7.9.15", noBulkCopies],
   ["barrier", "cluster", "9.7.13.3", noClusters],
   ["fence membar", "proxy mbarrier_init", "9.7.13.4", noProxies],
@@ -52,7 +77,7 @@ const refusedModifiers = [
   ["ld st atom red fence", "cluster", "9.7.13.4", noClusters],
   ["ld st atom red cp", "L2::cache_hint", "9.7.9.8", noCachePolicies],
   ["ld ldu st atom mov", "b128", "9.7.9.8", noLargeNumbers],
-  ["vabsdiff2 vabsdiff4", "s32 sat", "9.7.18.2", noVideo],
+  ["vabsdiff2 vabsdiff4", "s32 sat", "9.7.18.2.1", noVideo],
 ] as const;
 
 /** Instructions that are refused because they lack `.sync`, with the manual's sections. */

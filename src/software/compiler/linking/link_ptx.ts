@@ -37,8 +37,7 @@ export function compileLinked(
 ): CompiledModule {
   const { modules, lines } = parseTogether(images);
   try {
-    const names = images.map(({ name }) => name);
-    const compiled = compilePtx({ ...merge(modules, names), lineInfo: lines }, options);
+    const compiled = compilePtx({ ...merge(modules, images), lineInfo: lines }, options);
     for (const refusals of [compiled.refusals, compiled.image.refusals]) {
       for (const refusal of refusals.values()) lines.locate(refusal);
     }
@@ -49,6 +48,15 @@ export function compileLinked(
     if (error instanceof LinkError) { for (const image of images) compileAlone(image); }
     throw error;
   }
+}
+
+/** Links modules that are known to fit together. */
+export function linkModules(images: readonly NamedPtx[]): {
+  readonly module: Omit<PtxModule, "lineInfo">;
+  readonly lines: LinkedLines;
+} {
+  const { modules, lines } = parseTogether(images);
+  return { module: merge(modules, images), lines };
 }
 
 /** Throws if a module is not PTX. */
@@ -69,9 +77,9 @@ function parseTogether(images: readonly NamedPtx[]): { modules: readonly PtxModu
   return { modules, lines: new LinkedLines(parts) };
 }
 
-function merge(modules: readonly PtxModule[], names: readonly string[]): Omit<PtxModule, "lineInfo"> {
+function merge(modules: readonly PtxModule[], images: readonly NamedPtx[]): Omit<PtxModule, "lineInfo"> {
   const owned = <T>(listOf: (module: PtxModule) => readonly T[]): Owned<T>[] =>
-    modules.flatMap((module, index) => listOf(module).map((value) => ({ value, owner: names[index]! })));
+    modules.flatMap((module, index) => listOf(module).map((value) => ({ value, owner: images[index]!.name })));
   const problems: string[] = [];
   const functions = mergeFunctions(owned(({ functions }) => functions), problems);
   const variables = mergeVariables(owned(({ variables }) => variables), problems);

@@ -32,6 +32,12 @@ export class LinkedLines extends LineInfo {
     error.message = `In ${part.name}: Line ${error.line - part.firstLine + 1}: ${error.message.slice(prefix.length)}`;
   }
 
+  /** The module that a line belongs to, and the line in it. */
+  placeOf(line: number): { readonly image?: string; readonly line: number } {
+    const part = this.#partAt(line);
+    return part === undefined ? { line } : { image: part.name, line: line - part.firstLine + 1 };
+  }
+
   #partAt(line: number): LinkedPart | undefined {
     return this.#parts.findLast(({ firstLine }) => firstLine <= line);
   }

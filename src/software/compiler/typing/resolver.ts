@@ -77,7 +77,20 @@ export interface KernelContext {
  * Throws `PtxError` for an undeclared name or an unknown instruction, and `UnsupportedPtxError` for what the device does
  * not support.
  */
-export function resolveKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): ResolvedKernel {
+export function resolveKernel(declaration: FunctionDeclaration, context: KernelContext): ResolvedKernel {
+  const { resolved, unsupported } = surveyKernel(declaration, context);
+  if (unsupported[0] !== undefined) throw unsupported[0];
+  return resolved;
+}
+
+/**
+ * Resolves a kernel as far as it is supported, and lists what is not: `resolved` lacks these instructions. Throws
+ * `PtxError` as `resolveKernel` does.
+ */
+export function surveyKernel(
+  declaration: FunctionDeclaration,
+  { parameters, module }: KernelContext,
+): { readonly resolved: ResolvedKernel; readonly unsupported: readonly UnsupportedPtxError[] } {
   const shared = new SharedLayout();
   const unsupported: UnsupportedPtxError[] = [];
   const scope = new Scope();
@@ -94,9 +107,8 @@ export function resolveKernel(declaration: FunctionDeclaration, { parameters, mo
     callees.set(callee, resolved);
     waiting.push(...calledBy(resolved, module));
   }
-  if (unsupported[0] !== undefined) throw unsupported[0];
   const usesDynamicShared = shared.placeDynamic();
-  return { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared };
+  return { resolved: { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared }, unsupported };
 }
 
 function resolveFunction(
@@ -105,7 +117,7 @@ function resolveFunction(
     scope: Scope;
     module: ModuleScope;
     shared: SharedLayout;
-    /** Where the first instruction that is not supported is added. */
+    /** Where what is not supported is added. */
     unsupported: UnsupportedPtxError[];
     call: CallLayout | undefined;
   },
@@ -235,7 +247,7 @@ class BodyResolver {
       this.items.push(this.#instruction(instruction, scope));
     } catch (error) {
       if (!(error instanceof UnsupportedPtxError)) throw error;
-      if (this.#unsupported.length === 0) this.#unsupported.push(error);
+      this.#unsupported.push(error);
     }
   }
 
@@ -406,7 +418,7 @@ function findForm(
   const forms = instructions.forms.get(opcode);
   if (forms === undefined) {
     const refusal = instructions.refusals.get(opcode);
-    if (refusal !== undefined) throw new UnsupportedPtxError(line, `cannot compile "${text}": ${refusal}`);
+    if (refusal !== undefined) throw UnsupportedPtxError.ofInstruction(line, { text, ...refusal });
     const nearest = didYouMean(opcode, [...instructions.forms.keys()]);
     throw new PtxError(line, `cannot compile "${text}": the instruction "${opcode}" is not known${nearest}`);
   }
@@ -422,7 +434,7 @@ function findForm(
     } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
       wrongCount = form;
     } else if (form.refusal !== undefined) {
-      throw new UnsupportedPtxError(line, `cannot compile "${text}": ${form.refusal}`);
+      throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason: form.refusal });
     } else {
       return { form, choices: match.choices };
     }
@@ -442,5 +454,6 @@ function findForm(
     throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
   }
   // The instruction has this modifier. Whether it has it together with the others cannot be told.
-  throw new UnsupportedPtxError(line, `cannot compile "${text}": ".${modifier}" is not supported here`);
+  const section = nearest?.section;
+  throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
 }

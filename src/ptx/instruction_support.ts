@@ -1,0 +1,65 @@
+/**
+ * What the software device makes of the instructions of a module, as `CudaModule.instructionSupport` reports it.
+ *
+ * @module
+ */
+
+/** Where the kernels of a module have an instruction. */
+export interface InstructionUse {
+  /** The instruction with its modifiers, such as `sin.approx.ftz.f32`; of what is no instruction, its name. */
+  readonly instruction: string;
+  /** The section of the PTX ISA manual, version 9.0. Undefined if it is no instruction, or its section is not known. */
+  readonly section: string | undefined;
+  /** The lines of the PTX that have it, ascending from 1. */
+  readonly lines: readonly number[];
+  /** The kernels that have it, themselves or in functions that they may call. */
+  readonly kernels: readonly string[];
+  /** The name of the PTX that the lines are those of, if the module was linked. */
+  readonly image?: string;
+}
+
+/** An instruction whose result has the same bits on the software device and on a GPU. */
+export interface ExactInstruction extends InstructionUse {
+  /** Both compute the bits that the manual defines. */
+  readonly support: "exact";
+  /**
+   * Whether a GPU's driver may fuse it with another instruction, and then rounds once instead of twice: it has no
+   * rounding modifier. The software device never does.
+   */
+  readonly mayBeFused: boolean;
+}
+
+/** An instruction whose result the PTX manual defines within a bound only. */
+export interface ApproximateInstruction extends InstructionUse {
+  /** Results may differ within the bound. */
+  readonly support: "approximate";
+  /** How far a result may be from the exact one, as the manual states it: `2^-22.9 relative`. */
+  readonly bound: string;
+}
+
+/** A hint, such as `prefetch`, which changes no result, and which the software device ignores. */
+export interface IgnoredInstruction extends InstructionUse {
+  /** It does nothing. */
+  readonly support: "ignored";
+}
+
+/** What the software device does not run. It refuses the kernels that have it, even where they never execute it. */
+export interface UnsupportedInstruction extends InstructionUse {
+  /** The kernels are refused. */
+  readonly support: "unsupported";
+  /** Why, such as `there are no tensor cores`. */
+  readonly reason: string;
+}
+
+/** How the software device supports an instruction of a module. */
+export type InstructionSupport =
+  | UnsupportedInstruction
+  | ApproximateInstruction
+  | IgnoredInstruction
+  | ExactInstruction;
+
+/** PTX, and the name that messages call it by. A module that was not linked has no name. */
+export interface SurveyedPtx {
+  readonly name?: string;
+  readonly ptx: string;
+}
