@@ -63,21 +63,44 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ),
 );
 
-/** Instructions that are refused for one modifier: opcodes, modifiers, the manual's section, and the reason. */
+/** The sections of the instructions of which some modifiers are refused. */
+const sections = {
+  atom: "9.7.13.5",
+  cp: "9.7.9.25.3.1",
+  cvta: "9.7.9.20",
+  fence: "9.7.13.4",
+  isspacep: "9.7.9.19",
+  ld: "9.7.9.8",
+  ldu: "9.7.9.10",
+  membar: "9.7.13.4",
+  mov: "9.7.9.3",
+  prefetch: "9.7.9.15",
+  red: "9.7.13.6",
+  st: "9.7.9.11",
+  vabsdiff2: "9.7.18.2.1",
+  vabsdiff4: "9.7.18.2.3",
+} as const;
+
+/**
+ * Instructions that are refused for one modifier: opcodes, modifiers, the manual's section if it differs from that of
+ * the opcode, and the reason.
+ */
 const refusedModifiers = [
-  ["cp", "bulk reduce", "9.7.9.25.4", noBulkCopies],
-  ["cp", "mbarrier", "9.7.13.15.16", noMemoryBarriers],
-  ["st", "async bulk", "9.7.9.12", noBulkCopies],
+  ["cp", "bulk", "9.7.9.25.4.1", noBulkCopies],
+  ["cp", "reduce", "9.7.9.25.4.2", noBulkCopies],
+  ["cp", "mbarrier", "9.7.13.15.15", noMemoryBarriers],
+  ["st", "async", "9.7.9.12", noBulkCopies],
+  ["st", "bulk", "9.7.9.13", noBulkCopies],
   ["red", "async", "9.7.13.7", noBulkCopies],
-  ["prefetch", "tensormap", "9.7.9.15", noBulkCopies],
+  ["prefetch", "tensormap", undefined, noBulkCopies],
   ["barrier", "cluster", "9.7.13.3", noClusters],
-  ["fence membar", "proxy mbarrier_init", "9.7.13.4", noProxies],
-  ["fence", "sync_restrict::shared::cluster sync_restrict::shared::cta", "9.7.13.4", noClusters],
-  ["ld st atom red cp isspacep cvta", "shared::cluster", "9.7.9.8", noClusters],
-  ["ld st atom red fence", "cluster", "9.7.13.4", noClusters],
-  ["ld st atom red cp", "L2::cache_hint", "9.7.9.8", noCachePolicies],
-  ["ld ldu st atom mov", "b128", "9.7.9.8", noLargeNumbers],
-  ["vabsdiff2 vabsdiff4", "s32 sat", "9.7.18.2.1", noVideo],
+  ["fence membar", "proxy mbarrier_init", undefined, noProxies],
+  ["fence", "sync_restrict::shared::cluster sync_restrict::shared::cta", undefined, noClusters],
+  ["ld st atom red cp isspacep cvta", "shared::cluster", undefined, noClusters],
+  ["ld st atom red fence", "cluster", undefined, noClusters],
+  ["ld st atom red cp", "L2::cache_hint", undefined, noCachePolicies],
+  ["ld ldu st atom mov", "b128", undefined, noLargeNumbers],
+  ["vabsdiff2 vabsdiff4", "s32 sat", undefined, noVideo],
 ] as const;
 
 /** Instructions that are refused because they lack `.sync`, with the manual's sections. */
@@ -92,7 +115,10 @@ export const refusedForms: readonly InstructionForm[] = [
   ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
       modifiers.split(" ").map((modifier) =>
-        instructionForm(`${opcode}.${modifier}`, section, { lowering: { refusal: reason }, refusedFor: modifier })
+        instructionForm(`${opcode}.${modifier}`, section ?? sections[opcode as keyof typeof sections], {
+          lowering: { refusal: reason },
+          refusedFor: modifier,
+        })
       )
     )
   ),
