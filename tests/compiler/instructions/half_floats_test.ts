@@ -74,3 +74,27 @@ test("halves keep their bits when they are loaded, moved, packed and stored", ()
   assertEquals(out.getFloat32(8, true), -2);
   assertEquals(out.getFloat64(16, true), 1023 * 2 ** -24);
 });
+
+test("a comparison of pairs with one result is that of the first elements, as ptxas compiles it", () => {
+  // 1 and 4 are compared with 2 and 3: the first is less, the second is not.
+  for (const [type, less, more] of [["f16x2", 0x4400_3c00, 0x4200_4000], ["bf16x2", 0x4080_3f80, 0x4040_4000]]) {
+    const out = runBody(
+      `
+  mov.b32 %r1, ${less};
+  mov.b32 %r2, ${more};
+  setp.lt.${type} %p1, %r1, %r2;
+  selp.u32 %r3, 1, 2, %p1;
+  setp.gt.${type} %p1, %r1, %r2;
+  selp.u32 %r4, 1, 2, %p1;
+  setp.ne.u32 %p2, %r1, %r1;
+  setp.lt.and.${type} %p1, %r1, %r2, %p2;
+  selp.u32 %r5, 1, 2, %p1;
+  st.global.u32 [%rd0], %r3;
+  st.global.u32 [%rd0+4], %r4;
+  st.global.u32 [%rd0+8], %r5;`,
+      undefined,
+      12,
+    );
+    assertEquals([0, 4, 8].map((offset) => out.getUint32(offset, true)), [1, 2, 2], String(type));
+  }
+});

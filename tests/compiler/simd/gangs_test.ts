@@ -144,6 +144,14 @@ const operations: readonly string[] = [
     `ld.${order}.global.u32 %r4, [%rd9];\n  st.${order}.global.u32 [%rd8], %r4;`
   ),
   "ld.global.nc.u32 %r4, [%rd9];\n  st.global.u32 [%rd8], %r4;",
+  ...["", "volatile.", "relaxed.gpu."].map((order) =>
+    `ld.${order}global.L2::128B.u32 %r4, [%rd9];\n  st.global.u32 [%rd8], %r4;`
+  ),
+  ...["", "relaxed.gpu."].map((order) => {
+    return `ld.${order}global.L1::no_allocate.L2::128B.u32 %r4, [%rd9];\n  ` +
+      `st.${order}global.L1::evict_first.u32 [%rd8], %r4;`;
+  }),
+  "ld.global.nc.L1::no_allocate.L2::128B.u32 %r4, [%rd9];\n  st.global.u32 [%rd8], %r4;",
   ...["cvt.rn.f32.s32 %f4, %r1", "cvt.rn.f32.u32 %f4, %r1", "cvt.rzi.s32.f32 %f4, %f1", "cvt.rzi.u32.f32 %f4, %f1"].map(
     (text) =>
       `${text.replace(/(32\.f32) %f4/, "$1 %r4")};\n  st.global.${

@@ -184,9 +184,10 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
     return outcome;
   });
   const [first = 0, second] = outcomes;
-  if ((destination?.kind === "pair") !== (second !== undefined)) {
+  if (destination?.kind === "pair" && second === undefined) {
     e.fail("it needs one result for each element that it compares: p|q for two");
   }
+  // The manual requires two results for two elements. Where there is one, ptxas compiles the comparison of the first.
   if (destination?.kind !== "pair") {
     e.assign(destination, predicate, () => e.code.get(first));
     return;

@@ -135,14 +135,18 @@ const converted = "u8|u16|u32|u64|s8|s16|s32|s64|f16|bf16|f32|f64";
 const integerComparison = "<compare:eq|ne|lt|le|gt|ge|lo|ls|hi|hs>";
 const floatComparison = "<compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan>";
 const combined = "<combine:and|or|xor>?";
-const space = "<space:global|shared|shared::cta|local|param>?";
 const loadSpace = "<space:global|shared|shared::cta|local|param|param::entry|param::func|const>?";
 const storeSpace = "<space:global|shared|shared::cta|local|param|param::func>?";
 const namedSpace = "<space:global|shared|shared::cta|local|const|param|param::entry>";
-const evicted = "<eviction:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate>?";
-const prefetched = "<prefetch:L2::64B|L2::128B|L2::256B>?";
-const loadHints = `<cache:ca|cg|cs|lu|cv>?.${evicted}.${prefetched}`;
-const storeHints = `<cache:wb|cg|cs|wt>?.${evicted}`;
+const volatileSpace = "<space:global|shared|shared::cta>?";
+// ptxas takes the hints of this kind for global memory only, and no evictions together with a cache operator.
+const evicted =
+  "<space:global>?.<eviction:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate>";
+const prefetchSizes = "<prefetch:L2::64B|L2::128B|L2::256B>";
+const prefetched = `${prefetchSizes}?`;
+const loadCache = "<cache:ca|cg|cs|lu|cv>?";
+const storeCache = "<cache:wb|cg|cs|wt>?";
+const evictedNotCoherent = evicted.replace("?", ".nc");
 const orderedScope = "<scope:cta|gpu|sys>";
 const orderedSpace = "<space:global|shared|shared::cta>?";
 const vector = "<vector:v2|v4>?";
@@ -513,24 +517,38 @@ export const instructions: readonly InstructionForm[] = [
     ...pure,
     gangForm: integerGangForms.permuteBytes,
   }),
-  form(`ld.weak?.${loadSpace}.${loadHints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, weakLoad),
-  form(`ld.volatile.${space}.${prefetched}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, observingLoad),
-  form(
-    `ld.<semantics:relaxed|acquire>.${orderedScope}.${orderedSpace}.${evicted}.${prefetched}.${vector}.${loaded} d, [a]`,
-    "9.7.9.8",
-    load,
-    observingLoad,
+  ...[
+    `${loadSpace}.${loadCache}`,
+    `<space:global>?.${loadCache}.${prefetchSizes}`,
+    `${evicted}.${prefetched}`,
+  ].map((hints) => form(`ld.weak?.${hints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, weakLoad)),
+  ...[volatileSpace, `<space:global>?.${prefetchSizes}`].map((hints) =>
+    form(`ld.volatile.${hints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, observingLoad)
+  ),
+  ...[orderedSpace, `<space:global>?.${prefetchSizes}`, `${evicted}.${prefetched}`].map((hints) =>
+    form(
+      `ld.<semantics:relaxed|acquire>.${orderedScope}.${hints}.${vector}.${loaded} d, [a]`,
+      "9.7.9.8",
+      load,
+      observingLoad,
+    )
   ),
   form(`ld.mmio.relaxed.sys.<space:global>?.${loaded} d, [a]`, "9.7.9.8", load, observingLoad),
-  form(`ld.<space:global>.nc.${loadHints}.${vector}.${loaded} d, [a]`, "9.7.9.9", load, weakLoad),
+  ...[`<space:global>.nc.<cache:ca|cg|cs>?.${prefetched}`, `${evictedNotCoherent}.${prefetched}`].map((hints) =>
+    form(`ld.${hints}.${vector}.${loaded} d, [a]`, "9.7.9.9", load, weakLoad)
+  ),
   form(`ldu.<space:global>?.${vector}.${loaded} d, [a]`, "9.7.9.10", load, { ...pure, effects: ["reads"] }),
-  form(`st.weak?.${storeSpace}.${storeHints}.${vector}.${loaded} [a], b`, "9.7.9.11", store, plainStore),
-  form(`st.volatile.${storeSpace}.${vector}.${loaded} [a], b`, "9.7.9.11", store, plainStore),
-  form(
-    `st.<semantics:relaxed|release>.${orderedScope}.${orderedSpace}.${evicted}.${vector}.${loaded} [a], b`,
-    "9.7.9.11",
-    store,
-    plainStore,
+  ...[`${storeSpace}.${storeCache}`, evicted].map((hints) =>
+    form(`st.weak?.${hints}.${vector}.${loaded} [a], b`, "9.7.9.11", store, plainStore)
+  ),
+  form(`st.volatile.${volatileSpace}.${vector}.${loaded} [a], b`, "9.7.9.11", store, plainStore),
+  ...[orderedSpace, evicted].map((hints) =>
+    form(
+      `st.<semantics:relaxed|release>.${orderedScope}.${hints}.${vector}.${loaded} [a], b`,
+      "9.7.9.11",
+      store,
+      plainStore,
+    )
   ),
   form(`st.mmio.relaxed.sys.<space:global>?.${loaded} [a], b`, "9.7.9.11", store, plainStore),
   form("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", cacheHint, hint),
@@ -556,7 +574,7 @@ export const instructions: readonly InstructionForm[] = [
   form("cvt.<rounding:rn|rz>.relu?.satfinite?.<type:f16|bf16>.<from:f32> d, a", "9.7.9.21", convert, pure),
   form("cvt.<rounding:rn|rz>.relu?.satfinite?.<type:f16x2|bf16x2>.<from:f32> d, a, b", "9.7.9.21", convertToPair, pure),
   form("cvt.<rounding:rna>.satfinite?.tf32.<from:f32> d, a", "9.7.9.21", convertToTensorFloat, pure),
-  form("cvt.<rounding:rn|rz>.satfinite?.relu?.tf32.<from:f32> d, a", "9.7.9.21", convertToTensorFloat, pure),
+  form("cvt.<rounding:rn|rz>.relu?.tf32.<from:f32> d, a", "9.7.9.21", convertToTensorFloat, pure),
   form("cvt.rn.satfinite.relu?.<format:e4m3x2|e5m2x2>.<from:f32> d, a, b", "9.7.9.21", convertToEightBits, pure),
   form("cvt.rn.satfinite.relu?.<format:e4m3x2|e5m2x2>.<from:f16x2> d, a", "9.7.9.21", convertToEightBits, pure),
   form("cvt.rn.relu?.<type:f16x2>.<format:e4m3x2|e5m2x2> d, a", "9.7.9.21", convertFromEightBits, pure),

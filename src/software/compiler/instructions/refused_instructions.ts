@@ -65,6 +65,7 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
 
 /** The sections of the instructions of which some modifiers are refused. */
 const sections = {
+  addc: "9.7.2.2",
   atom: "9.7.13.5",
   cp: "9.7.9.25.3.1",
   cvta: "9.7.9.20",
@@ -72,11 +73,13 @@ const sections = {
   isspacep: "9.7.9.19",
   ld: "9.7.9.8",
   ldu: "9.7.9.10",
+  madc: "9.7.2.6",
   membar: "9.7.13.4",
   mov: "9.7.9.3",
   prefetch: "9.7.9.15",
   red: "9.7.13.6",
   st: "9.7.9.11",
+  subc: "9.7.2.4",
   vabsdiff2: "9.7.18.2.1",
   vabsdiff4: "9.7.18.2.3",
 } as const;
@@ -92,6 +95,8 @@ const refusedModifiers = [
   ["st", "async", "9.7.9.12", noBulkCopies],
   ["st", "bulk", "9.7.9.13", noBulkCopies],
   ["red", "async", "9.7.13.7", noBulkCopies],
+  ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],
+  ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
   ["prefetch", "tensormap", undefined, noBulkCopies],
   ["barrier", "cluster", "9.7.13.3", noClusters],
   ["fence membar", "proxy mbarrier_init", undefined, noProxies],
