@@ -7,7 +7,7 @@ import { Allocation, type AllocationOwner } from "../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
-import { suggestName } from "../support/nearest_name.ts";
+import { manglingHint, suggestMangled, suggestName } from "../support/nearest_name.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
 import { checkPlaces, signatureFromTypes } from "./parameter_types.ts";
 import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support.ts";
@@ -29,8 +29,6 @@ const kernelOptions: KnownOptions<{ parameters?: readonly ParameterType[] }> = {
   action: "find a kernel",
   names: { parameters: true },
 };
-
-const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
 /**
  * Kernels and variables that are loaded on a device. Comes from `CudaDevice.loadModule`.
@@ -298,7 +296,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       throw cannot(
         "list how the software device supports the instructions of the module",
         error,
-        "it does not load this module",
+        "the software device does not load this module",
       );
     }
   }
@@ -388,20 +386,6 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       if (each.disposed && pendingWorkOf(each) === undefined) this.#streams.delete(each);
     }
   }
-}
-
-/** Suggests the names that C++ may have made of a name. Undefined if there are none. */
-function suggestMangled(name: string, names: readonly string[]): string | undefined {
-  const mangled = mangledFrom(name, names);
-  return mangled.length === 0 ? undefined : `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
-}
-
-/** The names that C++ may have made of a name, which may have template arguments: `_Z4cubeIfEvPT_` of `cube<float>`. */
-function mangledFrom(name: string, names: readonly string[]): string[] {
-  const [identifier = ""] = /[A-Za-z_]\w*(?=$|<)/.exec(name) ?? [];
-  const part = `${identifier.length}${identifier}`;
-  if (identifier === "") return [];
-  return names.filter((each) => each.startsWith(`_Z${part}`) || /^_ZN/.test(each) && each.includes(part)).slice(0, 3);
 }
 
 function isUnsupported(error: unknown): boolean {

@@ -98,3 +98,20 @@ function mistakesBetween(a: string, b: string): number {
   }
   return last[b.length]!;
 }
+
+/** Why the name of a kernel or variable may not be found. */
+export const manglingHint = 'C++ mangles names, unless declared extern "C"';
+
+/** Suggests the names that C++ may have made of a name. Undefined if there are none. */
+export function suggestMangled(name: string, names: readonly string[]): string | undefined {
+  const mangled = mangledFrom(name, names);
+  return mangled.length === 0 ? undefined : `did you mean "${mangled.join('" or "')}"? ${manglingHint}`;
+}
+
+/** The names that C++ may have made of a name, which may have template arguments: `_Z4cubeIfEvPT_` of `cube<float>`. */
+function mangledFrom(name: string, names: readonly string[]): string[] {
+  const [identifier = ""] = /[A-Za-z_]\w*(?=$|<)/.exec(name) ?? [];
+  const part = `${identifier.length}${identifier}`;
+  if (identifier === "") return [];
+  return names.filter((each) => each.startsWith(`_Z${part}`) || /^_ZN/.test(each) && each.includes(part)).slice(0, 3);
+}

@@ -1,5 +1,11 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { open } from "../../mod.ts";
+import type { Driver } from "../../src/driver.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { instructionSupport } from "../../src/software/instruction_support.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { adaptedDriver } from "../support/adapted_driver.ts";
 import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { instructions } from "../../src/software/compiler/instructions/instructions.ts";
@@ -125,6 +131,37 @@ testOnEachDriver("a disposed module has no report", (cuda) => {
   const module = cuda.device(0).loadModule(ptx);
   module[Symbol.dispose]();
   assertThrows(() => module.instructionSupport(), ReferenceError, "Cannot use the module: it was disposed");
+});
+
+/** A driver that loads any image, as a GPU's does, in place of which the software device loads a module of its own. */
+function loadingAnything(): Driver {
+  const driver = new SoftwareDriver({ devices: 1, peers: true });
+  const loadOther = (device: number) => driver.moduleLoadData(device, ptx);
+  return adaptedDriver(driver, { moduleLoadData: loadOther, linkModules: loadOther });
+}
+
+test("a cubin, and PTX that the software device does not load, have no report but an error that says why", () => {
+  using cuda = new Cuda(new Session(loadingAnything(), { instructionSupport }));
+  const gpu = cuda.device(0);
+  const cubin = new Uint8Array(64);
+  cubin.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]);
+  cubin[16] = 2;
+  cubin[18] = 190;
+  using machineCode = gpu.loadModule(cubin);
+  using mixed = gpu.link([ptx, cubin]);
+  for (const module of [machineCode, mixed]) {
+    const message = "Cannot list the instructions of the module: not all of it is PTX; load the PTX itself";
+    assertThrows(() => module.instructionSupport(), TypeError, message);
+  }
+  using newer = gpu.loadModule(ptx.replace("sm_90", "sm_100"));
+  const error = assertThrows(() => newer.instructionSupport(), CudaError) as CudaError;
+  assertEquals(error.code, "cudaErrorInvalidPtx");
+  assertEquals(
+    error.message,
+    "Cannot list how the software device supports the instructions of the module: cuModuleLoadDataEx failed: " +
+      'cudaErrorInvalidPtx: Line 2: cannot compile for "sm_100": the device runs code for sm_90 and older targets; ' +
+      "the software device does not load this module",
+  );
 });
 
 test("every approximate instruction of the table has a bound, and no other", () => {
