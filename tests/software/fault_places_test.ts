@@ -138,11 +138,10 @@ for (const [gangs, cases] of [[false, 1500], ["always", 2500]] as const) {
             bytesFrom: () => undefined,
           },
         });
-        const misplaced = address % BigInt(bytes);
-        const aligned = address - misplaced;
-        const isInside = aligned >= addressOfOffset(begin) &&
-          aligned + BigInt(bytes) <= addressOfOffset(begin + byteLength);
-        if (isInside && misplaced === 0n) continue;
+        const isAligned = address % BigInt(bytes) === 0n;
+        const isInside = address >= addressOfOffset(begin) &&
+          address + BigInt(bytes) <= addressOfOffset(begin + byteLength);
+        if (isInside && isAligned) continue;
         const fault = assertThrows(() => {
           while (!run());
         }, KernelFault) as KernelFault;
@@ -152,7 +151,7 @@ for (const [gangs, cases] of [[false, 1500], ["always", 2500]] as const) {
           `kernel ${name}, block (${blockIndex}), thread (${threadIndex}), ` +
             `${line > sourceLines ? `faults.cu:${line}` : `line ${line} of the PTX`}: ${verb} ` +
             `${bytes === 1 ? "1 byte" : `${bytes} bytes`} at 0x${address.toString(16)}, ` +
-            `${isInside ? `not a multiple of ${bytes}, ` : ""}in the place of the test`,
+            `${!isAligned ? `not a multiple of ${bytes}, ` : ""}in the place of the test`,
           `${name} ${block} ${grid}`,
         );
         assertEquals(named, [Number(address & 0xffff_ffffn), bytes]);
