@@ -142,7 +142,8 @@ function deno(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
 ): Promise<{ stdout: string; stderr: string }> {
-  const options = { cwd: fileURLToPath(root), env: { ...process.env, NO_COLOR: "1", ...env } };
+  // The graph of all tasks' modules is larger than the default maximum of a child's output.
+  const options = { cwd: fileURLToPath(root), env: { ...process.env, NO_COLOR: "1", ...env }, maxBuffer: 2 ** 26 };
   return promisify(execFile)(process.execPath, [...args], options);
 }
 
