@@ -61,6 +61,8 @@ test("cp.async only checks the part of its source that it copies", () => {
       [16, 16, faultKind.illegalAddress],
       [32, 1, faultKind.illegalAddress],
       [4, 3, faultKind.misalignedAddress],
+      [100, 3, faultKind.misalignedAddress],
+      [100, 16, faultKind.misalignedAddress],
     ] as const
   ) {
     assertEquals((assertThrows(() => from(offset, size), Fault) as Fault).kind, kind, `${size} bytes from ${offset}`);

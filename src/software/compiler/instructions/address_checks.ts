@@ -10,7 +10,7 @@
  *
  * @module
  */
-import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
+import { faultKind, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
 import type { Variable } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
@@ -25,6 +25,8 @@ export interface MemoryAccess {
   readonly space: string;
   /** The bytes of the access: a power of two, and the alignment that it requires. */
   readonly bytes: number;
+  /** In global memory, the alignment that it requires if that is more. */
+  readonly alignment?: number;
   /** What it does. A kernel's parameters can only be read. */
   readonly operation: "read" | "write" | "atomic";
 }
@@ -70,11 +72,11 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
-  { bytes }: MemoryAccess,
+  { bytes, alignment = bytes }: MemoryAccess,
 ): boolean {
   const isPlaced = space !== "param" || isInFrame === true;
   return isPlaced && offset >= 0n && offset + BigInt(bytes) <= BigInt(byteLength) &&
-    (BigInt(begin) + offset) % BigInt(bytes) === 0n;
+    (BigInt(begin) + offset) % BigInt(alignment) === 0n;
 }
 
 /** Pushes the offset of a byte of a variable. */
@@ -115,12 +117,19 @@ function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
 
-function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space, operation }: MemoryAccess): void {
+function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  const { bytes, space, operation, alignment = bytes } = access;
   const { code } = e;
   const local = e.temporary("i64");
   pushAddress(e, address, space);
   code.set(local);
   if (e.options.boundsChecks) {
+    if (alignment > bytes) {
+      code.get(local).ops("i32WrapI64").i32(alignment - 1).ops("i32And").ifUnlikely();
+      code.i32(faultKind.misalignedAddress).get(local);
+      e.pushPlace({ operation, bytes: alignment });
+      e.callHelper("fault").ops("unreachable").end();
+    }
     const { begin, count } = e.rangeCache(address.base, bytes);
     pushIsOutside(e, { address: local, begin, count, bytes });
     code.ifUnlikely().get(local);

@@ -6,7 +6,7 @@
  * @module
  */
 import { addressOperand, pushLocation } from "./address_checks.ts";
-import { addressBase, faultKind } from "../addresses.ts";
+import { addressBase } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf, repeatable, u32 } from "./integer_lowering.ts";
@@ -61,14 +61,10 @@ function pushLocationOfPart(
   copied().i32(bytes).ops("i32Eq").if("i32");
   pushLocation(e, address, { space: "global", bytes, operation: "read" });
   code.else();
-  pushLocation(e, address, { space: "global", bytes: 1, operation: "read" });
+  pushLocation(e, address, { space: "global", bytes: 1, alignment: bytes, operation: "read" });
   code.set(from);
   const pushAddress = () => code.get(from).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
   if (e.options.boundsChecks) {
-    code.get(from).i32(bytes - 1).ops("i32And").if().i32(faultKind.misalignedAddress);
-    pushAddress();
-    e.pushPlace({ operation: "read", bytes });
-    e.callHelper("fault").ops("unreachable").end();
     pushAddress();
     copied().i32(1).ops("i32Sub", "i64ExtendI32U", "i64Add");
     e.pushPlace({ operation: "read" });
