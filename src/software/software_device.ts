@@ -1,4 +1,5 @@
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
+import { multiprocessorCount } from "./compiler/launch_record.ts";
 import { memHandleType } from "../driver.ts";
 
 /** Launch limits, as `cudaDeviceGetAttribute` reports them. */
@@ -14,7 +15,7 @@ export const launchLimits = {
 /** Threads of a warp. A block takes whole warps. */
 export const warpSize = 32;
 /** The number of multiprocessors that the devices report. */
-export const multiProcessorCount = 4;
+export const multiProcessorCount: number = multiprocessorCount;
 /** The compute capability of the devices. */
 export const computeCapability = { major: 9, minor: 0 } as const;
 const maxThreadsPerMultiProcessor = 2048;
@@ -44,6 +45,7 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
     computeCapabilityMinor: computeCapability.minor,
     unifiedAddressing: 1,
     concurrentKernels: 1,
+    cooperativeLaunch: 1,
     memoryPoolsSupported: 1,
     memoryPoolSupportedHandleTypes: sharing ? memHandleType.posixFileDescriptor | memHandleType.fabric : 0,
     hostMemoryPoolsSupported: 1,

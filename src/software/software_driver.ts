@@ -43,6 +43,7 @@ import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
 import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { multiProcessorCount, softwareAttribute } from "./software_device.ts";
+import { GridWorkspaces } from "./execution/residency/grid_workspaces.ts";
 import { kernelAttribute, occupancyOf, potentialBlockSize, setKernelAttribute } from "./execution/kernel_attributes.ts";
 import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
@@ -111,6 +112,7 @@ export class SoftwareDriver implements Driver {
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly hasContextEvents: boolean = true;
   readonly #linearMemory = new LinearMemory();
+  readonly #workspaces = new GridWorkspaces(this.#linearMemory);
   readonly #devices: VisibleDevices;
   readonly #scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause));
   readonly #hostMemory = new HostMemory(this.#linearMemory);
@@ -177,6 +179,7 @@ export class SoftwareDriver implements Driver {
     this.#unloadedModules.clear();
     for (const event of this.#interprocessEvents) event.close();
     this.#interprocessEvents.clear();
+    this.#workspaces.close();
     this.#linearMemory.close();
   }
 
@@ -1004,10 +1007,14 @@ export class SoftwareDriver implements Driver {
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void {
     const call = "cuLaunchKernelEx";
     checkLaunchAttributes(attributes, call);
-    this.#enqueueLaunch(launch, call);
+    this.#enqueueLaunch(launch, call, attributes);
   }
 
-  #enqueueLaunch(launch: KernelLaunch, call: string): void {
+  #enqueueLaunch(
+    launch: KernelLaunch,
+    call: string,
+    { cooperative }: Pick<LaunchAttributes, "cooperative"> = { cooperative: false },
+  ): void {
     const target = this.#stream(launch.device, launch.stream, call);
     const found = this.#kernel(launch.kernel, call);
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
@@ -1017,9 +1024,14 @@ export class SoftwareDriver implements Driver {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
+      cooperative,
       call,
       parameters: new Uint8Array(launch.parameters.buffer),
-    }, { linearMemory: this.#linearMemory, memoryNames: this.#memoryNames[found.device]! });
+    }, {
+      linearMemory: this.#linearMemory,
+      memoryNames: this.#memoryNames[found.device]!,
+      workspaces: this.#workspaces,
+    });
     found.module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {
       kernel: found.kernel.compiled.name,

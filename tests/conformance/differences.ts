@@ -39,12 +39,12 @@ export const differences: readonly Difference[] = [
       answer: {
         "2 blocks": "cudaErrorNotSupported",
         "8 blocks": "cudaErrorNotSupported",
-        cooperative: "cudaErrorNotSupported",
-        "too many": "cudaErrorNotSupported",
+        cooperative: "done",
+        "too many": "cudaErrorCooperativeLaunchTooLarge",
         synchronize: "done",
       },
     },
-    because: "its blocks run one after another; its attributes clusterLaunch and cooperativeLaunch are 0",
+    because: "it has no clusters of blocks: its attribute clusterLaunch is 0",
   },
   {
     situation: "lane 0 reads what lane 31 has stored to shared memory, with no barrier between them",

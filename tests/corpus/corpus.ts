@@ -36,8 +36,9 @@ export async function runProgram(cuda: Cuda, program: CorpusProgram, ptx: string
     if (buffer === undefined) throw new Error(`The program has no buffer "${argument}"`);
     return buffer;
   };
-  for (const { kernel, grid, block, sharedMemoryBytes = 0, arguments: args } of program.launches) {
-    module.kernel(kernel).launch({ grid, block, sharedMemoryBytes, stream }, ...args.map(argumentOf));
+  for (const { kernel, sharedMemoryBytes = 0, cooperative = false, arguments: args, ...shape } of program.launches) {
+    const options = { ...shape, sharedMemoryBytes, cooperative, stream };
+    module.kernel(kernel).launch(options, ...args.map(argumentOf));
   }
   const results: Record<string, BufferContents> = {};
   for (const [name, buffer] of buffers) {

@@ -22,9 +22,10 @@ export type Buffers = Readonly<Record<string, BufferContents>>;
 /** A launch. A string argument is the name of a buffer and passes the buffer's address. */
 export interface CorpusLaunch {
   readonly kernel: string;
-  readonly grid: number | readonly [x: number, y: number, z: number];
-  readonly block: number | readonly [x: number, y: number, z: number];
+  readonly grid: number | readonly [x: number, y: number, z?: number];
+  readonly block: number | readonly [x: number, y: number, z?: number];
   readonly sharedMemoryBytes?: number;
+  readonly cooperative?: boolean;
   readonly arguments: readonly (string | number | bigint | ArrayBufferView)[];
 }
 

@@ -126,7 +126,7 @@ for (const [gangs, cases] of [[false, 1500], ["always", 2500]] as const) {
         const kernel = module.kernels.get(name)!;
         isGang.push(kernel.gang.for({ grid, block }) !== undefined);
         let named: readonly number[] = [];
-        const run = launchInSlices(kernel, { grid, block }, {
+        const { run } = launchInSlices(kernel, { grid, block }, {
           linearMemory,
           parameters: new Uint8Array(view.buffer),
           bounds: linearMemory.boundsTableOf(0),
@@ -203,7 +203,7 @@ ret;
         const first = random(4 * block);
         linearMemory.allow(0, begin, 4 * first + random(4));
         const parameters = new Uint8Array(new BigUint64Array([addressOfOffset(begin)]).buffer);
-        const run = launchInSlices(kernel, { grid: [4, 1, 1], block: [block, 1, 1] }, {
+        const { run } = launchInSlices(kernel, { grid: [4, 1, 1], block: [block, 1, 1] }, {
           linearMemory,
           parameters,
           bounds: linearMemory.boundsTableOf(0),

@@ -44,13 +44,13 @@ function withModule(linearMemory: LinearMemory, run: (module: SoftwareModule) =>
 
 function launch(module: SoftwareModule, linearMemory: LinearMemory, sharedMemoryBytes: number): void {
   const kernel = module.kernels.get("add")!;
-  const isDone = launchInSlices(kernel, { grid: [1, 1, 1], block: [1, 1, 1] }, {
+  const { run } = launchInSlices(kernel, { grid: [1, 1, 1], block: [1, 1, 1] }, {
     linearMemory,
     parameters: new Uint8Array([3, 0, 0, 0]),
     bounds: linearMemory.boundsTableOf(device),
     sharedMemoryBytes,
   });
-  assert(isDone());
+  assert(run());
 }
 
 test("a module's variables lie in linear memory, where its kernels find them", () => {
@@ -144,7 +144,7 @@ test("a kernel whose gang version the engine refuses runs thread by thread", () 
           parameters: new Uint8Array([3, 0, 0, 0]),
           bounds: linearMemory.boundsTableOf(device),
         };
-        assert(launchInSlices(kernel, geometry, { ...place, sharedMemoryBytes: 64 })());
+        assert(launchInSlices(kernel, geometry, { ...place, sharedMemoryBytes: 64 }).run());
       });
       assert(isRefused);
       assertEquals(new DataView(linearMemory.memory.buffer).getUint32(total.begin, true), 5 + 32 * 3);

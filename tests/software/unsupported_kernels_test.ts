@@ -154,7 +154,7 @@ test("directives and registers that are not supported refuse their kernel only",
       [kernel("bad", "mov.u32 %r, 2;").replace(") {", ")\n.explicitcluster .reqnctapercluster 2, 1, 1\n{"), "Line 5: "],
       [kernel("bad", ".reg .b128 %q; mov.b128 %q, {%rd1, %rd1};"), "128-bit registers are not supported"],
       [kernel("bad", ".local .align 64 .b8 l[64]; mov.u32 %r, l;"), "to more than 16 bytes"],
-      [kernel("bad", "mov.u32 %r, %envreg3;"), "%envreg3 is not supported"],
+      [kernel("bad", "mov.u32 %r, %clusterid.x;"), "%clusterid.x is not supported"],
       [kernel("bad", "ld.global.b128 %rd1, [image];"), "128-bit numbers are not supported"],
     ] as const
   ) {

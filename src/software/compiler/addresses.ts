@@ -28,6 +28,11 @@ export function functionAddress(index: number): bigint {
 
 /** The bytes that addresses in `.shared` span, and how many of them precede the block's own shared memory. */
 export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
+/**
+ * The part of the reserved shared memory that the libraries of compilers use, of the same size as on a GPU: where it
+ * begins in it.
+ */
+export const libraryReservedOffset = 0x200;
 
 /** Why a kernel stopped: the first argument of `device.fault`. */
 export const faultKind = {

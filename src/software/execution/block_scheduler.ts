@@ -13,6 +13,7 @@ import {
   threadRecordByteLength,
 } from "../compiler/launch_record.ts";
 import { answerGroup, WarpRecords, warpSize } from "./warp_operations.ts";
+import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
 
 const words = threadRecordByteLength / 4;
 const requestWord = threadRecord.request / 4;
@@ -37,44 +38,23 @@ export interface BlockThreads {
   countSteps(steps: number, thread: number): void;
 }
 
-/** Threads that wait at the same place. */
-export interface WaitingThreads {
-  /** Their numbers in the block: `0-31, 40`. */
-  readonly threads: string;
-  readonly isOne: boolean;
-  readonly suspension: Suspension;
-}
-
-/** No thread of a block can run. */
-export class DeadlockError extends Error {
-  override readonly name = "DeadlockError";
-  /** The line where the first thread waits. */
-  readonly line: number;
-  readonly #waiting: readonly WaitingThreads[];
-
-  constructor(waiting: readonly WaitingThreads[]) {
-    super();
-    this.line = waiting[0]!.suspension.line;
-    this.#waiting = waiting;
-    this.message = this.describe((line) => `line ${line}`);
-  }
-
-  /** Says where the threads wait. */
-  describe(nameLine: (line: number) => string): string {
-    const places = describeWaiting(this.#waiting, nameLine);
-    return `all threads of the block that have not exited wait, and none can continue: ${places}`;
-  }
-}
-
-/** Says which threads wait where. */
-export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
-  return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
-    return `${isOne ? "thread" : "threads"} ${threads} at ${nameLine(line)} (${request.kind})`;
-  }).join(", ");
-}
+/** What came of a turn of a block. */
+export type Turn =
+  /** All threads have exited. */
+  | "ended"
+  /** Threads went on, and now all wait or spin. */
+  | "waiting"
+  /** All threads waited or spun where they did before. */
+  | "stuck"
+  /** The turn was long. Threads still go on, but perhaps they only wait, with barriers in the loop. */
+  | "busy";
 
 /** The steps that a yield counts for. */
 const stepsOfYield = 64;
+/** In a kernel that may wait for other blocks: the most rounds of a turn in which no thread exits. */
+const roundsPerTurn = 8;
+/** In such a kernel: how often the operations of a warp are answered before the other warps run. */
+const answersPerRound = 4;
 
 /** Runs the blocks of a launch, one after another. */
 export class BlockScheduler {
@@ -91,7 +71,14 @@ export class BlockScheduler {
   readonly #isReady: boolean[];
   /** Suspensions with equal requests of the warp have the same number. */
   readonly #operations: readonly number[];
+  /** Whether threads may spin, perhaps until another block does something. */
+  readonly #maySpin: boolean;
+  /** For each thread, the request with which it has yielded last. */
+  readonly #yielded: Int32Array;
   #live = 0;
+  /** How often threads did anything but yield, and how often they yielded elsewhere than before. */
+  #events = 0;
+  #moves = 0;
 
   constructor(options: BlockThreads) {
     this.#options = options;
@@ -110,36 +97,58 @@ export class BlockScheduler {
     this.#isReady = new Array(warpCount).fill(false);
     const keys = options.kernel.suspensions.map(({ request }) => JSON.stringify(request));
     this.#operations = keys.map((key) => keys.indexOf(key));
+    this.#maySpin = maySpin(options.kernel.suspensions);
+    this.#yielded = new Int32Array(this.#count);
   }
 
   /** Runs a block to its end. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */
   runBlock(): void {
-    this.#start();
-    this.#run();
+    this.start();
+    while (this.takeTurn() !== "ended");
   }
 
   /** Runs the rest of a block whose thread records say where its threads are. Each thread waits or has exited. */
   finishBlock(): void {
     this.#forget();
     for (let warp = 0; warp < this.#warps.length; warp++) this.#answerWarp(warp);
-    this.#run();
+    while (this.takeTurn() !== "ended");
   }
 
-  #run(): void {
-    while (this.#live > 0) {
+  /**
+   * Runs threads until all have exited or, in a kernel whose threads may spin, until another block should have a turn.
+   * Throws {@linkcode DeadlockError} if the threads wait for each other forever.
+   */
+  takeTurn(): Turn {
+    const [eventsAtStart, movesAtStart] = [this.#events, this.#moves];
+    const mostAnswers = this.#maySpin ? answersPerRound : Infinity;
+    let live = this.#live;
+    for (let rounds = 1; this.#live > 0; rounds++) {
+      const { length } = this.#warps;
+      const events = this.#events;
       let isGoingOn = false;
-      for (let warp = 0; warp < this.#warps.length; warp++) {
+      for (let warp = 0; warp < length; warp++) {
         if (!this.#isReady[warp]) continue;
         isGoingOn = true;
-        do this.#runWarp(warp); while (this.#answerWarp(warp));
+        let answers = 0;
+        do this.#runWarp(warp); while (this.#answerWarp(warp) && ++answers < mostAnswers);
       }
       const isReleased = this.#live > 0 && this.#completeBarriers();
       if (!isGoingOn && !isReleased && this.#live > 0) throw this.#deadlock();
+      if (!this.#maySpin || this.#live === 0) continue;
+      if (this.#events === events && !isReleased) {
+        return events === eventsAtStart && this.#moves === movesAtStart ? "stuck" : "waiting";
+      }
+      if (this.#live < live) {
+        live = this.#live;
+        rounds = 0;
+      }
+      if (rounds >= roundsPerTurn) return "busy";
     }
+    return "ended";
   }
 
   /** Puts every thread at the kernel's start. */
-  #start(): void {
+  start(): void {
     const { block: [blockX, blockY], kernel: { savedBytes, localBytes, frameBytes }, saved, local } = this.#options;
     const records = this.#records;
     let x = 0, y = 0, z = 0;
@@ -158,6 +167,7 @@ export class BlockScheduler {
       z++;
     }
     this.#forget();
+    this.#yielded.fill(0);
     this.#isReady.fill(true);
   }
 
@@ -212,6 +222,7 @@ export class BlockScheduler {
       if (records[at + threadRecord.first / 4] !== barrier || records[at + threadRecord.second / 4] !== 0) return false;
     }
     this.#barriers.arriveTogether(warp, { barrier, threads: (end - begin) / words });
+    this.#events++;
     return true;
   }
 
@@ -228,6 +239,7 @@ export class BlockScheduler {
       }
     }
     answerGroup(this.#warps[warp]!, all, request);
+    this.#events++;
     this.#resumeWarp(warp);
     return true;
   }
@@ -256,11 +268,16 @@ export class BlockScheduler {
       this.#waiting[warp]!++;
       if (request === exited) {
         this.#live--;
+        this.#events++;
         continue;
       }
       const asked = suspensions[request - 1]!.request;
+      if (asked.kind === "yield") {
+        this.#yield(thread, request);
+        continue;
+      }
+      this.#events++;
       if (asked.kind === "barrier") this.#arrive(thread, asked.operation);
-      else if (asked.kind === "yield") this.#yield(thread);
       else waitsInWarp = true;
     }
     return waitsInWarp && this.#answerGroups(warp);
@@ -280,8 +297,10 @@ export class BlockScheduler {
     if (completed !== undefined) this.#release(completed);
   }
 
-  #yield(thread: number): void {
+  #yield(thread: number, request: number): void {
     this.#options.countSteps(stepsOfYield, thread);
+    if (this.#yielded[thread] !== request) this.#moves++;
+    this.#yielded[thread] = request;
     this.#resume(thread);
   }
 
@@ -372,32 +391,33 @@ export class BlockScheduler {
     return new DeadlockError(this.waitingThreads());
   }
 
-  /** The threads that wait for others, by place. */
-  waitingThreads(): WaitingThreads[] {
+  /** The threads that wait for others, by place: with those that spin, if all threads wait or spin. */
+  waitingThreads({ spinning = false }: { spinning?: boolean } = {}): WaitingThreads[] {
     const { suspensions } = this.#options.kernel;
     const places = new Map<number, number[]>();
     for (let thread = 0; thread < this.#count; thread++) {
-      const request = this.#records[thread * words + requestWord]!;
-      if (request > 0 && suspensions[request - 1]!.request.kind !== "yield") {
+      const asked = this.#records[thread * words + requestWord]!;
+      const request = asked === 0 && spinning ? this.#yielded[thread]! : asked;
+      if (request > 0 && (spinning || suspensions[request - 1]!.request.kind !== "yield")) {
         places.set(request - 1, [...places.get(request - 1) ?? [], thread]);
       }
     }
     return [...places].map(([place, threads]) => {
-      return { threads: ranges(threads), isOne: threads.length === 1, suspension: suspensions[place]! };
+      return {
+        threads: ranges(threads),
+        isOne: threads.length === 1,
+        first: threads[0]!,
+        suspension: suspensions[place]!,
+      };
     });
   }
 }
 
-function isOfWarp({ kind }: SuspensionRequest): boolean {
-  return kind !== "barrier" && kind !== "yield";
+/** Whether threads may yield because they spin, perhaps until another block does something. */
+export function maySpin(suspensions: readonly Suspension[]): boolean {
+  return suspensions.some(({ request }) => request.kind === "yield");
 }
 
-/** Ascending numbers as ranges: `0-31, 40`. */
-function ranges(numbers: readonly number[]): string {
-  const texts: string[] = [];
-  for (let begin = 0, end = 0; begin < numbers.length; begin = ++end) {
-    while (numbers[end + 1] === numbers[end]! + 1) end++;
-    texts.push(begin === end ? `${numbers[begin]}` : `${numbers[begin]}-${numbers[end]}`);
-  }
-  return texts.join(", ");
+function isOfWarp({ kind }: SuspensionRequest): boolean {
+  return kind !== "barrier" && kind !== "yield";
 }

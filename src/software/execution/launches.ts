@@ -9,7 +9,10 @@ import { explainedError } from "../../support/errors.ts";
 import { fail } from "../failure.ts";
 import { defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
 import type { LoadedModule } from "./loaded_module.ts";
-import { launchInSlices, type LaunchPlace, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
+import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
+import type { LaunchPlace, SoftwareKernel } from "./launch_state.ts";
+import type { GridWorkspaces } from "./residency/grid_workspaces.ts";
+import { fittingBlocks } from "./residency/resident_blocks.ts";
 import type { Geometry } from "./gang_versions.ts";
 import { scratch, wholePages } from "../memory/linear_memory.ts";
 
@@ -37,70 +40,98 @@ export class LoadedKernel {
 /** The configuration of a launch. */
 export interface LaunchConfiguration extends Geometry {
   readonly sharedMemoryBytes: number;
+  /** Whether all blocks must run at once. Default: false. */
+  readonly cooperative?: boolean;
   /** The call that launches it, for errors. */
   readonly call: string;
   /** Packed as in memory. The caller may reuse the bytes afterwards. */
   readonly parameters: Uint8Array;
 }
 
-/** A launch as work for a stream. */
-export interface LaunchWork {
-  /** Runs some blocks, and returns whether all are done. */
-  readonly run: () => boolean;
-  /** Frees what was reserved for the launch, which is not run again. */
-  readonly release?: () => void;
-}
-
 /**
  * Refuses a launch with attributes that the device does not support. The others need nothing: a kernel of a stream always
  * runs after the one in front of it has ended, and streams of all priorities take turns.
  */
-export function checkLaunchAttributes({ clusterDim, cooperative }: LaunchAttributes, call: string): void {
+export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: string): void {
   const { cudaErrorNotSupported } = cudaErrorNumbers;
   if (clusterDim !== undefined && clusterDim[0] * clusterDim[1] * clusterDim[2] > 1) {
     const reason = `the software device has no clusters of blocks, and the option "cluster" asks for them`;
     throw explainedError(cudaErrorNotSupported, call, reason);
   }
-  if (cooperative) {
-    const reason =
-      `the software device runs blocks one after another, and the option "cooperative" asks for all at once`;
-    throw explainedError(cudaErrorNotSupported, call, reason);
-  }
+}
+
+/** What a launch takes from the driver. */
+export interface LaunchServices extends Pick<LaunchPlace, "linearMemory" | "memoryNames"> {
+  readonly workspaces: GridWorkspaces;
 }
 
 /** A launch as work for a stream of the kernel's device. Throws the error of `call`. */
 export function launchOf(
-  { device, kernel, maxDynamicSharedBytes }: LoadedKernel,
-  { grid, block, sharedMemoryBytes, call, parameters }: LaunchConfiguration,
-  { linearMemory, memoryNames }: Pick<LaunchPlace, "linearMemory" | "memoryNames">,
+  loaded: LoadedKernel,
+  configuration: LaunchConfiguration,
+  { linearMemory, memoryNames, workspaces }: LaunchServices,
 ): LaunchWork {
-  const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
-  const { maxThreadsPerBlock, requiredThreads, parameterBytes } = kernel.compiled;
-  const fits = grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
-    block.every((threads, axis) => threads >= 1 && threads <= launchLimits.maxBlockDim[axis]!) &&
-    block[0] * block[1] * block[2] <= (maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock) &&
-    block.every((threads, axis) => threads === (requiredThreads?.[axis] ?? threads)) &&
-    sharedMemoryBytes <= maxDynamicSharedBytes;
-  if (!fits) fail(cudaErrorInvalidValue, call);
-  if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
-  // CUDA accepts fewer bytes than the kernel's parameters have, but not none. Missing bytes are 0 here.
-  if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
-  const packed = new Uint8Array(parameterBytes);
+  checkLaunch(loaded, configuration);
+  const { cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
+  const { device, kernel } = loaded;
+  const { grid, block, sharedMemoryBytes, call, parameters, cooperative = false } = configuration;
+  const packed = new Uint8Array(kernel.compiled.parameterBytes);
   packed.set(parameters);
   const bounds = linearMemory.boundsTableOf(device);
+  const releases: (() => void)[] = [];
+  const takeOrFail = (offset: number | undefined, release: (offset: number) => void): number => {
+    if (offset !== undefined) {
+      releases.push(() => release(offset));
+      return offset;
+    }
+    for (const release of releases) release();
+    return fail(cudaErrorLaunchOutOfResources, call);
+  };
+  const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
+  const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
+  const threadMemory = reservedBytes === 0 ? undefined : takeOrFail(linearMemory.reserve(reservedBytes), (offset) => {
+    linearMemory.discardAndRelease(offset, reservedBytes, { isShared: false });
+  });
+  const workspace = !cooperative
+    ? undefined
+    : takeOrFail(workspaces.take(device), (offset) => workspaces.release(device, offset));
   const place: LaunchPlace = {
     linearMemory,
     parameters: packed,
     bounds,
     sharedMemoryBytes,
     ...memoryNames && { memoryNames },
+    ...threadMemory !== undefined && { threadMemory },
+    ...workspace !== undefined && { workspace },
   };
-  const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
-  if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };
-  const reservedBytes = wholePages(memoryBytes);
-  const threadMemory = linearMemory.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
-  return {
-    run: launchInSlices(kernel, { grid, block }, { ...place, threadMemory }),
-    release: () => linearMemory.discardAndRelease(threadMemory, reservedBytes, { isShared: false }),
+  const { run, release } = launchInSlices(kernel, { grid, block }, place);
+  if (release !== undefined) releases.push(release);
+  return releases.length === 0 ? { run } : {
+    run,
+    release() {
+      for (const release of releases) release();
+    },
   };
+}
+
+/** Checks a launch as CUDA does. Throws the error of its call. */
+function checkLaunch(
+  { kernel: { compiled }, maxDynamicSharedBytes }: LoadedKernel,
+  { grid, block, sharedMemoryBytes, call, parameters, cooperative = false }: LaunchConfiguration,
+): void {
+  const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources, cudaErrorCooperativeLaunchTooLarge } = cudaErrorNumbers;
+  const { maxThreadsPerBlock, requiredThreads, parameterBytes, sharedBytes } = compiled;
+  const threads = block[0] * block[1] * block[2];
+  const fits = grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
+    block.every((threads, axis) => threads >= 1 && threads <= launchLimits.maxBlockDim[axis]!) &&
+    threads <= (maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock) &&
+    block.every((threads, axis) => threads === (requiredThreads?.[axis] ?? threads)) &&
+    sharedMemoryBytes <= maxDynamicSharedBytes;
+  if (!fits) fail(cudaErrorInvalidValue, call);
+  if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
+  // CUDA accepts fewer bytes than the kernel's parameters have, but not none. Missing bytes are 0 here.
+  if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
+  if (cooperative && grid[0] * grid[1] * grid[2] > fittingBlocks(threads, sharedBytes + sharedMemoryBytes)) {
+    fail(cudaErrorCooperativeLaunchTooLarge, call);
+  }
 }

@@ -13,7 +13,7 @@ import { PtxVersionError, type UnsupportedPtxError } from "../compiler/compile.t
 import { LinkError, type NamedPtx } from "../compiler/linking/link_ptx.ts";
 import type { LinkedImage } from "../../driver.ts";
 import { fail } from "../failure.ts";
-import type { SoftwareKernel } from "./kernel_launch.ts";
+import type { SoftwareKernel } from "./launch_state.ts";
 import { loadModule, type ModulePlace, type SoftwareModule, type SoftwareVariable } from "./module_loader.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
 

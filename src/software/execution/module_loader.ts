@@ -16,7 +16,8 @@ import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError
 import type { NamedPtx } from "../compiler/linking/link_ptx.ts";
 import { compiledModule } from "./compiled_modules.ts";
 import { KernelStop } from "./kernel_fault.ts";
-import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
+import type { SoftwareKernel } from "./launch_state.ts";
+import { StepCounter } from "./step_counter.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
 import { addressOfOffset, type LinearMemory, wholePages } from "../memory/linear_memory.ts";

@@ -25,12 +25,13 @@ const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
 
 /**
- * The ranges in which kernels find their parameters, the launch record, the block's shared memory, the records of its
- * threads, and the local memory and saved registers of its threads.
+ * The ranges in which kernels find their parameters, the launch record, the block's shared memory, which the reserved
+ * part precedes, the records of its threads, and the local memory and saved registers of its threads.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },
-  launch: { begin: 0x1_8000, byteLength: 0x8000 },
+  launch: { begin: 0x1_8000, byteLength: 0x7c00 },
+  reservedShared: { begin: 0x1_fc00, byteLength: 0x400 },
   shared: { begin: 0x2_0000, byteLength: 0x4_0000 },
   threads: { begin: 0x6_0000, byteLength: 0x1_0000 },
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
@@ -58,11 +59,18 @@ export interface PageHolder {
   releaseUnused(): void;
 }
 
+/** A launch that keeps what is in the scratch ranges from one time slice to the next. */
+export interface ScratchOwner {
+  /** Saves what it keeps there: another launch will overwrite the ranges. */
+  saveScratch(): void;
+}
+
 interface ProcessMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
   readonly pages: RangeAllocator;
   readonly pageHolders: Set<PageHolder>;
+  scratchOwner: ScratchOwner | undefined;
 }
 
 let processMemory: ProcessMemory | undefined;
@@ -71,7 +79,7 @@ function openProcessMemory(): ProcessMemory {
   const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
   const begin = scratch.local.begin + scratch.local.byteLength;
   const pages = new RangeAllocator({ begin, end: linearMemoryByteLength });
-  return { memory, bytes: new Uint8Array(memory.buffer), pages, pageHolders: new Set() };
+  return { memory, bytes: new Uint8Array(memory.buffer), pages, pageHolders: new Set(), scratchOwner: undefined };
 }
 
 /** A device's bounds table: its offset in linear memory, and its two halves. */
@@ -128,6 +136,19 @@ export class LinearMemory {
 
   removePageHolder(holder: PageHolder): void {
     this.#pageHolders.delete(holder);
+  }
+
+  /** Takes the scratch ranges from their owner. Without a new owner, what is in them is not kept. */
+  takeScratch(owner?: ScratchOwner): void {
+    const previous = processMemory!.scratchOwner;
+    if (previous === owner) return;
+    processMemory!.scratchOwner = owner;
+    previous?.saveScratch();
+  }
+
+  /** Ends the ownership of the scratch ranges, whose content is no longer needed. */
+  leaveScratch(owner: ScratchOwner): void {
+    if (processMemory!.scratchOwner === owner) processMemory!.scratchOwner = undefined;
   }
 
   /**

@@ -28,6 +28,7 @@ import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../t
 import { emitBlocks, joined, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { exited, type Suspension, threadRecord } from "../launch_record.ts";
+import { findsReservedShared } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
@@ -168,6 +169,7 @@ class KernelGenerator {
         parameters: context.parameterBytes,
         shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
         staticShared: resolved.sharedBytes,
+        usesReservedShared: instructions.some(findsReservedShared),
         local: resolved.callees.size === 0 && !hasStackPointer
           ? resolved.kernel.variableBytes
           : depth.byteLength + extra,

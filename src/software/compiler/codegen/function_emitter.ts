@@ -40,6 +40,8 @@ export interface SpaceSizes {
   readonly shared: number | undefined;
   /** The shared memory that the kernel declares itself. */
   readonly staticShared: number;
+  /** Whether the kernel may access the reserved shared memory, because it finds out where that is. */
+  readonly usesReservedShared: boolean;
   /** The local memory of each thread: the frames of all functions. */
   readonly local: number;
   /** Whether the current function's frame may begin elsewhere than at the start of local memory. */

@@ -19,12 +19,13 @@ import { hostIndex } from "./host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** The names of these functions. */
-export type AddressHelper = "findRange" | "findGeneric" | "checkBounded";
+export type AddressHelper = "findRange" | "findGeneric" | "findGenericOrReserved" | "checkBounded";
 
 /** These functions, by name. */
 export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findRange,
   findGeneric,
+  findGenericOrReserved,
   checkBounded,
 };
 
@@ -128,7 +129,7 @@ function pushRange(
  * memory compares with its static shared memory first, and a launch may give it more.
  *
  * Takes the address, the place and the thread, as `device.fault` does, the bytes of the memory, and whether it is shared
- * memory.
+ * memory: 0, 1, or 2 if the reserved part of shared memory may be accessed too.
  */
 function checkBounded(): HelperFunction {
   const [address, place, thread, size, isShared, bytes] = [0, 1, 2, 3, 4, 5] as const;
@@ -137,7 +138,7 @@ function checkBounded(): HelperFunction {
   code.set(bytes);
   code.get(address).ops("i32WrapI64");
   pushIsOutsideSharedSpan(code);
-  code.get(isShared).ops("i32And").if();
+  code.get(isShared).i32(0).ops("i32Ne", "i32And").if();
   pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
   code.end();
   pushIsMisaligned(code, { address, bytes });
@@ -147,12 +148,20 @@ function checkBounded(): HelperFunction {
   code.get(address).i64(32n).ops("i64ShrU", "i64Eqz");
   code.get(address).get(bytes).ops("i64ExtendI32U", "i64Add").get(size).ops("i64ExtendI32U", "i64LeU", "i32And");
   code.if().ops("return").end();
+  code.get(isShared).i32(2).ops("i32Eq").get(address).i64(32n).ops("i64ShrU", "i64Eqz", "i32And");
+  pushIsReserved(code, address);
+  code.ops("i32And").if().ops("return").end();
   pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
   return {
     type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] },
     locals: ["i32"],
     code: code.finish(),
   };
+}
+
+/** Pushes whether an address in shared memory lies in the reserved part, which precedes the block's own. */
+function pushIsReserved(code: CodeWriter, address: number): void {
+  code.get(address).ops("i32WrapI64").i32(-sharedSpan.reserved).ops("i32GeU");
 }
 
 /** Pops an offset in shared memory, and pushes whether it lies outside of the addresses of shared memory. */
@@ -201,12 +210,29 @@ function findGeneric(indexOf: HelperIndex): HelperFunction {
     code.end();
   }
   code.get(offset).get(address).get(place).get(thread).get(bounds).call(indexOf("findRange"));
-  return {
-    type: {
-      parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],
-      results: ["i32", "i64", "i64"],
-    },
-    locals: ["i32", "i32"],
-    code: code.finish(),
-  };
+  return { type: findGenericType, locals: ["i32", "i32"], code: code.finish() };
+}
+
+const findGenericType: HelperFunction["type"] = {
+  parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],
+  results: ["i32", "i64", "i64"],
+};
+
+/**
+ * Translates a generic address as `findGeneric` does, in a kernel that may access the reserved shared memory too. It
+ * precedes the block's own, at negative offsets.
+ */
+function findGenericOrReserved(indexOf: HelperIndex): HelperFunction {
+  const [address, place, shared, bytes] = [0, 1, 3, 10] as const;
+  const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
+  pushIsIn(code, address, sharedAddressBase);
+  pushIsReserved(code, address);
+  code.ops("i32And");
+  code.get(address).ops("i32WrapI64").get(bytes).i32(1).ops("i32Sub", "i32And", "i32Eqz", "i32And").if();
+  code.get(shared).get(address).ops("i32WrapI64", "i32Add").i64(0n).i64(0n).ops("return").end();
+  for (let parameter = 0; parameter < findGenericType.parameters.length; parameter++) code.get(parameter);
+  code.call(indexOf("findGeneric"));
+  return { type: findGenericType, locals: ["i32"], code: code.finish() };
 }

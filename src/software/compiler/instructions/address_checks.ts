@@ -170,7 +170,7 @@ function pushFound(
   e.code.get(address);
   e.pushPlace({ operation, bytes });
   pushSpaces(e, operation === "read" ? e.sizes.parameters : 0);
-  e.callHelper("findGeneric");
+  e.callHelper(e.sizes.usesReservedShared ? "findGenericOrReserved" : "findGeneric");
 }
 
 /**
@@ -251,8 +251,9 @@ function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAcc
   e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
   if (space === "shared") e.getFixed("sharedBytes");
   else e.code.i32(e.sizes.local);
-  e.code.i32(space === "shared" ? 1 : 0);
+  const { usesReservedShared } = e.sizes;
+  e.code.i32(space !== "shared" ? 0 : usesReservedShared ? 2 : 1);
   e.callHelper("checkBounded");
-  if (space !== "shared" || e.sizes.shared === undefined) e.code.ops("unreachable");
+  if (space !== "shared" || e.sizes.shared === undefined && !usesReservedShared) e.code.ops("unreachable");
   e.code.end();
 }

@@ -3,9 +3,14 @@
  *
  * @module
  */
+import { libraryReservedOffset, sharedSpan } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import { multiprocessorCount } from "../launch_record.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 const warpSize = 32;
+const environmentRegisterCount = 32;
+const reservedSharedPrefix = "%reserved_smem_offset_";
 
 /** A special register. */
 interface SpecialRegister {
@@ -53,7 +58,23 @@ function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 1n };
 }
 
-/** The values are those of a device with one multiprocessor, which runs one kernel and one block at a time. */
+/**
+ * What the driver tells a kernel. `cooperative_groups` finds a cooperative launch's workspace there; all others are 0,
+ * as on a GPU.
+ */
+function environmentRegister(index: number): SpecialRegister {
+  const field = index === 1 ? "workspaceHigh" : index === 2 ? "workspaceLow" : undefined;
+  return uniform((e) => field === undefined ? e.code.i32(0) : e.getFixed(field));
+}
+
+/**
+ * A place in the shared memory that precedes the block's own, at negative addresses. The block's own begins at 0, where
+ * a GPU has the reserved part.
+ */
+function reservedShared(name: string, offset: number): [string, SpecialRegister] {
+  return [`${reservedSharedPrefix}${name}`, uniform((e) => e.code.i32(offset - sharedSpan.reserved))];
+}
+
 const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, SpecialRegister>([
   ["%tid.x", counting((e) => e.getFixed("threadX"))],
   ["%tid.y", uniform((e) => e.getFixed("threadY"))],
@@ -87,8 +108,14 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
       e.getFixed("blockDimZ").ops("i32Mul").i32(warpSize - 1).ops("i32Add").i32(5).ops("i32ShrU");
     }),
   ],
-  ["%smid", uniform((e) => e.code.i32(0))],
-  ["%nsmid", uniform((e) => e.code.i32(1))],
+  [
+    "%smid",
+    uniform((e) => {
+      e.getFixed("blockX");
+      e.getFixed("multiprocessor").ops("i32Add").i32(multiprocessorCount).ops("i32RemU");
+    }),
+  ],
+  ["%nsmid", uniform((e) => e.code.i32(multiprocessorCount))],
   ["%gridid", { bits: 64, push: (e) => e.code.i64(1n), stride: 0n }],
   ["%lanemask_eq", register((e) => pushMaskFrom(e, 1))],
   [
@@ -121,12 +148,25 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
       e.getFixed("sharedBytes").i32(e.sizes.staticShared).ops("i32Sub");
     }),
   ],
+  ...Array.from({ length: environmentRegisterCount }, (_, index): [string, SpecialRegister] => {
+    return [`%envreg${index}`, environmentRegister(index)];
+  }),
+  reservedShared("begin", 0),
+  reservedShared("end", sharedSpan.reserved),
+  reservedShared("0", 0),
+  reservedShared("1", libraryReservedOffset),
+  [`${reservedSharedPrefix}cap`, uniform((e) => e.code.i32(sharedSpan.reserved))],
   ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
 ]);
 
 /** The special register with that name. Undefined if it is not supported. */
 export function specialRegister(name: string): SpecialRegister | undefined {
   return specialRegisters.get(name);
+}
+
+/** Whether an instruction finds out where the reserved shared memory is. */
+export function findsReservedShared({ operands }: ResolvedInstruction): boolean {
+  return operands.some((operand) => operand.kind === "special" && operand.name.startsWith(reservedSharedPrefix));
 }
 
 /** Whether a name is that of a special register or a predefined constant, supported or not. */

@@ -25,6 +25,7 @@ import {
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
 import { launchFieldOffset } from "../launch_record.ts";
+import { findsReservedShared } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import { branchesOf, type BranchingBlock, splitAt, suspendBlocksOf } from "../control_flow/divergence_points.ts";
 import type { Register } from "../typing/names.ts";
@@ -121,6 +122,7 @@ class GangGenerator {
       parameters: context.parameterBytes,
       shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
       staticShared: resolved.sharedBytes,
+      usesReservedShared: this.#instructions.some(findsReservedShared),
       local: 0,
       hasFrames: false,
       hasStackPointer: false,

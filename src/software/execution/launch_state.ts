@@ -1,0 +1,303 @@
+/**
+ * A launch that runs: the record that its kernel reads, the blocks that are left, and how its faults are explained.
+ *
+ * @module
+ */
+import type { LineInfo } from "../../ptx/line_info.ts";
+import { BlockScheduler, type BlockThreads } from "./block_scheduler.ts";
+import { addressBase, type CompiledKernel, faultKind, type GangKernel } from "../compiler/compile.ts";
+import {
+  exited,
+  type LaunchField,
+  launchFieldOffset,
+  launchFields,
+  multiprocessorCount,
+  threadRecord,
+  threadRecordByteLength,
+} from "../compiler/launch_record.ts";
+import { describeArguments } from "./describe_arguments.ts";
+import { describeFault, genericAddress } from "./describe_fault.ts";
+import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "./kernel_fault.ts";
+import type { MemoryNames } from "../memory/named_memory.ts";
+import type { GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
+import { type LinearMemory, scratch, type ScratchOwner } from "../memory/linear_memory.ts";
+import type { StepCounter } from "./step_counter.ts";
+import { DeadlockError, describeWaiting } from "./waiting_threads.ts";
+
+/** A kernel of a loaded module. */
+export interface SoftwareKernel {
+  readonly compiled: CompiledKernel;
+  readonly run: RunKernel;
+  /** Counts the steps of the blocks that run. */
+  readonly steps: StepCounter;
+  /** The source that the module's PTX was compiled from. */
+  readonly lineInfo: LineInfo;
+  /** Its versions that run in gangs. */
+  readonly gang: GangVersions;
+}
+
+/** What a launch takes beside its geometry. */
+export interface LaunchPlace {
+  readonly linearMemory: LinearMemory;
+  readonly parameters: Uint8Array;
+  /** The offset of the bounds table of the device that runs it. */
+  readonly bounds: number;
+  /** The size of the dynamic shared memory. */
+  readonly sharedMemoryBytes?: number;
+  /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
+  readonly threadMemory?: number;
+  /** Names memory for the messages of faults. */
+  readonly memoryNames?: MemoryNames;
+  /** The offset of a cooperative launch's workspace. */
+  readonly workspace?: number;
+}
+
+/** The launch record. */
+export class LaunchRecord {
+  readonly kernel: SoftwareKernel;
+  readonly geometry: Geometry;
+  readonly place: LaunchPlace;
+  /** The lines where threads resume in the version of the kernel that runs. */
+  resumeLines: readonly number[];
+  /** The scheduler of the block's threads, if they do not run in gangs. */
+  scheduler: BlockScheduler | undefined;
+  readonly #fields: Int32Array;
+
+  constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
+    this.kernel = kernel;
+    this.geometry = geometry;
+    this.place = place;
+    this.resumeLines = kernel.compiled.resumeLines;
+    this.#fields = new Int32Array(place.linearMemory.memory.buffer, scratch.launch.begin, launchFields.length);
+  }
+
+  /** The offset of the threads' saved registers, behind their local memory. */
+  get savedRegisters(): number {
+    const { block } = this.geometry;
+    return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
+  }
+
+  /** The offsets of the memory of a block that runs alone. */
+  get scratchPlace(): { shared: number; threads: number; local: number; saved: number } {
+    const { begin: shared } = scratch.shared;
+    return { shared, threads: scratch.threads.begin, local: this.localMemory, saved: this.savedRegisters };
+  }
+
+  get localMemory(): number {
+    return this.place.threadMemory ?? scratch.local.begin;
+  }
+
+  /**
+   * Writes the record to linear memory, which other launches use in the meantime.
+   *
+   * @param owner a launch that keeps what is in the scratch ranges until its next time slice
+   */
+  write(owner?: ScratchOwner): void {
+    this.place.linearMemory.takeScratch(owner);
+    const { linearMemory, parameters, bounds, sharedMemoryBytes = 0, workspace } = this.place;
+    const { grid, block } = this.geometry;
+    const { compiled, steps } = this.kernel;
+    linearMemory.bytes.set(parameters, scratch.parameters.begin);
+    this.set("gridX", grid[0]);
+    this.set("gridY", grid[1]);
+    this.set("gridZ", grid[2]);
+    this.set("blockDimX", block[0]);
+    this.set("blockDimY", block[1]);
+    this.set("blockDimZ", block[2]);
+    this.set("parameters", scratch.parameters.begin);
+    this.set("shared", scratch.shared.begin);
+    this.set("sharedBytes", compiled.sharedBytes + sharedMemoryBytes);
+    this.set("localMemory", this.localMemory);
+    this.set("savedRegisters", this.savedRegisters);
+    this.set("threads", scratch.threads.begin);
+    this.set("workspaceHigh", workspace === undefined ? 0 : Number(BigInt.asIntN(32, addressBase >> 32n)));
+    this.set("workspaceLow", workspace ?? 0);
+    this.set("bounds", bounds);
+    this.set("fuelLeft", steps.fuelPerRefill);
+  }
+
+  /** Explains where and why a block was stopped. */
+  faultOf(report: FaultReport): KernelFault {
+    const { compiled, lineInfo } = this.kernel;
+    const { what } = report;
+    const { parameters, memoryNames } = this.place;
+    const line = this.#lineOf(report);
+    const sharedBytes = this.get("sharedBytes");
+    const nameLine = (line: number) => lineInfo.sourceOf(line) ?? nameOfLine(line);
+    return new KernelFault({
+      kind: report.kind,
+      kernel: compiled.name,
+      block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")],
+      thread: this.#threadOf(report),
+      line,
+      source: report.source ?? lineInfo.sourceOf(line),
+      address: genericAddress(report),
+      what: typeof what === "string"
+        ? what
+        : what?.(nameLine, describeWaiting(this.scheduler?.waitingThreads() ?? [], nameLine)) ?? describeFault(report, {
+          staticShared: compiled.sharedBytes,
+          shared: sharedBytes,
+          local: compiled.accessibleLocalBytes,
+          parameters: compiled.parameterBytes,
+          memoryNames,
+        }),
+      launched: describeArguments(report.kind, compiled.parameters, parameters, memoryNames),
+    });
+  }
+
+  #threadOf({ thread, index, place }: FaultReport): Index | undefined {
+    if (thread === undefined) return index;
+    if (place?.thread === "x") return [thread, this.get("rowY"), this.get("rowZ")];
+    const packed = this.#recordOf(thread).getInt32(threadRecord.threadIndex, true);
+    return [packed & 0x3ff, packed >> 10 & 0x3ff, packed >> 20];
+  }
+
+  /** The line of a fault or, if that is not known, where the thread has resumed last. */
+  #lineOf({ thread, place }: FaultReport): number {
+    const line = place?.line ?? 0;
+    if (line > 0 || thread === undefined || place?.thread === "x") return line;
+    return this.resumeLines[this.#recordOf(thread).getInt32(threadRecord.resumeIndex, true)] ?? 0;
+  }
+
+  /** The record of a thread of the block that runs. */
+  #recordOf(thread: number): DataView {
+    const { memory } = this.place.linearMemory;
+    const begin = this.get("threads") + thread * threadRecordByteLength;
+    return new DataView(memory.buffer, begin, threadRecordByteLength);
+  }
+
+  /** Finds the first thread, from the given one on, that has not exited. */
+  locate(first: number): Pick<FaultReport, "thread"> {
+    let thread = first;
+    while (this.#recordOf(thread).getInt32(threadRecord.request, true) === exited) thread++;
+    return { thread };
+  }
+
+  /** The offsets of the save areas of gangs, and of the memory of threads that have left their gang. */
+  gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangKernel): GangMemory {
+    const { block } = this.geometry;
+    const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
+    const local = scratch.local.begin;
+    const saved = local + threads * localBytes;
+    return { local, saved, gangs: saved + threads * savedBytes };
+  }
+
+  /** Writes the fields that differ for gangs. */
+  writeForGangs(kernel: GangKernel): void {
+    const { local, saved, gangs } = this.gangMemory(kernel);
+    this.set("localMemory", local);
+    this.set("savedRegisters", saved);
+    this.set("gangs", gangs);
+  }
+
+  /** Sets the blocks to run: those of a row, up to `last`, which is exclusive. */
+  setRow({ x, y, z }: BlockIndex, last: number): void {
+    this.set("firstBlockX", x);
+    this.set("lastBlockX", last);
+    this.set("blockY", y);
+    this.set("blockZ", z);
+    this.#setMultiprocessor({ y, z });
+  }
+
+  /** Sets the only block to run. By default, it runs on the multiprocessor whose turn it is. */
+  setBlock({ x, y, z }: Readonly<Coordinates>, multiprocessor?: number): void {
+    this.set("blockX", x);
+    this.set("blockY", y);
+    this.set("blockZ", z);
+    if (multiprocessor === undefined) this.#setMultiprocessor({ y, z });
+    else this.set("multiprocessor", modulo(multiprocessor - x, multiprocessorCount));
+  }
+
+  /** The blocks are dealt out to the multiprocessors in turn. */
+  #setMultiprocessor({ y, z }: Pick<Coordinates, "y" | "z">): void {
+    const [gridX, gridY] = this.geometry.grid;
+    const row = (y + gridY * z) % multiprocessorCount;
+    this.set("multiprocessor", gridX % multiprocessorCount * row % multiprocessorCount);
+  }
+
+  set(field: LaunchField, value: number): void {
+    this.#fields[launchFieldOffset(field) / 4] = value;
+  }
+
+  get(field: LaunchField): number {
+    return this.#fields[launchFieldOffset(field) / 4]!;
+  }
+}
+
+/** The offsets of the threads' local memory and saved registers, and of the save areas of gangs. */
+interface GangMemory {
+  readonly local: number;
+  readonly saved: number;
+  readonly gangs: number;
+}
+
+/** The index of a block. */
+export interface Coordinates {
+  readonly x: number;
+  readonly y: number;
+  readonly z: number;
+}
+
+function modulo(dividend: number, divisor: number): number {
+  return (dividend % divisor + divisor) % divisor;
+}
+
+/** The blocks of a grid, in order. */
+export class BlockIndex {
+  x = 0;
+  y = 0;
+  z = 0;
+  readonly #grid: Geometry["grid"];
+
+  constructor(grid: Geometry["grid"]) {
+    this.#grid = grid;
+  }
+
+  get isPastEnd(): boolean {
+    return this.z === this.#grid[2];
+  }
+
+  /** Advances to a block of the row, or to the next row. */
+  advanceTo(x: number): void {
+    this.x = x;
+    if (this.x < this.#grid[0]) return;
+    this.x = 0;
+    if (++this.y < this.#grid[1]) return;
+    this.y = 0;
+    this.z++;
+  }
+}
+
+/** The scheduler for a block whose threads wait for each other. */
+export function schedulerOf(
+  launch: LaunchRecord,
+  { run, ...memory }: Pick<BlockThreads, "kernel" | "threads" | "saved" | "local"> & { run: RunKernel },
+): BlockScheduler {
+  const { geometry: { block }, kernel: { steps } } = launch;
+  const locate = (thread: number) => launch.locate(thread);
+  return new BlockScheduler({
+    ...memory,
+    memory: launch.place.linearMemory.memory,
+    block,
+    run(firstThread, lastThread) {
+      launch.set("firstThread", firstThread);
+      launch.set("lastThread", lastThread);
+      run(scratch.launch.begin);
+    },
+    countSteps: (count, thread) => steps.add(count, thread, locate),
+  });
+}
+
+/** Runs threads of a block, and explains a deadlock. */
+export function stopIfDeadlocked<Result>(run: () => Result): Result {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof DeadlockError)) throw error;
+    throw new KernelStop({
+      kind: faultKind.deadlock,
+      place: { line: error.line },
+      what: (nameLine) => error.describe(nameLine),
+    });
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * Memory for blocks that run side by side: each has its own shared memory, thread records, saved registers and local
+ * memory.
+ *
+ * @module
+ */
+import { sharedSpan } from "../../compiler/addresses.ts";
+import { threadRecordByteLength } from "../../compiler/launch_record.ts";
+import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
+
+/** The offsets of a block's memory. */
+export interface BlockPlace {
+  /** The block's shared memory, which the reserved part precedes. */
+  readonly shared: number;
+  readonly threads: number;
+  readonly local: number;
+  readonly saved: number;
+}
+
+/** The bytes of a block's memory. */
+export interface BlockMemorySizes {
+  readonly shared: number;
+  readonly threads: number;
+  /** Of all threads together. */
+  readonly local: number;
+  readonly saved: number;
+}
+
+/** Parts of a place begin at a multiple of it, so that no alignment is lost. */
+const alignment = 1024;
+
+function aligned(byteLength: number): number {
+  return Math.ceil(byteLength / alignment) * alignment;
+}
+
+/**
+ * The places of a launch's blocks. The first is in the scratch ranges, where blocks run that never wait for others. The
+ * others are reserved as they are needed, each time as many as there are.
+ */
+export class BlockPlaces {
+  readonly #linearMemory: LinearMemory;
+  readonly #sizes: BlockMemorySizes;
+  readonly #first: BlockPlace;
+  readonly #most: number;
+  readonly #free: BlockPlace[];
+  readonly #reserved: { readonly begin: number; readonly byteLength: number }[] = [];
+  /** What was in the scratch ranges when another launch took them. */
+  #saved: readonly Uint8Array[] | undefined;
+  #count = 1;
+
+  /** @param most how many blocks fit on the device at once */
+  constructor(
+    linearMemory: LinearMemory,
+    { sizes, first, most }: { sizes: BlockMemorySizes; first: BlockPlace; most: number },
+  ) {
+    this.#linearMemory = linearMemory;
+    this.#sizes = sizes;
+    this.#first = first;
+    this.#most = most;
+    this.#free = [first];
+  }
+
+  /** How many blocks have a place, running or not. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Returns a free place, or undefined if no more fit on the device or in linear memory. */
+  take(): BlockPlace | undefined {
+    if (this.#free.length === 0 && this.#count < this.#most) this.#reserve();
+    return this.#free.pop();
+  }
+
+  giveBack(place: BlockPlace): void {
+    this.#free.push(place);
+  }
+
+  #reserve(): void {
+    const { shared, threads, local, saved } = this.#sizes;
+    const own = aligned(shared) + aligned(threads) + aligned(local) + aligned(saved) + alignment;
+    const wanted = Math.min(this.#count, this.#most - this.#count);
+    for (let count = wanted; count > 0; count = Math.floor(count / 2)) {
+      const byteLength = wholePages(count * own);
+      const begin = this.#linearMemory.reserve(byteLength);
+      if (begin === undefined) continue;
+      this.#reserved.push({ begin, byteLength });
+      this.#count += count;
+      for (let index = count - 1; index >= 0; index--) {
+        const sharedBegin = begin + index * own + aligned(sharedSpan.reserved);
+        const threadsBegin = sharedBegin + aligned(shared);
+        const localBegin = threadsBegin + aligned(threads);
+        const place = { shared: sharedBegin, threads: threadsBegin, local: localBegin };
+        this.#free.push({ ...place, saved: localBegin + aligned(local) });
+      }
+      return;
+    }
+  }
+
+  /** Saves the block in the scratch ranges, if there is one. */
+  saveScratch(): void {
+    if (this.#free.includes(this.#first)) return;
+    const { bytes } = this.#linearMemory;
+    this.#saved = this.#scratchRanges().map(({ begin, byteLength }) => bytes.slice(begin, begin + byteLength));
+  }
+
+  /** Puts the saved block back into the scratch ranges. */
+  restoreScratch(): void {
+    if (this.#saved === undefined) return;
+    this.#scratchRanges().forEach(({ begin }, index) => this.#linearMemory.bytes.set(this.#saved![index]!, begin));
+    this.#saved = undefined;
+  }
+
+  #scratchRanges(): { begin: number; byteLength: number }[] {
+    const { shared, threads, local, saved } = this.#first;
+    const sizes = this.#sizes;
+    const ranges = [
+      { begin: shared - sharedSpan.reserved, byteLength: sharedSpan.reserved + sizes.shared },
+      { begin: threads, byteLength: sizes.threads },
+    ];
+    // Large local memory is the launch's own.
+    if (local !== scratch.local.begin) return ranges;
+    return [...ranges, { begin: local, byteLength: sizes.local }, { begin: saved, byteLength: sizes.saved }];
+  }
+
+  /** Releases the memory. */
+  close(): void {
+    this.#saved = undefined;
+    for (const { begin, byteLength } of this.#reserved.splice(0)) {
+      this.#linearMemory.discardAndRelease(begin, byteLength, { isShared: false });
+    }
+  }
+}
+
+/** The bytes of the records of a block's threads. */
+export function threadRecordBytes(threadsPerBlock: number): number {
+  return threadsPerBlock * threadRecordByteLength;
+}

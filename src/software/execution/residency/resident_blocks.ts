@@ -1,0 +1,239 @@
+/**
+ * Runs blocks that may wait for each other. As long as blocks run to their end, they run one after another. When a
+ * block cannot go on, because all its threads wait or spin, the next one begins beside it, until no more fit on the
+ * device, and all that run take turns.
+ *
+ * @module
+ */
+import type { BlockScheduler, Turn } from "../block_scheduler.ts";
+import { describeWaiting } from "../waiting_threads.ts";
+import { faultKind } from "../../compiler/compile.ts";
+import { type BlockPlace, BlockPlaces, threadRecordBytes } from "./block_places.ts";
+import {
+  type BlockIndex,
+  type Coordinates,
+  type LaunchRecord,
+  schedulerOf,
+  stopIfDeadlocked,
+} from "../launch_state.ts";
+import { KernelStop } from "../kernel_fault.ts";
+import { activeBlocks, multiProcessorCount } from "../../software_device.ts";
+import type { ScratchOwner } from "../../memory/linear_memory.ts";
+
+/** A block that has begun and not ended. */
+interface Resident {
+  readonly block: Coordinates;
+  readonly multiprocessor: number;
+  readonly place: BlockPlace;
+  readonly scheduler: BlockScheduler;
+  /** The steps that its threads have done. */
+  steps: number;
+}
+
+/** How many blocks fit on a device at once. */
+export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): number {
+  return multiProcessorCount * activeBlocks(threadsPerBlock, sharedBytes);
+}
+
+/**
+ * How many turns a lone block gets before the next one begins, and for how many of them a turn counts in which it only
+ * waits: threads may spin only until another thread of their block is done.
+ */
+const patience = 64;
+const weightOfStuckTurn = 4;
+const sliceMilliseconds = 4;
+/** The most blocks that a message describes one by one. */
+const describedBlocks = 4;
+
+/** The blocks of a launch, as work in time slices. */
+export class ResidentBlocks implements ScratchOwner {
+  readonly #launch: LaunchRecord;
+  readonly #index: BlockIndex;
+  readonly #places: BlockPlaces;
+  readonly #schedulers = new Map<BlockPlace, BlockScheduler>();
+  readonly #residents: Resident[] = [];
+  /** The blocks on each multiprocessor. */
+  readonly #loads: number[] = new Array(multiProcessorCount).fill(0);
+  /** The resident whose turn is next, and the multiprocessor where a block began last. */
+  #next = 0;
+  #lastMultiprocessor = -1;
+  /** How many turns have been taken since a block began or ended. */
+  #turnsSinceChange = 0;
+  /** How many turns have been taken since a thread of any block went on, and the steps of these turns. */
+  #stuckTurns = 0;
+  #stuckSteps = 0;
+  /** Whether blocks of this launch have waited for others. */
+  #waits: boolean;
+
+  constructor(launch: LaunchRecord, index: BlockIndex) {
+    const { geometry: { block }, kernel: { compiled }, place } = launch;
+    const threads = block[0] * block[1] * block[2];
+    const shared = compiled.sharedBytes + (place.sharedMemoryBytes ?? 0);
+    this.#launch = launch;
+    this.#index = index;
+    this.#waits = place.workspace !== undefined;
+    this.#places = new BlockPlaces(place.linearMemory, {
+      sizes: {
+        shared,
+        threads: threadRecordBytes(threads),
+        local: threads * compiled.localBytes,
+        saved: threads * compiled.savedBytes,
+      },
+      first: launch.scratchPlace,
+      most: fittingBlocks(threads, shared),
+    });
+  }
+
+  /** Runs a time slice. Returns whether all blocks have ended. */
+  run(): boolean {
+    const { linearMemory } = this.#launch.place;
+    this.#launch.write(this);
+    this.#places.restoreScratch();
+    const start = performance.now();
+    do {
+      if (this.#residents.length === 0 && !this.#begin()) {
+        linearMemory.leaveScratch(this);
+        this.#places.close();
+        return true;
+      }
+      this.#takeTurn();
+      // Perhaps the blocks wait for what the work of another stream stores.
+      if (this.#stuckTurns > this.#residents.length + patience / weightOfStuckTurn) break;
+    } while (performance.now() - start < sliceMilliseconds);
+    return false;
+  }
+
+  saveScratch(): void {
+    this.#places.saveScratch();
+  }
+
+  /** Releases the memory of a launch that is not run again. */
+  release(): void {
+    this.#launch.place.linearMemory.leaveScratch(this);
+    this.#places.close();
+  }
+
+  #takeTurn(): void {
+    const residents = this.#residents;
+    const resident = residents[this.#next]!;
+    const turn = this.#run(resident);
+    if (turn === "ended") {
+      this.#end(resident);
+      return;
+    }
+    if (turn === "stuck") this.#stuckTurns++;
+    else this.#stuckTurns = this.#stuckSteps = 0;
+    this.#turnsSinceChange += this.#waits || turn !== "stuck" ? 1 : weightOfStuckTurn;
+    if (this.#turnsSinceChange >= (this.#waits ? residents.length : patience) && this.#begin()) return;
+    this.#next = (this.#next + 1) % residents.length;
+    this.#checkDeadlock();
+  }
+
+  #run(resident: Resident): Turn {
+    const { block, multiprocessor, place, scheduler } = resident;
+    const launch = this.#launch;
+    const { steps } = launch.kernel;
+    launch.setBlock(block, multiprocessor);
+    launch.set("shared", place.shared);
+    launch.set("threads", place.threads);
+    launch.set("localMemory", place.local);
+    launch.set("savedRegisters", place.saved);
+    launch.scheduler = scheduler;
+    steps.restart(resident.steps);
+    const turn = stopIfDeadlocked(() => scheduler.takeTurn());
+    if (turn === "stuck") this.#stuckSteps += steps.count - resident.steps;
+    resident.steps = steps.count;
+    return turn;
+  }
+
+  /** Begins the next block, and gives it the next turn. Returns false if there is none, or no place for it. */
+  #begin(): boolean {
+    const index = this.#index;
+    if (index.isPastEnd) return false;
+    const place = this.#places.take();
+    if (place === undefined) return false;
+    const { x, y, z } = index;
+    index.advanceTo(x + 1);
+    const multiprocessor = this.#freestMultiprocessor();
+    this.#loads[multiprocessor]!++;
+    const scheduler = this.#schedulerAt(place);
+    scheduler.start();
+    this.#waits ||= this.#residents.length > 0;
+    this.#next = this.#residents.push({ block: { x, y, z }, multiprocessor, place, scheduler, steps: 0 }) - 1;
+    // If this block must wait as well, the next one begins after its first turn.
+    this.#turnsSinceChange = this.#waits ? this.#next : 0;
+    this.#stuckTurns = this.#stuckSteps = 0;
+    return true;
+  }
+
+  #end({ place, multiprocessor }: Resident): void {
+    this.#residents.splice(this.#next, 1);
+    if (this.#next >= this.#residents.length) this.#next = 0;
+    this.#loads[multiprocessor]!--;
+    this.#places.giveBack(place);
+    this.#turnsSinceChange = this.#stuckTurns = this.#stuckSteps = 0;
+  }
+
+  /** Of the multiprocessors with the fewest blocks, the next one in turn. */
+  #freestMultiprocessor(): number {
+    let freest = (this.#lastMultiprocessor + 1) % multiProcessorCount;
+    for (let step = 1; step < multiProcessorCount; step++) {
+      const other = (this.#lastMultiprocessor + 1 + step) % multiProcessorCount;
+      if (this.#loads[other]! < this.#loads[freest]!) freest = other;
+    }
+    return this.#lastMultiprocessor = freest;
+  }
+
+  #schedulerAt(place: BlockPlace): BlockScheduler {
+    let scheduler = this.#schedulers.get(place);
+    if (scheduler === undefined) {
+      const { compiled, run } = this.#launch.kernel;
+      const kernel = { ...compiled, suspensions: compiled.suspensions! };
+      scheduler = schedulerOf(this.#launch, { kernel, run, ...place });
+      this.#schedulers.set(place, scheduler);
+    }
+    return scheduler;
+  }
+
+  /** Stops the kernel if its blocks have only waited for too many steps. */
+  #checkDeadlock(): void {
+    if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
+    const steps = this.#stuckSteps;
+    const { block, place, scheduler } = this.#residents[0]!;
+    this.#launch.setBlock(block);
+    this.#launch.set("threads", place.threads);
+    const first = scheduler.waitingThreads({ spinning: true })[0];
+    throw new KernelStop({
+      kind: faultKind.stepLimit,
+      place: { line: first?.suspension.line ?? 0 },
+      thread: first?.first,
+      what: (nameLine) =>
+        `stopped after ${steps} steps, perhaps in a loop that never ends: all blocks that run only wait, ` +
+        `${this.#describe(nameLine)}; ${this.#advice()}; POOLPASS_SOFTWARE_STEPS sets the limit`,
+    });
+  }
+
+  #describe(nameLine: (line: number) => string): string {
+    const groups = new Map<string, Coordinates[]>();
+    for (const { block, scheduler } of this.#residents) {
+      const waiting = describeWaiting(scheduler.waitingThreads({ spinning: true }), nameLine);
+      groups.set(waiting, [...groups.get(waiting) ?? [], block]);
+    }
+    const texts = [...groups].slice(0, describedBlocks).map(([waiting, blocks]) => {
+      const { x, y, z } = blocks[0]!;
+      const others = blocks.length === 1 ? "" : ` and ${blocks.length - 1} more`;
+      return `block (${x},${y},${z})${others}, ${waiting}`;
+    });
+    if (groups.size > describedBlocks) texts.push("and others");
+    return texts.join("; ");
+  }
+
+  #advice(): string {
+    if (this.#index.isPastEnd) return "check the loop's condition and the arguments that it depends on";
+    const [x, y, z] = this.#launch.geometry.grid;
+    return `only ${this.#residents.length} of the grid's ${
+      x * y * z
+    } blocks fit on the device at once, and the others ` +
+      "begin when these end: launch fewer blocks, and let each do more";
+  }
+}
