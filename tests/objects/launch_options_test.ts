@@ -17,14 +17,14 @@ import { assertLeavesNothing } from "../support/resources.ts";
 import { test } from "../support/test.ts";
 import { clustersPtx, dependentPtx, gridBarrierPtx } from "./launch_kernels.ts";
 
-/** Declares a test for each driver of a GPU. It is skipped where the device has not what the test needs. */
-function testOnGpus(name: string, needed: DeviceAttributeName, body: (gpu: CudaDevice) => Promise<void>): void {
-  for (const driver of driversUnderTest.filter(({ name }) => name !== "software")) {
+/** Declares a test for each driver. It is skipped where the device has not what the test needs. */
+function testOnDevicesWith(needed: DeviceAttributeName, name: string, body: (gpu: CudaDevice) => Promise<void>): void {
+  for (const driver of driversUnderTest) {
     const run = async () => {
       using cuda = new Cuda(new Session(driver.open()));
       await body(cuda.device(0));
     };
-    const skip = driver.skip || !has(driver.open(), needed) && `the GPU's attribute ${needed} is 0`;
+    const skip = driver.skip || !has(driver.open(), needed) && `the device's attribute ${needed} is 0`;
     test(`${name} [${driver.name}]`, { skip }, () => assertLeavesNothing(run));
   }
 }
@@ -45,7 +45,7 @@ function neighborsIn([width, height]: readonly [number, number], [x, y]: readonl
   });
 }
 
-testOnGpus("blocks of a cluster read each other's shared memory", "clusterLaunch", async (gpu) => {
+testOnDevicesWith("clusterLaunch", "blocks of a cluster read each other's shared memory", async (gpu) => {
   using pool = gpu.createPool();
   using module = gpu.loadModule(clustersPtx);
   const kernel = module.kernel("neighbors");
@@ -60,9 +60,9 @@ testOnGpus("blocks of a cluster read each other's shared memory", "clusterLaunch
   assertEquals(await stored.toTypedArray(), neighborsIn([width, height], [1, 1]));
 });
 
-testOnGpus(
-  "a kernel opts in to clusters of more than 8 blocks if the device has them",
+testOnDevicesWith(
   "clusterLaunch",
+  "a kernel opts in to clusters of more than 8 blocks if the device has them",
   async (gpu) => {
     using pool = gpu.createPool();
     using module = gpu.loadModule(clustersPtx);
@@ -84,7 +84,7 @@ testOnGpus(
   },
 );
 
-testOnGpus("a kernel with a cluster of its own is launched without the option", "clusterLaunch", async (gpu) => {
+testOnDevicesWith("clusterLaunch", "a kernel with a cluster of its own is launched without the option", async (gpu) => {
   using pool = gpu.createPool();
   using module = gpu.loadModule(clustersPtx);
   const kernel = module.kernel("pairs");
@@ -96,7 +96,7 @@ testOnGpus("a kernel with a cluster of its own is launched without the option", 
   assertThrows(() => kernel.launch({ grid: 8, block: 32, cluster: 4 }, stored), CudaError, "in clusters of 4 blocks");
 });
 
-testOnGpus("the blocks of a cooperative launch wait for each other", "cooperativeLaunch", async (gpu) => {
+testOnDevicesWith("cooperativeLaunch", "the blocks of a cooperative launch wait for each other", async (gpu) => {
   using pool = gpu.createPool();
   using module = gpu.loadModule(gridBarrierPtx);
   const kernel = module.kernel("meet");

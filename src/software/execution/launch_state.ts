@@ -52,6 +52,9 @@ export interface LaunchPlace {
   readonly workspace?: number;
 }
 
+/** The high half of the addresses of global memory. */
+const addressHigh = Number(BigInt.asIntN(32, addressBase >> 32n));
+
 /** The launch record. */
 export class LaunchRecord {
   readonly kernel: SoftwareKernel;
@@ -110,7 +113,7 @@ export class LaunchRecord {
     this.set("localMemory", this.localMemory);
     this.set("savedRegisters", this.savedRegisters);
     this.set("threads", scratch.threads.begin);
-    this.set("workspaceHigh", workspace === undefined ? 0 : Number(BigInt.asIntN(32, addressBase >> 32n)));
+    this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
     this.set("bounds", bounds);
     this.set("fuelLeft", steps.fuelPerRefill);
