@@ -402,7 +402,7 @@ export interface Driver {
   launchKernel(launch: KernelLaunch): void;
   /**
    * `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA 11.6. The software device refuses
-   * clusters of several blocks and cooperative launches with `cudaErrorNotSupported`.
+   * clusters of several blocks with `cudaErrorNotSupported`.
    */
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;

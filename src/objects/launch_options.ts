@@ -28,8 +28,7 @@ export interface LaunchOptions {
   cluster?: Dim3;
   /**
    * Whether all blocks run at once, so that they may wait for each other, as `grid.sync()` does. The launch fails with
-   * `cudaErrorCooperativeLaunchTooLarge` if they do not fit on the device. The software device does not support it yet.
-   * Defaults to false.
+   * `cudaErrorCooperativeLaunchTooLarge` if they do not fit on the device. Defaults to false.
    */
   cooperative?: boolean;
   /**

@@ -37,9 +37,8 @@ testCompiling("a grid that waits for all its blocks sums an array in one launch"
       }
       if (grid.thread_rank() == 0) *result = partial[0];
     }`);
-  if (cuda.driver === "software") return void assertThrows(() => module.kernel("sum"), CudaError, "not supported");
   const kernel = module.kernel("sum");
-  const [block, count] = [256, 1_000_003];
+  const [block, count] = [256, cuda.driver === "software" ? 100_003 : 1_000_003];
   const sharedMemoryBytes = block * Float64Array.BYTES_PER_ELEMENT;
   // As many blocks as the device runs at a time.
   const grid = kernel.maxActiveBlocksPerMultiprocessor(block, sharedMemoryBytes) *
@@ -51,12 +50,12 @@ testCompiling("a grid that waits for all its blocks sums an array in one launch"
   // Integers, whose sum is exact in any order.
   input.copyFrom(Float64Array.from({ length: count }, (_, i) => i % 1000));
   const expected = Array.from({ length: count }, (_, i) => i % 1000).reduce((sum, each) => sum + each);
-  for (let repetition = 0; repetition < 20; repetition++) {
+  for (let repetition = 0; repetition < (cuda.driver === "software" ? 2 : 20); repetition++) {
     kernel.launch(options, input, count, partial, result);
     assertEquals([...await result.toTypedArray()], [expected]);
   }
   const tooMany = { ...options, grid: grid + 1 };
-  assertThrows(() => kernel.launch(tooMany, input, count, partial, result), CudaError, `${grid} blocks`);
+  assertThrows(() => kernel.launch(tooMany, input, count, partial, result), CudaError, `at most ${grid} such blocks`);
 }, { long: true });
 
 testCompiling("a cluster's blocks count into each other's shared memory", async (cuda) => {

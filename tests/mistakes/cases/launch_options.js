@@ -22,8 +22,8 @@ mistake("a cluster under CUDA's name", ({ saxpy, x, y }) => {
   saxpy.launch({ grid: 4, block: 256, clusterDim: 2 }, 1024, 2.5, x, y);
 });
 
-mistake("a cooperative launch on the software device", ({ saxpy, x, y }) => {
-  saxpy.launch({ grid: 4, block: 256, cooperative: true }, 1024, 2.5, x, y);
+mistake("a cooperative launch of more blocks than fit at once", ({ saxpy, x, y }) => {
+  saxpy.launch({ grid: 4096, block: 256, cooperative: true }, 1024, 2.5, x, y);
 });
 
 mistake("cooperative as a number", ({ saxpy, x, y }) => {

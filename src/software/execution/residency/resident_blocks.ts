@@ -41,6 +41,8 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
  */
 const patience = 64;
 const weightOfStuckTurn = 4;
+/** The steps that a turn counts for in which a block only waits: as many as take as long as the turn itself. */
+const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
 /** The most blocks that a message describes one by one. */
 const describedBlocks = 4;
@@ -90,6 +92,7 @@ export class ResidentBlocks implements ScratchOwner {
     this.#launch.write(this);
     this.#places.restoreScratch();
     const start = performance.now();
+    let turns = 0;
     do {
       if (this.#residents.length === 0 && !this.#begin()) {
         linearMemory.leaveScratch(this);
@@ -97,8 +100,9 @@ export class ResidentBlocks implements ScratchOwner {
         return true;
       }
       this.#takeTurn();
-      // Perhaps the blocks wait for what the work of another stream stores.
-      if (this.#stuckTurns > this.#residents.length + patience / weightOfStuckTurn) break;
+      turns++;
+      // If no block goes on, perhaps they wait for what the work of another stream stores.
+      if (turns >= this.#residents.length && turns >= patience && this.#stuckTurns >= turns) break;
     } while (performance.now() - start < sliceMilliseconds);
     return false;
   }
@@ -141,7 +145,7 @@ export class ResidentBlocks implements ScratchOwner {
     launch.scheduler = scheduler;
     steps.restart(resident.steps);
     const turn = stopIfDeadlocked(() => scheduler.takeTurn());
-    if (turn === "stuck") this.#stuckSteps += steps.count - resident.steps;
+    if (turn === "stuck") this.#stuckSteps += steps.count - resident.steps + stepsOfTurn;
     resident.steps = steps.count;
     return turn;
   }
