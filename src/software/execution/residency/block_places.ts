@@ -29,6 +29,12 @@ export interface BlockMemorySizes {
 /** Parts of a place begin at a multiple of it, so that no alignment is lost. */
 const alignment = 1024;
 
+/**
+ * Larger pieces of memory are returned to the system. Smaller ones are not: most likely the next launch takes the same
+ * pages again, and getting them anew would take longer than a short kernel.
+ */
+const mostKeptBytes = 2 ** 24;
+
 function aligned(byteLength: number): number {
   return Math.ceil(byteLength / alignment) * alignment;
 }
@@ -126,7 +132,8 @@ export class BlockPlaces {
   close(): void {
     this.#saved = undefined;
     for (const { begin, byteLength } of this.#reserved.splice(0)) {
-      this.#linearMemory.discardAndRelease(begin, byteLength, { isShared: false });
+      if (byteLength > mostKeptBytes) this.#linearMemory.discard(begin, byteLength);
+      this.#linearMemory.release(begin, byteLength);
     }
   }
 }
