@@ -98,7 +98,7 @@ export class BlockScheduler {
     const keys = options.kernel.suspensions.map(({ request }) => JSON.stringify(request));
     this.#operations = keys.map((key) => keys.indexOf(key));
     this.#maySpin = maySpin(options.kernel.suspensions);
-    this.#yielded = new Int32Array(this.#count);
+    this.#yielded = new Int32Array(this.#maySpin ? this.#count : 0);
   }
 
   /** Runs a block to its end. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */

@@ -41,25 +41,21 @@ export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place
   const launch = new LaunchRecord(kernel, geometry, place);
   const gang = kernel.gang.for(geometry);
   const index = new BlockIndex(geometry.grid);
-  const { run, release } = gang !== undefined ? { run: runInGangs(launch, index, gang) } : runSingly(launch, index);
-  return {
-    run() {
-      try {
-        return run();
-      } catch (error) {
-        throw error instanceof KernelStop ? launch.faultOf(error.report) : error;
-      }
-    },
-    ...release && { release },
+  const work: LaunchWork = gang !== undefined ? { run: runInGangs(launch, index, gang) } : runSingly(launch, index);
+  const run = () => {
+    try {
+      return work.run();
+    } catch (error) {
+      throw error instanceof KernelStop ? launch.faultOf(error.report) : error;
+    }
   };
+  return work.release === undefined ? { run } : { run, release: work.release };
 }
 
 function runSingly(launch: LaunchRecord, index: BlockIndex): LaunchWork {
-  const { suspensions } = launch.kernel.compiled;
-  if (suspensions === undefined) return { run: blocksAtOnce(launch, index) };
-  if (!maySpin(suspensions)) return { run: blockAfterBlock(launch, index) };
-  const blocks = new ResidentBlocks(launch, index);
-  return { run: () => blocks.run(), release: () => blocks.release() };
+  return launch.kernel.compiled.suspensions === undefined
+    ? { run: blocksAtOnce(launch, index) }
+    : blockAfterBlock(launch, index);
 }
 
 /** How many blocks of a row to run before the time is checked: as many as fit in a part of a time slice. */
@@ -108,23 +104,33 @@ function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   };
 }
 
-/** Runs blocks whose threads may wait, one at a time. */
-function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean {
+/** Runs blocks whose threads may wait, one at a time until one of them waits for others. */
+function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
   const { kernel: { compiled, run, steps } } = launch;
-  const kernel = { ...compiled, suspensions: compiled.suspensions! };
-  const scheduler = schedulerOf(launch, { kernel, ...launch.scratchPlace, run });
+  const suspensions = compiled.suspensions!;
+  const scheduler = schedulerOf(launch, { kernel: { ...compiled, suspensions }, ...launch.scratchPlace, run });
   launch.scheduler = scheduler;
-  return () => {
+  const runBlock = () => {
+    scheduler.start();
+    return scheduler.takeTurn();
+  };
+  let rest: ResidentBlocks | undefined;
+  const runSlice = () => {
+    if (rest !== undefined) return rest.run();
     launch.write();
     const start = performance.now();
     while (!index.isPastEnd && performance.now() - start < sliceMilliseconds) {
       launch.setBlock(index);
       steps.restart();
-      stopIfDeadlocked(() => scheduler.runBlock());
+      if (stopIfDeadlocked(runBlock) !== "ended") {
+        rest = new ResidentBlocks(launch, index, scheduler);
+        return false;
+      }
       index.advanceTo(index.x + 1);
     }
     return index.isPastEnd;
   };
+  return maySpin(suspensions) ? { run: runSlice, release: () => rest?.release() } : { run: runSlice };
 }
 
 /** The share of a launch's gangs that may diverge before the rest is run thread by thread. */

@@ -45,11 +45,11 @@ export interface LaunchPlace {
   /** The size of the dynamic shared memory. */
   readonly sharedMemoryBytes?: number;
   /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
-  readonly threadMemory?: number;
+  readonly threadMemory?: number | undefined;
   /** Names memory for the messages of faults. */
-  readonly memoryNames?: MemoryNames;
+  readonly memoryNames?: MemoryNames | undefined;
   /** The offset of a cooperative launch's workspace. */
-  readonly workspace?: number;
+  readonly workspace?: number | undefined;
 }
 
 /** The high half of the addresses of global memory. */
@@ -209,6 +209,11 @@ export class LaunchRecord {
     this.set("blockZ", z);
     if (multiprocessor === undefined) this.#setMultiprocessor({ y, z });
     else this.set("multiprocessor", modulo(multiprocessor - x, multiprocessorCount));
+  }
+
+  /** The multiprocessor of the only block to run. */
+  get multiprocessor(): number {
+    return (this.get("blockX") + this.get("multiprocessor")) % multiprocessorCount;
   }
 
   /** The blocks are dealt out to the multiprocessors in turn. */

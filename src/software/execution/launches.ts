@@ -78,6 +78,10 @@ export function launchOf(
   const packed = new Uint8Array(kernel.compiled.parameterBytes);
   packed.set(parameters);
   const bounds = linearMemory.boundsTableOf(device);
+  const place: LaunchPlace = { linearMemory, parameters: packed, bounds, sharedMemoryBytes, memoryNames };
+  const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
+  const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
+  if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block }, place);
   const releases: (() => void)[] = [];
   const takeOrFail = (offset: number | undefined, release: (offset: number) => void): number => {
     if (offset !== undefined) {
@@ -87,26 +91,15 @@ export function launchOf(
     for (const release of releases) release();
     return fail(cudaErrorLaunchOutOfResources, call);
   };
-  const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
-  const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
   const threadMemory = reservedBytes === 0 ? undefined : takeOrFail(linearMemory.reserve(reservedBytes), (offset) => {
     linearMemory.discardAndRelease(offset, reservedBytes, { isShared: false });
   });
   const workspace = !cooperative
     ? undefined
     : takeOrFail(workspaces.take(device), (offset) => workspaces.release(device, offset));
-  const place: LaunchPlace = {
-    linearMemory,
-    parameters: packed,
-    bounds,
-    sharedMemoryBytes,
-    ...memoryNames && { memoryNames },
-    ...threadMemory !== undefined && { threadMemory },
-    ...workspace !== undefined && { workspace },
-  };
-  const { run, release } = launchInSlices(kernel, { grid, block }, place);
+  const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace });
   if (release !== undefined) releases.push(release);
-  return releases.length === 0 ? { run } : {
+  return {
     run,
     release() {
       for (const release of releases) release();

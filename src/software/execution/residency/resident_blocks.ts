@@ -47,7 +47,7 @@ const sliceMilliseconds = 4;
 /** The most blocks that a message describes one by one. */
 const describedBlocks = 4;
 
-/** The blocks of a launch, as work in time slices. */
+/** The blocks of a launch from the first on that waits for others, as work in time slices. */
 export class ResidentBlocks implements ScratchOwner {
   readonly #launch: LaunchRecord;
   readonly #index: BlockIndex;
@@ -67,7 +67,8 @@ export class ResidentBlocks implements ScratchOwner {
   /** Whether blocks of this launch have waited for others. */
   #waits: boolean;
 
-  constructor(launch: LaunchRecord, index: BlockIndex) {
+  /** Takes over from a block that has run alone, of the given index, and has not ended. */
+  constructor(launch: LaunchRecord, index: BlockIndex, scheduler: BlockScheduler) {
     const { geometry: { block }, kernel: { compiled }, place } = launch;
     const threads = block[0] * block[1] * block[2];
     const shared = compiled.sharedBytes + (place.sharedMemoryBytes ?? 0);
@@ -84,6 +85,11 @@ export class ResidentBlocks implements ScratchOwner {
       first: launch.scratchPlace,
       most: fittingBlocks(threads, shared),
     });
+    const { multiprocessor } = launch;
+    const first = this.#places.take()!;
+    this.#schedulers.set(first, scheduler);
+    this.#add(first, multiprocessor).steps = launch.kernel.steps.count;
+    place.linearMemory.takeScratch(this);
   }
 
   /** Runs a time slice. Returns whether all blocks have ended. */
@@ -156,18 +162,25 @@ export class ResidentBlocks implements ScratchOwner {
     if (index.isPastEnd) return false;
     const place = this.#places.take();
     if (place === undefined) return false;
-    const { x, y, z } = index;
-    index.advanceTo(x + 1);
-    const multiprocessor = this.#freestMultiprocessor();
-    this.#loads[multiprocessor]!++;
-    const scheduler = this.#schedulerAt(place);
-    scheduler.start();
     this.#waits ||= this.#residents.length > 0;
-    this.#next = this.#residents.push({ block: { x, y, z }, multiprocessor, place, scheduler, steps: 0 }) - 1;
+    const { scheduler } = this.#add(place, this.#freestMultiprocessor());
+    scheduler.start();
+    this.#next = this.#residents.length - 1;
     // If this block must wait as well, the next one begins after its first turn.
     this.#turnsSinceChange = this.#waits ? this.#next : 0;
     this.#stuckTurns = this.#stuckSteps = 0;
     return true;
+  }
+
+  /** Adds the next block. */
+  #add(place: BlockPlace, multiprocessor: number): Resident {
+    const { x, y, z } = this.#index;
+    this.#index.advanceTo(x + 1);
+    this.#loads[multiprocessor]!++;
+    this.#lastMultiprocessor = multiprocessor;
+    const resident = { block: { x, y, z }, multiprocessor, place, scheduler: this.#schedulerAt(place), steps: 0 };
+    this.#residents.push(resident);
+    return resident;
   }
 
   #end({ place, multiprocessor }: Resident): void {
@@ -185,7 +198,7 @@ export class ResidentBlocks implements ScratchOwner {
       const other = (this.#lastMultiprocessor + 1 + step) % multiProcessorCount;
       if (this.#loads[other]! < this.#loads[freest]!) freest = other;
     }
-    return this.#lastMultiprocessor = freest;
+    return freest;
   }
 
   #schedulerAt(place: BlockPlace): BlockScheduler {
