@@ -33,6 +33,7 @@ import { situations as reuse } from "./situations/reuse.ts";
 import { situations as reuseOfPieces } from "./situations/reuse_of_pieces.ts";
 import type { Situation } from "./situation.ts";
 import { situations as streams } from "./situations/streams.ts";
+import { situations as waitingBlocks } from "./situations/waiting_blocks.ts";
 
 const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   devices,
@@ -54,6 +55,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   events,
   context_events: contextEvents,
   kernel_behavior: kernelBehavior,
+  waiting_blocks: waitingBlocks,
   launches,
   modules,
   linking,
