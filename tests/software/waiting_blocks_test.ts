@@ -1,9 +1,9 @@
 /** Blocks that wait for other blocks: how many run at once, their faults, and other work in the meantime. */
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
+import { LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { test } from "../support/test.ts";
 
@@ -168,5 +168,22 @@ test("blocks are dealt out to the multiprocessors that the device reports", asyn
     using out = pool.allocateArray(Uint32Array, grid);
     module.kernel("multiprocessors").launch({ grid, block }, out);
     assertEquals(await out.toTypedArray(), Uint32Array.from({ length: grid }, (_, i) => i % count * 100 + count));
+  }
+});
+
+test("a cooperative launch fails if there is no memory for all its blocks at once", () => {
+  using cuda = openDevice();
+  using module = cuda.device(0).loadModule(ptx);
+  const kernel = module.kernel("meet");
+  const linearMemory = new LinearMemory();
+  const rest = linearMemory.freeBytes - 4 * pageByteLength;
+  const taken = linearMemory.reserve(rest)!;
+  try {
+    const error = assertThrows(() => {
+      kernel.launch({ grid: 128, block: 32, cooperative: true }, 0n, 128, 0n, 0n);
+    }, CudaError) as CudaError;
+    assertEquals(error.code, "cudaErrorLaunchOutOfResources");
+  } finally {
+    linearMemory.release(taken, rest);
   }
 });

@@ -11,10 +11,12 @@ import { defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
 import type { LoadedModule } from "./loaded_module.ts";
 import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
 import type { LaunchPlace, SoftwareKernel } from "./launch_state.ts";
+import { maySpin } from "./block_scheduler.ts";
+import { blockMemorySizes, hasRoomFor } from "./residency/block_places.ts";
 import type { GridWorkspaces } from "./residency/grid_workspaces.ts";
 import { fittingBlocks } from "./residency/resident_blocks.ts";
 import type { Geometry } from "./gang_versions.ts";
-import { scratch, wholePages } from "../memory/linear_memory.ts";
+import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {
@@ -72,7 +74,6 @@ export function launchOf(
   { linearMemory, memoryNames, workspaces }: LaunchServices,
 ): LaunchWork {
   checkLaunch(loaded, configuration);
-  const { cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
   const { device, kernel } = loaded;
   const { grid, block, sharedMemoryBytes, call, parameters, cooperative = false } = configuration;
   const packed = new Uint8Array(kernel.compiled.parameterBytes);
@@ -82,29 +83,39 @@ export function launchOf(
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
   if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block }, place);
-  const releases: (() => void)[] = [];
-  const takeOrFail = (offset: number | undefined, release: (offset: number) => void): number => {
-    if (offset !== undefined) {
-      releases.push(() => release(offset));
-      return offset;
+  const threadMemory = reservedBytes === 0 ? undefined : linearMemory.reserve(reservedBytes);
+  const workspace = cooperative ? workspaces.take(device) : undefined;
+  const releaseMemory = () => {
+    if (workspace !== undefined) workspaces.release(device, workspace);
+    if (threadMemory !== undefined) {
+      linearMemory.discardAndRelease(threadMemory, reservedBytes, { isShared: false });
     }
-    for (const release of releases) release();
-    return fail(cudaErrorLaunchOutOfResources, call);
   };
-  const threadMemory = reservedBytes === 0 ? undefined : takeOrFail(linearMemory.reserve(reservedBytes), (offset) => {
-    linearMemory.discardAndRelease(offset, reservedBytes, { isShared: false });
-  });
-  const workspace = !cooperative
-    ? undefined
-    : takeOrFail(workspaces.take(device), (offset) => workspaces.release(device, offset));
+  const hasMemory = (reservedBytes === 0 || threadMemory !== undefined) && (!cooperative || workspace !== undefined) &&
+    (!cooperative || hasRoomForGrid(linearMemory, kernel, configuration));
+  if (!hasMemory) {
+    releaseMemory();
+    fail(cudaErrorNumbers.cudaErrorLaunchOutOfResources, call);
+  }
   const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace });
-  if (release !== undefined) releases.push(release);
   return {
     run,
     release() {
-      for (const release of releases) release();
+      release?.();
+      releaseMemory();
     },
   };
+}
+
+/** Whether there is memory for all blocks of a grid at once, if they may have to wait for each other. */
+function hasRoomForGrid(
+  linearMemory: LinearMemory,
+  { compiled }: SoftwareKernel,
+  { grid, block, sharedMemoryBytes }: LaunchConfiguration,
+): boolean {
+  if (!maySpin(compiled.suspensions ?? [])) return true;
+  const sizes = blockMemorySizes(compiled, { threads: block[0] * block[1] * block[2], sharedMemoryBytes });
+  return hasRoomFor(linearMemory, grid[0] * grid[1] * grid[2] - 1, sizes);
 }
 
 /** Checks a launch as CUDA does. Throws the error of its call. */

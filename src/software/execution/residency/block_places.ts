@@ -5,6 +5,7 @@
  * @module
  */
 import { sharedSpan } from "../../compiler/addresses.ts";
+import type { CompiledKernel } from "../../compiler/compile.ts";
 import { threadRecordByteLength } from "../../compiler/launch_record.ts";
 import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
 
@@ -82,8 +83,8 @@ export class BlockPlaces {
   }
 
   #reserve(): void {
-    const { shared, threads, local, saved } = this.#sizes;
-    const own = aligned(shared) + aligned(threads) + aligned(local) + aligned(saved) + alignment;
+    const { shared, threads, local } = this.#sizes;
+    const own = placeBytes(this.#sizes);
     const wanted = Math.min(this.#count, this.#most - this.#count);
     for (let count = wanted; count > 0; count = Math.floor(count / 2)) {
       const byteLength = wholePages(count * own);
@@ -138,7 +139,29 @@ export class BlockPlaces {
   }
 }
 
-/** The bytes of the records of a block's threads. */
-export function threadRecordBytes(threadsPerBlock: number): number {
-  return threadsPerBlock * threadRecordByteLength;
+/** The memory of a block of a kernel. */
+export function blockMemorySizes(
+  { sharedBytes, localBytes, savedBytes }: Pick<CompiledKernel, "sharedBytes" | "localBytes" | "savedBytes">,
+  { threads, sharedMemoryBytes }: { threads: number; sharedMemoryBytes: number },
+): BlockMemorySizes {
+  return {
+    shared: sharedBytes + sharedMemoryBytes,
+    threads: threads * threadRecordByteLength,
+    local: threads * localBytes,
+    saved: threads * savedBytes,
+  };
+}
+
+/** Whether there is memory for some more blocks beside the first. */
+export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: BlockMemorySizes): boolean {
+  const byteLength = wholePages(blocks * placeBytes(sizes));
+  if (byteLength === 0) return true;
+  const begin = linearMemory.reserve(byteLength);
+  if (begin !== undefined) linearMemory.release(begin, byteLength);
+  return begin !== undefined;
+}
+
+/** The bytes between two places. */
+function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number {
+  return aligned(sharedSpan.reserved) + aligned(shared) + aligned(threads) + aligned(local) + aligned(saved);
 }

@@ -8,7 +8,7 @@
 import type { BlockScheduler, Turn } from "../block_scheduler.ts";
 import { describeWaiting } from "../waiting_threads.ts";
 import { faultKind } from "../../compiler/compile.ts";
-import { type BlockPlace, BlockPlaces, threadRecordBytes } from "./block_places.ts";
+import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
 import {
   type BlockIndex,
   type Coordinates,
@@ -71,19 +71,14 @@ export class ResidentBlocks implements ScratchOwner {
   constructor(launch: LaunchRecord, index: BlockIndex, scheduler: BlockScheduler) {
     const { geometry: { block }, kernel: { compiled }, place } = launch;
     const threads = block[0] * block[1] * block[2];
-    const shared = compiled.sharedBytes + (place.sharedMemoryBytes ?? 0);
+    const sizes = blockMemorySizes(compiled, { threads, sharedMemoryBytes: place.sharedMemoryBytes ?? 0 });
     this.#launch = launch;
     this.#index = index;
     this.#waits = place.workspace !== undefined;
     this.#places = new BlockPlaces(place.linearMemory, {
-      sizes: {
-        shared,
-        threads: threadRecordBytes(threads),
-        local: threads * compiled.localBytes,
-        saved: threads * compiled.savedBytes,
-      },
+      sizes,
       first: launch.scratchPlace,
-      most: fittingBlocks(threads, shared),
+      most: fittingBlocks(threads, sizes.shared),
     });
     const { multiprocessor } = launch;
     const first = this.#places.take()!;
