@@ -626,7 +626,8 @@ export class SoftwareDriver implements Driver {
       const isFreed = !this.#linearMemory.isAllowed(device, begin);
       freed.push({ begin, byteLength: range.byteLength, name: nameOfFreed(range, isFreed, named) });
     }
-    return nearestOf({ begin: offset, byteLength }, [...live, ...freed]);
+    const heap = this.#linearMemory.heapOf(device)?.ranges() ?? [];
+    return nearestOf({ begin: offset, byteLength }, [...live, ...freed, ...heap]);
   }
 
   /** The number of bytes from an offset to the end of the buffer there. */

@@ -500,13 +500,19 @@ const refused: readonly [declarations: string, body: string, line: number, messa
     "kernel",
   ],
   [
-    ".extern .func (.param .b64 r) malloc(.param .b64 a);",
-    "call (%rd2), malloc, (8);",
+    ".extern .func (.param .b64 r) _Znwm(.param .b64 a);",
+    "call (%rd2), _Znwm, (8);",
     0,
-    /cannot allocate memory/,
+    /CUDA's headers define new and delete by malloc and free/,
     "kernel",
   ],
-  [".extern .func free(.param .b64 a);", "\ncall free, (%rd2);", 1, /cannot allocate memory/, "kernel"],
+  [
+    ".extern .func (.param .b32 r) malloc(.param .b32 a);",
+    "call (%r2), malloc, (8);",
+    0,
+    /its parameters are not those that CUDA declares/,
+    "kernel",
+  ],
   [
     ".extern .func (.param .b32 r) cudaDeviceSynchronize();",
     "call (%r1), cudaDeviceSynchronize;",

@@ -20,7 +20,9 @@ import type { SoftwareKernel } from "./launch_state.ts";
 import { StepCounter } from "./step_counter.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
-import { addressOfOffset, type LinearMemory, wholePages } from "../memory/linear_memory.ts";
+import type { DeviceHeap } from "../memory/device_heap.ts";
+import { addressOfOffset, type LinearMemory, offsetOfAddress, wholePages } from "../memory/linear_memory.ts";
+import { nearestOf } from "../memory/named_memory.ts";
 
 /** A variable of a loaded module, with its offset in linear memory. */
 export interface SoftwareVariable {
@@ -147,6 +149,14 @@ function bindKernels(
             });
           }
         },
+        allocate(size: bigint, alignment: bigint, bounds: number): bigint {
+          return allocateOnHeap(linearMemory.heapAt(bounds >>> 0), { size, alignment });
+        },
+        free(address: bigint, place: number, thread: number, bounds: number): void {
+          const what = refusalOfFree(linearMemory.heapAt(bounds >>> 0), BigInt.asUintN(64, address));
+          if (what === undefined) return;
+          throw new KernelStop({ kind: faultKind.illegalAddress, address, place: decodePlace(place), thread, what });
+        },
         failAssertion(
           message: bigint,
           file: bigint,
@@ -184,6 +194,23 @@ function bindKernels(
       return [name, { compiled, run, steps, lineInfo, gang: new GangVersions(compiled, imports, leastThreads) }];
     }),
   );
+}
+
+/** A kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
+function allocateOnHeap(heap: DeviceHeap, { size, alignment }: { size: bigint; alignment: bigint }): bigint {
+  const [bytes, multiple] = [size, alignment].map((number) => Number(BigInt.asUintN(64, number))) as [number, number];
+  const offset = heap.allocate(bytes, multiple);
+  return offset === undefined ? 0n : addressOfOffset(offset);
+}
+
+/** A kernel's call of `free`. Returns what is wrong with it, if anything. */
+function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
+  if (address === 0n) return undefined;
+  const offset = offsetOfAddress(address);
+  if (offset !== undefined && heap.free(offset)) return undefined;
+  const position = offset === undefined ? undefined : nearestOf({ begin: offset, byteLength: 1 }, heap.ranges());
+  return `frees 0x${address.toString(16)}, which malloc in a kernel did not return, or which was freed already` +
+    (position === undefined ? "" : `: it is ${position}`);
 }
 
 /** The memory that compiled code says may be read. See `pushSpaces`. */

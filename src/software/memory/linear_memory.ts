@@ -12,6 +12,7 @@ import { unmapShared } from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SystemError } from "../../../ffi/shim/system_error.ts";
 import { addressBase, boundsTable } from "../compiler/addresses.ts";
+import { DeviceHeap } from "./device_heap.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
 /** The size of linear memory, in bytes. */
@@ -97,6 +98,8 @@ export class LinearMemory {
   /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;
   readonly #boundsTables = new Map<number, BoundsTable>();
+  /** The heaps of devices whose kernels have allocated memory. */
+  readonly #heaps = new Map<number, DeviceHeap>();
   /** The ranges that the kernels of all devices may access: byte lengths by start offset. */
   readonly #allowedToAll = new Map<number, number>();
 
@@ -108,8 +111,10 @@ export class LinearMemory {
     this.#pageHolders = processMemory.pageHolders;
   }
 
-  /** Releases the bounds tables. */
+  /** Releases the heaps and the bounds tables. */
   close(): void {
+    for (const heap of this.#heaps.values()) heap.close();
+    this.#heaps.clear();
     for (const { begin } of this.#boundsTables.values()) {
       this.discard(begin, boundsTable.byteLength);
       this.#pages.free(begin, boundsTable.byteLength);
@@ -214,6 +219,27 @@ export class LinearMemory {
   /** Returns the offset of a device's bounds table. */
   boundsTableOf(device: number): number {
     return this.#requireBoundsTable(device).begin;
+  }
+
+  /** The heap of the device that has the bounds table at an offset. */
+  heapAt(bounds: number): DeviceHeap {
+    const device = [...this.#boundsTables].find(([, { begin }]) => begin === bounds)![0];
+    let heap = this.#heaps.get(device);
+    if (heap === undefined) {
+      heap = new DeviceHeap({
+        reserve: (byteLength) => this.reserve(byteLength),
+        release: (offset, byteLength) => this.discardAndRelease(offset, byteLength, { isShared: false }),
+        allow: (offset, byteLength) => this.allow(device, offset, byteLength),
+        deny: (offset, byteLength) => this.deny(device, offset, byteLength),
+      });
+      this.#heaps.set(device, heap);
+    }
+    return heap;
+  }
+
+  /** The heap of a device, if its kernels have allocated memory. */
+  heapOf(device: number): DeviceHeap | undefined {
+    return this.#heaps.get(device);
   }
 
   /**

@@ -9,8 +9,9 @@ export class RangeAllocator {
   /** The free ranges, sorted. No two of them are adjacent. */
   readonly #free: Range[];
 
-  constructor(whole: Range) {
-    this.#free = [whole];
+  /** Without a range, there is nothing to allocate until something is freed. */
+  constructor(whole?: Range) {
+    this.#free = whole === undefined ? [] : [whole];
   }
 
   /** The total length of the free ranges. */

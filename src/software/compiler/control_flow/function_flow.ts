@@ -1,5 +1,6 @@
 import { PtxError } from "../../../ptx/syntax.ts";
-import { hostCalls, passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
+import { passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
+import { hostCalls } from "../instructions/host_calls.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";

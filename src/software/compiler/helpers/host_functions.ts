@@ -23,7 +23,9 @@ export type HostFunctionName =
   | "refuel"
   | "clock"
   | "print"
-  | "failAssertion";
+  | "failAssertion"
+  | "allocate"
+  | "free";
 
 /**
  * The memory that a function may read: the offsets and the bytes of shared memory, of local memory and of the
@@ -63,6 +65,13 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
     },
     run: undefined,
   },
+  /**
+   * Allocates memory in the device's heap. Takes the size, the alignment, and the offset of the bounds table. Returns the
+   * address, or 0.
+   */
+  allocate: { type: { parameters: ["i64", "i64", "i32"], results: ["i64"] }, run: undefined },
+  /** Frees it. Takes the address, the place, the thread, and the offset of the bounds table. */
+  free: { type: { parameters: ["i64", "i32", "i32", "i32"], results: [] }, run: undefined },
 };
 
 const names = Object.keys(hostFunctions) as HostFunctionName[];

@@ -8,7 +8,6 @@
  */
 import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
 import { faultKind, functionAddress } from "../addresses.ts";
-import { pushSpaces } from "./address_checks.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
@@ -19,16 +18,15 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
 
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
-const s32 = typeNamed("s32");
 
 /** The operands of a call, and the layout that the function expects. */
-interface CallOperands {
+export interface CallOperands {
   readonly results: readonly ResolvedOperand[];
   readonly parameters: readonly ResolvedOperand[];
   readonly layout: CallLayout;
 }
 
-function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands {
+export function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands {
   const lists = i.operands.filter((operand) => operand.kind === "list");
   const isResultFirst = i.operands[0]?.kind === "list";
   const results = isResultFirst ? lists[0]!.elements : [];
@@ -136,7 +134,7 @@ export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameByt
   });
 }
 
-function checkPassed(
+export function checkPassed(
   e: FunctionEmitter,
   passed: { name: string; space: string; isInFrame?: boolean; byteLength: number },
   taken: CallVariable,
@@ -210,65 +208,6 @@ export function chooseFunction(
   e.pushPlace();
   e.callHelper("fault").ops("unreachable").end();
 }
-
-/** Pushes the value of an argument that is not an array. */
-function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
-  const { parameters, layout } = callOperands(e, i);
-  const argument = parameters[index]!;
-  const parameter = layout.parameters[index]!;
-  const { type } = parameter;
-  if (argument.kind !== "variable") return e.push(argument, type);
-  checkPassed(e, argument, parameter);
-  e.getFrame().memory(loadOp(type), argument.offset);
-}
-
-function checkHostCall(e: FunctionEmitter, i: ResolvedInstruction, parameters: readonly number[]): void {
-  const { layout } = callOperands(e, i);
-  const areWhole = [...layout.parameters, ...layout.results].every(({ type, byteLength }) => {
-    return type.kind !== "float" && 8 * byteLength === type.bits;
-  });
-  const bitsOf = (variables: readonly CallVariable[]) => variables.map(({ type }) => type.bits).join();
-  if (!areWhole || bitsOf(layout.parameters) !== parameters.join() || !["", "32"].includes(bitsOf(layout.results))) {
-    e.refuse("its parameters are not those that CUDA declares");
-  }
-}
-
-function pushThread(e: FunctionEmitter): void {
-  for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
-}
-
-/** `vprintf(format, arguments)`. Returns how many arguments were printed. */
-const print: Emit = (e, i) => {
-  checkHostCall(e, i, [64, 64]);
-  pushArgument(e, i, 0);
-  pushArgument(e, i, 1);
-  e.pushPlace({ operation: "read" });
-  pushSpaces(e);
-  e.callHelper("print");
-  const count = e.temporary("i32");
-  e.code.set(count);
-  const { results, layout } = callOperands(e, i);
-  const [wanted] = results;
-  if (wanted === undefined) return;
-  if (wanted.kind === "variable") {
-    const [result] = layout.results;
-    checkPassed(e, wanted, result!);
-    e.getFrame().get(count).memory(storeOp(result!.type), wanted.offset);
-  } else e.assign(wanted, s32, () => e.code.get(count));
-};
-
-/** `__assertfail(message, file, line, function, characterBytes)` */
-const failAssertion: Emit = (e, i) => {
-  checkHostCall(e, i, [64, 64, 32, 64, 64]);
-  for (const index of [0, 1, 2, 3]) pushArgument(e, i, index);
-  pushThread(e);
-  e.code.i32(e.line);
-  pushSpaces(e);
-  e.callHelper("failAssertion").ops("unreachable");
-};
-
-/** Functions that CUDA's compiler expects the device to provide. */
-export const hostCalls: ReadonlyMap<string, Emit> = new Map([["vprintf", print], ["__assertfail", failAssertion]]);
 
 /** `alloca`: the address, in `.local`, of memory that is freed when the function returns. */
 export const allocateOnStack: Emit = (e, i) => {

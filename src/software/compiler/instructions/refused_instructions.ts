@@ -138,12 +138,13 @@ export const refusedForms: readonly InstructionForm[] = [
   ),
 ];
 
-const noMemory = "kernels cannot allocate memory: allocate it before the launch, and pass its address";
+const noOperators =
+  "a GPU has none either: CUDA's headers define new and delete by malloc and free, which the device has";
 const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not supported";
 
 /** Functions that a GPU provides and no module defines, by name. */
 const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
-  [/^(malloc|free|calloc|realloc|_Znw[mj]|_Zna[mj]|_Zd[la]Pv[mj]?|__nv_aligned_device_malloc)$/, noMemory],
+  [/^(_Zn[wa]|_Zd[la]Pv)/, noOperators],
   [/^(__)?cuda/, noLaunches],
   [/^__nv_/, "it is part of libdevice, which must be linked into the compiler's output"],
 ];

@@ -15,7 +15,13 @@ import type {
 import type { Owned } from "./symbols.ts";
 
 /** Functions that the device itself has, or would have: a kernel that calls one is refused later, by name. */
-const systemFunctions: ReadonlySet<string> = new Set(["vprintf", "__assertfail", "malloc", "free"]);
+const systemFunctions: ReadonlySet<string> = new Set([
+  "vprintf",
+  "__assertfail",
+  "malloc",
+  "__cuda_syscall_aligned_malloc",
+  "free",
+]);
 
 /** Linked functions and variables. */
 export interface LinkedSymbols {

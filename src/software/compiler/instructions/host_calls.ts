@@ -1,0 +1,115 @@
+/**
+ * Calls of the functions that CUDA's compiler expects the device to provide: `printf`, `assert`, `malloc` and `free`.
+ *
+ * @module
+ */
+import { pushSpaces } from "./address_checks.ts";
+import { callOperands, checkPassed } from "./call_instructions.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { Emit } from "./instruction_form.ts";
+import { loadOp, storeOp } from "./memory_instructions.ts";
+import type { CallVariable } from "../typing/call_layout.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+
+/** Pushes the value of an argument that is not an array. */
+function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
+  const { parameters, layout } = callOperands(e, i);
+  const argument = parameters[index]!;
+  const parameter = layout.parameters[index]!;
+  const { type } = parameter;
+  if (argument.kind !== "variable") return e.push(argument, type);
+  checkPassed(e, argument, parameter);
+  e.getFrame().memory(loadOp(type), argument.offset);
+}
+
+/** Refuses a declaration whose parameters and result do not have the given bits. A result may be left out. */
+function checkHostCall(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { parameters, result }: { parameters: readonly number[]; result?: number },
+): void {
+  const { layout } = callOperands(e, i);
+  const areWhole = [...layout.parameters, ...layout.results].every(({ type, byteLength }) => {
+    return type.kind !== "float" && 8 * byteLength === type.bits;
+  });
+  const bitsOf = (variables: readonly CallVariable[]) => variables.map(({ type }) => type.bits).join();
+  const results = bitsOf(layout.results);
+  if (!areWhole || bitsOf(layout.parameters) !== parameters.join() || !["", `${result ?? ""}`].includes(results)) {
+    e.refuse("its parameters are not those that CUDA declares");
+  }
+}
+
+/** Pops the function's result, and assigns it where the call wants it. */
+function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "i64"): void {
+  const local = e.temporary(value);
+  e.code.set(local);
+  const { results: [wanted], layout: { results: [result] } } = callOperands(e, i);
+  if (wanted === undefined) return;
+  if (wanted.kind === "variable") {
+    checkPassed(e, wanted, result!);
+    e.getFrame().get(local).memory(storeOp(result!.type), wanted.offset);
+  } else e.assign(wanted, result!.type, () => e.code.get(local));
+}
+
+function pushThread(e: FunctionEmitter): void {
+  for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
+}
+
+/** `vprintf(format, arguments)`. Returns how many arguments were printed. */
+const print: Emit = (e, i) => {
+  checkHostCall(e, i, { parameters: [64, 64], result: 32 });
+  pushArgument(e, i, 0);
+  pushArgument(e, i, 1);
+  e.pushPlace({ operation: "read" });
+  pushSpaces(e);
+  e.callHelper("print");
+  takeResult(e, i, "i32");
+};
+
+/** `__assertfail(message, file, line, function, characterBytes)` */
+const failAssertion: Emit = (e, i) => {
+  checkHostCall(e, i, { parameters: [64, 64, 32, 64, 64] });
+  for (const index of [0, 1, 2, 3]) pushArgument(e, i, index);
+  pushThread(e);
+  e.code.i32(e.line);
+  pushSpaces(e);
+  e.callHelper("failAssertion").ops("unreachable");
+};
+
+/** `malloc(size)`. The address is aligned to 16 bytes at least. */
+const allocate: Emit = (e, i) => {
+  checkHostCall(e, i, { parameters: [64], result: 64 });
+  pushArgument(e, i, 0);
+  e.code.i64(16n);
+  e.getFixed("bounds");
+  e.callHelper("allocate");
+  takeResult(e, i, "i64");
+};
+
+/** `__cuda_syscall_aligned_malloc(size, alignment)`, which `new` of a type with a larger alignment calls. */
+const allocateAligned: Emit = (e, i) => {
+  checkHostCall(e, i, { parameters: [64, 64], result: 64 });
+  pushArgument(e, i, 0);
+  pushArgument(e, i, 1);
+  e.getFixed("bounds");
+  e.callHelper("allocate");
+  takeResult(e, i, "i64");
+};
+
+/** `free(address)` */
+const free: Emit = (e, i) => {
+  checkHostCall(e, i, { parameters: [64] });
+  pushArgument(e, i, 0);
+  e.pushPlace();
+  e.getFixed("bounds");
+  e.callHelper("free");
+};
+
+/** These functions, by name. */
+export const hostCalls: ReadonlyMap<string, Emit> = new Map([
+  ["vprintf", print],
+  ["__assertfail", failAssertion],
+  ["malloc", allocate],
+  ["__cuda_syscall_aligned_malloc", allocateAligned],
+  ["free", free],
+]);
