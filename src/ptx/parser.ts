@@ -628,6 +628,10 @@ class Parser {
    */
   #element(): Operand {
     if (this.#accept("!")) return { kind: "not", operand: this.#name() };
+    if (this.#at("-") && this.#peek(1).kind === "identifier") {
+      this.#take();
+      return { ...this.#name(), negated: true };
+    }
     if (this.#token.kind === "number" || this.#at("-") || this.#at("+")) return this.#number();
     const first = this.#name();
     if (this.#at("+") || this.#at("-")) return { kind: "sum", name: first, offset: this.#offset() };

@@ -219,8 +219,10 @@ export type Operand =
 export interface NameOperand {
   readonly kind: "name";
   readonly name: string;
-  /** The `x` of `%tid.x`, without its dot. */
+  /** The `x` of `%tid.x`, or the `h1` of `%r1.h1`, without its dot. */
   readonly component: string | undefined;
+  /** Whether a minus sign precedes the name. */
+  readonly negated?: true;
 }
 
 /** An integer literal. A minus sign makes it negative. */

@@ -345,11 +345,11 @@ const unsupported: readonly [declarations: string, message: RegExp][] = [
   [".global .texref x;", /variables of type "\.texref"/],
   [".tex .u32 x;", /variables of type "\.texref"/],
   [".global .samplerref x = { addr_mode_0 = wrap };", /variables of type "\.samplerref"/],
-  [".global .b128 x;", /variables of type "\.b128"/],
+  [".global .b128 x = 5;", /variables of type "\.b128"/],
   [".global .align 131072 .u32 x;", /the maximum is 65536/],
   [".global .f64 x[1000000000];", /the module's variables do not fit in memory/],
   // The chain may be declared in any order, and may be circular.
-  [".global .u64 x[2] = {y, x}; .global .u64 y = z; .global .b128 z;", /"x" with the address of "y"/],
+  [".global .u64 x[2] = {y, x}; .global .u64 y = z; .global .texref z;", /"x" with the address of "y"/],
   [".extern .const .u32 z; .global .u64 y = generic(z); .global .u64 x[1] = {generic(y)+8};", /the address of "y"/],
 ];
 

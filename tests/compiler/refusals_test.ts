@@ -1,6 +1,5 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { test } from "node:test";
-import { PtxError } from "../../src/ptx/syntax.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
 import { firstBodyLine, refusalOf, runBody, testModule } from "./compiler_device.ts";
 
@@ -26,26 +25,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "sust.b.1d.b32.trap [%rd1, {%r1}], {%r2};",
     "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f3, %f4}, {%f5, %f5};",
   ],
-  "there are no clusters of blocks": [
-    "barrier.cluster.arrive.aligned;",
-    "barrier.cluster.wait;",
-    "mapa.shared::cluster.u64 %rd2, %rd3, 1;",
-    "getctarank.u64 %r1, %rd1;",
-    "ld.shared::cluster.u32 %r1, [%rd1];",
-    "st.shared::cluster.u32 [%rd1], %r1;",
-    "atom.shared::cluster.add.u32 %r1, [%rd1], 1;",
-    "red.shared::cluster.add.u32 [%rd1], 1;",
-    "isspacep.shared::cluster %p1, %rd1;",
-    "ld.acquire.cluster.global.u32 %r1, [%rd1];",
-    "st.release.cluster.global.u32 [%rd1], %r1;",
-    "atom.acq_rel.cluster.global.add.u32 %r1, [%rd1], 1;",
-    "fence.acq_rel.cluster;",
-  ],
-  "wait for asynchronous copies": [
-    "mbarrier.init.shared.b64 [%rd1], 1;",
-    "mbarrier.try_wait.parity.shared.b64 %p1, [%rd1], %r1;",
-    "cp.async.mbarrier.arrive.shared.b64 [%rd1];",
-  ],
+  "there are no clusters of blocks": ["clusterlaunchcontrol.try_cancel.async.shared::cta.b128 [%rd1], [%rd2];"],
   "bulk and tensor copies run asynchronously": [
     "cp.async.bulk.commit_group;",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];",
@@ -57,34 +37,19 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "prefetch.tensormap [%rd1];",
     "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];",
   ],
-  "electing a thread of a warp": ["elect.sync %r1|%p1, -1;"],
-  "registers are not redistributed": ["setmaxnreg.inc.sync.aligned.u32 64;"],
-  "cache policies are not supported": [
-    "createpolicy.fractional.L2::evict_last.b64 %rd1, 0f3f800000;",
-    "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;",
-    "st.global.L2::cache_hint.u32 [%rd1], %r1, %rd2;",
-    "atom.global.add.L2::cache_hint.u32 %r1, [%rd1], 1, %rd2;",
-    "red.global.add.L2::cache_hint.u32 [%rd1], 1, %rd2;",
-    "cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 8, %rd2;",
+  "need a GPU of sm_100 or newer": [
+    "ld.global.v4.b64 {%rd1, %rd2, %rd3, %rd4}, [%rd1];",
+    "st.global.v4.f64 [%rd1], {%fd1, %fd2, %fd3, %fd4};",
   ],
-  "128-bit numbers are not supported": [
-    "ld.global.b128 %rd2, [%rd1];",
-    "mov.b128 %rd1, {%rd2, %rd3};",
-    "atom.exch.b128 %rd2, [%rd1], %rd3;",
-  ],
-  "orders kinds of accesses that do not exist here": [
-    "fence.proxy.async;",
-    "fence.mbarrier_init.release.cluster;",
-    "membar.proxy.alias;",
-  ],
-  "video instructions of this kind are not supported": [
-    "vadd.s32.u32.u32 %r1, %r2, %r3;",
-    "vadd4.u32.u32.u32 %r1, %r2, %r3, %r4;",
-    "vabsdiff4.s32.u32.u32 %r1, %r2, %r3, %r4;",
-    "vabsdiff2.u32.u32.u32.sat %r1, %r2, %r3, %r4;",
+  "it needs a GPU of sm_100 or newer, and this device is one of sm_90": [
+    "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
+    "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;",
+    "cvt.rn.f16x2.e3m2x2 %r1, %h1;",
+    "cvt.rz.ue8m0x2.f32 %h1, %f1, %f2;",
+    "cvt.rs.satfinite.e4m3x4.f32 %r1, {%f1, %f2, %f3, %f4}, %r2;",
+    "ld.global.v8.f32 {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8}, [%rd1];",
   ],
   "there is no debugger": ["brkpt;"],
-  "there are no performance counters": ["pmevent 3;"],
   "it is for devices before sm_70, whose warps run in lockstep: use shfl.sync, with the mask of the participating lanes":
     [
       "shfl.up.b32 %r1, %r2, 1, 0;",
@@ -111,13 +76,54 @@ for (const [reason, bodies] of Object.entries(refused)) {
   });
 }
 
-test("cache hints compile to nothing", () => {
+test("hints and what concerns only a GPU's caches, counters and registers compile to nothing", () => {
   const body = `
     prefetch.global.L1 [%rd1]; prefetch.L2 [%rd1]; prefetch.local.L2 [%rd1]; prefetch.global.L2::evict_last [%rd1];
     prefetch.global.L2::evict_normal [%rd1+64]; prefetchu.L1 [%rd1]; applypriority.global.L2::evict_normal [%rd1], 128;
-    discard.global.L2 [%rd1], 128;`;
-  assert(WebAssembly.validate(compilePtx(testModule(body)).wasm));
-  assertThrows(() => compilePtx(testModule("discard.global.L2 [%rd1], 64;")), PtxError, "its size must be 128");
+    discard.global.L2 [%rd1], 128; pmevent 3; pmevent.mask 0xffff; setmaxnreg.inc.sync.aligned.u32 64;
+    fence.proxy.alias; fence.proxy.async; fence.proxy.async.global; fence.proxy.async.shared::cta; membar.proxy.alias;
+    fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
+    fence.mbarrier_init.release.cluster; fence.acquire.sync_restrict::shared::cluster.cluster;
+    fence.release.sync_restrict::shared::cta.cluster; fence.acq_rel.cluster; fence.sc.cluster;
+    fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
+    createpolicy.fractional.L2::evict_last.b64 %rd2, 0f3f800000; createpolicy.fractional.L2::evict_last.b64 %rd2;
+    createpolicy.fractional.L2::evict_normal.L2::evict_unchanged.b64 %rd2, %f1; createpolicy.cvt.L2.b64 %rd2, %rd3;
+    createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %rd2, [%rd1], %r1, 4096;
+    ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2; ld.global.nc.L1::no_allocate.L2::cache_hint.f32 %f1, [%rd1], %rd2;
+    ld.L2::cache_hint.L2::128B.v2.u32 {%r1, %r2}, [%rd1], %rd2; st.global.L2::cache_hint.u32 [%rd1], %r1, %rd2;
+    ld.relaxed.gpu.global.L2::cache_hint.u32 %r1, [%rd1], %rd2; atom.global.add.L2::cache_hint.u32 %r1, [%rd1], 1, %rd2;
+    atom.exch.L2::cache_hint.b32 %r1, [%rd1], 1, %rd2; red.global.add.L2::cache_hint.u32 [%rd1], 1, %rd2;
+    cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 8, %rd2;
+    cp.async.cg.shared.global.L2::cache_hint.L2::128B [%r1], [%rd1], 16, 4, %rd2;`;
+  const { wasm, refusals } = compilePtx(testModule(body));
+  assertEquals([...refusals.values()].map(({ message }) => message), []);
+  assert(WebAssembly.validate(wasm));
+  for (
+    const [wrong, reason] of [
+      ["discard.global.L2 [%rd1], 64;", "its size must be 128"],
+      ["pmevent 16;", "a literal from 0 to 15"],
+      ["setmaxnreg.dec.sync.aligned.u32 65;", "a multiple of 8"],
+      ["ld.shared.L2::cache_hint.u32 %r1, [%r1], %rd2;", "is not supported here"],
+      ["ld.global.L2::cache_hint.u32 %r1, [%rd1], %r2;", '%r2 is ".b32"'],
+    ] as const
+  ) assertStringIncludes(refusalOf(testModule(wrong)).error.message, reason);
+});
+
+test("cache policies change no results", () => {
+  const out = runBody(
+    `
+    ld.param.u64 %rd1, [out];
+    createpolicy.fractional.L2::evict_last.b64 %rd2;
+    st.global.L2::cache_hint.v2.u32 [%rd1], {5, 7}, %rd2;
+    ld.global.L2::cache_hint.u32 %r1, [%rd1+4], %rd2;
+    atom.global.add.L2::cache_hint.u32 %r2, [%rd1], %r1, %rd2;
+    red.global.max.L2::cache_hint.u32 [%rd1+4], 9, %rd2;
+    st.global.u32 [%rd1+8], %r2;
+    `,
+    undefined,
+    12,
+  );
+  assertEquals([0, 4, 8].map((offset) => out.getUint32(offset, true)), [12, 9, 5]);
 });
 
 test("every ordering and cache modifier of loads and stores is accepted", () => {

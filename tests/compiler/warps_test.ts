@@ -284,3 +284,21 @@ LOOP:
     assertEquals(written[warp * 32], sum);
   }
 });
+
+test("elect.sync elects the lowest lane of its mask", () => {
+  for (let round = 0; round < 40; round++) {
+    const masks = masksOf(32, 1 + round % 5);
+    const written = runThreads(
+      `${loadWords(1)}
+  elect.sync %r3|%p1, %r10;
+  selp.u32 %r4, 1, 0, %p1;
+  elect.sync _|%p2, %r10;
+  @%p2 add.u32 %r4, %r4, 2;
+  st.global.u32 [%rd2], %r3;
+  st.global.u32 [%rd2+4], %r4;`,
+      { block: [32, 1, 1], words: 2, input: masks },
+    );
+    const leaders = masks.map((mask) => 31 - Math.clz32(mask & -mask));
+    assertEquals(written, leaders.flatMap((leader, lane) => [leader, leader === lane ? 3 : 0]));
+  }
+});

@@ -27,8 +27,11 @@ export const exclusions: readonly Exclusion[] = [
   },
   {
     opcodes: ["atom", "red"],
-    modifiers: ["relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "shared::cta"],
-    reason: "memory: orders and scopes do not change the bits in a thread's own memory",
+    modifiers: [
+      ...["relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"],
+      ...["shared::cta", "shared::cluster", "L2::cache_hint"],
+    ],
+    reason: "memory: orders, scopes and hints do not change the bits in a thread's own memory",
   },
   {
     opcodes: ["cvt"],
@@ -36,8 +39,11 @@ export const exclusions: readonly Exclusion[] = [
     reason: "with .rn or .rz to .tf32 it needs sm_100; all other types are compared",
   },
   {
-    opcodes: ["prefetch", "prefetchu", "applypriority", "discard", "membar", "fence", "griddepcontrol", "nanosleep"],
-    reason: "they have no result",
+    opcodes: [
+      ...["prefetch", "prefetchu", "applypriority", "discard", "createpolicy", "membar", "fence", "griddepcontrol"],
+      ...["nanosleep", "pmevent", "setmaxnreg"],
+    ],
+    reason: "they have no result, or none that PTX specifies",
   },
   {
     opcodes: ["set"],
@@ -45,18 +51,33 @@ export const exclusions: readonly Exclusion[] = [
     reason: "it is compared with every other type of result; for integers with a result of .f16 or .bf16, the other " +
       "comparisons are",
   },
+  {
+    opcodes: [
+      ...["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2"],
+      ...["vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vmin4", "vmax4", "vset4"],
+    ],
+    reason: "not recorded yet; what ptxas makes of them for sm_90 differs from the manual in a few cases",
+  },
+  {
+    opcodes: ["vabsdiff2", "vabsdiff4"],
+    modifiers: ["s32", "sat"],
+    reason: "not recorded yet; .u32 is compared",
+  },
+  { modifiers: ["b128"], reason: "not recorded yet" },
   { opcodes: ["cp"], reason: "memory: copies do not change the bits" },
   {
-    opcodes: ["cvta", "isspacep", "alloca", "stacksave", "stackrestore"],
+    opcodes: ["cvta", "isspacep", "alloca", "stacksave", "stackrestore", "mapa", "getctarank"],
     reason: "addresses differ between devices",
   },
   { opcodes: ["bra", "brx", "ret"], modifiers: ["uni"], reason: "control: a promise to the compiler" },
   { opcodes: ["call"], reason: "control: the kernels of tests/corpus use it" },
   { opcodes: ["trap"], reason: "control: it ends the kernel with an error" },
   { opcodes: ["activemask"], reason: "the machine decides which threads are converged" },
+  { opcodes: ["mbarrier"], reason: "PTX leaves the bits of barriers open" },
+  { opcodes: ["elect"], reason: "the machine decides which thread is elected" },
   {
     opcodes: ["bar", "barrier"],
-    modifiers: ["arrive", "cta", "aligned", "warp"],
+    modifiers: ["arrive", "cta", "cluster", "aligned", "warp"],
     reason: "they have no result, or are another spelling of what is compared",
   },
 ];

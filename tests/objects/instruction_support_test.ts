@@ -32,7 +32,7 @@ const ptx = `${header}.visible .global .align 4 .f32 scale;
 }
 .visible .entry stops(.param .u64 out) {
   .reg .b32 %r<3>; .reg .b64 %rd<2>; .reg .f32 %f<2>;
-  mov.u32 %r1, %clusterid.x;
+  mov.u32 %r1, %aggr_smem_size;
   mov.u32 %r2, %tid.x;
   brkpt;
   ld.param.u64 %rd1, [out];

@@ -140,12 +140,12 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "maxnreg",
   "pragma",
   "noreturn",
+  "maxclusterrank",
 ]);
 
 /** Directives on a kernel that runs in clusters of blocks. */
 const clusterDirectives: ReadonlySet<string> = new Set([
   "reqnctapercluster",
-  "maxclusterrank",
   "explicitcluster",
   "blocksareclusters",
 ]);

@@ -430,11 +430,14 @@ export function floatConversions(): Operation[] {
       }
     }
     for (const from of ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]) {
-      if (to === "bf16" && from.endsWith("8")) continue;
+      // Only with .bf16, the register must have 8 bits.
+      const isNarrow = to === "bf16" && from.endsWith("8");
       for (const rounding of roundings) {
         operations.push({
-          text: `cvt.${rounding}.${to}.${from} d, a`,
-          types: [registerOf(to), from],
+          text: isNarrow
+            ? `{ .reg .b8 byte; cvt.u8.u16 byte, a; cvt.${rounding}.${to}.${from} d, byte; }`
+            : `cvt.${rounding}.${to}.${from} d, a`,
+          types: [registerOf(to), isNarrow ? "u16" : from],
           reference: (a) => {
             const bits = Number(from.slice(1));
             const value = from[0] === "s" ? BigInt.asIntN(bits, a!) : BigInt.asUintN(bits, a!);
@@ -445,7 +448,48 @@ export function floatConversions(): Operation[] {
       }
     }
   }
-  return [...operations, ...narrowConversions(), ...flushingConversions()];
+  return [...operations, ...implicitConversions(), ...narrowConversions(), ...flushingConversions()];
+}
+
+/** Conversions between `.f16` and `.bf16` that state no rounding, and from `.bf16` to registers of 8 bits. */
+function implicitConversions(): Operation[] {
+  const pairs = [["f16", "bf16"], ["bf16", "f16"]] as const;
+  const toBytes = (["rni", "rzi", "rmi", "rpi"] as const).flatMap((rounding) =>
+    (["u8", "s8"] as const).map((to): Operation => ({
+      text: `{ .reg .b8 byte; cvt.${rounding}.${to}.bf16 byte, a; cvt.u16.u8 d, byte; }`,
+      types: ["b16", "b16"],
+      reference: (a) => {
+        const number = floatOf(a! << 16n, "f32");
+        if (Number.isNaN(number)) return 0n;
+        const [least, most] = to === "u8" ? [0, 255] : [-128, 127];
+        const whole = Math.max(least!, Math.min(most!, wholeNumber(number, rounding)));
+        return BigInt.asUintN(8, BigInt(whole));
+      },
+      cases: Array.from(
+        { length: 0x300 },
+        (_, index) => [BigInt(0x3f00 + index % 0x180 + (index >= 0x180 ? 0x8000 : 0))],
+      ),
+    }))
+  );
+  return [
+    ...toBytes,
+    ...pairs.map(([to, from]): Operation => ({
+      text: `cvt.${to}.${from} d, a`,
+      types: ["b16", "b16"],
+      reference: (a) => new FloatArithmetic(formatOf(to), "rn").convertFrom(formatOf(from), a!),
+      cases: between(formatOf(from), formatOf(to)),
+    })),
+  ];
+}
+
+/** A number, rounded to a whole one: to nearest even, toward zero, down or up. */
+function wholeNumber(number: number, rounding: "rni" | "rzi" | "rmi" | "rpi"): number {
+  const floor = Math.floor(number);
+  if (rounding === "rmi" || !Number.isFinite(number)) return floor;
+  if (rounding === "rpi") return Math.ceil(number);
+  if (rounding === "rzi") return Math.trunc(number);
+  const rest = number - floor;
+  return rest > 0.5 || (rest === 0.5 && floor % 2 !== 0) ? floor + 1 : floor;
 }
 
 /** Integers halfway between two floats, or next to that. */

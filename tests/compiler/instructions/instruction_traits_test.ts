@@ -222,7 +222,7 @@ test("every row of the table states its effects, and its traits are consistent",
 test("a row's syntax names a result d or p, and sources otherwise", () => {
   const sources = /^(\[?a\]?|\[x|\[d\]|t|n|target|index|membermask)$/;
   for (const form of instructions) {
-    const first = form.syntax.split(" ")[1]?.replace(/,$/, "");
+    const first = form.syntax.split(" ")[1]?.replace(/(\.sel)?,$/, "");
     if (first === undefined || form.refusedFor !== undefined) continue;
     assertEquals(form.hasResult, first === "d" || first === "p", form.syntax);
     assert(form.hasResult || sources.test(first), form.syntax);

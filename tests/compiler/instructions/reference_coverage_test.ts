@@ -11,6 +11,7 @@ import {
 } from "./float_references.ts";
 import { integerOperations } from "./integer_references.ts";
 import { allOperations } from "./references.ts";
+import { videoOperations } from "./video_references.ts";
 import { formsOf } from "../../differential/coverage.ts";
 import type { InstructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
 import { instructions } from "../../../src/software/compiler/instructions/instructions.ts";
@@ -24,7 +25,12 @@ const testedElsewhere: readonly {
 }[] = [
   { modifiers: ["approx", "full"], file: "float_approximate_test.ts" },
   { opcodes: ["prefetch", "prefetchu", "applypriority", "discard"], file: "../refusals_test.ts" },
+  { opcodes: ["createpolicy", "pmevent", "setmaxnreg"], file: "../refusals_test.ts" },
+  { modifiers: ["b128"], file: "wide_test.ts" },
+  { modifiers: ["L2::cache_hint"], file: "../refusals_test.ts" },
   { opcodes: ["isspacep", "cvta"], file: "../memory_test.ts" },
+  { opcodes: ["mbarrier"], file: "../memory_barriers_test.ts" },
+  { opcodes: ["mapa", "getctarank"], file: "../clusters_test.ts" },
 ];
 
 function isTestedElsewhere({ opcode, slots }: InstructionForm): boolean {
@@ -48,6 +54,7 @@ test("every instruction that only computes has a reference or tests of its own",
     ...singleExtremes(),
     ...floatConversions(),
     ...eightBitConversions(),
+    ...videoOperations(),
   ];
   const tried = new Set(
     operations.flatMap(({ text }) => instructionsIn(text)).flatMap(formsOf).map(({ form }) => form),

@@ -66,9 +66,9 @@ export const manual: readonly ManualChapter[] = [
   chapter("9.7.12 Control flow", "3 bra; 4 brx.idx; 5 call; 6 ret; 7 exit"),
   chapter(
     "9.7.13 Parallel synchronization and communication",
-    `1 bar, barrier; 2 bar.warp.sync; 3 barrier.cluster (modifier: cluster); 4 membar, fence; 5 atom; 6 red;
+    `1 bar, barrier; 2 bar.warp.sync; 3 barrier.cluster; 4 membar, fence; 5 atom; 6 red;
     7 red.async (modifier: async); 8 vote; 9 vote.sync; 10 match.sync; 11 activemask; 12 redux.sync;
-    13 griddepcontrol; 14 elect.sync; 15 mbarrier; 15.15 cp.async.mbarrier.arrive (modifier: mbarrier);
+    13 griddepcontrol; 14 elect.sync; 15 mbarrier; 15.15 cp.async.mbarrier.arrive;
     16 tensormap.cp_fenceproxy; 17 clusterlaunchcontrol.try_cancel; 18 clusterlaunchcontrol.query_cancel`,
   ),
   chapter(

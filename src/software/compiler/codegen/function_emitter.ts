@@ -447,10 +447,11 @@ export class FunctionEmitter {
       if (isSpecialRegister(name)) this.refuse(`the special register ${name} is not supported`);
       this.fail(`the special register ${name} is not known`);
     }
-    if (type.kind === "float" || type.kind === "predicate") {
-      this.fail("a special register can only be read as an integer");
+    if (type.kind === "float" || (type.kind === "predicate") !== (register.bits === 1)) {
+      this.fail(`${name} can only be read as ${register.bits === 1 ? "a predicate" : "an integer"}`);
     }
     register.push(this);
+    if (register.bits === 1) return;
     if (register.bits === 64) {
       if (type.bits < 64) this.code.ops("i32WrapI64");
     } else if (type.bits === 64) {

@@ -6,12 +6,17 @@
 import { type AddressHelper, addressHelpers } from "./address_helpers.ts";
 import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
+import { type MemoryBarrierHelper, memoryBarrierHelpers } from "./memory_barrier_helpers.ts";
 import { hostFunctionCount, type HostFunctionName, hostFunctions, hostIndex } from "./host_functions.ts";
 
 /** The name of a function that kernels can call. */
-export type Helper = HostFunctionName | AddressHelper | FloatHelper;
+export type Helper = HostFunctionName | AddressHelper | FloatHelper | MemoryBarrierHelper;
 
-const builders: Readonly<Record<string, HelperBuilder>> = { ...addressHelpers, ...floatHelpers };
+const builders: Readonly<Record<string, HelperBuilder>> = {
+  ...addressHelpers,
+  ...floatHelpers,
+  ...memoryBarrierHelpers,
+};
 const indices: ReadonlyMap<string, number> = new Map(
   Object.keys(builders).map((name, index) => [name, hostFunctionCount + index]),
 );

@@ -24,12 +24,12 @@ const integerRoundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi
 export const convert: Emit = (e, i) => {
   const { sourceType: from, type: to } = i;
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
-  if (from.name === "bf16" || to.name === "bf16") {
-    if (i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
-    if (from.bits === 8 || to.bits === 8) e.refuse("conversions between .bf16 and 8-bit integers are not supported");
-  }
+  const isBrain = from.name === "bf16" || to.name === "bf16";
+  if (isBrain && i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
+  // As ptxas has it, only then are 8 bits not those of a wider register.
+  const wide = !isBrain || (from.bits !== 8 && to.bits !== 8);
   e.assign(i.operands[0], to, () => {
-    e.push(cutToSize(i.operands[1], from), from, { wide: true });
+    e.push(cutToSize(i.operands[1], from), from, { wide });
     // An H200 does not flush conversions from 32 to 16 bits.
     if (i.choices.has("ftz") && from.name === "f32" && to.name !== "f16") flushSubnormal(e);
     if (isHalf(from)) widenHalf(e, from);
@@ -42,7 +42,7 @@ export const convert: Emit = (e, i) => {
     } else {
       integerToInteger(e, i, from);
     }
-  }, { wide: true });
+  }, { wide });
 };
 
 /** Like a register, an integer literal may be wider than the type. Only its low bits count. */
@@ -80,7 +80,9 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
   code.tee(source);
   if (toInteger !== undefined) code.ops(`${from.value}${toInteger}` as OpName);
   if (isHalf(to)) {
-    const code16 = holdsAll(to, declared) ? roundingCodes.rn : roundingOf(e, i);
+    // Between the two types of 16 bits, ptxas takes .rn for granted.
+    const isRounded = !holdsAll(to, declared) && (rounding !== undefined || declared.bits !== 16);
+    const code16 = isRounded ? roundingOf(e, i) : roundingCodes.rn;
     if (from.value === "f32") code.ops("f64PromoteF32");
     if (i.choices.has("sat")) saturate(e, double);
     clampDouble(e, i, largestHalves[to.name]!);

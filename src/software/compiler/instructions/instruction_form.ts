@@ -8,6 +8,7 @@ import {
   readOpcode,
   readOperands,
   readSlots,
+  readTakesSelectors,
 } from "../typing/form_syntax.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
@@ -78,6 +79,7 @@ class WrittenForm implements InstructionForm {
   readonly refusedFor?: string;
   #slots: readonly ModifierSlot[] | undefined;
   #hasResult: boolean | undefined;
+  #takesSelectors: boolean | undefined;
   #operands: readonly [minimum: number, maximum: number] | undefined;
 
   constructor(
@@ -103,6 +105,10 @@ class WrittenForm implements InstructionForm {
 
   get hasResult(): boolean {
     return this.#hasResult ??= readHasResult(this.syntax);
+  }
+
+  get takesSelectors(): boolean {
+    return this.#takesSelectors ??= readTakesSelectors(this.syntax);
   }
 
   get operands(): readonly [minimum: number, maximum: number] {

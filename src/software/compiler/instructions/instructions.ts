@@ -20,7 +20,8 @@ import {
   makeMask,
   reverseBits,
 } from "./bit_instructions.ts";
-import { cacheHint } from "./cache_hints.ts";
+import { cacheHint, policyForms, withPolicy } from "./cache_hints.ts";
+import { clusterForms } from "./cluster_instructions.ts";
 import { addWithCarry, multiplyAddWithCarry } from "./carry_chains.ts";
 import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
 import {
@@ -36,7 +37,6 @@ import {
 } from "./approximate_instructions.ts";
 import { convert } from "./conversion_instructions.ts";
 import { setPredicate, setValue } from "./comparison_instructions.ts";
-import { faultKind } from "../addresses.ts";
 import {
   copySign,
   extremeFloat,
@@ -55,7 +55,7 @@ import {
   halfSum,
   halfTangent,
 } from "./half_instructions.ts";
-import { type Emit, type InstructionForm, instructionForm, type Lowering } from "./instruction_form.ts";
+import { type InstructionForm, instructionForm, type Lowering } from "./instruction_form.ts";
 import { type InstructionTraits, pure } from "./instruction_traits.ts";
 import {
   absolute,
@@ -72,12 +72,14 @@ import {
   saturating,
 } from "./integer_instructions.ts";
 import { funnelShift, logicalNot, logicOfThree, not, shift } from "./logic_instructions.ts";
+import { memoryBarrierForms } from "./memory_barriers.ts";
 import { convertAddress, fence, isInSpace, load, store } from "./memory_instructions.ts";
 import {
   activeMask,
   barrierArrive,
   barrierReduction,
   barrierSync,
+  elect,
   match,
   reduction,
   shuffle,
@@ -86,7 +88,9 @@ import {
   warpBarrier,
 } from "./synchronization_instructions.ts";
 import { move, selectByPredicate, selectBySign } from "./move_instructions.ts";
-import { absoluteDifferences, addPairs, extremeOfPairs, pack } from "./packed_integers.ts";
+import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
+import { packedVideoForms } from "./packed_video_instructions.ts";
+import { addPairs, extremeOfPairs, pack } from "./packed_integers.ts";
 import { convertFromEightBits, convertToEightBits, convertToPair, convertToTensorFloat } from "./packed_conversions.ts";
 import { permuteBytes } from "./permute_bytes.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
@@ -103,6 +107,8 @@ import {
   wideningOfConversion,
   wideningOfProduct,
 } from "./strides.ts";
+import { videoForms } from "./video_instructions.ts";
+import { atomicWide, loadWide, moveWide, storeWide } from "./wide_instructions.ts";
 import { gangLoad, gangStore } from "./gang_memory.ts";
 import {
   floatGangForms,
@@ -114,12 +120,6 @@ import {
 } from "./gang_lowering.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { InstructionSet } from "../typing/instruction_set.ts";
-
-const trap: Emit = (e) => {
-  e.code.i32(faultKind.trap).i64(0n);
-  e.pushPlace();
-  e.callHelper("fault").ops("unreachable");
-};
 
 const integers = "<type:u16|u32|u64|s16|s32|s64>";
 const carried = "<type:u32|s32|u64|s64>";
@@ -135,10 +135,10 @@ const converted = "u8|u16|u32|u64|s8|s16|s32|s64|f16|bf16|f32|f64";
 const integerComparison = "<compare:eq|ne|lt|le|gt|ge|lo|ls|hi|hs>";
 const floatComparison = "<compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan>";
 const combined = "<combine:and|or|xor>?";
-const loadSpace = "<space:global|shared|shared::cta|local|param|param::entry|param::func|const>?";
-const storeSpace = "<space:global|shared|shared::cta|local|param|param::func>?";
-const namedSpace = "<space:global|shared|shared::cta|local|const|param|param::entry>";
-const volatileSpace = "<space:global|shared|shared::cta>?";
+const loadSpace = "<space:global|shared|shared::cta|shared::cluster|local|param|param::entry|param::func|const>?";
+const storeSpace = "<space:global|shared|shared::cta|shared::cluster|local|param|param::func>?";
+const namedSpace = "<space:global|shared|shared::cta|shared::cluster|local|const|param|param::entry>";
+const volatileSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 // ptxas takes the hints of this kind for global memory only, and no evictions together with a cache operator.
 const evicted =
   "<space:global>?.<eviction:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate>";
@@ -147,11 +147,11 @@ const prefetched = `${prefetchSizes}?`;
 const loadCache = "<cache:ca|cg|cs|lu|cv>?";
 const storeCache = "<cache:wb|cg|cs|wt>?";
 const evictedNotCoherent = evicted.replace("?", ".nc");
-const orderedScope = "<scope:cta|gpu|sys>";
-const orderedSpace = "<space:global|shared|shared::cta>?";
+const orderedScope = "<scope:cta|cluster|gpu|sys>";
+const orderedSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 const vector = "<vector:v2|v4>?";
-const scope = "<scope:cta|gpu|sys>?";
-const atomicSpace = "<space:global|shared|shared::cta>?";
+const scope = "<scope:cta|cluster|gpu|sys>?";
+const atomicSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 const vectorSpace = "<space:global>?";
 const ordering = `<semantics:relaxed|acquire|release|acq_rel>?.${scope}.${atomicSpace}`;
 const releasing = `<semantics:relaxed|release>?.${scope}.${atomicSpace}`;
@@ -174,11 +174,16 @@ const weakLoad: InstructionTraits = { ...pure, effects: ["reads"], pointer: "loa
 /** A load that sees what other threads store in the meantime. */
 const observingLoad: InstructionTraits = { ...weakLoad, effects: ["reads", "observes"] };
 const plainStore: InstructionTraits = { ...pure, effects: ["writes"], gangForm: gangStore };
+/** Accesses to 128 bits, which gangs make member by member. */
+const wideLoad: InstructionTraits = { ...pure, effects: ["reads"] };
+const observingWideLoad: InstructionTraits = { ...pure, effects: ["reads", "observes"] };
+const wideStore: InstructionTraits = { ...pure, effects: ["writes"] };
+const orderingFence: InstructionTraits = { ...pure, effects: ["orders"] };
 /** Every thread must execute it, even if all do the same. */
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
 const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
 
-/** A hint to caches, of which there are none. */
+/** A hint to what the device does not have, such as caches. */
 const hint: InstructionTraits = { ...pure, hasNoEffect: true };
 const noBound = "the manual states none";
 const boundOfAngles = "2^-20.5 absolute from -2pi to 2pi, 2^-14.7 absolute from -100pi to 100pi, none beyond";
@@ -194,6 +199,49 @@ function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
 /** A row: syntax, section of the manual, meaning, and traits. */
 function form(syntax: string, section: string, lowering: Lowering, traits: InstructionTraits): InstructionForm {
   return instructionForm(syntax, section, { lowering, traits });
+}
+
+/** The loads and stores of a type, with every order and hint, and those with a cache policy. */
+function memoryForms(
+  type: string,
+  [load, store]: readonly [load: Lowering, store: Lowering],
+  traits: Readonly<Record<"weakLoad" | "observingLoad" | "plainStore", InstructionTraits>>,
+): InstructionForm[] {
+  const { weakLoad, observingLoad, plainStore } = traits;
+  const global = "<space:global>?";
+  const loads = (modifiers: string, section: string, traits: InstructionTraits) =>
+    form(`ld.${modifiers}${type} d, [a]`, section, load, traits);
+  const stores = (modifiers: string) => form(`st.${modifiers}${type} [a], b`, "9.7.9.11", store, plainStore);
+  const orderedLoad = `<semantics:relaxed|acquire>.${orderedScope}`;
+  const orderedStore = `<semantics:relaxed|release>.${orderedScope}`;
+  const evictions = `${evicted}.${prefetched}`;
+  const notCoherent = [`<space:global>.nc.<cache:ca|cg|cs>?.${prefetched}`, `${evictedNotCoherent}.${prefetched}`];
+  return [
+    ...[`${loadSpace}.${loadCache}`, `${global}.${loadCache}.${prefetchSizes}`, evictions].map((hints) =>
+      loads(`weak?.${hints}`, "9.7.9.8", weakLoad)
+    ),
+    ...[volatileSpace, `${global}.${prefetchSizes}`].map((hints) =>
+      loads(`volatile.${hints}`, "9.7.9.8", observingLoad)
+    ),
+    ...[orderedSpace, `${global}.${prefetchSizes}`, evictions].map((hints) =>
+      loads(`${orderedLoad}.${hints}`, "9.7.9.8", observingLoad)
+    ),
+    ...notCoherent.map((hints) => loads(hints, "9.7.9.9", weakLoad)),
+    ...[`${storeSpace}.${storeCache}`, evicted].map((hints) => stores(`weak?.${hints}`)),
+    stores(`volatile.${volatileSpace}`),
+    ...[orderedSpace, evicted].map((hints) => stores(`${orderedStore}.${hints}`)),
+    ...[
+      ...[`${global}.${loadCache}.${prefetched}`, evictions].map((hints) =>
+        loads(`weak?.${hints}`, "9.7.9.8", weakLoad)
+      ),
+      ...[`${global}.${prefetched}`, evictions].map((hints) =>
+        loads(`${orderedLoad}.${hints}`, "9.7.9.8", observingLoad)
+      ),
+      ...notCoherent.map((hints) => loads(hints, "9.7.9.9", weakLoad)),
+      ...[`${global}.${storeCache}`, evicted].map((hints) => stores(`weak?.${hints}`)),
+      ...[global, evicted].map((hints) => stores(`${orderedStore}.${hints}`)),
+    ].map(withPolicy),
+  ];
 }
 
 /**
@@ -517,45 +565,28 @@ export const instructions: readonly InstructionForm[] = [
     ...pure,
     gangForm: integerGangForms.permuteBytes,
   }),
-  ...[
-    `${loadSpace}.${loadCache}`,
-    `<space:global>?.${loadCache}.${prefetchSizes}`,
-    `${evicted}.${prefetched}`,
-  ].map((hints) => form(`ld.weak?.${hints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, weakLoad)),
-  ...[volatileSpace, `<space:global>?.${prefetchSizes}`].map((hints) =>
-    form(`ld.volatile.${hints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, observingLoad)
-  ),
-  ...[orderedSpace, `<space:global>?.${prefetchSizes}`, `${evicted}.${prefetched}`].map((hints) =>
-    form(
-      `ld.<semantics:relaxed|acquire>.${orderedScope}.${hints}.${vector}.${loaded} d, [a]`,
-      "9.7.9.8",
-      load,
-      observingLoad,
-    )
-  ),
+  ...memoryForms(`.${vector}.${loaded}`, [load, store], { weakLoad, observingLoad, plainStore }),
   form(`ld.mmio.relaxed.sys.<space:global>?.${loaded} d, [a]`, "9.7.9.8", load, observingLoad),
-  ...[`<space:global>.nc.<cache:ca|cg|cs>?.${prefetched}`, `${evictedNotCoherent}.${prefetched}`].map((hints) =>
-    form(`ld.${hints}.${vector}.${loaded} d, [a]`, "9.7.9.9", load, weakLoad)
-  ),
   form(`ldu.<space:global>?.${vector}.${loaded} d, [a]`, "9.7.9.10", load, { ...pure, effects: ["reads"] }),
-  ...[`${storeSpace}.${storeCache}`, evicted].map((hints) =>
-    form(`st.weak?.${hints}.${vector}.${loaded} [a], b`, "9.7.9.11", store, plainStore)
-  ),
-  form(`st.volatile.${volatileSpace}.${vector}.${loaded} [a], b`, "9.7.9.11", store, plainStore),
-  ...[orderedSpace, evicted].map((hints) =>
-    form(
-      `st.<semantics:relaxed|release>.${orderedScope}.${hints}.${vector}.${loaded} [a], b`,
-      "9.7.9.11",
-      store,
-      plainStore,
-    )
-  ),
   form(`st.mmio.relaxed.sys.<space:global>?.${loaded} [a], b`, "9.7.9.11", store, plainStore),
   form("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", cacheHint, hint),
   form("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", cacheHint, hint),
   form("prefetchu.L1 [a]", "9.7.9.15", cacheHint, hint),
   form("applypriority.<space:global>?.L2::evict_normal [a], size", "9.7.9.16", cacheHint, hint),
   form("discard.<space:global>?.L2 [a], size", "9.7.9.17", cacheHint, hint),
+  ...policyForms,
+
+  // 128 bits.
+  form("mov.b128 d, a", "9.7.9.3", moveWide, pure),
+  ...memoryForms(".b128", [loadWide, storeWide], {
+    weakLoad: wideLoad,
+    observingLoad: observingWideLoad,
+    plainStore: wideStore,
+  }),
+  form("ldu.<space:global>?.b128 d, [a]", "9.7.9.10", loadWide, wideLoad),
+  form(`atom.${ordering}.<operation:exch>.b128 d, [a], b`, "9.7.13.5", atomicWide, returningAtomic),
+  form(`atom.${ordering}.<operation:cas>.b128 d, [a], b, c`, "9.7.13.5", atomicWide, returningAtomic),
+
   form(`isspacep.${namedSpace} p, a`, "9.7.9.19", isInSpace, pure),
   form(`cvta.${namedSpace}.u64 d, a`, "9.7.9.20", convertAddress("i64Add"), { ...pure, pointer: "converted" }),
   form(`cvta.to.${namedSpace}.u64 d, a`, "9.7.9.20", convertAddress("i64Sub"), { ...pure, pointer: "converted" }),
@@ -580,18 +611,18 @@ export const instructions: readonly InstructionForm[] = [
   form("cvt.rn.relu?.<type:f16x2>.<format:e4m3x2|e5m2x2> d, a", "9.7.9.21", convertFromEightBits, pure),
   form("cvt.pack.sat.<to:u16|s16>.s32 d, a, b", "9.7.9.22", pack, pure),
   form("cvt.pack.sat.<to:u2|s2|u4|s4|u8|s8>.s32.b32 d, a, b, c", "9.7.9.22", pack, pure),
-  form(
+  ...[form(
     `cp.async.<cache:ca>.<space:shared|shared::cta>.global.${prefetched} [d], [a], size [, given]`,
     "9.7.9.25.3.1",
     copyAsynchronously,
     { effects: ["reads", "writes"] },
-  ),
-  form(
+  )].flatMap((each) => [each, withPolicy(each)]),
+  ...[form(
     `cp.async.<cache:cg>.<space:shared|shared::cta>.global.${prefetched} [d], [a], size [, given]`,
     "9.7.9.25.3.1",
     copyAsynchronously,
     { effects: ["reads", "writes"] },
-  ),
+  )].flatMap((each) => [each, withPolicy(each)]),
   form("cp.async.commit_group", "9.7.9.25.3.2", awaitCopies, { effects: ["orders"] }),
   form("cp.async.wait_group n", "9.7.9.25.3.3", awaitCopies, { effects: ["orders"] }),
   form("cp.async.wait_all", "9.7.9.25.3.3", awaitCopies, { effects: ["orders"] }),
@@ -621,7 +652,10 @@ export const instructions: readonly InstructionForm[] = [
   form("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", reduction, exchange),
   form("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", reduction, exchange),
   // A kernel starts when the work in front of it is done, which a program cannot tell from a GPU that is never early.
-  form("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", fence, { ...pure, effects: ["orders"] }),
+  form("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", fence, orderingFence),
+  form("elect.sync d, membermask", "9.7.13.14", elect, { effects: [], runsInGangs: true }),
+  ...clusterForms,
+  ...memoryBarrierForms,
   form("nanosleep.u32 t", "9.7.19.2", sleep, exchange),
 
   // The stack.
@@ -630,11 +664,24 @@ export const instructions: readonly InstructionForm[] = [
   form("alloca.<type:u32|u64> d, size [, alignment]", "9.7.17.3", allocateOnStack, { effects: ["allocates"] }),
 
   // Fences and atomics. Every atomic instruction is sequentially consistent, which is stronger than any of them requires.
-  form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, { ...pure, effects: ["orders"] }),
-  form("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|gpu|sys>", "9.7.13.4", fence, {
-    ...pure,
-    effects: ["orders"],
-  }),
+  form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, orderingFence),
+  form("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|cluster|gpu|sys>", "9.7.13.4", fence, orderingFence),
+  // Every access is made in the order of the program, by one proxy.
+  form("membar.proxy.alias", "9.7.13.4", fence, orderingFence),
+  form("fence.proxy.alias", "9.7.13.4", fence, orderingFence),
+  form("fence.proxy.async.<space:global|shared::cta|shared::cluster>?", "9.7.13.4", fence, orderingFence),
+  form("fence.proxy.tensormap::generic.release.<scope:cta|cluster|gpu|sys>", "9.7.13.4", fence, orderingFence),
+  form(
+    "fence.proxy.tensormap::generic.acquire.<scope:cta|cluster|gpu|sys> [a], size",
+    "9.7.13.4",
+    fence,
+    orderingFence,
+  ),
+  ...["fence.proxy.async::generic", "fence"].flatMap((head) => [
+    form(`${head}.acquire.sync_restrict::shared::cluster.cluster`, "9.7.13.4", fence, orderingFence),
+    form(`${head}.release.sync_restrict::shared::cta.cluster`, "9.7.13.4", fence, orderingFence),
+  ]),
+  form("fence.mbarrier_init.release.cluster", "9.7.13.4", fence, orderingFence),
   ...["atom", "red"].flatMap((opcode) => {
     const hasResult = opcode === "atom";
     const [section, operands] = hasResult ? ["9.7.13.5", "d, [a], b"] : ["9.7.13.6", "[a], b"];
@@ -649,17 +696,30 @@ export const instructions: readonly InstructionForm[] = [
       `${vectorHead}.<operation:add>.<vector:v2|v4>.<type:f32> ${operands}`,
       `${vectorHead}.<operation:add|min|max>.noftz.<vector:v2|v4|v8>.<type:f16|bf16> ${operands}`,
       `${vectorHead}.<operation:add|min|max>.noftz.<vector:v2|v4>.<type:f16x2|bf16x2> ${operands}`,
-    ].map((syntax) => form(syntax, section!, atomic(hasResult), hasResult ? returningAtomic : reducingAtomic));
+    ].flatMap((syntax) => {
+      const traits = hasResult ? returningAtomic : reducingAtomic;
+      const global = syntax.replace(head, vectorHead);
+      return [
+        form(syntax, section!, atomic(hasResult), traits),
+        withPolicy(form(global, section!, atomic(hasResult), traits)),
+      ];
+    });
   }),
   form(`atom.${ordering}.<operation:exch>.${wideBits} d, [a], b`, "9.7.13.5", atomic(true), returningAtomic),
+  withPolicy(
+    form(`atom.${vectorOrdering}.<operation:exch>.${wideBits} d, [a], b`, "9.7.13.5", atomic(true), returningAtomic),
+  ),
   form(`atom.${ordering}.<operation:cas>.${bits} d, [a], b, c`, "9.7.13.5", atomic(true), returningAtomic),
 
   // Video instructions.
-  form("vabsdiff2.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2.1", absoluteDifferences(2), pure),
-  form("vabsdiff4.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2.3", absoluteDifferences(4), pure),
+  ...videoForms,
+  ...packedVideoForms,
 
   // Miscellaneous.
+  form("pmevent a", "9.7.19.3", performanceEvent, hint),
+  form("pmevent.mask a", "9.7.19.3", performanceEvent, hint),
   form("trap", "9.7.19.4", trap, { ...pure, effects: ["traps"] }),
+  form("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", redistributeRegisters, hint),
 
   ...refusedForms,
 ];

@@ -124,7 +124,7 @@ function vectorElements(
   if (operand?.kind !== "vector" || operand.elements.length !== length || length === 1) {
     e.fail(length === 1 ? "it takes no vector" : `it needs a vector of ${length} registers`);
   }
-  if (length * i.type.bits > 128) e.fail("a vector may have at most 16 bytes");
+  if (length * i.type.bits > 128) e.refuse("vectors of more than 16 bytes need a GPU of sm_100 or newer");
   return operand.elements;
 }
 

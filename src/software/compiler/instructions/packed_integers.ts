@@ -1,6 +1,6 @@
 /**
- * Packed integers in a register: pairs of 16 bits, bytes, and the conversions that pack them. PTX ISA, sections 9.7.1,
- * 9.7.9.22 and 9.7.18.2.
+ * Packed integers in a register: pairs of 16 bits, bytes, and the conversions that pack them. PTX ISA, sections 9.7.1
+ * and 9.7.9.22.
  *
  * @module
  */
@@ -40,31 +40,6 @@ export function extremeOfPairs(which: "min" | "max"): Emit {
         if (i.choices.has("relu")) code.set(a).get(a).i32(0).get(a).i32(0).ops("i32GtS", "select");
         if (first === 0) code.i32(0xffff).ops("i32And");
         else code.i32(first).ops("i32Shl", "i32Or");
-      }
-    });
-  };
-}
-
-/** `vabsdiff2.u32.u32.u32` and `vabsdiff4.u32.u32.u32`. With `.add`, the differences are added to a third operand. */
-export function absoluteDifferences(count: 2 | 4): Emit {
-  return (e, i) => {
-    const { code } = e;
-    const bits = 32 / count;
-    const sums = i.choices.has("add");
-    e.assign(i.operands[0], u32, () => {
-      const operands = i.operands.slice(1, 3).map((operand) => repeatable(e, operand, u32));
-      if (sums) e.push(i.operands[3], u32);
-      for (let index = 0; index < count; index++) {
-        const [a, b] = operands.map((push) => {
-          const part = e.temporary("i32");
-          push();
-          pushPart(e, { first: index * bits, bits, isSigned: false });
-          code.set(part);
-          return part;
-        }) as [number, number];
-        code.get(a).get(b).ops("i32Sub").get(b).get(a).ops("i32Sub").get(a).get(b).ops("i32GtU", "select");
-        if (sums) code.ops("i32Add");
-        else if (index > 0) code.i32(index * bits).ops("i32Shl", "i32Or");
       }
     });
   };

@@ -14,12 +14,8 @@ const noTensorCores = "there are no tensor cores";
 const noTextures = "there are no textures and surfaces";
 const noClusters = "there are no clusters of blocks";
 const noBulkCopies = "bulk and tensor copies run asynchronously, which is not supported";
-const noMemoryBarriers = "barriers in memory wait for asynchronous copies, which are not supported";
-const noCachePolicies = "there are no caches, and cache policies are not supported: leave the policy out";
-const noVideo = "video instructions of this kind are not supported";
-const noLargeNumbers = "128-bit numbers are not supported: use two 64-bit numbers";
+const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
-const noProxies = "it orders kinds of accesses that do not exist here";
 
 /** Opcodes that are always refused, with the manual's sections. */
 export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
@@ -39,25 +35,10 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
     ["sust", "9.7.11.2", noTextures],
     ["sured", "9.7.11.3", noTextures],
     ["suq", "9.7.11.4", noTextures],
-    ["mapa", "9.7.9.23", noClusters],
-    ["getctarank", "9.7.9.24", noClusters],
     ["clusterlaunchcontrol", "9.7.13.17", noClusters],
-    ["mbarrier", "9.7.13.15", noMemoryBarriers],
     ["multimem", "9.7.9.14", noBulkCopies],
     ["tensormap", "9.7.9.26", noBulkCopies],
-    ["createpolicy", "9.7.9.18", noCachePolicies],
-    ["elect", "9.7.13.14", "electing a thread of a warp is not supported"],
-    ["setmaxnreg", "9.7.19.5", "registers are not redistributed among warps"],
     ["brkpt", "9.7.19.1", "there is no debugger to stop for"],
-    ["pmevent", "9.7.19.3", "there are no performance counters"],
-    ["vadd vsub vabsdiff vmin vmax", "9.7.18.1.1", noVideo],
-    ["vshl vshr", "9.7.18.1.2", noVideo],
-    ["vmad", "9.7.18.1.3", noVideo],
-    ["vset", "9.7.18.1.4", noVideo],
-    ["vadd2 vsub2 vavrg2 vmin2 vmax2", "9.7.18.2.1", noVideo],
-    ["vset2", "9.7.18.2.2", noVideo],
-    ["vadd4 vsub4 vavrg4 vmin4 vmax4", "9.7.18.2.3", noVideo],
-    ["vset4", "9.7.18.2.4", noVideo],
   ] as const).flatMap(([opcodes, section, reason]) =>
     opcodes.split(" ").map((opcode) => [opcode, { section, reason }] as const)
   ),
@@ -66,22 +47,14 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
 /** The sections of the instructions of which some modifiers are refused. */
 const sections = {
   addc: "9.7.2.2",
-  atom: "9.7.13.5",
   cp: "9.7.9.25.3.1",
-  cvta: "9.7.9.20",
-  fence: "9.7.13.4",
-  isspacep: "9.7.9.19",
+  cvt: "9.7.9.21",
   ld: "9.7.9.8",
-  ldu: "9.7.9.10",
   madc: "9.7.2.6",
-  membar: "9.7.13.4",
-  mov: "9.7.9.3",
   prefetch: "9.7.9.15",
   red: "9.7.13.6",
   st: "9.7.9.11",
   subc: "9.7.2.4",
-  vabsdiff2: "9.7.18.2.1",
-  vabsdiff4: "9.7.18.2.3",
 } as const;
 
 /**
@@ -91,21 +64,19 @@ const sections = {
 const refusedModifiers = [
   ["cp", "bulk", "9.7.9.25.4.1", noBulkCopies],
   ["cp", "reduce", "9.7.9.25.4.2", noBulkCopies],
-  ["cp", "mbarrier", "9.7.13.15.15", noMemoryBarriers],
   ["st", "async", "9.7.9.12", noBulkCopies],
   ["st", "bulk", "9.7.9.13", noBulkCopies],
   ["red", "async", "9.7.13.7", noBulkCopies],
   ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],
   ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
   ["prefetch", "tensormap", undefined, noBulkCopies],
-  ["barrier", "cluster", "9.7.13.3", noClusters],
-  ["fence membar", "proxy mbarrier_init", undefined, noProxies],
-  ["fence", "sync_restrict::shared::cluster sync_restrict::shared::cta", undefined, noClusters],
-  ["ld st atom red cp isspacep cvta", "shared::cluster", undefined, noClusters],
-  ["ld st atom red fence", "cluster", undefined, noClusters],
-  ["ld st atom red cp", "L2::cache_hint", undefined, noCachePolicies],
-  ["ld ldu st atom mov", "b128", undefined, noLargeNumbers],
-  ["vabsdiff2 vabsdiff4", "s32 sat", undefined, noVideo],
+  [
+    "cvt",
+    "rs e2m1x2 e2m3x2 e3m2x2 ue8m0x2 e4m3x4 e5m2x4 e2m1x4 e2m3x4 e3m2x4",
+    undefined,
+    needsBlackwell,
+  ],
+  ["ld st", "v8", undefined, needsBlackwell],
 ] as const;
 
 /** Instructions that are refused because they lack `.sync`, with the manual's sections. */

@@ -14,7 +14,8 @@ const reservedSharedPrefix = "%reserved_smem_offset_";
 
 /** A special register. */
 interface SpecialRegister {
-  readonly bits: 32 | 64;
+  /** 1 for a predicate. */
+  readonly bits: 1 | 32 | 64;
   /**
    * The difference from each thread of a gang to the next: 0 if all threads see the same value. Default: its values are
    * varying.
@@ -156,6 +157,21 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   reservedShared("0", 0),
   reservedShared("1", libraryReservedOffset),
   [`${reservedSharedPrefix}cap`, uniform((e) => e.code.i32(sharedSpan.reserved))],
+  // Every block is a cluster.
+  ...["x", "y", "z"].flatMap((axis): [string, SpecialRegister][] => [
+    [`%cluster_ctaid.${axis}`, uniform((e) => e.code.i32(0))],
+    [`%cluster_nctaid.${axis}`, uniform((e) => e.code.i32(1))],
+    [`%clusterid.${axis}`, uniform((e) => e.getFixed(`block${axis.toUpperCase() as "X" | "Y" | "Z"}`))],
+    [`%nclusterid.${axis}`, uniform((e) => e.getFixed(`grid${axis.toUpperCase() as "X" | "Y" | "Z"}`))],
+  ]),
+  ...["%cluster_ctaid.w", "%cluster_nctaid.w", "%clusterid.w", "%nclusterid.w"].map(
+    (name): [string, SpecialRegister] => {
+      return [name, register((e) => e.code.i32(0))];
+    },
+  ),
+  ["%cluster_ctarank", uniform((e) => e.code.i32(0))],
+  ["%cluster_nctarank", uniform((e) => e.code.i32(1))],
+  ["%is_explicit_cluster", { bits: 1, push: (e) => e.code.i32(0), stride: 0n }],
   ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
 ]);
 
@@ -172,6 +188,6 @@ export function findsReservedShared({ operands }: ResolvedInstruction): boolean 
 /** Whether a name is that of a special register or a predefined constant, supported or not. */
 export function isSpecialRegister(name: string): boolean {
   return specialRegisters.has(name) ||
-    /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|is_explicit|reserved|current)\w*(\.[xyzw])?$/
+    /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|nclusterid|is_explicit|reserved|current)\w*(\.[xyzw])?$/
       .test(name);
 }

@@ -20,7 +20,7 @@ const b64 = typeNamed("b64");
 type Field = keyof typeof threadRecord;
 
 /** Stores an operand, or a number in place of a missing operand, in the thread's record. */
-function leave(
+export function leave(
   e: FunctionEmitter,
   field: Field,
   { operand, type = b32 }: { operand: ResolvedOperand | number | undefined; type?: ScalarType },
@@ -167,6 +167,25 @@ export const reduction: SuspendingInstruction = {
     e.assign(i.operands[0], i.type, () => {
       e.getFixed("record").memory("i32Load", threadRecord.result);
     }),
+};
+
+/** `elect.sync`: the lowest lane of the mask is the leader. */
+export const elect: SuspendingInstruction = {
+  describe: () => ({ kind: "reduction", operation: "min", signed: false }),
+  request: (e, i) => {
+    if (i.operands[0]?.kind !== "pair") e.fail("it needs a predicate after its result, as in d|p");
+    leave(e, "value", { operand: { kind: "special", name: "%laneid" } });
+    leave(e, "mask", { operand: i.operands[1] });
+  },
+  resume: (e, { operands: [destination] }) => {
+    if (destination?.kind !== "pair") return;
+    take(e, destination.first, "result", b32);
+    e.assign(destination.second, predicate, () => {
+      e.getFixed("record").memory("i32Load", threadRecord.result);
+      e.push({ kind: "special", name: "%laneid" }, b32);
+      e.code.ops("i32Eq");
+    });
+  },
 };
 
 /** `activemask` */

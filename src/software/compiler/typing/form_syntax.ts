@@ -21,6 +21,11 @@ export interface FormSyntax {
   readonly operands: readonly [minimum: number, maximum: number];
   /** Whether the instruction sets its first operand: the syntax names it `d`, or `p` for a predicate. */
   readonly hasResult: boolean;
+  /**
+   * Whether operands may be parts of registers, as `%r1.h1`, or negated registers: the syntax writes them `a.sel`. The
+   * choices have them as `selector1` and `negated1`, where 1 is the index of the operand.
+   */
+  readonly takesSelectors: boolean;
   /** If set, every instruction with this modifier is refused, whatever else it has. */
   readonly refusedFor?: string;
 }
@@ -59,6 +64,11 @@ export function readOperands(syntax: string): [minimum: number, maximum: number]
 /** Whether the first operand of a syntax is a result. */
 export function readHasResult(syntax: string): boolean {
   return /^\S+ [dp]\b/.test(syntax);
+}
+
+/** Whether a syntax has operands that may be parts of registers. */
+export function readTakesSelectors(syntax: string): boolean {
+  return /\b[dab]\.sel\b/.test(syntax);
 }
 
 function countOperands(text: string): number {

@@ -16,6 +16,14 @@ export interface Register {
   readonly type: ScalarType;
 }
 
+/** A register of 128 bits, as the two registers that hold its low and its high half. */
+export interface WideRegister {
+  readonly kind: "vector";
+  readonly name: string;
+  readonly elements: readonly [low: Register, high: Register];
+  readonly isWide: true;
+}
+
 /** A variable, with its place in its state space. */
 export interface Variable {
   readonly kind: "variable";
@@ -62,13 +70,13 @@ export interface LabelList {
 }
 
 /** What a name can stand for. */
-export type Named = Register | Variable | LabelName | LabelList | FunctionName | Prototype;
+export type Named = Register | WideRegister | Variable | LabelName | LabelList | FunctionName | Prototype;
 
 /** The names declared in a `{ }` block, with those of the enclosing scopes. */
 export class Scope {
   readonly #parent: Scope | undefined;
   readonly #names = new Map<string, Named>();
-  readonly #families = new Map<string, { readonly count: number; readonly type: ScalarType }>();
+  readonly #families = new Map<string, { readonly count: number; readonly type: ScalarType | "b128" }>();
 
   constructor(parent?: Scope) {
     this.#parent = parent;
@@ -80,15 +88,15 @@ export class Scope {
   }
 
   declareRegisters({ type: typeName, vectorLength, names, line }: RegisterDeclaration): void {
-    const type = scalarTypes.get(typeName);
+    const type = typeName === "b128" ? typeName : scalarTypes.get(typeName);
     if (type === undefined || vectorLength !== 1) {
       throw new UnsupportedPtxError(
         line,
-        `cannot declare registers of type ".${typeName}": vector and 128-bit registers are not supported`,
+        `cannot declare registers of type ".${typeName}": vector registers are not supported`,
       );
     }
     for (const { name, count } of names) {
-      if (count === undefined) this.declare({ kind: "register", name, type }, line);
+      if (count === undefined) this.declare(newRegister(name, type), line);
       else if (this.#families.has(name)) throw new PtxError(line, `cannot declare "${name}<${count}>" twice`);
       else this.#families.set(name, { count, type });
     }
@@ -102,18 +110,24 @@ export class Scope {
   /**
    * Creates registers of a range such as `%r<100000>` when they are first named, so that a large range costs nothing.
    */
-  #memberOfFamily(name: string): Register | undefined {
+  #memberOfFamily(name: string): Register | WideRegister | undefined {
     if (this.#families.size === 0) return undefined;
     for (let end = name.length - 1; end > 0 && isDigit(name.charCodeAt(end)); end--) {
       const family = this.#families.get(name.slice(0, end));
       const digits = name.slice(end);
       if (family === undefined || Number(digits) >= family.count || (digits.length > 1 && digits[0] === "0")) continue;
-      const register: Register = { kind: "register", name, type: family.type };
+      const register = newRegister(name, family.type);
       this.#names.set(name, register);
       return register;
     }
     return undefined;
   }
+}
+
+function newRegister(name: string, type: ScalarType | "b128"): Register | WideRegister {
+  if (type !== "b128") return { kind: "register", name, type };
+  const half = (): Register => ({ kind: "register", name, type: scalarTypes.get("b64")! });
+  return { kind: "vector", name, elements: [half(), half()], isWide: true };
 }
 
 function isDigit(code: number): boolean {
@@ -130,8 +144,11 @@ export interface ElementLayout {
 
 /** The layout of one element of a variable. Throws `PtxError` for a type that variables cannot have. */
 export function elementLayout(
-  { name, line, type: typeName, vectorLength, alignment }: VariableDeclaration,
+  { name, line, type: typeName, vectorLength, alignment, initializer }: VariableDeclaration,
 ): ElementLayout {
+  if (typeName === "b128" && initializer === undefined) {
+    return { type: scalarTypes.get("b64")!, byteLength: 16, alignment: alignment ?? 16 };
+  }
   const type = scalarTypes.get(typeName);
   if (type === undefined) {
     throw new UnsupportedPtxError(line, `cannot declare "${name}": variables of type ".${typeName}" are not supported`);

@@ -34,7 +34,8 @@ export type ResolvedOperand =
   | { readonly kind: "integer"; readonly value: bigint }
   | { readonly kind: "float"; readonly precision: "single" | "double"; readonly bits: bigint }
   | ResolvedAddress
-  | { readonly kind: "vector"; readonly elements: readonly ResolvedOperand[] }
+  /** A register of 128 bits is wide: a vector of the two 64-bit registers that hold its low and its high half. */
+  | { readonly kind: "vector"; readonly elements: readonly ResolvedOperand[]; readonly isWide?: true }
   /** The results or the arguments of a call. */
   | { readonly kind: "list"; readonly elements: readonly ResolvedOperand[] }
   | { readonly kind: "not"; readonly register: Register }

@@ -25,6 +25,7 @@ import {
   type Variable,
 } from "./names.ts";
 import { typeNamed } from "./scalar_types.ts";
+import { refuseWide, withSelectors } from "./selected_operands.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
 
@@ -299,7 +300,12 @@ class BodyResolver {
   #instruction(instruction: Instruction, scope: Scope): ResolvedInstruction {
     const { opcode, modifiers, line, predicate } = instruction;
     const text = [opcode, ...modifiers].join(".");
-    const { form, choices } = findForm(instruction, { text, instructions: this.#module.instructions });
+    const { form, choices: chosen } = findForm(instruction, { text, instructions: this.#module.instructions });
+    const { choices, operands } = form.takesSelectors
+      ? withSelectors(instruction, chosen)
+      : { choices: chosen, operands: instruction.operands };
+    const resolved = operands.map((operand) => this.#operand(operand, { scope, line, form }));
+    if (!choices.has("b128")) refuseWide(resolved, { line, text });
     const type = typeNamed(choices.get("type") ?? "b32");
     const from = choices.get("from");
     return {
@@ -309,7 +315,7 @@ class BodyResolver {
       choices,
       type,
       sourceType: from === undefined ? type : typeNamed(from),
-      operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line, form })),
+      operands: resolved,
       predicate: predicate === undefined ? undefined : {
         register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, {
           scope,
@@ -355,7 +361,9 @@ class BodyResolver {
     }
   }
 
-  #name({ name, component }: NameOperand, { scope, line, form: { syntax } }: OperandContext): ResolvedOperand {
+  #name({ name, component, negated }: NameOperand, { scope, line, form }: OperandContext): ResolvedOperand {
+    const { syntax } = form;
+    if (negated) throw new PtxError(line, `cannot use "-${name}" as an operand of "${syntax}": it cannot be negated`);
     if (component !== undefined) {
       if (scope.find(name) === undefined) return { kind: "special", name: `${name}.${component}` };
       throw new PtxError(
@@ -371,7 +379,13 @@ class BodyResolver {
     const declaration = this.#module.variables.get(name);
     if (declaration !== undefined) return this.#moduleVariable(declaration, line);
     const called = this.#module.functions.get(name);
-    if (called !== undefined) return called;
+    if (called !== undefined) {
+      if (called.declaration.body !== undefined || form.flow === "call") return called;
+      throw new UnsupportedPtxError(
+        line,
+        `cannot take the address of "${name}": this module declares the function but does not define it`,
+      );
+    }
     throw new PtxError(line, `cannot find "${name}": it is not declared`);
   }
 

@@ -19,7 +19,7 @@ function scalarType(name: string, kind: ScalarType["kind"], bits: number): Scala
   return { name, kind, bits, value: bits === 64 ? "i64" : "i32" };
 }
 
-/** Every type of registers and instructions, except 128-bit types. */
+/** Every type of registers and instructions, except 128-bit types, which are pairs of 64 bits. */
 export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
   [
     scalarType("pred", "predicate", 1),

@@ -51,9 +51,8 @@ export function combinationsOf(syntax: string, most: number): Combination[] {
     const choices: Choices = Object.fromEntries(slots.map(({ name }, slot) => [name, chosen[slot]]));
     const name = [opcode, ...chosen.filter((each) => each !== undefined)].join(".");
     // What a comparison is combined with is required where it is combined.
-    const combined = choices.combine !== undefined && opcode !== "lop3"
-      ? `${operands.replace(", c", "")}, c`
-      : operands;
+    const isCombined = choices.combine !== undefined && opcode !== "lop3" || choices.op2 !== undefined;
+    const combined = isCombined ? `${operands.replace(", c", "")}, c` : operands;
     const list = combined === "" ? "" : ` ${operandsOf(opcode, { operands: combined, choices, name })}`;
     return { name, text: `${name}${list};` };
   });
@@ -68,6 +67,23 @@ function bitsOf(type: string | undefined): number | undefined {
   if (/^e\dm\dx2$/.test(type)) return 16;
   return bits === undefined ? undefined : Math.max(8, Number(bits)) * Number(times ?? 1);
 }
+
+/** The operands of instructions that are not all of one type. Undefined for those that need no care. */
+const operandOf: Readonly<
+  Record<string, (context: { operand: string; name: string; bits: number; choices: Choices }) => string | undefined>
+> = {
+  elect: ({ operand }) => operand === "d" ? "%r1|%p1" : undefined,
+  pmevent: () => "3",
+  createpolicy: ({ operand }) => ({ d: "%d1", total: "256", property: "%d2" })[operand],
+  mapa: ({ operand }) => operand === "b" ? "%r3" : undefined,
+  getctarank: ({ operand }) => operand === "d" ? "%r1" : undefined,
+  mbarrier({ operand, name, choices }) {
+    if (/pending_count/.test(name)) return operand === "d" ? "%r1" : "%d2";
+    // ptxas returns no state of a barrier that may be in another block.
+    if (operand === "d") return choices.space === "shared::cluster" ? "_" : "%d1";
+    return operand === "b" && /_wait\b(?!.*\.parity)/.test(name) ? "%d2" : undefined;
+  },
+};
 
 interface Context {
   readonly operands: string;
@@ -99,7 +115,16 @@ function textOf(
       ? register(width)
       : `{${Array.from({ length: vector }, (_, each) => `${prefixOf(width)}${each + 1}`).join(", ")}}`;
   };
+  const known = operandOf[opcode]?.({ operand, name, bits, choices });
+  if (known !== undefined) return known;
+  if (/\.b128\b/.test(name) && /^[dabc]$/.test(operand)) return `%q${index + 1}`;
   switch (operand) {
+    case "policy":
+      return "%d8";
+    case "d.sel":
+    case "a.sel":
+    case "b.sel":
+      return register(32);
     case "immLut":
       return "0x96";
     case "n":
@@ -186,5 +211,5 @@ export function moduleOf(combinations: readonly Combination[]): { ptx: string; f
 }
 
 function kernelBegin(index: number): string {
-  return `.entry k${index}() { .reg .pred %p<9>; .reg .b16 %h<18>; .reg .b32 %r<18>; .reg .b64 %d<18>; .param .align 16 .b8 passed[32];`;
+  return `.entry k${index}() { .reg .pred %p<9>; .reg .b16 %h<18>; .reg .b32 %r<18>; .reg .b64 %d<18>; .reg .b128 %q<9>; .param .align 16 .b8 passed[32];`;
 }

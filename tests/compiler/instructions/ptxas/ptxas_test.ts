@@ -16,8 +16,8 @@ const lacking: readonly (readonly [names: RegExp, because: string])[] = [
   [/^rcp\.r[nzmp]\.ftz\.f64 /, "the manual has no .ftz for this one"],
 ];
 
-/** Their operands are labels, functions and lists. */
-const notGenerated: readonly string[] = ["brx", "call"];
+/** Their operands are labels, functions and lists, or they need sm_90a. */
+const notGenerated: readonly string[] = ["brx", "call", "setmaxnreg"];
 
 /** Whether the software device runs an instruction, refuses the kernel, or refuses the module. */
 function outcomeOf(combination: Combination): "runs" | "unsupported" | "invalid" {

@@ -1,0 +1,76 @@
+/**
+ * Instructions for clusters of blocks. PTX ISA, sections 9.7.9.23, 9.7.9.24 and 9.7.13.3.
+ *
+ * Every block is a cluster of its own, with rank 0: its shared memory is that of the cluster.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import { type InstructionForm, instructionForm } from "./instruction_form.ts";
+import { pure } from "./instruction_traits.ts";
+import { u32 } from "./integer_lowering.ts";
+import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
+import { sharedSpan } from "../addresses.ts";
+import { leave } from "./synchronization_instructions.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+
+/** Behind the barriers of a block, which are 0 to 15. */
+const clusterBarrier = 16;
+
+/**
+ * `mapa`: the address of a variable in the shared memory of another block. Shared memories follow one another by rank,
+ * and an access to that of any rank but 0 is a fault.
+ */
+const mapAddress: Emit = (e, i) => {
+  const [destination, address, rank] = i.operands;
+  e.assign(destination, i.type, () => {
+    e.push(address, i.type);
+    e.push(rank, u32);
+    if (i.type.bits === 64) e.code.ops("i64ExtendI32U").i64(BigInt(sharedSpan.byteLength)).ops("i64Mul", "i64Add");
+    else e.code.i32(sharedSpan.byteLength).ops("i32Mul", "i32Add");
+  });
+};
+
+/** `getctarank` */
+const rankOfAddress: Emit = (e, i) => {
+  const [destination, address] = i.operands;
+  e.push(address, i.type);
+  e.code.ops("drop");
+  e.assign(destination, typeNamed("b32"), () => e.code.i32(0));
+};
+
+/** `barrier.cluster.arrive`: the block's threads meet where they wait. */
+const arrive: Emit = (e) => {
+  e.code.atomicFence();
+};
+
+/** `barrier.cluster.wait` */
+const wait: SuspendingInstruction = {
+  describe: () => ({ kind: "barrier", operation: "sync" }),
+  request: (e: FunctionEmitter) => {
+    leave(e, "first", { operand: clusterBarrier });
+    leave(e, "second", { operand: 0 });
+  },
+  resume: () => {},
+  barrierOfAll: () => clusterBarrier,
+};
+
+/** The forms of these instructions. */
+export const clusterForms: readonly InstructionForm[] = [
+  instructionForm("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", {
+    lowering: mapAddress,
+    traits: pure,
+  }),
+  instructionForm("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", {
+    lowering: rankOfAddress,
+    traits: pure,
+  }),
+  instructionForm("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", {
+    lowering: arrive,
+    traits: { ...pure, effects: ["orders"] },
+  }),
+  instructionForm("barrier.cluster.wait.<semantics:acquire>?.aligned?", "9.7.13.3", {
+    lowering: wait,
+    traits: { effects: [], isUniform: true, runsInGangs: true },
+  }),
+];

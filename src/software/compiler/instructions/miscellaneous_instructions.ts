@@ -1,0 +1,30 @@
+/**
+ * Instructions that compute nothing. PTX ISA, section 9.7.19.
+ *
+ * @module
+ */
+import { faultKind } from "../addresses.ts";
+import type { Emit } from "./instruction_form.ts";
+import { constantOf } from "./integer_lowering.ts";
+
+/** `trap` */
+export const trap: Emit = (e) => {
+  e.code.i32(faultKind.trap).i64(0n);
+  e.pushPlace();
+  e.callHelper("fault").ops("unreachable");
+};
+
+/** `pmevent`: there are no performance counters to trigger. */
+export const performanceEvent: Emit = (e, i) => {
+  const event = constantOf(i.operands[0]);
+  const last = i.choices.has("mask") ? 0xffffn : 15n;
+  if (event === undefined || event < 0n || event > last) e.fail(`its operand must be a literal from 0 to ${last}`);
+};
+
+/** `setmaxnreg`: only speed depends on how many registers a warp has. */
+export const redistributeRegisters: Emit = (e, i) => {
+  const count = constantOf(i.operands[0]);
+  if (count === undefined || count < 24n || count > 256n || count % 8n !== 0n) {
+    e.fail("the number of registers must be a literal from 24 to 256, and a multiple of 8");
+  }
+};
