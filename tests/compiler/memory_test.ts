@@ -344,3 +344,24 @@ test("atom updates memory and returns the old value", () => {
   );
   assertEquals([0, 8, 16].map((offset) => out.getBigUint64(offset, true)), [7n, 5n, 5n]);
 });
+
+test("a vector of one element is the element, where ptxas takes it", () => {
+  const out = runBody(
+    `
+  mov.b32 { %r1 }, 7;
+  setp.eq.u32 %p1, %r1, 7;
+  @%p1 st.global.b32 [ %rd0 + 0 ], { %r1 };
+  @!%p1 st.global.b32 [%rd0], {9};
+  ld.volatile.global.u32 {%r2}, [%rd0];
+  mov.b32 %r3, {%r2};
+  ldu.global.b16 {%h1}, [%rd0];
+  st.global.v2.b32 [%rd0+8], {%r2, %r3};
+  st.global.b16 [%rd0+4], {%h1};`,
+    undefined,
+    16,
+  );
+  assertEquals([0, 4, 8, 12].map((offset) => out.getUint32(offset, true)), [7, 7, 7, 7]);
+  for (const wrong of ["add.u32 {%r1}, %r2, %r3;", "ld.global.v2.b32 {%r1}, [%rd0];", "st.global.b32 [%rd0], {};"]) {
+    assertThrows(() => runBody(wrong, undefined, 8), Error);
+  }
+});

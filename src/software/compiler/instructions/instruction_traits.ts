@@ -88,6 +88,8 @@ export interface InstructionTraits {
   readonly mayBeFused?: (instruction: Pick<ResolvedInstruction, "choices">) => boolean;
   /** Whether the instruction is a hint, which no program can observe and the software device ignores. Default: no. */
   readonly hasNoEffect?: boolean;
+  /** Whether a vector of one element stands for the element. Default: it is a vector, which the instruction may refuse. */
+  readonly takesVectorOfOne?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
   /**

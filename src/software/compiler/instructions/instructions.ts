@@ -170,10 +170,16 @@ const control: InstructionTraits = { effects: [], runsInGangs: true };
  * reconverges only if uniform registers are still uniform.
  */
 const exchange: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
-const weakLoad: InstructionTraits = { ...pure, effects: ["reads"], pointer: "loaded", gangForm: gangLoad };
+const weakLoad: InstructionTraits = {
+  ...pure,
+  effects: ["reads"],
+  pointer: "loaded",
+  takesVectorOfOne: true,
+  gangForm: gangLoad,
+};
 /** A load that sees what other threads store in the meantime. */
 const observingLoad: InstructionTraits = { ...weakLoad, effects: ["reads", "observes"] };
-const plainStore: InstructionTraits = { ...pure, effects: ["writes"], gangForm: gangStore };
+const plainStore: InstructionTraits = { ...pure, effects: ["writes"], takesVectorOfOne: true, gangForm: gangStore };
 /** Accesses to 128 bits, which gangs make member by member. */
 const wideLoad: InstructionTraits = { ...pure, effects: ["reads"] };
 const observingWideLoad: InstructionTraits = { ...pure, effects: ["reads", "observes"] };
@@ -559,6 +565,7 @@ export const instructions: readonly InstructionForm[] = [
     stride: strideOfMove,
     copies: 1,
     pointer: "derived",
+    takesVectorOfOne: true,
     gangForm: gangMove,
   }),
   form("prmt.<type:b32>.<mode:f4e|b4e|rc8|ecl|ecr|rc16>? d, a, b, c", "9.7.9.7", permuteBytes, {
@@ -567,7 +574,11 @@ export const instructions: readonly InstructionForm[] = [
   }),
   ...memoryForms(`.${vector}.${loaded}`, [load, store], { weakLoad, observingLoad, plainStore }),
   form(`ld.mmio.relaxed.sys.<space:global>?.${loaded} d, [a]`, "9.7.9.8", load, observingLoad),
-  form(`ldu.<space:global>?.${vector}.${loaded} d, [a]`, "9.7.9.10", load, { ...pure, effects: ["reads"] }),
+  form(`ldu.<space:global>?.${vector}.${loaded} d, [a]`, "9.7.9.10", load, {
+    ...pure,
+    effects: ["reads"],
+    takesVectorOfOne: true,
+  }),
   form(`st.mmio.relaxed.sys.<space:global>?.${loaded} [a], b`, "9.7.9.11", store, plainStore),
   form("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", cacheHint, hint),
   form("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", cacheHint, hint),

@@ -336,6 +336,9 @@ class BodyResolver {
       case "float":
         return operand;
       case "vector":
+        if (operand.elements.length === 1 && where.form.traits.takesVectorOfOne === true) {
+          return this.#operand(operand.elements[0]!, where);
+        }
         return { kind: "vector", elements: operand.elements.map((element) => this.#operand(element, where)) };
       case "not":
         return { kind: "not", register: this.#predicate(operand.operand, where) };
