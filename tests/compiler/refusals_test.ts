@@ -9,9 +9,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3}, {%f1, %f2, %f3, %f4};",
     "wgmma.commit_group.sync.aligned;",
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1, 0, 0;",
-    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];",
-    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%rd1], {%r1};",
-    "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
     "tcgen05.wait::ld.sync.aligned;",
   ],
   "there are no textures and surfaces": [

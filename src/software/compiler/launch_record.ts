@@ -122,6 +122,13 @@ export type SuspensionRequest =
     readonly operation: "add" | "min" | "max" | "and" | "or" | "xor";
     readonly signed: boolean;
   }
+  /**
+   * `ldmatrix` and `stmatrix`: `value` is the offset of the row that the thread names, or 0. The thread's fragments of the
+   * matrices are in four words from `result` on.
+   */
+  | { readonly kind: "matrixLoad" | "matrixStore"; readonly matrices: number; readonly transposed: boolean }
+  /** `movmatrix`: `value` is the thread's fragment. */
+  | { readonly kind: "matrixTranspose" }
   /** `activemask`: which threads of the warp are at the same place. */
   | { readonly kind: "activeMask" }
   /** Nothing: other threads run first. */

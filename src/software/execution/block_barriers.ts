@@ -1,4 +1,4 @@
-import { warpSize } from "./warp_operations.ts";
+import { warpSize } from "./warp_records.ts";
 
 /** A barrier that threads have arrived at. */
 interface Barrier {

@@ -12,7 +12,8 @@ import {
   threadRecord,
   threadRecordByteLength,
 } from "../compiler/launch_record.ts";
-import { answerGroup, WarpRecords, warpSize } from "./warp_operations.ts";
+import { answerGroup } from "./warp_operations.ts";
+import { WarpRecords, warpSize } from "./warp_records.ts";
 import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
 
 const words = threadRecordByteLength / 4;

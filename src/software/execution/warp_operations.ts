@@ -3,29 +3,9 @@
  *
  * @module
  */
-import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../compiler/launch_record.ts";
-
-/** The number of threads in a warp. */
-export const warpSize = 32;
-
-const words = threadRecordByteLength / 4;
-
-/** The records of a warp's threads, as 32-bit numbers, from the first thread's record on. */
-export class WarpRecords {
-  readonly #records: Int32Array;
-
-  constructor(records: Int32Array) {
-    this.#records = records;
-  }
-
-  get(lane: number, field: number): number {
-    return this.#records[lane * words + field / 4]!;
-  }
-
-  set(lane: number, field: number, value: number): void {
-    this.#records[lane * words + field / 4] = value;
-  }
-}
+import { loadMatrices, storeMatrices, transposeMatrix } from "./warp_matrices.ts";
+import { type SuspensionRequest, threadRecord } from "../compiler/launch_record.ts";
+import { forEachLane, type WarpRecords } from "./warp_records.ts";
 
 /** Computes the results of an operation for a group of lanes. `group` has a bit for each lane that takes part. */
 export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {
@@ -38,15 +18,17 @@ export function answerGroup(records: WarpRecords, group: number, request: Suspen
       return match(records, group, request.mode);
     case "reduction":
       return reduce(records, group, request);
+    case "matrixLoad":
+      return loadMatrices(records, group, request);
+    case "matrixStore":
+      return storeMatrices(records, group, request);
+    case "matrixTranspose":
+      return transposeMatrix(records, group);
     case "activeMask":
       return forEachLane(group, (lane) => records.set(lane, threadRecord.result, group));
     default:
       return;
   }
-}
-
-function forEachLane(group: number, action: (lane: number) => void): void {
-  for (let rest = group; rest !== 0; rest &= rest - 1) action(31 - Math.clz32(rest & -rest));
 }
 
 /** A lane reads its own value if its source is outside of its segment, and 0 if its source does not take part. */

@@ -87,6 +87,7 @@ import {
   vote,
   warpBarrier,
 } from "./synchronization_instructions.ts";
+import { loadMatrices, storeMatrices, transposeMatrix } from "./matrix_instructions.ts";
 import { move, selectByPredicate, selectBySign } from "./move_instructions.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { packedVideoForms } from "./packed_video_instructions.ts";
@@ -150,6 +151,7 @@ const evictedNotCoherent = evicted.replace("?", ".nc");
 const orderedScope = "<scope:cta|cluster|gpu|sys>";
 const orderedSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 const vector = "<vector:v2|v4>?";
+const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
 const scope = "<scope:cta|cluster|gpu|sys>?";
 const atomicSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 const vectorSpace = "<space:global>?";
@@ -170,6 +172,10 @@ const control: InstructionTraits = { effects: [], runsInGangs: true };
  * reconverges only if uniform registers are still uniform.
  */
 const exchange: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
+/** Exchanges of matrices, whose results differ between threads with the same operands. */
+const matrixExchange: InstructionTraits = { effects: [], runsInGangs: true };
+const matrixLoad: InstructionTraits = { effects: ["reads", "observes"], runsInGangs: true };
+const matrixStore: InstructionTraits = { effects: ["writes"], runsInGangs: true };
 const weakLoad: InstructionTraits = {
   ...pure,
   effects: ["reads"],
@@ -656,6 +662,9 @@ export const instructions: readonly InstructionForm[] = [
   form("bar.cta?.red.<operation:and|or>.pred d, a, p [, q]", "9.7.13.1", barrierReduction, exchange),
   form("bar.warp.sync membermask", "9.7.13.2", warpBarrier, exchange),
   form("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", shuffle, exchange),
+  form(`ldmatrix.sync.aligned.m8n8.${matrices}.b16 d, [a]`, "9.7.14.5.15", loadMatrices, matrixLoad),
+  form(`stmatrix.sync.aligned.m8n8.${matrices}.b16 [a], b`, "9.7.14.5.16", storeMatrices, matrixStore),
+  form("movmatrix.sync.aligned.m8n8.trans.b16 d, a", "9.7.14.5.17", transposeMatrix, matrixExchange),
   form("vote.sync.<mode:all|any|uni>.pred d, a, membermask", "9.7.13.9", vote, exchange),
   form("vote.sync.<mode:ballot>.b32 d, a, membermask", "9.7.13.9", vote, exchange),
   form("match.<mode:any|all>.sync.<type:b32|b64> d, a, membermask", "9.7.13.10", match, exchange),

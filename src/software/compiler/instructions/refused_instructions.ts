@@ -22,9 +22,6 @@ export const refusedOpcodes: ReadonlyMap<string, Refusal> = new Map(
   ([
     ["wmma", "9.7.14.4", noTensorCores],
     ["mma", "9.7.14.5.14", noTensorCores],
-    ["ldmatrix", "9.7.14.5.15", noTensorCores],
-    ["stmatrix", "9.7.14.5.16", noTensorCores],
-    ["movmatrix", "9.7.14.5.17", noTensorCores],
     ["wgmma", "9.7.15", noTensorCores],
     ["tcgen05", "9.7.16", noTensorCores],
     ["tex", "9.7.10.3", noTextures],

@@ -180,6 +180,9 @@ function textOf(
     case "atom":
     case "red":
       return tuple();
+    case "ldmatrix":
+    case "stmatrix":
+      return `{${["%r1", "%r2", "%r3", "%r4"].slice(0, Number(choices.matrices!.slice(1))).join(", ")}}`;
     case "shfl":
       return register(32);
     case "vote":
