@@ -36,9 +36,9 @@ export async function runProgram(cuda: Cuda, program: CorpusProgram, ptx: string
     if (buffer === undefined) throw new Error(`The program has no buffer "${argument}"`);
     return buffer;
   };
-  for (const { kernel, sharedMemoryBytes = 0, cooperative = false, arguments: args, ...shape } of program.launches) {
-    const options = { ...shape, sharedMemoryBytes, cooperative, stream };
-    module.kernel(kernel).launch(options, ...args.map(argumentOf));
+  const stated = statedLaunch(ptx);
+  for (const { kernel, grid, cooperative = false, arguments: args, ...given } of program.launches) {
+    module.kernel(kernel).launch({ grid, cooperative, ...stated, ...given, stream }, ...args.map(argumentOf));
   }
   const results: Record<string, BufferContents> = {};
   for (const [name, buffer] of buffers) {
@@ -46,6 +46,12 @@ export async function runProgram(cuda: Cuda, program: CorpusProgram, ptx: string
     results[name] = new (initial[name]!.constructor as { new (buffer: ArrayBuffer): BufferContents })(bytes.buffer);
   }
   return results;
+}
+
+/** What the first line of the PTX says of its launch, where the compiler decides it and not the program. */
+function statedLaunch(ptx: string): { readonly block: number; readonly sharedMemoryBytes: number } {
+  const [, threads, bytes] = /^\/\/ .*: blocks of (\d+) threads, (\d+) bytes of shared memory/.exec(ptx) ?? [];
+  return { block: Number(threads ?? 0), sharedMemoryBytes: Number(bytes ?? 0) };
 }
 
 /**

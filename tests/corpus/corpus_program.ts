@@ -23,7 +23,9 @@ export type Buffers = Readonly<Record<string, BufferContents>>;
 export interface CorpusLaunch {
   readonly kernel: string;
   readonly grid: number | readonly [x: number, y: number, z?: number];
-  readonly block: number | readonly [x: number, y: number, z?: number];
+  /** Default: what the first line of the PTX says, as Triton's does. */
+  readonly block?: number | readonly [x: number, y: number, z?: number];
+  /** Default: what the first line of the PTX says, or 0. */
   readonly sharedMemoryBytes?: number;
   readonly cooperative?: boolean;
   readonly arguments: readonly (string | number | bigint | ArrayBufferView)[];

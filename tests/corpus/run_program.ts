@@ -1,8 +1,9 @@
 /**
  * Runs one program of the corpus and prints the differences from the expected results.
  *
- * `deno run -A tests/corpus/run_program.ts NAME [--compiler nvcc|clang] [--driver software|cuda] [--variant NAME]`.
- * Without a variant, runs all of them. Exits with status 1 if there are differences.
+ * `deno run -A tests/corpus/run_program.ts NAME [--compiler NAME] [--driver software|cuda] [--variant NAME]`.
+ * The compiler is that
+ * of a folder beside this file, by default nvcc. Without a variant, runs all of them. Exits with status 1 if there are differences.
  *
  * @module
  */
@@ -11,6 +12,7 @@ import { parseArgs } from "node:util";
 import { open } from "../../src/open.ts";
 import { type Corpus, nvccCorpus, readPtx } from "./nvcc/build.ts";
 import { clangCorpus } from "./clang/build.ts";
+import { tritonCorpus } from "./triton/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 
 const { values, positionals } = parseArgs({
@@ -22,13 +24,17 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 const [name] = positionals;
-const corpus: Corpus | undefined = { nvcc: nvccCorpus, clang: clangCorpus }[values.compiler];
+const corpus: Corpus | undefined = {
+  nvcc: nvccCorpus,
+  clang: clangCorpus,
+  triton: tritonCorpus,
+}[values.compiler];
 const chosen = corpus?.variants.filter((variant) => (values.variant ?? variant.name) === variant.name) ?? [];
 if (
   name === undefined || corpus === undefined || chosen.length === 0 ||
   (values.driver !== "software" && values.driver !== "cuda")
 ) {
-  console.error("Usage: run_program.ts NAME [--compiler nvcc|clang] [--driver software|cuda] [--variant NAME]");
+  console.error("Usage: run_program.ts NAME [--compiler NAME] [--driver software|cuda] [--variant NAME]");
   process.exit(2);
 }
 

@@ -16,6 +16,7 @@ import { answerHelp } from "../../support/program_help.ts";
 /** The programs that clang compiles. */
 export const clangCorpus: Corpus = {
   folder: new URL(".", import.meta.url),
+  sourceExtension: ".cu",
   script: "tests/corpus/clang/build.ts",
   variants: [
     { name: "O2", extension: ".ptx", options: ["-O2"] },

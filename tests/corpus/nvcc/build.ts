@@ -24,6 +24,8 @@ export interface Variant {
 export interface Corpus {
   /** The folder of the programs and their PTX. */
   readonly folder: URL;
+  /** The extension of the sources, such as `.cu`. */
+  readonly sourceExtension: string;
   /** The script that builds the programs, relative to the repository's root. */
   readonly script: string;
   /** The variants that are built of each program. */
@@ -35,6 +37,7 @@ export interface Corpus {
 /** The programs that nvcc compiles. */
 export const nvccCorpus: Corpus = {
   folder: new URL(".", import.meta.url),
+  sourceExtension: ".cu",
   script: "tests/corpus/nvcc/build.ts",
   variants: [
     { name: "default", extension: ".ptx", options: [] },
@@ -56,8 +59,10 @@ const buildFolder = "/tmp/ptx-corpus";
 const headerFolder = "/usr/local/cuda/include/";
 
 /** Returns the names of a corpus's programs, without extension. */
-export function programNames({ folder }: Corpus): string[] {
-  return filesIn(folder, ".cu").map((file) => file.slice(0, -".cu".length));
+export function programNames({ folder, sourceExtension }: Corpus): string[] {
+  // A program has a reference, too; what has none is part of a build script.
+  return filesIn(folder, sourceExtension).map((file) => file.slice(0, -sourceExtension.length))
+    .filter((name) => sourceExtension === ".cu" || existsSync(new URL(`${name}.ts`, folder)));
 }
 
 /** Returns the stored PTX of a program. */
@@ -109,9 +114,22 @@ function replaceString(ptx: string, string: string, replacement: string): string
 
 /** Runs a compiler. Throws an error with its output if it fails. */
 export async function run(program: string, args: readonly string[], folder: string): Promise<void> {
+  await output(program, args, folder);
+}
+
+/** Runs a compiler that writes to standard output, and returns the text. Throws an error with its output if it fails. */
+export async function output(program: string, args: readonly string[], folder: string): Promise<string> {
   const { success, stdout, stderr } = await new Deno.Command(program, { args: [...args], cwd: folder }).output();
-  const output = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  if (!success) throw new Error(`Cannot run ${program} ${args.join(" ")}: ${output}`);
+  const text = new TextDecoder().decode(stdout);
+  if (!success) throw new Error(`Cannot run ${program} ${args.join(" ")}: ${text}${new TextDecoder().decode(stderr)}`);
+  return text;
+}
+
+/** Throws an error if ptxas does not take the PTX for the newest device that the corpus runs on. */
+export async function checkPtx(ptx: string, folder: string): Promise<void> {
+  const target = /^\.target\s+sm_90a/m.test(ptx) ? `${checkedArchitecture}a` : checkedArchitecture;
+  writeFileSync(`${folder}/checked.ptx`, ptx);
+  await run("ptxas", [`-arch=sm_${target}`, "-o", "/dev/null", "checked.ptx"], folder);
 }
 
 function filesIn(folder: URL, extension: string): string[] {
@@ -137,7 +155,7 @@ export async function buildCorpus(corpus: Corpus, args: readonly string[]): Prom
         writeFileSync(path, text);
       } else if (!existsSync(path) || readFileSync(path, "utf8") !== text) {
         console.error(
-          `${file} differs from the PTX of ${program}.cu: run \`deno run -A ${corpus.script} ${program}\``,
+          `${file} differs from the PTX of ${program}${corpus.sourceExtension}: run \`deno run -A ${corpus.script} ${program}\``,
         );
         failures++;
       }
