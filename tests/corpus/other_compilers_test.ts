@@ -1,4 +1,6 @@
+import { nvrtcCorpus } from "./nvrtc/build.ts";
 import { tritonCorpus } from "./triton/build.ts";
 import { testCorpus } from "./corpus_tests.ts";
 
+testCorpus("NVRTC's corpus", nvrtcCorpus);
 testCorpus("Triton's corpus", tritonCorpus);

@@ -2,8 +2,8 @@
  * Runs one program of the corpus and prints the differences from the expected results.
  *
  * `deno run -A tests/corpus/run_program.ts NAME [--compiler NAME] [--driver software|cuda] [--variant NAME]`.
- * The compiler is that
- * of a folder beside this file, by default nvcc. Without a variant, runs all of them. Exits with status 1 if there are differences.
+ * NAME of a compiler is that of a folder beside this file, by default nvcc. Without a variant, runs all of them. Exits with
+ * status 1 if there are differences.
  *
  * @module
  */
@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { open } from "../../src/open.ts";
 import { type Corpus, nvccCorpus, readPtx } from "./nvcc/build.ts";
 import { clangCorpus } from "./clang/build.ts";
+import { nvrtcCorpus } from "./nvrtc/build.ts";
 import { tritonCorpus } from "./triton/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 
@@ -27,6 +28,7 @@ const [name] = positionals;
 const corpus: Corpus | undefined = {
   nvcc: nvccCorpus,
   clang: clangCorpus,
+  nvrtc: nvrtcCorpus,
   triton: tritonCorpus,
 }[values.compiler];
 const chosen = corpus?.variants.filter((variant) => (values.variant ?? variant.name) === variant.name) ?? [];

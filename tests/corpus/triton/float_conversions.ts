@@ -1,5 +1,6 @@
 import type { CorpusProgram } from "../corpus_program.ts";
 import { randomWords } from "../nvcc/contents.ts";
+import { bitsOf, type Format, rounded } from "../small_float_formats.ts";
 import { scratch } from "./scratch.ts";
 
 const length = 512;
@@ -23,46 +24,10 @@ const edges = [
   2 ** -17,
 ];
 
-interface Format {
-  readonly exponentBits: number;
-  readonly fractionBits: number;
-  readonly largest: number;
-}
 const half: Format = { exponentBits: 5, fractionBits: 10, largest: 65504 };
 const brain: Format = { exponentBits: 8, fractionBits: 7, largest: (2 - 2 ** -7) * 2 ** 127 };
 const e5m2: Format = { exponentBits: 5, fractionBits: 2, largest: 57344 };
 const e4m3: Format = { exponentBits: 4, fractionBits: 3, largest: 448 };
-
-/** Rounds to the nearest number of a format with an unlimited exponent, ties to even, or toward zero. */
-function rounded(value: number, { exponentBits, fractionBits }: Format, towardZero = false): number {
-  const smallest = 2 - 2 ** (exponentBits - 1);
-  const unit = 2 ** (Math.max(value === 0 ? smallest : exponentOf(value), smallest) - fractionBits);
-  const [units, sign] = [Math.abs(value) / unit, Object.is(value, -0) || value < 0 ? -1 : 1];
-  const low = Math.floor(units);
-  const isUp = !towardZero && (units - low > 0.5 || (units - low === 0.5 && low % 2 === 1));
-  return sign * (isUp ? low + 1 : low) * unit;
-}
-
-function exponentOf(value: number): number {
-  const exponent = Math.floor(Math.log2(Math.abs(value)));
-  return Math.abs(value) < 2 ** exponent
-    ? exponent - 1
-    : Math.abs(value) >= 2 ** (exponent + 1)
-    ? exponent + 1
-    : exponent;
-}
-
-/** The bits of a number that the format has, or of infinity. */
-function bitsOf(value: number, { exponentBits, fractionBits }: Format): number {
-  const sign = Object.is(value, -0) || value < 0 ? 1 << exponentBits + fractionBits : 0;
-  const magnitude = Math.abs(value);
-  if (magnitude === Infinity) return sign | (1 << exponentBits) - 1 << fractionBits;
-  const smallest = 2 - 2 ** (exponentBits - 1);
-  if (magnitude < 2 ** smallest) return sign | magnitude / 2 ** (smallest - fractionBits);
-  const exponent = exponentOf(magnitude);
-  return sign + (exponent - smallest + 1 << fractionBits) +
-    (magnitude / 2 ** (exponent - fractionBits) - 2 ** fractionBits);
-}
 
 /** What is too large becomes infinite, or, for the formats of 8 bits, the largest number. */
 function converted(value: number, format: Format): number {
