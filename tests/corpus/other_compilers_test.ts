@@ -1,6 +1,8 @@
+import { numbaCorpus } from "./numba/build.ts";
 import { nvrtcCorpus } from "./nvrtc/build.ts";
 import { tritonCorpus } from "./triton/build.ts";
 import { testCorpus } from "./corpus_tests.ts";
 
+testCorpus("Numba's corpus", numbaCorpus);
 testCorpus("NVRTC's corpus", nvrtcCorpus);
 testCorpus("Triton's corpus", tritonCorpus);

@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { open } from "../../src/open.ts";
 import { type Corpus, nvccCorpus, readPtx } from "./nvcc/build.ts";
 import { clangCorpus } from "./clang/build.ts";
+import { numbaCorpus } from "./numba/build.ts";
 import { nvrtcCorpus } from "./nvrtc/build.ts";
 import { tritonCorpus } from "./triton/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
@@ -28,6 +29,7 @@ const [name] = positionals;
 const corpus: Corpus | undefined = {
   nvcc: nvccCorpus,
   clang: clangCorpus,
+  numba: numbaCorpus,
   nvrtc: nvrtcCorpus,
   triton: tritonCorpus,
 }[values.compiler];

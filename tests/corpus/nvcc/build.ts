@@ -125,6 +125,15 @@ export async function output(program: string, args: readonly string[], folder: s
   return text;
 }
 
+/** Replaces long names, most of which are mangled and some of which differ between builds, by short ones. */
+export function withShortNames(ptx: string): string {
+  const names = new Map<string, string>();
+  return ptx.replaceAll(/[$_A-Za-z][$\w]{39,}/g, (name) => {
+    if (!names.has(name)) names.set(name, `long_name_${names.size}`);
+    return names.get(name)!;
+  });
+}
+
 /** Throws an error if ptxas does not take the PTX for the newest device that the corpus runs on. */
 export async function checkPtx(ptx: string, folder: string): Promise<void> {
   const target = /^\.target\s+sm_90a/m.test(ptx) ? `${checkedArchitecture}a` : checkedArchitecture;

@@ -10,7 +10,7 @@
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { open } from "../../../src/open.ts";
-import { buildCorpus, checkPtx, type Corpus } from "../nvcc/build.ts";
+import { buildCorpus, checkPtx, type Corpus, withShortNames } from "../nvcc/build.ts";
 import { answerHelp } from "../../support/program_help.ts";
 
 /** The programs that NVRTC compiles. */
@@ -52,15 +52,6 @@ export function compileWithNvrtc(program: string, debug = false): string {
 function withoutUnusedTables(ptx: string): string {
   return ptx.replaceAll(/^\.global[^\n]* (\w+)\[\d+\] = \{[^}]{10000,}\};\n/gm, (variable, name: string) => {
     return ptx.split(name).length === 2 ? "" : variable;
-  });
-}
-
-/** Replaces long names, most of which are mangled and some of which differ between builds, by short ones. */
-function withShortNames(ptx: string): string {
-  const names = new Map<string, string>();
-  return ptx.replaceAll(/[$_A-Za-z][$\w]{39,}/g, (name) => {
-    if (!names.has(name)) names.set(name, `long_name_${names.size}`);
-    return names.get(name)!;
   });
 }
 

@@ -12,7 +12,7 @@ export const program: CorpusProgram = {
     const sum = (of: readonly number[]) => of.reduce((a, b) => a + b >>> 0, 0);
     const part = (i: number, size: number) => values.slice(i - i % size, i - i % size + size);
     return {
-      out: Uint32Array.from(values.flatMap((value, i) => {
+      out: Uint32Array.from(values.flatMap((_, i) => {
         const [all, thread] = [part(i, block), i % block];
         const product = all.reduce((a, b) => Math.imul(a, b | 1), 1);
         const lane = thread % 16;
