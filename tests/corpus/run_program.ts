@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { open } from "../../src/open.ts";
 import { type Corpus, nvccCorpus, readPtx } from "./nvcc/build.ts";
 import { clangCorpus } from "./clang/build.ts";
+import { clangCudaCorpus } from "./clang_cuda/build.ts";
 import { numbaCorpus } from "./numba/build.ts";
 import { nvrtcCorpus } from "./nvrtc/build.ts";
 import { tritonCorpus } from "./triton/build.ts";
@@ -29,6 +30,7 @@ const [name] = positionals;
 const corpus: Corpus | undefined = {
   nvcc: nvccCorpus,
   clang: clangCorpus,
+  clang_cuda: clangCudaCorpus,
   numba: numbaCorpus,
   nvrtc: nvrtcCorpus,
   triton: tritonCorpus,

@@ -1,0 +1,64 @@
+/**
+ * Builds the part of the corpus that clang compiles with CUDA's headers: from each `NAME.cu` in this folder the PTX in
+ * `NAME.ptx` (`-O3`), `NAME.o0.ptx` (`-O0`), `NAME.o1.ptx` (`-O1`) and `NAME.debug.ptx` (`-O0 -g`).
+ *
+ * `deno run -A tests/corpus/clang_cuda/build.ts [--check] [NAME...]` writes the files of the named programs, or of all.
+ * With `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs ptxas,
+ * CUDA 13.0 in /usr/local/cuda, and clang 19.1.7, at the path in CLANG or on the PATH; other versions write other PTX.
+ *
+ * @module
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import process from "node:process";
+import { buildCorpus, checkedArchitecture, type Corpus, run, withShortNames } from "../nvcc/build.ts";
+import { answerHelp } from "../../support/program_help.ts";
+
+/** The programs that clang compiles with CUDA's headers. */
+export const clangCudaCorpus: Corpus = {
+  folder: new URL(".", import.meta.url),
+  sourceExtension: ".cu",
+  script: "tests/corpus/clang_cuda/build.ts",
+  variants: [
+    { name: "O3", extension: ".ptx", options: ["-O3", "-ffp-contract=off"] },
+    { name: "O1", extension: ".o1.ptx", options: ["-O1", "-ffp-contract=off"] },
+    { name: "O0", extension: ".o0.ptx", options: ["-O0"] },
+    { name: "debug", extension: ".debug.ptx", options: ["-O0", "-g"] },
+  ],
+  build: buildWithClang,
+};
+
+/** Headers that clang's own headers include, and that CUDA 13 lacks. Empty ones do. */
+const absentHeaders = ["texture_fetch_functions.h", "curand_mtgp32_kernel.h"];
+
+async function buildWithClang(program: string): Promise<string[]> {
+  const sources = fileURLToPath(clangCudaCorpus.folder);
+  const temporary = mkdtempSync("/tmp/clang-corpus-");
+  try {
+    mkdirSync(`${temporary}/include`);
+    for (const header of absentHeaders) writeFileSync(`${temporary}/include/${header}`, "");
+    return await Promise.all(clangCudaCorpus.variants.map(async ({ extension, options }) => {
+      const output = `${temporary}/${program}${extension}`;
+      const fixed = [
+        ...["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--cuda-path=/usr/local/cuda"],
+        ...["-Wno-unknown-cuda-version", "-idirafter", `${temporary}/include`, "-S"],
+        ...["-Xclang", "-fdebug-compilation-dir=.", "-std=c++17"],
+      ];
+      await run(process.env.CLANG ?? "clang", [...fixed, ...options, "-o", output, `${program}.cu`], sources);
+      await run("ptxas", [`-arch=sm_${checkedArchitecture}`, "-o", "/dev/null", output], sources);
+      return withShortNames(withoutDebugSections(readFileSync(output, "utf8"))).trimEnd() + "\n";
+    }));
+  } finally {
+    rmSync(temporary, { recursive: true });
+  }
+}
+
+/** Removes the sections of debug information, which describe CUDA's headers and are most of the text. */
+function withoutDebugSections(ptx: string): string {
+  return ptx.replaceAll(/\s*\.section\s+\.debug_\w+\s*\{[^}]*\}/g, "");
+}
+
+if (import.meta.main) {
+  answerHelp(import.meta.url, ["check"]);
+  Deno.exitCode = await buildCorpus(clangCudaCorpus, Deno.args);
+}
