@@ -34,6 +34,8 @@ import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
+import { liveIntervals } from "../control_flow/live_intervals.ts";
+import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
@@ -128,6 +130,7 @@ class KernelGenerator {
   readonly #resolved: ResolvedKernel;
   readonly #context: GeneratorContext;
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
+  readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions has been emitted. */
@@ -151,7 +154,10 @@ class KernelGenerator {
     this.#context = context;
     const all = [resolved.kernel, ...resolved.callees.values()];
     this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
-    for (const flow of this.#flows.values()) addYields(flow);
+    for (const flow of this.#flows.values()) {
+      addYields(flow);
+      this.#intervals.set(flow, liveIntervals(flow));
+    }
     this.#isResumable = divergencePoints !== undefined ||
       [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
     this.#divergencePoints = divergencePoints === undefined
@@ -267,7 +273,7 @@ class KernelGenerator {
         targets: [flow.entry, ...this.#divergencePoints],
       };
     }
-    e.enterFunction(instructionsOf(resolved));
+    e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!);
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
       this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.emit(e))));
@@ -287,6 +293,7 @@ class KernelGenerator {
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
     for (const resumeBlock of resumeBlocks) {
+      e.checkHolders(live(resumeBlock));
       for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
         slots.set(register, end);

@@ -86,18 +86,27 @@ export class GangEmitter {
   }
 
   #hold(register: Register): Holding {
-    const stride = this.uniformity.strideOf(register);
-    if (stride !== undefined) return { kind: "number", stride: stride };
-    if (register.type.kind === "predicate") return { kind: "mask" };
-    if (register.type.bits !== 32) return { kind: "memory" };
-    return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
+    const kind = this.kindOf(register);
+    if (kind === "number") return { kind, stride: this.uniformity.strideOf(register)! };
+    if (kind !== "vectors") return { kind };
+    const holder = this.emitter.holderOf(register);
+    if (holder !== register) return this.holding(holder);
+    return { kind, locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
+  }
+
+  /** How a register is held. Only registers that are held in the same way share locals and slots. */
+  kindOf(register: Register): Holding["kind"] {
+    if (this.uniformity.strideOf(register) !== undefined) return "number";
+    if (register.type.kind === "predicate") return "mask";
+    return register.type.bits === 32 ? "vectors" : "memory";
   }
 
   /** The offset of a register in the gang's save area. */
   slot(register: Register): number {
-    let slot = this.#slots.get(register);
+    const holder = this.emitter.holderOf(register);
+    let slot = this.#slots.get(holder);
     if (slot === undefined) {
-      this.#slots.set(register, slot = this.#slotsEnd);
+      this.#slots.set(holder, slot = this.#slotsEnd);
       const { kind } = this.holding(register);
       this.#slotsEnd += kind === "vectors" ? 4 * this.width : kind === "memory" ? 8 * this.width : 8;
     }

@@ -42,6 +42,7 @@ import {
 import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
+import { liveIntervals } from "../control_flow/live_intervals.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -128,8 +129,9 @@ class GangGenerator {
       hasStackPointer: false,
       constants: context.constants,
     }, context.options);
-    this.#emitter.enterFunction(this.#instructions);
     this.#gang = new GangEmitter(this.#emitter, this.#uniformity, context.width);
+    const kindOf = (register: Register) => this.#gang.kindOf(register);
+    this.#emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), kindOf);
     const newLocal = () => this.#emitter.newLocal("i32");
     this.#point = newLocal();
     this.#block = { waiting: newLocal(), barrier: newLocal(), isMixed: newLocal() };
@@ -273,6 +275,7 @@ class GangGenerator {
     { point, pushMask, number }: { point: ScalarExit; pushMask: (() => void) | undefined; number: number },
   ): void {
     const { code } = this.#emitter;
+    this.#emitter.checkHolders(registersAt(point));
     for (const register of registersAt(point)) {
       this.#emitter.noteUse(register);
       this.#gang.save(register);
@@ -407,6 +410,7 @@ class GangGenerator {
       const registers = this.#code.has(resumeBlock)
         ? new Set([...live(resumeBlock), ...registersAt(points[index + 1]!)])
         : undefined;
+      e.checkHolders([...registers ?? []]);
       return { suspendPoint, registers };
     });
     suspended.forEach(({ suspendPoint, registers }, index) => {
