@@ -249,7 +249,7 @@ function compileKernel(
 
 function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, "indices">): GangKernel | undefined {
   const indices = { resumable: helperCount, scalarExit: helperCount + 1, reconverge: helperCount + 2 };
-  const generated = generateGangKernel("threads", resolved, { ...context, indices });
+  const generated = unlessTooDeep(() => generateGangKernel("threads", resolved, { ...context, indices }));
   if (generated === undefined) return undefined;
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
@@ -257,6 +257,16 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   if (!definitions.every(isOfPossibleSize)) return undefined;
   const wasm = encodeKernels(definitions);
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
+}
+
+/** Undefined if the control flow nests too deeply for structured code. */
+function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefined {
+  try {
+    return generate();
+  } catch (error) {
+    if (error instanceof StructureError) return undefined;
+    throw error;
+  }
 }
 
 function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
