@@ -96,17 +96,26 @@ const unboundedStackBytes = 16384;
 /** What a call saves beside registers: where the caller resumes, its frame, and the free stack above the frame. */
 const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLength: 16 } as const;
 
+/**
+ * The registers that are saved where a gang may diverge, at all divergence points together. Each takes some tens of
+ * bytes of code.
+ */
+const mostSavedRegisters = 2 ** 17;
+
 /** Compiles a kernel. */
 export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
   return new KernelGenerator(resolved, context).generate(name);
 }
 
-/** Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. */
+/**
+ * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if so
+ * many registers would have to be saved there that the code would be too large to pay.
+ */
 export function generateResumableKernel(
   name: string,
   resolved: ResolvedKernel,
   { divergencePoints, ...context }: GeneratorContext & { readonly divergencePoints: readonly DivergencePoint[] },
-): ResumableKernel {
+): ResumableKernel | undefined {
   return new KernelGenerator(resolved, context, divergencePoints).generateResumable(name);
 }
 
@@ -189,7 +198,16 @@ class KernelGenerator {
   }
 
   generate(name: string): GeneratedKernel {
+    this.#generateFunctions();
+    return this.#finish(name);
+  }
+
+  #generateFunctions(): void {
     for (const [resolved, flow] of this.#flows) this.#functions.set(resolved, this.#generateFunction(flow));
+  }
+
+  /** Joins the functions to one WebAssembly function. */
+  #finish(name: string): GeneratedKernel {
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
     makeReducible(entry);
     const body = emitBlocks(this.#emitter, {
@@ -214,9 +232,13 @@ class KernelGenerator {
     };
   }
 
-  generateResumable(name: string): ResumableKernel {
-    const generated = this.generate(name);
-    const { flow, slots } = this.#functions.get(this.#resolved.kernel)!;
+  generateResumable(name: string): ResumableKernel | undefined {
+    this.#generateFunctions();
+    const { flow, slots, live } = this.#functions.get(this.#resolved.kernel)!;
+    let saved = 0;
+    for (const block of this.#divergencePoints) if (this.#code.has(block)) saved += live(block).length;
+    if (saved > mostSavedRegisters) return undefined;
+    const generated = this.#finish(name);
     const suspended = flow.suspendPoints.flatMap(({ instruction, resumeBlock }) => {
       const resumePoint = this.#resumePoints.get(resumeBlock);
       return instruction === undefined || resumePoint === undefined ? [] : [[instruction, resumePoint] as const];

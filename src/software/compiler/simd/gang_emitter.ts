@@ -47,8 +47,6 @@ export class GangEmitter {
   readonly vectors: number;
   /** An i32 with a bit for each member. */
   readonly wholeMask: number;
-  /** How many instructions have been emitted member by member. */
-  loops = 0;
   readonly #holdings = new Map<Register, Holding>();
   readonly #slots = new Map<Register, number>();
   #slotsEnd: number = gangHeader.byteLength;
@@ -135,17 +133,25 @@ export class GangEmitter {
     } else if (isUniform) {
       emitter.emit(instruction, (e, i) => this.#emitOnce(i, () => emit(e, i)));
     } else {
-      const { predicate } = instruction;
-      const form = predicate === undefined || uniformity.strideOf(predicate.register) === 0n
-        ? instruction.form.traits.gangForm?.(this, instruction)
-        : undefined;
-      if (form !== undefined) {
-        emitter.emit(instruction, () => form());
-      } else {
-        this.loops++;
-        this.emitMembers(instruction, emit);
-      }
+      const form = this.#formOf(instruction);
+      if (form !== undefined) emitter.emit(instruction, () => form());
+      else this.emitMembers(instruction, emit);
     }
+  }
+
+  /** How to emit an instruction on vectors. Undefined if it cannot be. */
+  #formOf(instruction: ResolvedInstruction): (() => void) | undefined {
+    const { predicate, form } = instruction;
+    const isForAll = predicate === undefined || this.uniformity.strideOf(predicate.register) === 0n;
+    return isForAll ? form.traits.gangForm?.(this, instruction) : undefined;
+  }
+
+  /** Whether an instruction has to be emitted member by member. */
+  takesLoop(instruction: ResolvedInstruction): boolean {
+    const results = resultsOf(instruction);
+    if (this.uniformity.isUniform(instruction)) return false;
+    if (results.length > 0 && results.every((register) => this.kindOf(register) === "number")) return false;
+    return this.#formOf(instruction) === undefined;
   }
 
   /** Emits an instruction whose result is the same for all members. */

@@ -152,8 +152,11 @@ class GangGenerator {
   }
 
   generate(name: string): GeneratedGangKernel | undefined {
+    this.#estimateCost();
+    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
     const divergencePoints = this.#findDivergencePoints();
     const resumable = generateResumableKernel(name, this.#resolved, { ...this.#context, divergencePoints });
+    if (resumable === undefined) return undefined;
     const points: ScalarExit[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
     this.#diverge(divergencePoints, { resumable, points });
@@ -166,7 +169,6 @@ class GangGenerator {
       conditions: this.#conditions,
       fuelPerIteration: this.#gang.width,
     });
-    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
@@ -185,6 +187,26 @@ class GangGenerator {
       }).length,
       hasBarriers: this.#hasBarriers,
     };
+  }
+
+  /** Tells the cost model which instructions gangs execute: before the expensive part of compilation. */
+  #estimateCost(): void {
+    const suspending = new Map(
+      this.#flow.suspendPoints.map((suspendPoint) => [suspendPoint.suspendBlock, suspendPoint]),
+    );
+    const resuming = new Set(this.#flow.suspendPoints.map(({ resumeBlock }) => resumeBlock));
+    // A gang that is suspended elsewhere than at a barrier of all threads goes on as single threads, until a barrier.
+    const next = (block: FlowBlock) => {
+      const suspendPoint = suspending.get(block);
+      return suspendPoint !== undefined && barrierOfAll(suspendPoint) === undefined ? [] : successors(block);
+    };
+    const roots = [this.#flow.entry, ...this.#barriers.map(({ resumeBlock }) => resumeBlock)];
+    for (const block of postorder(roots, next)) {
+      if (suspending.has(block) || resuming.has(block)) continue;
+      for (const { instruction } of block.instructions) {
+        if (instruction !== undefined) this.#costModel.note(instruction, this.#gang.takesLoop(instruction) ? 1 : 0);
+      }
+    }
   }
 
   #findDivergencePoints(): DivergencePoint[] {
@@ -352,13 +374,8 @@ class GangGenerator {
 
   #emitSteps({ instructions }: FlowBlock): void {
     for (const { instruction, emit } of instructions) {
-      if (instruction === undefined) {
-        emit(this.#emitter);
-        continue;
-      }
-      const before = this.#gang.loops;
-      this.#gang.emit(instruction, instruction.form.emit!);
-      this.#costModel.note(instruction, this.#gang.loops - before);
+      if (instruction === undefined) emit(this.#emitter);
+      else this.#gang.emit(instruction, instruction.form.emit!);
     }
   }
 
