@@ -12,7 +12,8 @@
  *
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
- * (`codegen/code_generator.ts`). `launch_record.ts` describes the memory that compiled kernels share with their caller.
+ * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
+ * `deno task bench:scaling` measures it. `launch_record.ts` describes the memory that compiled kernels share with their caller.
  *
  * @module
  */
