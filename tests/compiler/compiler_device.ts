@@ -199,7 +199,8 @@ export function load(
       blockDimY: block[1],
       blockDimZ: block[2],
     });
-    if (gangWidth !== undefined) {
+    // A kernel in which the lanes of a warp wait for each other runs in whole warps only.
+    if (gangWidth !== undefined && (kernel.lockstepPointCount === 0 || gangWidth === 32)) {
       const compiled = kernel.compileGangs(gangWidth);
       if (compiled === undefined || block[0] % gangWidth !== 0) throw new Error(`"${name}" cannot be run in gangs`);
       const instance = new WebAssembly.Instance(new WebAssembly.Module(compiled.wasm), imports);

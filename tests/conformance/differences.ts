@@ -46,16 +46,4 @@ export const differences: readonly Difference[] = [
     },
     because: "it has no clusters of blocks: its attribute clusterLaunch is 0",
   },
-  {
-    situation: "lane 0 reads what lane 31 has stored to shared memory, with no barrier between them",
-    driver: "software",
-    outcome: { answer: [0] },
-    because: "a lane runs to its next barrier before the next lane begins",
-  },
-  {
-    situation: "shfl.sync by lanes that its mask does not name, and a bar.sync behind it",
-    driver: "software",
-    outcome: { error: "cudaErrorLaunchTimeout" },
-    because: "the lanes wait for those of their mask, which do not wait for them",
-  },
 ];

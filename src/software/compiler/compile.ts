@@ -6,14 +6,14 @@
  *    (`instructions/`). A row holds the instruction's syntax, its section in the manual, what it compiles to, and what
  *    may be assumed of it. The types of operands are checked later, while code is emitted.
  * 3. `control_flow/` builds a graph of basic blocks and makes it reducible.
- * 4. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
- * 5. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
- * 6. `webassembly/` encodes the result.
+ * 4. `lockstep/` finds where the lanes of a warp must wait for each other, as those of a GPU's advance together.
+ * 5. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
+ * 6. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
+ * 7. `webassembly/` encodes the result.
  *
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
- * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
- * `deno task bench:scaling` measures it. `launch_record.ts` describes the memory that compiled kernels share with their caller.
+ * (`codegen/code_generator.ts`). `launch_record.ts` describes the memory that compiled kernels share with their caller.
  *
  * @module
  */
@@ -29,7 +29,9 @@ import { instructionSet } from "./instructions/instructions.ts";
 import type { InstructionSet } from "./typing/instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./typing/module_image.ts";
-import type { Suspension } from "./launch_record.ts";
+import type { CallSite, Suspension } from "./launch_record.ts";
+import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
+import type { LaunchRules } from "./lockstep/warp_rules.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "./typing/names.ts";
@@ -41,6 +43,7 @@ import { encodeModule, type FunctionDefinition } from "./webassembly/module_enco
 export { addressBase, decodePlace, faultKind, type FaultPlace } from "./addresses.ts";
 export { hostFunctionImports } from "./helpers/host_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
+export { hasRowsOfWarps, imageMemory, type LaunchRules } from "./lockstep/warp_rules.ts";
 export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 
 /** A compiled PTX module. */
@@ -86,16 +89,35 @@ export interface CompiledKernel {
   readonly accessibleLocalBytes: number;
   /** The lines where threads resume, by the `resumeIndex` of their records. Some are not known. */
   readonly resumeLines: readonly number[];
+  /** The calls of functions, by the `resumeIndex` of the callers' records. */
+  readonly callSites: ReadonlyMap<number, CallSite>;
   /**
    * The places where threads may be suspended. Such a kernel runs one block at a time, and runs the block's threads
    * again and again until all have exited. Undefined if every thread runs to its end; then all threads use the first
    * one's local memory.
    */
   readonly suspensions: readonly Suspension[] | undefined;
+  /** The number of places where the lanes of a warp wait for each other because their accesses have an order. */
+  readonly lockstepPointCount: number;
+  /**
+   * Whether it stores to memory that other lanes of a warp may access. If so, launches with blocks other than rows of
+   * whole warps may need other places, and so may those in which two of the parameters, given by their offsets, point
+   * into the same memory.
+   */
+  readonly ordersAccesses: boolean;
+  readonly pointerParameters: readonly number[];
+  /** Compiles the kernel again for such a launch. Undefined if it needs the same places. */
+  compileForLaunch(rules: LaunchRules): KernelForLaunch | undefined;
   /**
    * Compiles the kernel again, to run gangs of threads. Undefined if gangs cannot run it or would not be profitable.
    */
   compileGangs(width: GangWidth): GangKernel | undefined;
+}
+
+/** A kernel compiled again, with the WebAssembly module that exports it. */
+export interface KernelForLaunch {
+  readonly wasm: Uint8Array<ArrayBuffer>;
+  readonly kernel: CompiledKernel;
 }
 
 /**
@@ -229,18 +251,42 @@ function compileKernel(
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
-    const context: GeneratorContext = {
-      parameterBytes,
-      constants: module.image.constants,
-      addressed: module.addressed,
-      options,
+    const common = { name, parameters, parameterBytes, ...threads, sharedBytes };
+    const compileFor = (points: LockstepPoints) => {
+      const context: GeneratorContext = {
+        parameterBytes,
+        constants: module.image.constants,
+        addressed: module.addressed,
+        lockstep: points.instructions,
+        options,
+      };
+      const { definition, ...generated } = generateKernel(name, resolved, context);
+      limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
+      checkSize(kernel, definition);
+      const lockstepPointCount = points.instructions.size;
+      // The lanes of a warp must be in one gang if their accesses have an order.
+      const compileGangs = (width: GangWidth) =>
+        options.gangs === false || (lockstepPointCount > 0 && width < 32)
+          ? undefined
+          : compileGangKernel(resolved, { ...context, width });
+      const compileForLaunch = (rules: LaunchRules): KernelForLaunch | undefined => {
+        const others = points.under(rules);
+        if (others === points) return undefined;
+        const { definition, compiled } = compileFor(others);
+        return { wasm: encodeKernels([definition]), kernel: compiled };
+      };
+      const compiled: CompiledKernel = {
+        ...common,
+        ...generated,
+        lockstepPointCount,
+        ordersAccesses: points.hasAccesses,
+        pointerParameters: points.parameters,
+        compileForLaunch,
+        compileGangs,
+      };
+      return { definition, compiled };
     };
-    const { definition, ...generated } = generateKernel(name, resolved, context);
-    limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
-    checkSize(kernel, definition);
-    const compileGangs = (width: GangWidth) =>
-      options.gangs === false ? undefined : compileGangKernel(resolved, { ...context, width });
-    const compiled = { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated, compileGangs };
+    const { definition, compiled } = compileFor(findLockstepPoints(resolved, module.addressed));
     return { compiled, definition };
   } catch (error) {
     if (!(error instanceof StructureError)) throw error;
@@ -250,7 +296,7 @@ function compileKernel(
 
 function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, "indices">): GangKernel | undefined {
   const indices = { resumable: helperCount, scalarExit: helperCount + 1, reconverge: helperCount + 2 };
-  const generated = unlessTooDeep(() => generateGangKernel("threads", resolved, { ...context, indices }));
+  const generated = generateGangKernel("threads", resolved, { ...context, indices });
   if (generated === undefined) return undefined;
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
@@ -258,16 +304,6 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   if (!definitions.every(isOfPossibleSize)) return undefined;
   const wasm = encodeKernels(definitions);
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
-}
-
-/** Undefined if the control flow nests too deeply for structured code. */
-function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefined {
-  try {
-    return generate();
-  } catch (error) {
-    if (error instanceof StructureError) return undefined;
-    throw error;
-  }
 }
 
 function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {

@@ -96,11 +96,22 @@ export const threadRecord = {
 /** The request of a thread that has exited. */
 export const exited = -1;
 
+/** What a call saves beside registers: where the caller resumes, its frame, and the free stack above the frame. */
+export const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLength: 16 } as const;
+
+/** A call: its place in the function, as {@linkcode Suspension} has it, and the bytes that the function saves. */
+export interface CallSite {
+  readonly order: number;
+  readonly savedBytes: number;
+}
+
 /** A place where a thread may be suspended, and what it requests there. */
 export interface Suspension {
   readonly request: SuspensionRequest;
   /** The line in the PTX text. */
   readonly line: number;
+  /** Its place in the function. Of lanes that wait at different places, those with the lowest go on first. */
+  readonly order: number;
 }
 
 /** What a suspended thread requests. */
@@ -132,4 +143,9 @@ export type SuspensionRequest =
   /** `activemask`: which threads of the warp are at the same place. */
   | { readonly kind: "activeMask" }
   /** Nothing: other threads run first. */
-  | { readonly kind: "yield" };
+  | { readonly kind: "yield" }
+  /**
+   * A lockstep point: the lanes of the warp go on together, once none of them can run. `spins` is set in a loop where a
+   * lane may wait for what another one stores.
+   */
+  | { readonly kind: "lockstep"; readonly spins: boolean };

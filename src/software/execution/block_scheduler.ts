@@ -6,12 +6,15 @@
  */
 import { BlockBarriers, type CompletedBarrier } from "./block_barriers.ts";
 import {
+  type CallSite,
   exited,
   type Suspension,
   type SuspensionRequest,
   threadRecord,
   threadRecordByteLength,
 } from "../compiler/launch_record.ts";
+import { LockstepTurns } from "./lockstep_turns.ts";
+import { ThreadPositions } from "./thread_positions.ts";
 import { answerGroup } from "./warp_operations.ts";
 import { WarpRecords, warpSize } from "./warp_records.ts";
 import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
@@ -32,6 +35,8 @@ export interface BlockThreads {
     readonly savedBytes: number;
     readonly localBytes: number;
     readonly frameBytes: number;
+    /** Undefined if it calls no functions. */
+    readonly callSites?: ReadonlyMap<number, CallSite>;
   };
   /** Runs those of some threads that do not wait. */
   run(firstThread: number, lastThread: number): void;
@@ -49,6 +54,13 @@ export type Turn =
   | "stuck"
   /** The turn was long. Threads still go on, but perhaps they only wait, with barriers in the loop. */
   | "busy";
+
+/** Lanes that ask for the active mask, and the first of them. */
+interface ActiveGroup {
+  readonly group: number;
+  readonly request: SuspensionRequest;
+  readonly lane: number;
+}
 
 /** The steps that a yield counts for. */
 const stepsOfYield = 64;
@@ -76,6 +88,8 @@ export class BlockScheduler {
   readonly #maySpin: boolean;
   /** For each thread, the request with which it has yielded last. */
   readonly #yielded: Int32Array;
+  readonly #turns: LockstepTurns;
+  readonly #positions: ThreadPositions;
   #live = 0;
   /** How often threads did anything but yield, and how often they yielded elsewhere than before. */
   #events = 0;
@@ -100,6 +114,8 @@ export class BlockScheduler {
     this.#operations = keys.map((key) => keys.indexOf(key));
     this.#maySpin = maySpin(options.kernel.suspensions);
     this.#yielded = new Int32Array(this.#maySpin ? this.#count : 0);
+    this.#turns = new LockstepTurns(options.kernel.suspensions, { warps: warpCount, threads: this.#count });
+    this.#positions = new ThreadPositions(options);
   }
 
   /** Runs a block to its end. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */
@@ -178,6 +194,7 @@ export class BlockScheduler {
     this.#waiting.fill(0);
     this.#isReady.fill(false);
     this.#barriers.clear();
+    this.#turns.restart();
     this.#live = this.#count;
   }
 
@@ -195,7 +212,13 @@ export class BlockScheduler {
     if (asked > 0) {
       const { request } = this.#options.kernel.suspensions[asked - 1]!;
       if (request.kind === "barrier" && request.operation === "sync" && this.#arriveTogether(warp)) return false;
-      if (isOfWarp(request) && this.#answerTogether(warp, request)) return true;
+      if (request.kind === "lockstep" && !this.#positions.mayDiffer) {
+        if (request.spins) this.#noteSpin(warp * warpSize, asked);
+        else this.#events++;
+        this.#resumeWarp(warp);
+        return this.#turns.goOn(warp);
+      }
+      if (isOfWarp(request) && request.kind !== "lockstep" && this.#answerTogether(warp, request)) return true;
     }
     return this.#answerThreads(warp);
   }
@@ -259,6 +282,7 @@ export class BlockScheduler {
     const first = warp * warpSize;
     const last = Math.min(first + warpSize, this.#count);
     let waitsInWarp = false;
+    let yielded = 0;
     for (let thread = first; thread < last; thread++) {
       const request = this.#records[thread * words + requestWord]!;
       if (request === this.#seen[thread]) {
@@ -275,13 +299,15 @@ export class BlockScheduler {
       const asked = suspensions[request - 1]!.request;
       if (asked.kind === "yield") {
         this.#yield(thread, request);
+        yielded |= 1 << thread - first;
         continue;
       }
-      this.#events++;
+      if (asked.kind === "lockstep" && asked.spins) this.#noteSpin(thread, request);
+      else this.#events++;
       if (asked.kind === "barrier") this.#arrive(thread, asked.operation);
       else waitsInWarp = true;
     }
-    return waitsInWarp && this.#answerGroups(warp);
+    return waitsInWarp && this.#answerGroups(warp, yielded);
   }
 
   #arrive(thread: number, operation: "sync" | "arrive" | "popc" | "and" | "or"): void {
@@ -300,9 +326,14 @@ export class BlockScheduler {
 
   #yield(thread: number, request: number): void {
     this.#options.countSteps(stepsOfYield, thread);
+    this.#noteSpin(thread, request);
+    this.#resume(thread);
+  }
+
+  /** Records where a thread is in a loop that may wait for others. */
+  #noteSpin(thread: number, request: number): void {
     if (this.#yielded[thread] !== request) this.#moves++;
     this.#yielded[thread] = request;
-    this.#resume(thread);
   }
 
   #resume(thread: number): void {
@@ -314,17 +345,21 @@ export class BlockScheduler {
   }
 
   /**
-   * Answers the complete groups of a warp. Requests for the active mask are answered last, because other threads may
-   * still reach the same place.
+   * Answers the complete groups of a warp. Lanes at lockstep points and requests for the active mask are answered last,
+   * because other threads may still reach the same place. `yielded` has a bit for each lane that goes on after a yield.
    */
-  #answerGroups(warp: number): boolean {
+  #answerGroups(warp: number, yielded: number): boolean {
     const { suspensions } = this.#options.kernel;
     const records = this.#warps[warp]!;
     const first = warp * warpSize;
     const lanes = Math.min(warpSize, this.#count - first);
+    let meets = false;
     const operationOf = (lane: number) => {
       const request = this.#records[(first + lane) * words + requestWord]!;
-      return request > 0 && isOfWarp(suspensions[request - 1]!.request) ? this.#operations[request - 1]! : -1;
+      if (request <= 0) return -1;
+      const { kind } = suspensions[request - 1]!.request;
+      if (kind === "lockstep") meets = true;
+      return kind !== "lockstep" && isOfWarp({ kind }) ? this.#operations[request - 1]! : -1;
     };
     let present = 0;
     for (let lane = 0; lane < lanes; lane++) {
@@ -332,7 +367,7 @@ export class BlockScheduler {
     }
     let looked = 0;
     let isAnswered = false;
-    let active: { group: number; request: SuspensionRequest } | undefined;
+    let active: ActiveGroup | undefined;
     for (let lane = 0; lane < lanes; lane++) {
       if ((looked >>> lane & 1) === 1) continue;
       const operation = operationOf(lane);
@@ -340,7 +375,9 @@ export class BlockScheduler {
       const { request } = suspensions[operation]!;
       const isActiveMask = request.kind === "activeMask";
       const place = this.#records[(first + lane) * words + requestWord]!;
-      const mask = isActiveMask ? present : records.get(lane, threadRecord.mask) | 1 << lane;
+      // A lane that does not name itself waits for nobody, as on a GPU.
+      const named = isActiveMask ? present : records.get(lane, threadRecord.mask);
+      const mask = (named >>> lane & 1) === 1 ? named : 1 << lane;
       let group = 0;
       for (let other = lane; other < lanes; other++) {
         const isSame = isActiveMask
@@ -351,15 +388,32 @@ export class BlockScheduler {
       }
       looked |= group;
       if (isActiveMask) {
-        active ??= { group, request };
+        active ??= { group, request, lane };
       } else if ((mask & present & ~group) === 0) {
         this.#answer(warp, group, request);
         isAnswered = true;
       }
     }
-    if (isAnswered || active === undefined) return isAnswered;
+    if (isAnswered) return true;
+    if (meets) return this.#letLanesGoOn(warp, { yielded, active });
+    if (active === undefined) return false;
     this.#answer(warp, active.group, active.request);
     return true;
+  }
+
+  /** Lets the lanes at one lockstep point of a warp go on, or answers a request for the active mask before that. */
+  #letLanesGoOn(
+    warp: number,
+    { yielded, active }: { yielded: number; active: ActiveGroup | undefined },
+  ): boolean {
+    const first = warp * warpSize;
+    const requestOf = (lane: number) => this.#records[(first + lane) * words + requestWord]!;
+    const lanes = Math.min(warpSize, this.#count - first);
+    const positionOf = (lane: number) => this.#positions.of(first + lane);
+    const group = this.#turns.next(warp, { requestOf, positionOf, lanes, yielded, active: active?.lane });
+    if (group === "active") this.#answer(warp, active!.group, active!.request);
+    else for (let rest = group; rest !== 0; rest &= rest - 1) this.#resume(first + 31 - Math.clz32(rest & -rest));
+    return this.#turns.goOn(warp);
   }
 
   #answer(warp: number, group: number, request: SuspensionRequest): void {
@@ -399,7 +453,7 @@ export class BlockScheduler {
     for (let thread = 0; thread < this.#count; thread++) {
       const asked = this.#records[thread * words + requestWord]!;
       const request = asked === 0 && spinning ? this.#yielded[thread]! : asked;
-      if (request > 0 && (spinning || suspensions[request - 1]!.request.kind !== "yield")) {
+      if (request > 0 && (spinning || waitsForOthers(suspensions[request - 1]!.request))) {
         places.set(request - 1, [...places.get(request - 1) ?? [], thread]);
       }
     }
@@ -419,6 +473,11 @@ export function maySpin(suspensions: readonly Suspension[]): boolean {
   return suspensions.some(({ request }) => request.kind === "yield");
 }
 
-function isOfWarp({ kind }: SuspensionRequest): boolean {
+/** Whether a thread cannot go on by itself. */
+function waitsForOthers({ kind }: SuspensionRequest): boolean {
+  return kind !== "yield" && kind !== "lockstep";
+}
+
+function isOfWarp({ kind }: Pick<SuspensionRequest, "kind">): boolean {
   return kind !== "barrier" && kind !== "yield";
 }

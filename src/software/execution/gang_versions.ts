@@ -49,7 +49,10 @@ export class GangVersions {
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
     const width = gangWidths.find((width) => block[0] % width === 0);
     let run = width === undefined ? undefined : this.#ofWidth(width);
-    if (run?.compiled.width === 32 && run.compiled.vectorRegisters > mostRegistersOfWidest) run = this.#ofWidth(16);
+    if (run?.compiled.width === 32 && run.compiled.vectorRegisters > mostRegistersOfWidest) {
+      // Where the order of the lanes' accesses matters, only the widest gang holds a whole warp.
+      if (this.#kernel.lockstepPointCount === 0) run = this.#ofWidth(16);
+    }
     if (run === undefined) return undefined;
     return gangMemoryBytes(run.compiled, threads) > scratch.local.byteLength ? undefined : run;
   }

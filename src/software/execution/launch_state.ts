@@ -20,6 +20,7 @@ import { describeFault, genericAddress } from "./describe_fault.ts";
 import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "./kernel_fault.ts";
 import type { MemoryNames } from "../memory/named_memory.ts";
 import type { GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
+import type { LaunchVersions } from "./launch_versions.ts";
 import { type LinearMemory, scratch, type ScratchOwner } from "../memory/linear_memory.ts";
 import type { StepCounter } from "./step_counter.ts";
 import { DeadlockError, describeWaiting } from "./waiting_threads.ts";
@@ -34,6 +35,8 @@ export interface SoftwareKernel {
   readonly lineInfo: LineInfo;
   /** Its versions that run in gangs. */
   readonly gang: GangVersions;
+  /** Its versions for launches that are not usual. */
+  readonly versions: LaunchVersions<SoftwareKernel>;
 }
 
 /** What a launch takes beside its geometry. */

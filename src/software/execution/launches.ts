@@ -75,11 +75,38 @@ export function launchOf(
 ): LaunchWork {
   checkLaunch(loaded, configuration);
   const { device, kernel } = loaded;
-  const { grid, block, sharedMemoryBytes, call, parameters, cooperative = false } = configuration;
+  const { block, sharedMemoryBytes, parameters } = configuration;
   const packed = new Uint8Array(kernel.compiled.parameterBytes);
   packed.set(parameters);
   const bounds = linearMemory.boundsTableOf(device);
   const place: LaunchPlace = { linearMemory, parameters: packed, bounds, sharedMemoryBytes, memoryNames };
+  const usual = workOf(kernel, configuration, { device, place, workspaces });
+  if (!kernel.compiled.ordersAccesses) return usual;
+  let chosen: LaunchWork | undefined;
+  return {
+    run() {
+      // What the pointers point to is known when the work in front has been done.
+      const version = chosen === undefined ? kernel.versions.for(block, { parameters: packed, bounds }) : undefined;
+      if (version !== undefined) {
+        usual.release?.();
+        chosen = { run: () => true };
+        chosen = workOf(version, configuration, { device, place, workspaces });
+      }
+      chosen ??= usual;
+      return chosen.run();
+    },
+    release: () => (chosen ?? usual).release?.(),
+  };
+}
+
+/** A launch of a version of a kernel. */
+function workOf(
+  kernel: SoftwareKernel,
+  configuration: LaunchConfiguration,
+  { device, place, workspaces }: { device: number; place: LaunchPlace } & Pick<LaunchServices, "workspaces">,
+): LaunchWork {
+  const { grid, block, call, cooperative = false } = configuration;
+  const { linearMemory } = place;
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
   if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block }, place);

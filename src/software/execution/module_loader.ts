@@ -4,6 +4,7 @@
  * @module
  */
 import {
+  type CompiledKernel,
   type CompiledModule,
   decodePlace,
   faultKind,
@@ -19,6 +20,7 @@ import { KernelStop } from "./kernel_fault.ts";
 import type { SoftwareKernel } from "./launch_state.ts";
 import { StepCounter } from "./step_counter.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
+import { LaunchVersions } from "./launch_versions.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
 import type { DeviceHeap } from "../memory/device_heap.ts";
 import { addressOfOffset, type LinearMemory, offsetOfAddress, wholePages } from "../memory/linear_memory.ts";
@@ -110,7 +112,7 @@ export function loadModule(
 /** @param begin the offset of the module's variables */
 function bindKernels(
   code: WebAssembly.Module,
-  { kernels, lineInfo }: CompiledModule,
+  { kernels, lineInfo, image }: CompiledModule,
   { linearMemory, begin, stepLimit, leastThreads }: {
     linearMemory: LinearMemory;
     begin: number;
@@ -188,12 +190,17 @@ function bindKernels(
     },
   };
   const { exports } = new WebAssembly.Instance(code, imports);
-  return new Map(
-    [...kernels].map(([name, compiled]) => {
-      const run = exports[name] as RunKernel;
-      return [name, { compiled, run, steps, lineInfo, gang: new GangVersions(compiled, imports, leastThreads) }];
-    }),
-  );
+  const bind = (compiled: CompiledKernel, exports: WebAssembly.Exports): SoftwareKernel => {
+    const { name } = compiled;
+    const run = exports[name] as RunKernel;
+    const versions = new LaunchVersions(compiled, {
+      bind: (wasm, kernel) => bind(kernel, new WebAssembly.Instance(new WebAssembly.Module(wasm), imports).exports),
+      memory: linearMemory.memory,
+      image: { begin, end: begin + image.byteLength },
+    });
+    return { compiled, run, steps, lineInfo, gang: new GangVersions(compiled, imports, leastThreads), versions };
+  };
+  return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, exports)]));
 }
 
 /** A kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */

@@ -39,7 +39,7 @@ export class DeadlockError extends Error {
 /** Says which threads wait where. */
 export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
   return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
-    const kind = request.kind === "yield" ? "loop" : request.kind;
+    const kind = request.kind === "yield" || request.kind === "lockstep" ? "loop" : request.kind;
     return `${isOne ? "thread" : "threads"} ${threads} at ${nameLine(line)} (${kind})`;
   }).join(", ");
 }

@@ -27,17 +27,16 @@ import {
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
-import { exited, type Suspension, threadRecord } from "../launch_record.ts";
+import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
-import { liveIntervals } from "../control_flow/live_intervals.ts";
-import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { addLockstepPoints, orderOfSuspensions } from "./suspension_order.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
@@ -59,6 +58,8 @@ export interface GeneratedKernel {
   readonly accessibleLocalBytes: number;
   /** The lines where threads resume, by their `resumeIndex`. 0 for the start of a function. */
   readonly resumeLines: readonly number[];
+  /** The calls, by the `resumeIndex` of where they return. */
+  readonly callSites: ReadonlyMap<number, CallSite>;
 }
 
 /** A place where the kernel can resume a thread whose registers were saved by other code. */
@@ -88,34 +89,25 @@ export interface GeneratorContext {
   readonly constants: { readonly offset: number; readonly byteLength: number };
   /** The functions whose addresses are taken: any of them may be the target of an indirect call. */
   readonly addressed: ReadonlySet<FunctionName>;
+  /** The instructions before which the lanes of a warp wait for each other. */
+  readonly lockstep: ReadonlySet<ResolvedInstruction>;
   readonly options: CompileOptions;
 }
 
 /** The stack of each thread if functions may call themselves, and the same again for saved registers. */
 const unboundedStackBytes = 16384;
-/** What a call saves beside registers: where the caller resumes, its frame, and the free stack above the frame. */
-const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLength: 16 } as const;
-
-/**
- * The registers that are saved where a gang may diverge, at all divergence points together. Each takes some tens of
- * bytes of code.
- */
-const mostSavedRegisters = 2 ** 17;
 
 /** Compiles a kernel. */
 export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
   return new KernelGenerator(resolved, context).generate(name);
 }
 
-/**
- * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if so
- * many registers would have to be saved there that the code would be too large to pay.
- */
+/** Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. */
 export function generateResumableKernel(
   name: string,
   resolved: ResolvedKernel,
   { divergencePoints, ...context }: GeneratorContext & { readonly divergencePoints: readonly DivergencePoint[] },
-): ResumableKernel | undefined {
+): ResumableKernel {
   return new KernelGenerator(resolved, context, divergencePoints).generateResumable(name);
 }
 
@@ -139,7 +131,8 @@ class KernelGenerator {
   readonly #resolved: ResolvedKernel;
   readonly #context: GeneratorContext;
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
-  readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
+  /** The order of the blocks that end with suspensions. */
+  readonly #order: ReadonlyMap<FlowBlock, number>;
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions has been emitted. */
@@ -150,6 +143,7 @@ class KernelGenerator {
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
   readonly #resumeLines: number[] = [];
+  readonly #callSites = new Map<number, CallSite>();
   readonly #divergencePoints: readonly FlowBlock[];
   readonly #divergenceLines: readonly number[];
   readonly #resumePoints = new Map<FlowBlock, ResumePoint>();
@@ -164,9 +158,10 @@ class KernelGenerator {
     const all = [resolved.kernel, ...resolved.callees.values()];
     this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
     for (const flow of this.#flows.values()) {
+      addLockstepPoints(flow, context.lockstep);
       addYields(flow);
-      this.#intervals.set(flow, liveIntervals(flow));
     }
+    this.#order = orderOfSuspensions([...this.#flows.values()]);
     this.#isResumable = divergencePoints !== undefined ||
       [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
     this.#divergencePoints = divergencePoints === undefined
@@ -198,16 +193,7 @@ class KernelGenerator {
   }
 
   generate(name: string): GeneratedKernel {
-    this.#generateFunctions();
-    return this.#finish(name);
-  }
-
-  #generateFunctions(): void {
     for (const [resolved, flow] of this.#flows) this.#functions.set(resolved, this.#generateFunction(flow));
-  }
-
-  /** Joins the functions to one WebAssembly function. */
-  #finish(name: string): GeneratedKernel {
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
     makeReducible(entry);
     const body = emitBlocks(this.#emitter, {
@@ -229,16 +215,13 @@ class KernelGenerator {
       savedBytes,
       accessibleLocalBytes: this.#emitter.sizes.local,
       resumeLines: this.#resumeLines,
+      callSites: this.#callSites,
     };
   }
 
-  generateResumable(name: string): ResumableKernel | undefined {
-    this.#generateFunctions();
-    const { flow, slots, live } = this.#functions.get(this.#resolved.kernel)!;
-    let saved = 0;
-    for (const block of this.#divergencePoints) if (this.#code.has(block)) saved += live(block).length;
-    if (saved > mostSavedRegisters) return undefined;
-    const generated = this.#finish(name);
+  generateResumable(name: string): ResumableKernel {
+    const generated = this.generate(name);
+    const { flow, slots } = this.#functions.get(this.#resolved.kernel)!;
     const suspended = flow.suspendPoints.flatMap(({ instruction, resumeBlock }) => {
       const resumePoint = this.#resumePoints.get(resumeBlock);
       return instruction === undefined || resumePoint === undefined ? [] : [[instruction, resumePoint] as const];
@@ -295,7 +278,7 @@ class KernelGenerator {
         targets: [flow.entry, ...this.#divergencePoints],
       };
     }
-    e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!);
+    e.enterFunction(instructionsOf(resolved));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
       this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.emit(e))));
@@ -315,7 +298,6 @@ class KernelGenerator {
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
     for (const resumeBlock of resumeBlocks) {
-      e.checkHolders(live(resumeBlock));
       for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
         slots.set(register, end);
@@ -368,7 +350,8 @@ class KernelGenerator {
   #suspendAt({ suspendPoint, owner, resumeIndex }: NumberedSuspendPoint): void {
     const e = this.#emitter;
     const { request, line, suspendBlock, resumeBlock } = suspendPoint;
-    const number = this.#suspensions.push({ request: request!, line });
+    const order = this.#order.get(suspendBlock) ?? 0;
+    const number = this.#suspensions.push({ request: request!, line, order });
     this.#resumePoints.set(resumeBlock, { resumeIndex, request: number, live: owner.live(resumeBlock) });
     const store = (field: "saved" | "frame" | "stackPointer") => {
       e.getFixed("record");
@@ -397,6 +380,7 @@ class KernelGenerator {
   ): void {
     const e = this.#emitter;
     const { suspendBlock, resumeBlock } = suspendPoint;
+    this.#callSites.set(resumeIndex, { order: this.#order.get(suspendBlock) ?? 0, savedBytes: owner.savedBytes });
     const instruction = suspendPoint.instruction!;
     const target = callTarget(instruction);
     const { frameBytes } = owner.flow.function;

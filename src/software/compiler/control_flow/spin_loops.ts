@@ -1,6 +1,6 @@
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { Step } from "./function_flow.ts";
-import { loopsOf } from "./natural_loops.ts";
+import { type Loop, loopsOf } from "./natural_loops.ts";
 import { hasUnknownEffects, mayHave } from "../instructions/instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
@@ -16,11 +16,18 @@ export interface LoopEdge {
  * threads' stores, and leaving them may depend on its result.
  */
 export function spinLoops(entry: BasicBlock<Step>): LoopEdge[] {
+  return loopsThatSpin(entry).flatMap(({ header, latches }) => latches.map((from) => ({ from, header })));
+}
+
+/** The blocks of those loops. */
+export function spinningBlocks(entry: BasicBlock<Step>): ReadonlySet<BasicBlock<Step>> {
+  return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
+}
+
+function loopsThatSpin(entry: BasicBlock<Step>): Loop[] {
   const blocks = postorder([entry], successors).reverse();
   if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
-  return loopsOf(entry).filter(({ body }) => maySpin(body)).flatMap(({ header, latches }) =>
-    latches.map((from) => ({ from, header }))
-  );
+  return loopsOf(entry).filter(({ body }) => maySpin(body));
 }
 
 function instructionsOf({ instructions }: BasicBlock<Step>): ResolvedInstruction[] {

@@ -31,6 +31,8 @@ export interface SuspendingInstruction {
    * members of a gang diverge and wait one by one.
    */
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
+  /** Whether no lane of the warp goes on before all lanes have come. Default: some may. */
+  gathersWarp?(instruction: ResolvedInstruction): boolean;
 }
 
 /** A row of the table: one form of an instruction, its syntax and its meaning. */

@@ -90,6 +90,10 @@ export interface InstructionTraits {
   readonly hasNoEffect?: boolean;
   /** Whether a vector of one element stands for the element. Default: it is a vector, which the instruction may refuse. */
   readonly takesVectorOfOne?: boolean;
+  /** Whether the instruction only reads memory that nothing writes while the kernel runs. Default: it may be written. */
+  readonly readsConstants?: boolean;
+  /** Whether the instruction is a weak store: no thread sees it before a barrier for sure. Default: it may be any other. */
+  readonly isPlainStore?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
   /**

@@ -223,7 +223,10 @@ function memoryForms(
   const global = "<space:global>?";
   const loads = (modifiers: string, section: string, traits: InstructionTraits) =>
     form(`ld.${modifiers}${type} d, [a]`, section, load, traits);
-  const stores = (modifiers: string) => form(`st.${modifiers}${type} [a], b`, "9.7.9.11", store, plainStore);
+  const stores = (modifiers: string, traits = plainStore) =>
+    form(`st.${modifiers}${type} [a], b`, "9.7.9.11", store, traits);
+  const constantLoad: InstructionTraits = { ...weakLoad, readsConstants: true };
+  const weakStore: InstructionTraits = { ...plainStore, isPlainStore: true };
   const orderedLoad = `<semantics:relaxed|acquire>.${orderedScope}`;
   const orderedStore = `<semantics:relaxed|release>.${orderedScope}`;
   const evictions = `${evicted}.${prefetched}`;
@@ -238,8 +241,8 @@ function memoryForms(
     ...[orderedSpace, `${global}.${prefetchSizes}`, evictions].map((hints) =>
       loads(`${orderedLoad}.${hints}`, "9.7.9.8", observingLoad)
     ),
-    ...notCoherent.map((hints) => loads(hints, "9.7.9.9", weakLoad)),
-    ...[`${storeSpace}.${storeCache}`, evicted].map((hints) => stores(`weak?.${hints}`)),
+    ...notCoherent.map((hints) => loads(hints, "9.7.9.9", constantLoad)),
+    ...[`${storeSpace}.${storeCache}`, evicted].map((hints) => stores(`weak?.${hints}`, weakStore)),
     stores(`volatile.${volatileSpace}`),
     ...[orderedSpace, evicted].map((hints) => stores(`${orderedStore}.${hints}`)),
     ...[
@@ -249,8 +252,8 @@ function memoryForms(
       ...[`${global}.${prefetched}`, evictions].map((hints) =>
         loads(`${orderedLoad}.${hints}`, "9.7.9.8", observingLoad)
       ),
-      ...notCoherent.map((hints) => loads(hints, "9.7.9.9", weakLoad)),
-      ...[`${global}.${storeCache}`, evicted].map((hints) => stores(`weak?.${hints}`)),
+      ...notCoherent.map((hints) => loads(hints, "9.7.9.9", constantLoad)),
+      ...[`${global}.${storeCache}`, evicted].map((hints) => stores(`weak?.${hints}`, weakStore)),
       ...[global, evicted].map((hints) => stores(`${orderedStore}.${hints}`)),
     ].map(withPolicy),
   ];

@@ -38,11 +38,18 @@ function take(e: FunctionEmitter, destination: ResolvedOperand | undefined, fiel
 
 const nothing: Emit = () => {};
 
+/** Whether an instruction names all lanes of the warp, as its last operand. */
+function namesWholeWarp({ operands }: ResolvedInstruction): boolean {
+  const mask = operands.at(-1);
+  return mask?.kind === "integer" && BigInt.asUintN(32, mask.value) === 0xffff_ffffn;
+}
+
 /** `bar.sync` and `barrier.sync`, for all threads of the block or for a number of them. */
 export const barrierSync: SuspendingInstruction = {
   describe: () => ({ kind: "barrier", operation: "sync" }),
   request: (e, i) => leaveBarrier(e, i.operands),
   resume: nothing,
+  gathersWarp: () => true,
   barrierOfAll({ operands: [barrier, count] }) {
     return barrier?.kind === "integer" && count === undefined ? Number(barrier.value) : undefined;
   },
@@ -58,6 +65,7 @@ export const barrierArrive: SuspendingInstruction = {
 /** `bar.red` and `barrier.red`: how many threads have a true predicate, or whether all or any have. */
 export const barrierReduction: SuspendingInstruction = {
   describe: (i) => ({ kind: "barrier", operation: i.choices.get("operation") as "popc" | "and" | "or" }),
+  gathersWarp: () => true,
   request: (e, i) => {
     leaveBarrier(e, i.operands.slice(1, -1));
     leave(e, "value", { operand: i.operands.at(-1), type: predicate });
@@ -102,6 +110,7 @@ function faultWhere(
 
 /** `bar.warp.sync` */
 export const warpBarrier: SuspendingInstruction = {
+  gathersWarp: namesWholeWarp,
   describe: () => ({ kind: "warpBarrier" }),
   request: (e, i) => leave(e, "mask", { operand: i.operands[0] }),
   resume: nothing,
@@ -109,6 +118,7 @@ export const warpBarrier: SuspendingInstruction = {
 
 /** `shfl.sync`, with or without the predicate that tells whether the source lane was in range. */
 export const shuffle: SuspendingInstruction = {
+  gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "shuffle", mode: i.choices.get("mode") as "up" | "down" | "bfly" | "idx" }),
   request: (e, i) => {
     const [, value, lane, clamp, mask] = i.operands;
@@ -128,6 +138,7 @@ function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: Reso
 
 /** `vote.sync` */
 export const vote: SuspendingInstruction = {
+  gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "vote", mode: i.choices.get("mode") as "all" | "any" | "uni" | "ballot" }),
   request: (e, i) => {
     leave(e, "value", { operand: i.operands[1], type: predicate });
@@ -138,6 +149,7 @@ export const vote: SuspendingInstruction = {
 
 /** `match.sync` */
 export const match: SuspendingInstruction = {
+  gathersWarp: namesWholeWarp,
   describe: (i) => ({ kind: "match", mode: i.choices.get("mode") as "any" | "all" }),
   request: (e, i) => {
     if (i.operands[0]?.kind === "pair" && i.choices.get("mode") === "any") e.fail("only .all returns a predicate");
@@ -154,6 +166,7 @@ export const match: SuspendingInstruction = {
 
 /** `redux.sync` */
 export const reduction: SuspendingInstruction = {
+  gathersWarp: namesWholeWarp,
   describe: (i): SuspensionRequest => ({
     kind: "reduction",
     operation: i.choices.get("operation") as "add" | "min" | "max" | "and" | "or" | "xor",

@@ -42,7 +42,6 @@ import {
 import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
-import { liveIntervals } from "../control_flow/live_intervals.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -129,18 +128,20 @@ class GangGenerator {
       hasStackPointer: false,
       constants: context.constants,
     }, context.options);
+    this.#emitter.enterFunction(this.#instructions);
     this.#gang = new GangEmitter(this.#emitter, this.#uniformity, context.width);
-    const kindOf = (register: Register) => this.#gang.kindOf(register);
-    this.#emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), kindOf);
     const newLocal = () => this.#emitter.newLocal("i32");
     this.#point = newLocal();
     this.#block = { waiting: newLocal(), barrier: newLocal(), isMixed: newLocal() };
     this.#costModel = new CostModel(this.#instructions, this.#flow.entry);
   }
 
-  /** Whether gangs run from barrier to barrier, because their threads may wait for others. */
+  /**
+   * Whether gangs run from barrier to barrier, because their threads may wait for others: also at lockstep points, once
+   * they have left their gang.
+   */
   get #hasBarriers(): boolean {
-    return this.#flow.suspendPoints.length > 0;
+    return this.#flow.suspendPoints.length > 0 || this.#context.lockstep.size > 0;
   }
 
   /** The suspend points where whole gangs wait. */
@@ -152,11 +153,8 @@ class GangGenerator {
   }
 
   generate(name: string): GeneratedGangKernel | undefined {
-    this.#estimateCost();
-    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
     const divergencePoints = this.#findDivergencePoints();
     const resumable = generateResumableKernel(name, this.#resolved, { ...this.#context, divergencePoints });
-    if (resumable === undefined) return undefined;
     const points: ScalarExit[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
     this.#diverge(divergencePoints, { resumable, points });
@@ -169,6 +167,7 @@ class GangGenerator {
       conditions: this.#conditions,
       fuelPerIteration: this.#gang.width,
     });
+    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
@@ -187,26 +186,6 @@ class GangGenerator {
       }).length,
       hasBarriers: this.#hasBarriers,
     };
-  }
-
-  /** Tells the cost model which instructions gangs execute: before the expensive part of compilation. */
-  #estimateCost(): void {
-    const suspending = new Map(
-      this.#flow.suspendPoints.map((suspendPoint) => [suspendPoint.suspendBlock, suspendPoint]),
-    );
-    const resuming = new Set(this.#flow.suspendPoints.map(({ resumeBlock }) => resumeBlock));
-    // A gang that is suspended elsewhere than at a barrier of all threads goes on as single threads, until a barrier.
-    const next = (block: FlowBlock) => {
-      const suspendPoint = suspending.get(block);
-      return suspendPoint !== undefined && barrierOfAll(suspendPoint) === undefined ? [] : successors(block);
-    };
-    const roots = [this.#flow.entry, ...this.#barriers.map(({ resumeBlock }) => resumeBlock)];
-    for (const block of postorder(roots, next)) {
-      if (suspending.has(block) || resuming.has(block)) continue;
-      for (const { instruction } of block.instructions) {
-        if (instruction !== undefined) this.#costModel.note(instruction, this.#gang.takesLoop(instruction) ? 1 : 0);
-      }
-    }
   }
 
   #findDivergencePoints(): DivergencePoint[] {
@@ -297,7 +276,6 @@ class GangGenerator {
     { point, pushMask, number }: { point: ScalarExit; pushMask: (() => void) | undefined; number: number },
   ): void {
     const { code } = this.#emitter;
-    this.#emitter.checkHolders(registersAt(point));
     for (const register of registersAt(point)) {
       this.#emitter.noteUse(register);
       this.#gang.save(register);
@@ -374,8 +352,13 @@ class GangGenerator {
 
   #emitSteps({ instructions }: FlowBlock): void {
     for (const { instruction, emit } of instructions) {
-      if (instruction === undefined) emit(this.#emitter);
-      else this.#gang.emit(instruction, instruction.form.emit!);
+      if (instruction === undefined) {
+        emit(this.#emitter);
+        continue;
+      }
+      const before = this.#gang.loops;
+      this.#gang.emit(instruction, instruction.form.emit!);
+      this.#costModel.note(instruction, this.#gang.loops - before);
     }
   }
 
@@ -427,7 +410,6 @@ class GangGenerator {
       const registers = this.#code.has(resumeBlock)
         ? new Set([...live(resumeBlock), ...registersAt(points[index + 1]!)])
         : undefined;
-      e.checkHolders([...registers ?? []]);
       return { suspendPoint, registers };
     });
     suspended.forEach(({ suspendPoint, registers }, index) => {

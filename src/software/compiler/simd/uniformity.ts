@@ -61,8 +61,23 @@ function registersOf(operand: ResolvedOperand | undefined): Register[] {
   return partsOf(operand).filter((part): part is Register => part.kind === "register");
 }
 
+/** What {@linkcode findUniformity} starts from, if not from the members of gangs, which are adjacent along x. */
+export interface UniformityRules {
+  strideOfSpecial(name: string): Stride;
+  /** Whether an instruction's results may differ although its operands do not. */
+  isVarying(instruction: ResolvedInstruction): boolean;
+}
+
+const rulesOfGangs: UniformityRules = {
+  strideOfSpecial: (name) => specialRegister(name)?.stride,
+  isVarying: () => false,
+};
+
 /** Finds the strides of all registers of a function. */
-export function findUniformity(instructions: readonly ResolvedInstruction[]): Uniformity {
+export function findUniformity(
+  instructions: readonly ResolvedInstruction[],
+  { strideOfSpecial, isVarying }: UniformityRules = rulesOfGangs,
+): Uniformity {
   // A register without an entry has not been reached yet. An undefined stride means varying.
   const strides = new Map<Register, Stride>();
   const counting = new Map<Register, boolean>();
@@ -72,11 +87,12 @@ export function findUniformity(instructions: readonly ResolvedInstruction[]): Un
   const strideOf = (operand: ResolvedOperand): Stride => {
     if (operand.kind === "register") return strides.has(operand) ? strides.get(operand) : 0n;
     if (operand.kind !== "special") return 0n;
-    return specialRegister(operand.name)?.stride;
+    return strideOfSpecial(operand.name);
   };
   const isUniform = (instruction: ResolvedInstruction) => {
     const { predicate, form } = instruction;
-    return form.traits.isUniform === true && (predicate === undefined || strideOf(predicate.register) === 0n) &&
+    return form.traits.isUniform === true && !isVarying(instruction) &&
+      (predicate === undefined || strideOf(predicate.register) === 0n) &&
       sourcesOf(instruction).every((source) => strideOf(source) === 0n);
   };
   const setting = instructions.filter((instruction) => resultsOf(instruction).length > 0).map((instruction) => {

@@ -1,0 +1,95 @@
+/**
+ * Lockstep points in a function's control flow, and the order in which threads that wait at different places go on.
+ *
+ * @module
+ */
+import {
+  blockBefore,
+  type FlowBlock,
+  type FunctionFlow,
+  newBlock,
+  splitBefore,
+  type SuspendPoint,
+} from "../control_flow/function_flow.ts";
+import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
+import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
+import { lineOf } from "./block_code.ts";
+import { spinningBlocks } from "../control_flow/spin_loops.ts";
+import { programOrder } from "../lockstep/program_order.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+
+/**
+ * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop where they may
+ * pass such an instruction by, or a call, they also wait before the loop begins again, so that no lane is an iteration
+ * ahead of others.
+ */
+export function addLockstepPoints(flow: FunctionFlow, points: ReadonlySet<ResolvedInstruction>): void {
+  if (points.size === 0) return;
+  const splits = splitBefore(flow, points);
+  const blocksOf = (isMeant: (point: SuspendPoint) => boolean) => {
+    return new Set(flow.suspendPoints.filter(isMeant).map(({ suspendBlock }) => suspendBlock));
+  };
+  const gathering = blocksOf(({ request }) => request === undefined);
+  const barriers = blocksOf(({ instruction }) => instruction?.form.suspending?.gathersWarp?.(instruction) === true);
+  if (splits.size === 0 && gathering.size === 0) return;
+  const loops = loopsOf(flow.entry);
+  const yielding = blocksOf(({ request }) => request?.kind === "yield");
+  const spinning = new Set([
+    ...spinningBlocks(flow.entry),
+    ...loops.filter(({ body }) => body.some((block) => yielding.has(block))).flatMap(({ body }) => body),
+  ]);
+  const wait = (block: FlowBlock, line: number) => {
+    const suspendBlock = newBlock();
+    const resumeBlock = blockBefore(block);
+    suspendBlock.terminator = { kind: "jump", target: resumeBlock };
+    const request = { kind: "lockstep", spins: spinning.has(block) } as const;
+    flow.suspendPoints.push({ request, instruction: undefined, line, suspendBlock, resumeBlock });
+    gathering.add(suspendBlock);
+    return suspendBlock;
+  };
+  for (const [instruction, { before, block }] of splits) {
+    before.terminator = { kind: "jump", target: wait(block, instruction.line) };
+  }
+  for (const loop of loopsOf(flow.entry)) {
+    // No lane passes a barrier of all.
+    const gathered = waysAround(loop, barriers);
+    const { total, fewest } = waysAround(loop, gathering);
+    if (fewest === total || gathered.fewest > 0) continue;
+    const line = lineOf(loop.header) ?? loop.latches.map(lineOf).find((line) => line !== undefined) ?? 0;
+    const again = wait(loop.header, line);
+    for (const latch of loop.latches) redirect(latch, { target: loop.header, replacement: again });
+  }
+}
+
+/** How many of some blocks are in a loop, and how many there are at least on a way around it. */
+function waysAround(
+  { header, latches, body }: Loop,
+  blocks: ReadonlySet<FlowBlock>,
+): { readonly total: number; readonly fewest: number } {
+  const count = (block: FlowBlock) => Number(blocks.has(block));
+  const total = body.reduce((total, block) => total + count(block), 0);
+  if (total === 0) return { total, fewest: 0 };
+  const inside = new Set(body);
+  const next = (block: FlowBlock) => successors(block).filter((to) => inside.has(to) && to !== header);
+  const fewest = new Map<FlowBlock, number>([[header, count(header)]]);
+  for (const block of postorder([header], next).reverse()) {
+    for (const to of next(block)) {
+      fewest.set(to, Math.min(fewest.get(to) ?? Infinity, fewest.get(block)! + count(to)));
+    }
+  }
+  return { total, fewest: Math.min(...latches.map((latch) => fewest.get(latch)!)) };
+}
+
+/**
+ * Numbers the blocks that end with suspensions and calls, within each function. Of the lanes of a warp, those at the
+ * lowest number go on first, so that lanes that diverged meet again.
+ */
+export function orderOfSuspensions(flows: readonly FunctionFlow[]): ReadonlyMap<FlowBlock, number> {
+  const order = new Map<FlowBlock, number>();
+  const isNeeded = flows.some(({ suspendPoints }) => suspendPoints.some(({ request }) => request?.kind === "lockstep"));
+  for (const flow of isNeeded ? flows : []) {
+    const places = programOrder(flow.entry);
+    for (const { suspendBlock } of flow.suspendPoints) order.set(suspendBlock, places.get(suspendBlock) ?? 0);
+  }
+  return order;
+}

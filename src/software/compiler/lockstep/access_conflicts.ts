@@ -1,0 +1,177 @@
+/**
+ * Which accesses of two lanes of a warp may touch the same memory.
+ *
+ * @module
+ */
+import type { AddressForms, LinearForm, Roots, Term } from "./address_forms.ts";
+import type { MemoryAccess } from "./memory_accesses.ts";
+import { imageMemory, type LaneDifference, type LaunchRules } from "./warp_rules.ts";
+
+/** Among the terms that have changed: those of an access have changed, and it cannot be told how. */
+export const anyChange = "any";
+
+/** An access, and what is known of its address. */
+export interface KnownAccess extends MemoryAccess {
+  readonly form: LinearForm;
+  readonly roots: Roots;
+  /** Equal for accesses whose forms have the same terms, and for those with the same space and roots. */
+  readonly terms: number;
+  readonly group: number;
+  /** Whether it is in a loop. */
+  readonly isRepeated: boolean;
+}
+
+/** Decides which accesses of a function conflict. */
+export class AccessConflicts {
+  readonly #addresses: AddressForms;
+  readonly #rules: LaunchRules;
+  readonly #differences: readonly LaneDifference[];
+  readonly #strides = new Map<number, readonly (number | undefined)[]>();
+  readonly #meetings = new Map<number, boolean>();
+
+  constructor(addresses: AddressForms, rules: LaunchRules, differences: readonly LaneDifference[]) {
+    this.#addresses = addresses;
+    this.#rules = rules;
+    this.#differences = differences;
+  }
+
+  /**
+   * Whether an access of one lane may touch what another lane accesses later, and one of the two writes, so that their
+   * order may be observed.
+   *
+   * @param changed the terms whose registers may have been set in between
+   */
+  conflict(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean {
+    if (!first.writes && !second.writes) return false;
+    if (first.reduction !== undefined && first.reduction === second.reduction) return false;
+    if (!this.#meet(first, second)) return false;
+    // The last lane that writes a word is the same one, in whatever order lanes write it twice.
+    if (first.isPlainStore && second.isPlainStore && changed.size === 0 && isSame(first, second)) return false;
+    const isKnown = this.#mayTouch(first, second, changed);
+    // Plain stores in loops whose addresses cannot be compared are most likely those of loops over arrays.
+    const isOfLoop = first.isPlainStore && second.isPlainStore && first.isRepeated && second.isRepeated &&
+      (first.instruction === second.instruction || first.space !== "shared");
+    return isKnown ?? !isOfLoop;
+  }
+
+  #meet(first: KnownAccess, second: KnownAccess): boolean {
+    const key = first.group * 2 ** 20 + second.group;
+    let meet = this.#meetings.get(key);
+    if (meet === undefined) this.#meetings.set(key, meet = this.mayMeet(first, second));
+    return meet;
+  }
+
+  /** Whether two accesses may be to the same variable or allocation. */
+  mayMeet(a: Pick<KnownAccess, "space" | "roots">, b: Pick<KnownAccess, "space" | "roots">): boolean {
+    if (a.space !== b.space && a.space !== "generic" && b.space !== "generic") return false;
+    if (a.roots.isUnknown || b.roots.isUnknown) return mayLieIn(a.roots, b.space) && mayLieIn(b.roots, a.space);
+    for (const one of a.roots.names) {
+      for (const other of b.roots.names) if (this.#areSame(one, other)) return true;
+    }
+    return false;
+  }
+
+  #areSame(one: string, other: string): boolean {
+    if (one === other) return one !== "local";
+    const [space, offset] = one.split(" ");
+    const [otherSpace, otherOffset] = other.split(" ");
+    if (space === "param" && otherSpace === "param") {
+      const memory = this.#rules.shared.get(Number(offset))?.memory;
+      return memory !== undefined && memory === this.#rules.shared.get(Number(otherOffset))?.memory;
+    }
+    if (space === otherSpace) return offset === otherOffset;
+    const parameter = space === "param" ? offset : otherSpace === "param" ? otherOffset : undefined;
+    // A parameter may point to a variable of the module.
+    const isImage = space === "global" || otherSpace === "global";
+    return isImage && parameter !== undefined && this.#rules.shared.get(Number(parameter))?.memory === imageMemory;
+  }
+
+  /** Undefined if that cannot be told. */
+  #mayTouch(first: KnownAccess, second: KnownAccess, changed: ReadonlySet<Term>): boolean | undefined {
+    const distance = second.form.constant - first.form.constant;
+    if (changed.size === 0 && first.terms === second.terms) {
+      return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period: 0n });
+    }
+    if (changed.has(anyChange)) return undefined;
+    /** A number of which the addresses may differ by any multiple, in addition. */
+    let period = 0n;
+    for (const term of new Set([...first.form.terms.keys(), ...second.form.terms.keys()])) {
+      const factor = first.form.terms.get(term) ?? 0n;
+      const other = second.form.terms.get(term) ?? 0n;
+      if (factor !== other) {
+        if (this.#addresses.laneStrides(term).some((stride) => stride !== 0n)) return undefined;
+        const multiple = this.#addresses.multipleOf(term);
+        const counts = changed.has(term) ? [factor, other] : [other - factor];
+        for (const count of counts) period = greatestCommonDivisor(period, count * multiple);
+      } else if (changed.has(term)) {
+        const step = this.#addresses.stepOf(term);
+        if (step === undefined) return undefined;
+        period = greatestCommonDivisor(period, factor * step);
+      }
+    }
+    return this.#mayOverlap(this.#stridesOf(first), { first, second, distance, period });
+  }
+
+  /** How an address differs from lane to lane, along x, y and z, and from one lane's number to the next. */
+  #stridesOf(access: KnownAccess): readonly (number | undefined)[] {
+    let strides = this.#strides.get(access.terms);
+    if (strides === undefined) {
+      const sums: (bigint | undefined)[] = [0n, 0n, 0n, 0n];
+      for (const [term, factor] of access.form.terms) {
+        this.#addresses.laneStrides(term).forEach((stride, axis) => {
+          const sum = sums[axis];
+          sums[axis] = stride === undefined || sum === undefined ? undefined : sum + factor * stride;
+        });
+      }
+      strides = sums.map((sum) => sum === undefined ? undefined : Number(BigInt.asIntN(53, sum)));
+      this.#strides.set(access.terms, strides);
+    }
+    return strides;
+  }
+
+  #mayOverlap(
+    strides: readonly (number | undefined)[],
+    { first, second, distance, period }: {
+      first: KnownAccess;
+      second: KnownAccess;
+      distance: bigint;
+      period: bigint;
+    },
+  ): boolean | undefined {
+    const [from, every] = [Number(distance), Number(period)];
+    let isUnknown = false;
+    for (const difference of this.#differences) {
+      let apart = from;
+      for (let axis = 0; axis < 4; axis++) {
+        if (difference[axis] === 0) continue;
+        const stride = strides[axis];
+        if (stride === undefined) isUnknown = true;
+        apart += (stride ?? NaN) * difference[axis]!;
+      }
+      if (every === 0) {
+        if (apart < first.bytes && -apart < second.bytes) return true;
+      } else {
+        const rest = (apart % every + every) % every;
+        if (rest < first.bytes || rest > every - second.bytes) return true;
+      }
+    }
+    return isUnknown ? undefined : false;
+  }
+}
+
+/** Whether two accesses of a lane are to the same bytes. */
+function isSame(first: KnownAccess, second: KnownAccess): boolean {
+  const [a, b] = [first.form, second.form];
+  return first.bytes === second.bytes && a.constant === b.constant && first.terms === second.terms;
+}
+
+function mayLieIn({ isUnknown, names }: Roots, space: MemoryAccess["space"]): boolean {
+  if (isUnknown || space === "generic") return isUnknown || [...names].some((name) => name !== "local");
+  return [...names].some((name) => name.startsWith("shared") === (space === "shared") && name !== "local");
+}
+
+function greatestCommonDivisor(a: bigint, b: bigint): bigint {
+  let [x, y] = [a < 0n ? -a : a, b < 0n ? -b : b];
+  while (y !== 0n) [x, y] = [y, x % y];
+  return x;
+}

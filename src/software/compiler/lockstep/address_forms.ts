@@ -1,0 +1,404 @@
+/**
+ * What is known of the addresses that a function accesses: the variables or parameters they come from, and how they
+ * differ from lane to lane.
+ *
+ * @module
+ */
+import type { FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
+import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import type { Stride } from "../instructions/instruction_traits.ts";
+import { strideOfConversion, strideOfProduct, strideOfProductSum } from "../instructions/strides.ts";
+import { findUniformity, resultsOf, sourcesOf, type Uniformity } from "../simd/uniformity.ts";
+import type { Register, Variable } from "../typing/names.ts";
+import { spaceOf } from "../instructions/address_checks.ts";
+import { instructionsOf } from "../typing/resolver.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { LaunchRules } from "./warp_rules.ts";
+import { loopsOf } from "../control_flow/natural_loops.ts";
+import { mayHave } from "../instructions/instruction_traits.ts";
+
+/**
+ * A part of a sum: a register, or the name of a special register, a variable or a parameter, whose values never
+ * change.
+ */
+export type Term = Register | string;
+
+/** A sum of terms with factors. */
+export interface LinearForm {
+  readonly constant: bigint;
+  readonly terms: ReadonlyMap<Term, bigint>;
+}
+
+/** The variables and parameters that an address may come from. */
+export interface Roots {
+  /** Whether it may come from anything. */
+  readonly isUnknown: boolean;
+  readonly names: ReadonlySet<string>;
+}
+
+/** How a value differs from lane to lane: by how much along x, y and z, and from one lane's number to the next. */
+export type LaneStrides = readonly [x: Stride, y: Stride, z: Stride, lane: Stride];
+
+const uniformStrides: LaneStrides = [0n, 0n, 0n, 0n];
+const varyingStrides: LaneStrides = [undefined, undefined, undefined, undefined];
+const axes = ["%tid.x", "%tid.y", "%tid.z", "%laneid"] as const;
+/** Special registers that are the same for all lanes of a warp. */
+const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsmid|gridid)$|^WARP_SZ$|_smem_size$/;
+
+/** What is known of the addresses in a function. */
+export class AddressForms {
+  readonly #rules: LaunchRules;
+  readonly #definitions = new Map<Register, ResolvedInstruction[]>();
+  /** The instructions of blocks in loops. */
+  readonly #repeated = new Set<ResolvedInstruction>();
+  readonly #forms = new Map<Register, LinearForm>();
+  readonly #roots = new Map<Register, Roots>();
+  readonly #steps = new Map<Register, bigint | undefined>();
+  readonly #uniformities: readonly Uniformity[];
+
+  constructor({ function: resolved, entry }: FunctionFlow, rules: LaunchRules) {
+    this.#rules = rules;
+    const instructions = instructionsOf(resolved);
+    for (const instruction of instructions) {
+      for (const register of resultsOf(instruction)) {
+        const known = this.#definitions.get(register);
+        if (known === undefined) this.#definitions.set(register, [instruction]);
+        else known.push(instruction);
+      }
+    }
+    for (const { body } of loopsOf(entry)) {
+      for (const block of body) {
+        for (const { instruction } of block.instructions) {
+          if (instruction !== undefined) this.#repeated.add(instruction);
+        }
+      }
+    }
+    this.#uniformities = (rules.block === undefined ? axes.slice(0, 1) : axes).map((axis) => {
+      return findUniformity(instructions, {
+        strideOfSpecial: (name) => this.#strideOfSpecial(name, axis),
+        isVarying: readsPrivateMemory,
+      });
+    });
+  }
+
+  #strideOfSpecial(name: string, axis: typeof axes[number]): Stride {
+    if (uniformSpecial.test(name)) return 0n;
+    if (name === axis) return 1n;
+    const isRow = this.#rules.block === undefined;
+    if (isRow && name === "%laneid") return 1n;
+    return (axes as readonly string[]).includes(name) ? 0n : undefined;
+  }
+
+  /** How a term differs from lane to lane, if the lanes have come to the same place together. */
+  laneStrides(term: Term): LaneStrides {
+    if (typeof term === "string") {
+      if (!term.startsWith("%") && term !== "WARP_SZ") return uniformStrides;
+      const [x, y, z, lane] = axes.map((axis) => this.#strideOfSpecial(term, axis));
+      return this.#rules.block === undefined ? [x, 0n, 0n, 0n] : [x, y, z, lane];
+    }
+    if (!this.#definitions.has(term)) return varyingStrides;
+    const strides = this.#uniformities.map((uniformity) => uniformity.strideOf(term));
+    return this.#rules.block === undefined ? [strides[0], 0n, 0n, 0n] : strides as unknown as LaneStrides;
+  }
+
+  /** The form of an address. */
+  formOf({ base, offset }: { readonly base: Register | Variable | undefined; readonly offset: bigint }): LinearForm {
+    const form = base === undefined ? constantForm(0n) : this.#formOf(base);
+    return { constant: form.constant + offset, terms: form.terms };
+  }
+
+  #formOf(operand: ResolvedOperand): LinearForm {
+    switch (operand.kind) {
+      case "integer":
+        return constantForm(operand.value >= 1n << 63n ? BigInt.asIntN(64, operand.value) : operand.value);
+      case "variable":
+        return termForm(nameOf(operand));
+      case "sum":
+        return { ...termForm(nameOf(operand.variable)), constant: operand.offset };
+      case "special": {
+        const dimension = /^%ntid\.([xyz])$/.exec(operand.name)?.[1];
+        const { block } = this.#rules;
+        if (dimension !== undefined && block !== undefined) {
+          return constantForm(BigInt(block["xyz".indexOf(dimension)]!));
+        }
+        return termForm(operand.name);
+      }
+      case "register": {
+        let form = this.#forms.get(operand);
+        if (form === undefined) {
+          // A register that depends on itself stands for itself.
+          this.#forms.set(operand, termForm(operand));
+          this.#forms.set(operand, form = this.#expand(operand));
+        }
+        return form;
+      }
+      default:
+        return termForm("%unknown");
+    }
+  }
+
+  /** The form of a register that is set once, from registers that are. Any other register stands for itself. */
+  #expand(register: Register): LinearForm {
+    const definition = this.#onlyDefinition(register);
+    if (definition === undefined) return termForm(register);
+    const parameter = parameterOf(definition);
+    if (parameter !== undefined) return termForm(this.#nameOfParameter(parameter));
+    const { form, type, operands } = definition;
+    const sources = sourcesOf(definition);
+    if (sources.some((source) => source.kind === "register" && (this.#definitions.get(source)?.length ?? 0) !== 1)) {
+      return termForm(register);
+    }
+    if (form.traits.pointer === "converted") return this.#formOf(operands[1]!);
+    const rule = form.traits.stride;
+    if (rule === undefined || type.kind === "float" || register.type.bits < 32) return termForm(register);
+    // The rule is linear: applied to each operand as if it alone were not 0, it gives that operand's factor.
+    const forms = new Map(sources.map((source) => [source, this.#formOf(source)]));
+    const isConstant = (operand: ResolvedOperand) => forms.get(operand)?.terms.size === 0;
+    const folded = operands.map((operand): ResolvedOperand => {
+      return operand.kind === "register" && isConstant(operand) && operand !== register
+        ? { kind: "integer", value: forms.get(operand)!.constant }
+        : operand;
+    });
+    const instruction = { ...definition, operands: folded };
+    let constant = rule(instruction, (operand) => operand?.kind === "integer" ? operand.value : 0n);
+    if (constant === undefined) return termForm(register);
+    const terms = new Map<Term, bigint>();
+    for (const [source, { constant: offset, terms: parts }] of forms) {
+      if (source.kind === "integer" || (source.kind === "register" && isConstant(source))) continue;
+      const factor = rule(instruction, (operand) => operand === source ? 1n : 0n);
+      if (factor === undefined) return termForm(register);
+      constant += factor * offset;
+      for (const [term, count] of parts) addTerm(terms, term, factor * count);
+    }
+    return { constant: BigInt.asIntN(64, constant), terms };
+  }
+
+  #onlyDefinition(register: Register): ResolvedInstruction | undefined {
+    const definitions = this.#definitions.get(register);
+    const definition = definitions?.length === 1 ? definitions[0] : undefined;
+    return definition?.predicate === undefined ? definition : undefined;
+  }
+
+  #nameOfParameter(offset: number): string {
+    return `param ${this.#rules.shared.get(offset)?.same ?? offset}`;
+  }
+
+  /** What an address may come from. */
+  rootsOf(base: Register | Variable | undefined): Roots {
+    if (base === undefined) return { isUnknown: true, names: new Set() };
+    const roots = this.#rootsOf(base);
+    return roots.isUnknown || roots.names.size > 0 ? roots : { isUnknown: true, names: new Set() };
+  }
+
+  #rootsOf(operand: ResolvedOperand): Roots {
+    switch (operand.kind) {
+      case "variable":
+        return { isUnknown: false, names: new Set([nameOf(operand)]) };
+      case "sum":
+        return { isUnknown: false, names: new Set([nameOf(operand.variable)]) };
+      case "register": {
+        const known = this.#roots.get(operand);
+        if (known !== undefined) return known;
+        const found = this.#findRoots(operand);
+        this.#roots.set(operand, found);
+        return found;
+      }
+      default:
+        return { isUnknown: false, names: new Set() };
+    }
+  }
+
+  /** Follows a register's definitions to variables and parameters. */
+  #findRoots(register: Register): Roots {
+    const names = new Set<string>();
+    let isUnknown = false;
+    const seen = new Set<Register>([register]);
+    const waiting = [register];
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      const definitions = this.#definitions.get(next);
+      if (definitions === undefined) isUnknown = true;
+      for (const definition of definitions ?? []) {
+        const parameter = parameterOf(definition);
+        if (parameter !== undefined) names.add(this.#nameOfParameter(parameter));
+        else if (mayBringPointer(definition)) isUnknown = true;
+        for (const source of parameter === undefined ? pointersIn(definition) : []) {
+          if (source.kind === "variable") names.add(nameOf(source));
+          else if (source.kind === "sum") names.add(nameOf(source.variable));
+          else if (source.kind === "vector") isUnknown = true;
+          else if (source.kind === "register" && !seen.has(source)) {
+            seen.add(source);
+            waiting.push(source);
+          }
+        }
+      }
+    }
+    return { isUnknown, names };
+  }
+
+  /**
+   * A number of which the value of a term in a later iteration of a loop differs by a multiple: 0 if it never changes.
+   * Undefined if it may change by anything.
+   */
+  stepOf(term: Term): bigint | undefined {
+    if (typeof term === "string") return 0n;
+    if (this.#steps.has(term)) return this.#steps.get(term);
+    this.#steps.set(term, undefined);
+    const step = this.#findStep(term);
+    this.#steps.set(term, step);
+    return step;
+  }
+
+  #findStep(register: Register): bigint | undefined {
+    const definitions = (this.#definitions.get(register) ?? []).filter((definition) => this.#repeated.has(definition));
+    if (definitions.length === 0) return 0n;
+    let step = 0n;
+    for (const definition of definitions) {
+      const sum = this.#unfold(definition, register);
+      if (sum === undefined) return undefined;
+      for (const [term, factor] of sum.terms) {
+        if (term === register && (this.#definitions.get(register)!.length > 1)) {
+          if (factor !== 1n) return undefined;
+          continue;
+        }
+        const change = definitions.length === 1 && this.#definitions.get(register)!.length === 1
+          ? this.stepOf(term)
+          : this.multipleOf(term);
+        if (change === undefined) return undefined;
+        step = greatestCommonDivisor(step, factor * change);
+      }
+      if (this.#definitions.get(register)!.length > 1) {
+        if (!sum.terms.has(register)) return undefined;
+        step = greatestCommonDivisor(step, sum.constant);
+      }
+    }
+    return step;
+  }
+
+  /** The form of what an instruction computes, through registers that are set once, down to `until` and others. */
+  #unfold(definition: ResolvedInstruction, until: Register, depth = 0): LinearForm | undefined {
+    const rule = definition.form.traits.stride;
+    if (rule === undefined || definition.predicate !== undefined || definition.type.kind === "float" || depth > 16) {
+      return undefined;
+    }
+    let constant = rule(definition, (operand) => operand?.kind === "integer" ? operand.value : 0n);
+    if (constant === undefined) return undefined;
+    const terms = new Map<Term, bigint>();
+    for (const source of new Set(sourcesOf(definition))) {
+      if (source.kind === "integer") continue;
+      const factor = rule(definition, (operand) => operand === source ? 1n : 0n);
+      if (factor === undefined) return undefined;
+      const inner = source.kind === "register" && source !== until ? this.#onlyDefinition(source) : undefined;
+      const form = (inner === undefined ? undefined : this.#unfold(inner, until, depth + 1)) ??
+        (source.kind === "register" ? termForm(source) : this.#formOf(source));
+      constant += factor * form.constant;
+      for (const [term, count] of form.terms) addTerm(terms, term, factor * count);
+    }
+    return { constant, terms };
+  }
+
+  /** A number that divides a term's value. */
+  multipleOf(term: Term, depth = 0): bigint {
+    if (term === "%ntid.x") return BigInt(this.#rules.block?.[0] ?? 32);
+    if (typeof term === "string" || depth > 8) return 1n;
+    const definition = this.#onlyDefinition(term);
+    const rule = definition?.form.traits.stride;
+    const of = (operand: ResolvedOperand | undefined): bigint => {
+      switch (operand?.kind) {
+        case "integer":
+          return operand.value;
+        case "special":
+          return this.#dividing(this.#formOf(operand), depth);
+        case "register":
+          return this.multipleOf(operand, depth + 1);
+        default:
+          return 1n;
+      }
+    };
+    if (definition === undefined || rule === undefined) return 1n;
+    const [, a, b, c] = definition.operands;
+    if (rule === strideOfProduct) return of(a) * of(b);
+    if (rule === strideOfProductSum) return greatestCommonDivisor(of(a) * of(b), of(c));
+    let multiple = 0n;
+    for (const source of sourcesOf(definition)) {
+      const factor = rule(definition, (operand) => operand === source ? 1n : 0n);
+      if (factor === undefined) return 1n;
+      multiple = greatestCommonDivisor(multiple, factor * of(source));
+    }
+    return multiple;
+  }
+
+  #dividing({ constant, terms }: LinearForm, depth: number): bigint {
+    let multiple = constant;
+    for (const [term, factor] of terms) {
+      multiple = greatestCommonDivisor(multiple, factor * this.multipleOf(term, depth + 1));
+    }
+    return multiple;
+  }
+
+  /** Whether an instruction is in a loop. */
+  isRepeated(instruction: ResolvedInstruction): boolean {
+    return this.#repeated.has(instruction);
+  }
+}
+
+/** The blocks of a function, in reverse postorder. */
+export function blocksOf({ entry }: FunctionFlow): FlowBlock[] {
+  return postorder([entry], successors).reverse();
+}
+
+/** The offset of the kernel's parameter of 64 bits that an instruction loads. */
+function parameterOf({ operands: [destination, address], form, type }: ResolvedInstruction): number | undefined {
+  if (!form.hasResult || destination?.kind !== "register" || address?.kind !== "address") return undefined;
+  const { base, offset } = address;
+  if (base?.kind !== "variable" || base.space !== "param" || base.isInFrame === true) return undefined;
+  return type.bits === 64 ? base.offset + Number(offset) : undefined;
+}
+
+/** Whether an instruction reads what may differ from lane to lane though its address does not. */
+function readsPrivateMemory(instruction: ResolvedInstruction): boolean {
+  if (!mayHave(instruction, "reads")) return false;
+  const address = instruction.operands.find((operand) => operand.kind === "address");
+  if (address?.base?.kind === "variable") return address.base.isInFrame === true;
+  const space = spaceOf(instruction);
+  return space === "local" || space === "generic" || space === "param";
+}
+
+/** Whether an instruction may set a pointer that does not come from its operands. Pointers in memory have 64 bits. */
+function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction): boolean {
+  if (destination?.kind === "register" && destination.type.bits < 64) return false;
+  const { effects } = form.traits;
+  return form.flow !== undefined || effects === undefined || effects.includes("reads");
+}
+
+/** The operands of an instruction that its result may be a pointer into the same memory as. */
+function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): readonly ResolvedOperand[] {
+  const { pointer, stride } = form.traits;
+  if (stride === strideOfProductSum) return sources.slice(2);
+  if (pointer === "derived" || pointer === "converted" || stride === strideOfConversion) return sources;
+  return [];
+}
+
+/** Names a variable by its place. */
+function nameOf({ space, offset, byteLength, isInFrame }: Variable): string {
+  return isInFrame === true ? "local" : `${space} ${offset} ${byteLength}`;
+}
+
+function constantForm(constant: bigint): LinearForm {
+  return { constant, terms: new Map() };
+}
+
+function termForm(term: Term): LinearForm {
+  return { constant: 0n, terms: new Map([[term, 1n]]) };
+}
+
+function addTerm(terms: Map<Term, bigint>, term: Term, factor: bigint): void {
+  const sum = (terms.get(term) ?? 0n) + factor;
+  if (sum === 0n) terms.delete(term);
+  else terms.set(term, sum);
+}
+
+function greatestCommonDivisor(a: bigint, b: bigint): bigint {
+  let [x, y] = [a < 0n ? -a : a, b < 0n ? -b : b];
+  while (y !== 0n) [x, y] = [y, x % y];
+  return x;
+}

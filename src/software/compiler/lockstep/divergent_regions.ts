@@ -1,0 +1,52 @@
+import { predecessors, successors } from "../control_flow/control_flow_graph.ts";
+import { dominatorTree } from "../control_flow/dominator_tree.ts";
+import type { FlowBlock } from "../control_flow/function_flow.ts";
+import { loopsOf } from "../control_flow/natural_loops.ts";
+
+/**
+ * For each block where lanes meet again that have taken different ways: the blocks that others may still be in when a
+ * lane has come there. Lanes meet behind branches and behind loops. None passes a barrier that others do not.
+ *
+ * @param blocks the blocks of the graph, in reverse postorder
+ */
+export function divergentRegions(
+  entry: FlowBlock,
+  { blocks, isBarrier }: { blocks: readonly FlowBlock[]; isBarrier: (block: FlowBlock) => boolean },
+): ReadonlyMap<FlowBlock, readonly ReadonlySet<FlowBlock>[]> {
+  const regions = new Map<FlowBlock, ReadonlySet<FlowBlock>[]>();
+  const add = (block: FlowBlock, region: ReadonlySet<FlowBlock>) => {
+    const known = regions.get(block);
+    if (known === undefined) regions.set(block, [region]);
+    else known.push(region);
+  };
+  const before = predecessors(blocks);
+  /** The blocks before some blocks, as far as a barrier. */
+  const blocksBefore = (from: readonly FlowBlock[], isOutside: (block: FlowBlock) => boolean) => {
+    const region = new Set<FlowBlock>();
+    const waiting = [...from];
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      if (region.has(next) || isOutside(next) || isBarrier(next)) continue;
+      region.add(next);
+      waiting.push(...before.get(next)!);
+    }
+    return region;
+  };
+  const { number, children } = dominatorTree(entry);
+  for (const dominator of blocks) {
+    for (const block of children(dominator)) {
+      const forward = [...before.get(block)!].filter((from) => number.get(from)! < number.get(block)!);
+      if (forward.length > 1) add(block, blocksBefore(forward, (other) => other === dominator || other === block));
+    }
+  }
+  for (const { body } of loopsOf(entry)) {
+    const inside = new Set(body);
+    const exits = new Map<FlowBlock, FlowBlock[]>();
+    for (const from of body) {
+      for (const block of successors(from)) {
+        if (!inside.has(block)) exits.set(block, [...exits.get(block) ?? [], from]);
+      }
+    }
+    for (const [block, from] of exits) add(block, blocksBefore(from, (other) => !inside.has(other)));
+  }
+  return regions;
+}

@@ -1,0 +1,337 @@
+/**
+ * Finds where the lanes of a warp must wait for each other because a program can tell in which order they access
+ * memory.
+ *
+ * The lanes of a GPU's warp advance together while they take the same way. Here a thread runs until it is suspended.
+ * That makes a difference only if a lane accesses what another lane has accessed before, without a barrier in between,
+ * and one of the two accesses writes. Before the second one, all lanes wait: a lockstep point.
+ *
+ * @module
+ */
+import { type FlowBlock, type FunctionFlow, functionFlow } from "../control_flow/function_flow.ts";
+import { predecessors } from "../control_flow/control_flow_graph.ts";
+import { callTarget } from "../typing/call_layout.ts";
+import type { FunctionName, Register } from "../typing/names.ts";
+import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
+import { AddressForms, blocksOf, type Term } from "./address_forms.ts";
+import { AccessConflicts, anyChange, type KnownAccess } from "./access_conflicts.ts";
+import { divergentRegions } from "./divergent_regions.ts";
+import { accessesOf } from "./memory_accesses.ts";
+import { laneDifferences, type LaunchRules, usualLaunch } from "./warp_rules.ts";
+
+/** With more accesses to remember, a point is added although it may not be needed, so that the analysis stays fast. */
+const mostAccesses = 128;
+
+/** Where the lanes of a warp wait for each other in a kernel and the functions that it calls. */
+export interface LockstepPoints {
+  /** The instructions before which they wait. */
+  readonly instructions: ReadonlySet<ResolvedInstruction>;
+  /** Whether the kernel stores to shared or global memory. If not, there are no points in any launch. */
+  readonly hasAccesses: boolean;
+  /** The offsets of the parameters that it accesses memory through. */
+  readonly parameters: readonly number[];
+  /** Where they wait in other launches: the same object if the instructions are the same. */
+  under(rules: LaunchRules): LockstepPoints;
+}
+
+/** Finds where the lanes of a warp wait in a usual launch. */
+export function findLockstepPoints(resolved: ResolvedKernel, addressed: ReadonlySet<FunctionName>): LockstepPoints {
+  const all = [resolved.kernel, ...resolved.callees.values()];
+  const parameters = new Set<number>();
+  const hasAccesses = all.some((resolved) => instructionsOf(resolved).some(mayAccess));
+  const find = (rules: LaunchRules) => {
+    const points = new Set<ResolvedInstruction>();
+    if (hasAccesses) {
+      const accessing = accessingFunctions(all, { callees: resolved.callees, addressed });
+      for (const each of all) {
+        const isCalled = each !== resolved.kernel;
+        const { callees } = resolved;
+        new PointFinder(functionFlow(each), { rules, isCalled, accessing, callees, parameters }).find(points);
+      }
+    }
+    return points;
+  };
+  const known: LockstepPoints[] = [];
+  const under = (rules: LaunchRules): LockstepPoints => {
+    const instructions = find(rules);
+    for (const points of known) if (areEqual(points.instructions, instructions)) return points;
+    const points = { instructions, hasAccesses, parameters: [...parameters], under };
+    known.push(points);
+    return points;
+  };
+  return under(usualLaunch);
+}
+
+function areEqual(a: ReadonlySet<unknown>, b: ReadonlySet<unknown>): boolean {
+  return a.size === b.size && a.isSubsetOf(b);
+}
+
+function mayAccess(instruction: ResolvedInstruction): boolean {
+  return accessesOf(instruction, { isUsed: () => true }).some(({ writes }) => writes);
+}
+
+/** The functions that access shared or global memory, themselves or in functions that they call. */
+function accessingFunctions(
+  all: readonly ResolvedFunction[],
+  { callees, addressed }: {
+    callees: ResolvedKernel["callees"];
+    addressed: ReadonlySet<FunctionName>;
+  },
+): ReadonlySet<ResolvedFunction> {
+  const accessing = new Set<ResolvedFunction>();
+  for (let size = -1; size !== accessing.size;) {
+    size = accessing.size;
+    for (const resolved of all) {
+      if (accessing.has(resolved)) continue;
+      const does = instructionsOf(resolved).some((instruction) => {
+        if (instruction.form.flow !== "call") return accessesOf(instruction, { isUsed: () => true }).length > 0;
+        return calledBy(instruction, { callees, addressed }).some((callee) => accessing.has(callee));
+      });
+      if (does) accessing.add(resolved);
+    }
+  }
+  return accessing;
+}
+
+function calledBy(
+  instruction: ResolvedInstruction,
+  { callees, addressed }: { callees: ResolvedKernel["callees"]; addressed: Iterable<FunctionName> },
+): ResolvedFunction[] {
+  const target = callTarget(instruction);
+  const names = target.kind === "function" ? [target] : [...addressed];
+  return names.flatMap((name) => callees.get(name) ?? []);
+}
+
+/** The accesses that lanes may have made since they were last together, with the terms that have changed since each. */
+class Pending {
+  /** Whether they may have made others, in another function. */
+  isOpen: boolean;
+  readonly accesses = new Map<KnownAccess, ReadonlySet<Term>>();
+
+  constructor(isOpen: boolean) {
+    this.isOpen = isOpen;
+  }
+
+  clear(): void {
+    this.isOpen = false;
+    this.accesses.clear();
+  }
+
+  /** Adds what another path has. Returns whether anything was new. */
+  add({ isOpen, accesses }: Pending): boolean {
+    let isNew = isOpen && !this.isOpen;
+    this.isOpen ||= isOpen;
+    for (const [access, changed] of accesses) {
+      const known = this.accesses.get(access);
+      if (known !== undefined && [...changed].every((term) => known.has(term))) continue;
+      this.accesses.set(access, known === undefined ? changed : new Set([...known, ...changed]));
+      isNew = true;
+    }
+    return isNew;
+  }
+
+  /** Records that a register changes, and how: as `change` says. */
+  change(register: Register, change: Term): void {
+    for (const [access, changed] of this.accesses) {
+      if (access.form.terms.has(register) && !changed.has(change)) {
+        this.accesses.set(access, new Set([...changed, change]));
+      }
+    }
+  }
+}
+
+const unchanged: ReadonlySet<Term> = new Set();
+
+interface FinderContext {
+  readonly rules: LaunchRules;
+  readonly isCalled: boolean;
+  readonly accessing: ReadonlySet<ResolvedFunction>;
+  readonly callees: ResolvedKernel["callees"];
+  /** Where the offsets of parameters that point to memory are added. */
+  readonly parameters: Set<number>;
+}
+
+class PointFinder {
+  readonly #flow: FunctionFlow;
+  readonly #context: FinderContext;
+  readonly #addresses: AddressForms;
+  readonly #conflicts: AccessConflicts;
+  readonly #accesses = new Map<ResolvedInstruction, readonly KnownAccess[]>();
+  /** The registers that addresses are sums of. */
+  readonly #terms = new Set<Term>();
+
+  constructor(flow: FunctionFlow, context: FinderContext) {
+    this.#flow = flow;
+    this.#context = context;
+    const { rules } = context;
+    const instructions = instructionsOf(flow.function);
+    const used = new Set<unknown>();
+    for (const instruction of instructions) {
+      for (const source of sourcesOf(instruction)) used.add(source);
+      if (instruction.predicate !== undefined) used.add(instruction.predicate.register);
+      // The base of an address is read even if the address is the first operand.
+      for (const operand of instruction.operands) if (operand.kind === "address") used.add(operand.base);
+    }
+    const isUsed = (instruction: ResolvedInstruction) => resultsOf(instruction).some((register) => used.has(register));
+    const addresses = new AddressForms(flow, rules);
+    this.#addresses = addresses;
+    this.#conflicts = new AccessConflicts(addresses, rules, laneDifferences(rules.block));
+    const all: KnownAccess[] = [];
+    const numbers = new Numbers<string>();
+    const registers = new Numbers<Register>();
+    for (const instruction of instructions) {
+      for (const access of accessesOf(instruction, { isUsed })) {
+        const roots = addresses.rootsOf(access.address.base);
+        if (!roots.isUnknown && [...roots.names].every((name) => name === "local")) continue;
+        for (const name of roots.names) {
+          if (name.startsWith("param ")) context.parameters.add(Number(name.slice("param ".length)));
+        }
+        const form = addresses.formOf(access.address);
+        const group = numbers.of(`${access.space} ${roots.isUnknown} ${[...roots.names].join()}`);
+        const factors = [...form.terms].map(([term, factor]) => {
+          return `${typeof term === "string" ? term : registers.of(term)}*${factor}`;
+        });
+        const terms = numbers.of(factors.toSorted().join());
+        all.push({ ...access, form, roots, group, terms, isRepeated: addresses.isRepeated(instruction) });
+      }
+    }
+    const written = [...groupsOf(all.filter(({ writes }) => writes)).values()].map(([access]) => access!);
+    for (const group of groupsOf(all).values()) {
+      // What is only read needs no points.
+      if (!context.isCalled && !written.some((access) => this.#conflicts.mayMeet(access, group[0]!))) continue;
+      for (const access of group) {
+        this.#accesses.set(access.instruction, [...this.#accesses.get(access.instruction) ?? [], access]);
+        for (const term of access.form.terms.keys()) this.#terms.add(term);
+      }
+    }
+  }
+
+  find(points: Set<ResolvedInstruction>): void {
+    if (this.#accesses.size === 0) return;
+    const blocks = blocksOf(this.#flow);
+    const before = predecessors(blocks);
+    const resumed = new Map(this.#flow.suspendPoints.map((point) => [point.suspendBlock, point]));
+    const isBarrier = (block: FlowBlock) => {
+      const instruction = resumed.get(block)?.instruction;
+      return instruction?.form.suspending?.gathersWarp?.(instruction) === true;
+    };
+    const begins = new Map<FlowBlock, Pending>();
+    const ends = new Map<FlowBlock, Pending>();
+    for (const block of blocks) begins.set(block, new Pending(this.#context.isCalled && block === this.#flow.entry));
+    for (const [block, regions] of divergentRegions(this.#flow.entry, { blocks, isBarrier })) {
+      for (const region of regions) this.#addAll(region, begins.get(block)!);
+    }
+    for (let changed = true; changed;) {
+      changed = false;
+      for (const block of blocks) {
+        const begin = begins.get(block)!;
+        let isNew = !ends.has(block);
+        for (const from of before.get(block)!) {
+          const end = ends.get(from);
+          if (end !== undefined) isNew = begin.add(end) || isNew;
+        }
+        if (!isNew) continue;
+        const after = new Pending(false);
+        after.add(begin);
+        this.#walk(block, after, points);
+        const suspended = resumed.get(block)?.instruction;
+        if (suspended !== undefined) this.#suspend(suspended, after);
+        const end = ends.get(block);
+        if (end === undefined) ends.set(block, after);
+        if (end === undefined || end.add(after)) changed = true;
+      }
+    }
+  }
+
+  /** Adds the accesses of some blocks, made in any order. */
+  #addAll(region: Iterable<FlowBlock>, pending: Pending): void {
+    const set = new Map<Register, Term>();
+    const found: KnownAccess[] = [];
+    for (const { instructions } of region) {
+      for (const { instruction } of instructions) {
+        if (instruction === undefined) continue;
+        for (const register of resultsOf(instruction)) {
+          if (this.#terms.has(register)) set.set(register, this.#changeBy(instruction, register));
+        }
+        if (instruction.form.flow === "call" && this.#isAccessing(instruction)) pending.isOpen = true;
+        found.push(...this.#accesses.get(instruction) ?? []);
+      }
+    }
+    if (found.length > mostAccesses) pending.isOpen = true;
+    for (const access of pending.isOpen ? [] : found) {
+      const changed = [...access.form.terms.keys()].flatMap((term) => {
+        return typeof term === "string" ? [] : set.get(term) ?? [];
+      });
+      pending.accesses.set(access, changed.length === 0 ? unchanged : new Set(changed));
+    }
+  }
+
+  #walk({ instructions }: FlowBlock, pending: Pending, points: Set<ResolvedInstruction>): void {
+    for (const { instruction } of instructions) {
+      if (instruction === undefined) continue;
+      const accesses = instruction.form.flow === undefined ? this.#accesses.get(instruction) : undefined;
+      if (accesses !== undefined) {
+        const isPoint = points.has(instruction) || pending.isOpen || pending.accesses.size > mostAccesses ||
+          accesses.some((access) => this.#meets(pending, access));
+        if (isPoint) {
+          points.add(instruction);
+          pending.clear();
+        }
+      }
+      for (const access of accesses ?? []) pending.accesses.set(access, unchanged);
+      this.#change(instruction, pending);
+    }
+  }
+
+  #meets({ accesses }: Pending, second: KnownAccess): boolean {
+    for (const [first, changed] of accesses) if (this.#conflicts.conflict(first, second, changed)) return true;
+    return false;
+  }
+
+  #change(instruction: ResolvedInstruction, pending: Pending): void {
+    for (const register of resultsOf(instruction)) {
+      if (!this.#terms.has(register)) continue;
+      pending.change(register, this.#changeBy(instruction, register));
+    }
+  }
+
+  /** Outside of loops, a register that is set again has nothing to do with its value before. */
+  #changeBy(instruction: ResolvedInstruction, register: Register): Term {
+    return this.#addresses.isRepeated(instruction) ? register : anyChange;
+  }
+
+  #isAccessing(call: ResolvedInstruction): boolean {
+    const { callees, accessing } = this.#context;
+    const target = callTarget(call);
+    if (target.kind !== "function") return true;
+    const callee = callees.get(target);
+    return callee !== undefined && accessing.has(callee);
+  }
+
+  /** What a call or a barrier does to the accesses of the lanes so far. */
+  #suspend(instruction: ResolvedInstruction, pending: Pending): void {
+    if (instruction.form.flow === "call") {
+      if (this.#isAccessing(instruction)) pending.isOpen = true;
+    } else if (instruction.form.suspending?.gathersWarp?.(instruction) === true) {
+      pending.clear();
+    }
+  }
+}
+
+/** Accesses by what they may meet. */
+function groupsOf(accesses: readonly KnownAccess[]): Map<number, KnownAccess[]> {
+  return Map.groupBy(accesses, ({ group }) => group);
+}
+
+/** Numbers things. */
+class Numbers<T> {
+  readonly #numbers = new Map<T, number>();
+
+  of(thing: T): number {
+    let number = this.#numbers.get(thing);
+    if (number === undefined) this.#numbers.set(thing, number = this.#numbers.size);
+    return number;
+  }
+}
