@@ -52,6 +52,7 @@ const numberPattern = new RegExp(
     /0[xX][0-9A-Fa-f]+U?/,
     /0[bB][01]+U?/,
     /[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?/,
+    /\.[0-9]+(?:[eE][+-]?[0-9]+)?/,
     /[0-9]+[eE][+-]?[0-9]+/,
     /[0-9]+U?/,
   ].map(({ source }) => source).join("|"),
@@ -101,6 +102,11 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
       numberPattern.lastIndex = begin;
       numberPattern.test(text);
       position = numberPattern.lastIndex;
+    } else if (code === dot && isFraction(text, begin)) {
+      kind = "number";
+      numberPattern.lastIndex = begin;
+      numberPattern.test(text);
+      position = numberPattern.lastIndex;
     } else if (code === dot && isWord(text, begin + 1)) {
       kind = "directive";
       position = endOfDirective(text, begin);
@@ -122,6 +128,15 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
 function isWord(text: string, position: number): boolean {
   const code = text.charCodeAt(position);
   return code < classes.length && (classes[code]! & word) !== 0;
+}
+
+const fractionPattern = /\.[0-9]+(?:[eE][+-]?[0-9]+)?(?![\w$])/y;
+
+/** Whether a number such as `.5` begins there, and not a modifier such as `.2d`. */
+function isFraction(text: string, begin: number): boolean {
+  if ((classes[text.charCodeAt(begin + 1)]! & digit) === 0) return false;
+  fractionPattern.lastIndex = begin;
+  return fractionPattern.test(text);
 }
 
 function endOfWord(text: string, begin: number): number {

@@ -1,9 +1,11 @@
+import { beginsConstant, integerValue, readConstant, type TokenSource } from "./constant_expressions.ts";
 import { type Token, tokenize } from "./lexer.ts";
 import { LineInfo } from "./line_info.ts";
 import {
   type AddressInitializer,
   type AddressOperand,
   type CallPrototype,
+  type ElementOperand,
   type FloatOperand,
   type FunctionAlias,
   type FunctionDeclaration,
@@ -30,10 +32,8 @@ const scalarTypes: ReadonlySet<string> = new Set(
     "surfref").split(" "),
 );
 /** By the modifier that states them. */
-const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4], ["v8", 8]]);
+const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
 const maximumScopeDepth = 200;
-/** The digits of 64 bits in base 2, with a prefix. */
-const maximumDigits = 66;
 
 /** How text is parsed that becomes a part of a larger module. */
 export interface ParseOptions {
@@ -74,6 +74,7 @@ class Parser {
   readonly #tokens: readonly Token[];
   readonly #renamed: ReadonlyMap<string, string> | undefined;
   readonly #lineInfo = new LineInfo();
+  readonly #source: TokenSource = { peek: (distance) => this.#peek(distance), take: () => this.#take() };
   #position = 0;
   #scopeDepth = 0;
   /** The function whose body is being read. */
@@ -377,10 +378,7 @@ class Parser {
     while (this.#token.kind === "directive") {
       const name = this.#directive();
       if (name === "align") {
-        const value = this.#smallInteger();
-        if (value === 0 || (value & (value - 1)) !== 0) {
-          throw new PtxError(line, `cannot align to ${value} bytes: an alignment is a power of two`);
-        }
+        const value = this.#alignment();
         // After ".ptr", the alignment is that of the pointer's target.
         if (!pointer) alignment = value;
       } else if (vectorLengths.has(name)) {
@@ -409,6 +407,13 @@ class Parser {
       alignment,
       ...(isPointer ? { isPointer } : {}),
     });
+  }
+
+  #alignment(): number {
+    const { line } = this.#token;
+    const value = this.#smallInteger();
+    if (value !== 0 && (value & (value - 1)) === 0) return value;
+    throw new PtxError(line, `cannot align to ${value} bytes: an alignment is a power of two`);
   }
 
   #declarator(
@@ -460,8 +465,8 @@ class Parser {
       }
       return { kind: "elements", elements, line };
     }
-    if (this.#token.kind === "identifier") return this.#addressInitializer(undefined);
-    const number = this.#number();
+    if (!this.#isAtConstant && this.#token.kind === "identifier") return this.#addressInitializer(undefined);
+    const number = this.#constant();
     if (number.kind !== "integer" || !this.#accept("(")) return number;
     const address = this.#addressInitializer(number.value);
     this.#expect(")");
@@ -533,10 +538,21 @@ class Parser {
 
   #targets(): string[] {
     this.#take();
-    const targets = [this.#identifier()];
-    while (this.#accept(",")) targets.push(this.#identifier());
+    const targets: string[] = [];
+    do targets.push(...this.#targetRange()); while (this.#accept(","));
     this.#expect(";");
     return targets;
+  }
+
+  /** `name`, or `name<2>` for `name0` and `name1`. */
+  #targetRange(): string[] {
+    const { line } = this.#token;
+    const name = this.#identifier();
+    if (!this.#accept("<")) return [name];
+    const count = this.#smallInteger();
+    this.#expect(">");
+    if (count > this.#tokens.length) throw new PtxError(line, `cannot find ${count} targets: the text is too short`);
+    return Array.from({ length: count }, (_, index) => `${name}${index}`);
   }
 
   #callPrototype(name: string, line: number): CallPrototype {
@@ -573,6 +589,11 @@ class Parser {
 
   #registers(line: number): RegisterDeclaration {
     let type = this.#directive();
+    // Registers have no addresses, so their alignment has no effect.
+    if (type === "align") {
+      this.#alignment();
+      type = this.#directive();
+    }
     const vectorLength = vectorLengths.get(type) ?? 1;
     if (vectorLength > 1) type = this.#directive();
     if (!scalarTypes.has(type)) {
@@ -604,13 +625,14 @@ class Parser {
     while (this.#token.kind === "directive") modifiers.push(this.#directive());
     const operands: Operand[] = [];
     if (!this.#at(";")) {
-      do operands.push(this.#operand()); while (this.#accept(","));
+      do operands.push(this.#operand(opcode === "call")); while (this.#accept(","));
     }
     this.#expect(";");
     return { kind: "instruction", opcode, modifiers, operands, predicate, line };
   }
 
-  #operand(): Operand {
+  /** @param takesLists whether parentheses are around the arguments of a call, and not in an expression */
+  #operand(takesLists: boolean): Operand {
     if (this.#at("[")) return this.#address();
     if (this.#accept("{")) {
       const elements = this.#elements("}");
@@ -618,8 +640,11 @@ class Parser {
       this.#name();
       return { kind: "texture" };
     }
-    if (this.#accept("(")) return { kind: "list", elements: this.#elements(")") };
-    return this.#element();
+    if (takesLists && this.#accept("(")) return { kind: "list", elements: this.#elements(")") };
+    const operand = this.#element();
+    if (operand.kind !== "name" || operand.component !== undefined) return operand;
+    if (this.#at("+")) return { kind: "sum", name: operand, offset: this.#offset() };
+    return this.#accept("[") ? this.#indexed(operand) : operand;
   }
 
   /**
@@ -627,15 +652,27 @@ class Parser {
    * deeply.
    */
   #element(): Operand {
+    if (this.#isAtConstant) return this.#constant();
     if (this.#accept("!")) return { kind: "not", operand: this.#name() };
     if (this.#at("-") && this.#peek(1).kind === "identifier") {
       this.#take();
       return { ...this.#name(), negated: true };
     }
-    if (this.#token.kind === "number" || this.#at("-") || this.#at("+")) return this.#number();
     const first = this.#name();
-    if (this.#at("+") || this.#at("-")) return { kind: "sum", name: first, offset: this.#offset() };
     return this.#accept("|") ? { kind: "pair", first, second: this.#name() } : first;
+  }
+
+  /** `array[4]` or `array[%r1]`, behind the bracket. */
+  #indexed(array: NameOperand): ElementOperand {
+    if (this.#isAtConstant) {
+      const index = this.#wholeNumber();
+      this.#expect("]");
+      return { kind: "element", array, index };
+    }
+    const name = this.#name();
+    const offset = this.#offset();
+    this.#expect("]");
+    return { kind: "element", array, index: offset === 0n ? name : { kind: "sum", name, offset } };
   }
 
   #elements(closing: string): Operand[] {
@@ -653,25 +690,20 @@ class Parser {
     return { kind: "name", name, component };
   }
 
-  #number(): IntegerOperand | FloatOperand {
-    const negative = this.#accept("-");
-    if (!negative) this.#accept("+");
-    const token = this.#token;
-    if (token.kind !== "number") throw this.#unexpected("a number");
-    this.#take();
-    const integer = integerValue(token);
-    if (integer !== undefined) return { kind: "integer", value: negative ? -integer : integer };
-    const [precision, bits] = floatBits(token);
-    const sign = precision === "single" ? 1n << 31n : 1n << 63n;
-    return { kind: "float", precision, bits: negative ? bits ^ sign : bits };
+  get #isAtConstant(): boolean {
+    return beginsConstant(this.#token, this.#peek(1));
+  }
+
+  #constant(): IntegerOperand | FloatOperand {
+    return readConstant(this.#source);
   }
 
   #address(): AddressOperand | TextureOperand {
     this.#expect("[");
-    const base = this.#token.kind === "identifier" ? this.#name() : undefined;
-    if (base === undefined && this.#token.kind !== "number" && !this.#at("-")) throw this.#unexpected("an address");
-    const absolute = base === undefined ? this.#wholeNumber() : 0n;
-    const offset = absolute + this.#offset();
+    const isAbsolute = this.#isAtConstant;
+    if (!isAbsolute && this.#token.kind !== "identifier") throw this.#unexpected("an address");
+    const base = isAbsolute ? undefined : { kind: "name", name: this.#identifier(), component: undefined } as const;
+    const offset = isAbsolute ? this.#wholeNumber() : this.#offset();
     if (this.#at(",")) return this.#coordinates();
     if (!this.#accept("]")) throw this.#unexpected('"+" or "]"');
     return { kind: "address", base, offset };
@@ -687,19 +719,14 @@ class Parser {
     return { kind: "texture" };
   }
 
-  /** Any number of `+4`, `-4` and `+-4`. */
+  /** `+4`, or nothing. */
   #offset(): bigint {
-    let offset = 0n;
-    while (this.#at("+") || this.#at("-")) {
-      if (this.#accept("+") && this.#at("+")) throw this.#unexpected("a number");
-      offset += this.#wholeNumber();
-    }
-    return offset;
+    return this.#accept("+") ? this.#wholeNumber() : 0n;
   }
 
   #wholeNumber(): bigint {
     const { line } = this.#token;
-    const number = this.#number();
+    const number = this.#constant();
     if (number.kind !== "integer") throw new PtxError(line, "cannot use an offset that is not an integer");
     return number.value;
   }
@@ -707,32 +734,4 @@ class Parser {
 
 function quote({ kind, text }: Token): string {
   return kind === "string" ? text : `"${text}"`;
-}
-
-/** Undefined if the number is not an integer. */
-function integerValue(token: Token): bigint | undefined {
-  const { text, line } = token;
-  const digits = text.endsWith("U") ? text.slice(0, -1) : text;
-  const isOctal = /^0[0-9]+$/.test(digits);
-  if (!isOctal && !/^(0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)$/.test(digits)) return undefined;
-  if (isOctal && !/^[0-7]+$/.test(digits)) {
-    throw new PtxError(
-      line,
-      `cannot read ${quote(token)}: a number that begins with 0 is octal, and 8 and 9 are not octal digits`,
-    );
-  }
-  // The length is checked first, because converting a million digits takes long.
-  const value = digits.length > maximumDigits ? undefined : BigInt(isOctal ? `0o${digits.slice(1)}` : digits);
-  if (value === undefined || value >= 1n << 64n) {
-    throw new PtxError(line, `cannot read ${quote(token)}: an integer has at most 64 bits`);
-  }
-  return value;
-}
-
-function floatBits({ text }: Token): ["single" | "double", bigint] {
-  if (/^0[fF]/.test(text)) return ["single", BigInt(`0x${text.slice(2)}`)];
-  if (/^0[dD]/.test(text)) return ["double", BigInt(`0x${text.slice(2)}`)];
-  const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, Number(text));
-  return ["double", view.getBigUint64(0)];
 }

@@ -213,6 +213,7 @@ export type Operand =
   | ListOperand
   | NotOperand
   | PairOperand
+  | ElementOperand
   | SumOperand;
 
 /** A register, special register, variable, label or function, or `_` for a discarded result. */
@@ -270,6 +271,14 @@ export interface ListOperand {
 export interface NotOperand {
   readonly kind: "not";
   readonly operand: NameOperand;
+}
+
+/** `array[4]` or `array[%r1]`: the address of an element, or for an instruction that takes an address, the element itself. */
+export interface ElementOperand {
+  readonly kind: "element";
+  readonly array: NameOperand;
+  /** A number, or a register, to which a number may be added. */
+  readonly index: bigint | NameOperand | SumOperand;
 }
 
 /** `name+4` */

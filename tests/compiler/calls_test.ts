@@ -70,8 +70,8 @@ test("arguments and results of every type are passed from variables, registers a
     const results = upTo(below(4), () => below(parameters.length));
     const declare = (names: string, list: readonly (readonly [string, number])[]) =>
       list.map(([type], index) => `.param .${type} ${names}${index}`).join(", ");
-    const register = (type: string, index: number) => `%v${type}${index}`;
-    const registers = types.map(([type]) => `.reg .${type} %v${type}<20>;`).join(" ");
+    const register = (type: string, index: number) => `%v${type}_${index}`;
+    const registers = types.map(([type]) => `.reg .${type} %v${type}_<20>;`).join(" ");
     const resultTypes = results.map((index) => parameters[index]!);
     const declarations = `
 .global .align 8 .b8 seen[112];

@@ -251,8 +251,8 @@ test("local and shared memory end where their variables do", () => {
   illegal.push(
     "st.shared.u64 [tile+32], 1;",
     "ld.u32 %r1, [%s2+32];",
-    "ld.shared.u8 %r1, [tile-1];",
-    "ld.u8 %r1, [%s2-1];",
+    "ld.shared.u8 %r1, [tile+-1];",
+    "ld.u8 %r1, [%s2+-1];",
   );
   const misaligned = ["st.local.u32 [depot+2], 1;", "ld.u32 %r1, [%s1+2];", "st.shared.u64 [tile+4], 1;"];
   for (const instruction of illegal) {

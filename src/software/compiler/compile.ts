@@ -36,6 +36,7 @@ import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "./typing/names.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
+import { scalarTypes } from "./typing/scalar_types.ts";
 import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 import { type ModuleScope, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
@@ -244,7 +245,9 @@ function compileKernel(
   const threads = threadsPerBlock(kernel);
   const resolved = resolveKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
-      return { kind: "variable", name: kernel.parameters[index]!.name, space: "param", offset, byteLength };
+      const { name, elementCount, type } = kernel.parameters[index]!;
+      const elementBytes = elementCount === undefined ? undefined : (scalarTypes.get(type)?.bits ?? 0) / 8;
+      return { kind: "variable", name, space: "param", offset, byteLength, elementBytes };
     }),
     module,
   });

@@ -28,6 +28,7 @@ const testedElsewhere: readonly {
   { opcodes: ["createpolicy", "pmevent", "setmaxnreg"], file: "../refusals_test.ts" },
   { modifiers: ["b128"], file: "wide_test.ts" },
   { modifiers: ["L2::cache_hint"], file: "../refusals_test.ts" },
+  { modifiers: ["vector"], file: "../operands_test.ts" },
   { opcodes: ["isspacep", "cvta"], file: "../memory_test.ts" },
   { opcodes: ["mbarrier"], file: "../memory_barriers_test.ts" },
   { opcodes: ["mapa", "getctarank"], file: "../clusters_test.ts" },

@@ -6,15 +6,12 @@
 import type { FunctionEmitter } from "./function_emitter.ts";
 import { type ScalarType, singleBits } from "../typing/scalar_types.ts";
 
-/** Pushes an integer literal in an instruction's type, which it must fit. */
+/** Pushes an integer literal in an instruction's type. As with `ptxas`, one that is too large loses its high bits. */
 export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {
   const { bits, kind } = type;
   if (kind === "float") e.fail(`the integer ${value} is used where a ".${type.name}" is needed`);
-  if (value < -(1n << BigInt(bits - 1)) || value >= 1n << BigInt(bits)) {
-    e.refuse(`the integer ${value} does not fit into ".${type.name}"`);
-  }
-  if (kind === "predicate") e.code.i32(Number(value & 1n));
-  else if (bits === 64) e.code.i64(value);
+  if (kind === "predicate") e.code.i32(value === 0n ? 0 : 1);
+  else if (bits === 64) e.code.i64(BigInt.asUintN(64, value));
   else e.code.i32(Number(kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value)));
 }
 
@@ -33,7 +30,10 @@ export function pushFloatLiteral(
     if (type.value === "f32") code.f32Bits(single);
     else code.i32(Number(single));
   } else {
-    if (precision === "single") e.fail("a single-precision number is used where 64 bits are needed");
+    // `ptxas` takes the bits of the single-precision number for the lower half.
+    if (precision === "single" && type.kind !== "float") {
+      e.fail("a single-precision number is used where 64 bits are needed");
+    }
     if (type.value === "f64") code.f64Bits(bits);
     else code.i64(bits);
   }

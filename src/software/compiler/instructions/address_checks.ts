@@ -38,7 +38,12 @@ export function spaceOf(i: ResolvedInstruction): string {
 
 /** The address in an operand in brackets. */
 export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
-  return operand?.kind === "address" ? operand : e.fail("its address must be in brackets");
+  if (operand?.kind === "address") return operand;
+  if (operand?.kind === "sum" && operand.isElement) {
+    return { kind: "address", base: operand.variable, offset: operand.offset };
+  }
+  if (operand?.kind === "register" && operand.isElement) return { kind: "address", base: operand, offset: 0n };
+  return e.fail("its address must be in brackets");
 }
 
 /** Pushes the offset of an operand in linear memory, after the checks. */

@@ -88,7 +88,7 @@ import {
   warpBarrier,
 } from "./synchronization_instructions.ts";
 import { loadMatrices, storeMatrices, transposeMatrix } from "./matrix_instructions.ts";
-import { move, selectByPredicate, selectBySign } from "./move_instructions.ts";
+import { move, moveVector, selectByPredicate, selectBySign } from "./move_instructions.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { packedVideoForms } from "./packed_video_instructions.ts";
 import { addPairs, extremeOfPairs, pack } from "./packed_integers.ts";
@@ -569,6 +569,7 @@ export const instructions: readonly InstructionForm[] = [
   }),
 
   // Moves, memory accesses and conversions.
+  form(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", moveVector, pure),
   form(`mov.${moved} d, a`, "9.7.9.3", move, {
     ...pure,
     stride: strideOfMove,

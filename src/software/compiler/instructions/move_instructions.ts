@@ -6,6 +6,7 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { repeatable } from "./integer_lowering.ts";
+import { specialRegister } from "./special_registers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
@@ -16,6 +17,31 @@ export const move: Emit = (e, i) => {
   else if (source?.kind === "vector") pack(e, i, source.elements);
   else e.assign(destination, i.type, () => e.push(source, i.type));
 };
+
+/** `mov.v2` and `mov.v4`: all components are read before any is set. */
+export const moveVector: Emit = (e, i) => {
+  const length = Number(i.choices.get("vector")!.slice(1));
+  if (length * i.type.bits > 128) e.fail("a vector may have at most 16 bytes");
+  const [destinations, sources] = i.operands.map((operand) => {
+    const elements = operand.kind === "vector" ? operand.elements : componentsOf(operand);
+    return elements?.length === length ? elements : e.fail(`it needs vectors of ${length} components`);
+  });
+  const values = sources!.map((source) => {
+    const value = e.temporary(i.type.value);
+    e.push(source, i.type);
+    e.code.set(value);
+    return value;
+  });
+  destinations!.forEach((destination, index) => {
+    if (destination.kind !== "sink") e.assign(destination, i.type, () => e.code.get(values[index]!));
+  });
+};
+
+/** The components of a special register such as `%tid`. */
+function componentsOf(operand: ResolvedOperand): ResolvedOperand[] | undefined {
+  if (operand.kind !== "special" || specialRegister(`${operand.name}.x`) === undefined) return undefined;
+  return [..."xyzw"].map((component) => ({ kind: "special", name: `${operand.name}.${component}` }));
+}
 
 function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: number): ScalarType {
   const bits = type.bits / count;

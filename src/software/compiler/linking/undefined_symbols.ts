@@ -90,6 +90,7 @@ function visitStatements(statements: readonly Statement[], visit: (name: string)
 function visitOperand(operand: Operand, visit: (name: string) => void): void {
   if (operand.kind === "name") visit(operand.name);
   else if (operand.kind === "sum") visit(operand.name.name);
+  else if (operand.kind === "element") visit(operand.array.name);
   else if (operand.kind === "vector" || operand.kind === "list") {
     for (const element of operand.elements) visitOperand(element, visit);
   }

@@ -83,6 +83,8 @@ function namesOf(operand: Operand): readonly NameOperand[] {
       return [operand];
     case "sum":
       return [operand.name];
+    case "element":
+      return [operand.array];
     case "vector":
     case "list":
       return operand.elements.flatMap(namesOf);

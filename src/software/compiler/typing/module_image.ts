@@ -22,6 +22,8 @@ export interface ImageVariable {
   /** Bytes from the start of the image. */
   readonly offset: number;
   readonly byteLength: number;
+  /** As in {@linkcode Variable}. */
+  readonly elementBytes?: number | undefined;
 }
 
 /** A number to store before any kernel runs. */
@@ -187,7 +189,8 @@ function placeVariable(
   if (offset + byteLength > maximumImageBytes) {
     throw new UnsupportedPtxError(line, `cannot place "${name}": the module's variables do not fit in memory`);
   }
-  return { space, offset, byteLength };
+  if (declaration.elementCount === undefined) return { space, offset, byteLength };
+  return { space, offset, byteLength, elementBytes: elementLayout(declaration).type.bits / 8 };
 }
 
 /** As on a GPU, the constants of a module take at most 64 KiB together. */
@@ -301,6 +304,6 @@ class ImageWriter {
 }
 
 /** The variable as an operand of instructions. */
-export function operandOf(name: string, { space, offset, byteLength }: ImageVariable): Variable {
-  return { kind: "variable", name, space, offset, byteLength };
+export function operandOf(name: string, { space, offset, byteLength, elementBytes }: ImageVariable): Variable {
+  return { kind: "variable", name, space, offset, byteLength, elementBytes };
 }

@@ -14,6 +14,15 @@ export interface Register {
   readonly kind: "register";
   readonly name: string;
   readonly type: ScalarType;
+  /** Set if it holds the address of an element, `array[%r1]`, which can also stand for an address in brackets. */
+  readonly isElement?: true;
+}
+
+/** A register of vector type. An instruction takes it as the vector of its components. */
+export interface VectorRegister {
+  readonly kind: "vectorRegister";
+  readonly name: string;
+  readonly components: readonly Register[];
 }
 
 /** A register of 128 bits, as the two registers that hold its low and its high half. */
@@ -36,6 +45,8 @@ export interface Variable {
    */
   readonly offset: number;
   readonly byteLength: number;
+  /** The bytes by which an index counts, if it is an array: those of one component for an array of vectors. */
+  readonly elementBytes?: number | undefined;
   /** Whether it lies in its function's frame: true of `.local`, and of `.param` except a kernel's own parameters. */
   readonly isInFrame?: boolean;
 }
@@ -70,35 +81,47 @@ export interface LabelList {
 }
 
 /** What a name can stand for. */
-export type Named = Register | WideRegister | Variable | LabelName | LabelList | FunctionName | Prototype;
+export type Named =
+  | Register
+  | VectorRegister
+  | WideRegister
+  | Variable
+  | LabelName
+  | LabelList
+  | FunctionName
+  | Prototype;
 
 /** The names declared in a `{ }` block, with those of the enclosing scopes. */
 export class Scope {
   readonly #parent: Scope | undefined;
   readonly #names = new Map<string, Named>();
-  readonly #families = new Map<string, { readonly count: number; readonly type: ScalarType | "b128" }>();
+  readonly #members = new Map<string, Register | VectorRegister | WideRegister>();
+  readonly #families = new Map<string, { readonly count: number } & RegisterType>();
 
   constructor(parent?: Scope) {
     this.#parent = parent;
   }
 
   declare(named: Named, line: number): void {
-    if (this.#names.has(named.name)) throw new PtxError(line, `cannot declare "${named.name}" twice`);
+    if (this.#names.has(named.name) || (this.#families.size > 0 && this.#memberOfFamily(named.name) !== undefined)) {
+      throw new PtxError(line, `cannot declare "${named.name}" twice`);
+    }
     this.#names.set(named.name, named);
   }
 
   declareRegisters({ type: typeName, vectorLength, names, line }: RegisterDeclaration): void {
     const type = typeName === "b128" ? typeName : scalarTypes.get(typeName);
-    if (type === undefined || vectorLength !== 1) {
+    if (type === undefined) {
       throw new UnsupportedPtxError(
         line,
-        `cannot declare registers of type ".${typeName}": vector registers are not supported`,
+        `cannot declare registers of type ".${typeName}": only variables of this type are known`,
       );
     }
+    checkVector(type, { vectorLength, line });
     for (const { name, count } of names) {
-      if (count === undefined) this.declare(newRegister(name, type), line);
+      if (count === undefined) this.declare(registerNamed(name, { type, vectorLength }), line);
       else if (this.#families.has(name)) throw new PtxError(line, `cannot declare "${name}<${count}>" twice`);
-      else this.#families.set(name, { count, type });
+      else this.#families.set(name, { count, type, vectorLength });
     }
   }
 
@@ -109,25 +132,51 @@ export class Scope {
 
   /**
    * Creates registers of a range such as `%r<100000>` when they are first named, so that a large range costs nothing.
+   * As in `ptxas`, all digits at the end of a name count the register, and zeros before them change nothing.
    */
-  #memberOfFamily(name: string): Register | WideRegister | undefined {
-    if (this.#families.size === 0) return undefined;
-    for (let end = name.length - 1; end > 0 && isDigit(name.charCodeAt(end)); end--) {
-      const family = this.#families.get(name.slice(0, end));
-      const digits = name.slice(end);
-      if (family === undefined || Number(digits) >= family.count || (digits.length > 1 && digits[0] === "0")) continue;
-      const register = newRegister(name, family.type);
-      this.#names.set(name, register);
-      return register;
-    }
-    return undefined;
+  #memberOfFamily(name: string): Register | VectorRegister | WideRegister | undefined {
+    let end = name.length;
+    while (end > 0 && isDigit(name.charCodeAt(end - 1))) end--;
+    if (end === name.length) return undefined;
+    const prefix = name.slice(0, end);
+    const index = Number(name.slice(end));
+    const family = this.#families.get(prefix);
+    if (family === undefined || index >= family.count) return undefined;
+    const canonical = `${prefix}${index}`;
+    const register = this.#members.get(canonical) ?? registerNamed(canonical, family);
+    this.#members.set(canonical, register);
+    return register;
   }
 }
 
-function newRegister(name: string, type: ScalarType | "b128"): Register | WideRegister {
-  if (type !== "b128") return { kind: "register", name, type };
-  const half = (): Register => ({ kind: "register", name, type: scalarTypes.get("b64")! });
-  return { kind: "vector", name, elements: [half(), half()], isWide: true };
+interface RegisterType {
+  readonly type: ScalarType | "b128";
+  readonly vectorLength: number;
+}
+
+function registerNamed(name: string, { type, vectorLength }: RegisterType): Register | VectorRegister | WideRegister {
+  if (type === "b128") {
+    const half = (): Register => ({ kind: "register", name, type: scalarTypes.get("b64")! });
+    return { kind: "vector", name, elements: [half(), half()], isWide: true };
+  }
+  if (vectorLength === 1) return { kind: "register", name, type };
+  const components = [..."xyzw"].slice(0, vectorLength).map((component): Register => {
+    return { kind: "register", name: `${name}.${component}`, type };
+  });
+  return { kind: "vectorRegister", name, components };
+}
+
+/** Refuses vectors that PTX does not have. */
+function checkVector(
+  type: ScalarType | "b128",
+  { vectorLength, line }: { vectorLength: number; line: number },
+): void {
+  if (vectorLength === 1) return;
+  const { kind, bits } = type === "b128" ? { kind: "bits", bits: 128 } : type;
+  if (kind === "predicate") throw new PtxError(line, "cannot declare a vector of predicates: predicates are scalars");
+  if (bits * vectorLength > 128) {
+    throw new PtxError(line, `cannot declare a vector of ${bits * vectorLength} bits: vectors have at most 128`);
+  }
 }
 
 function isDigit(code: number): boolean {
@@ -156,6 +205,7 @@ export function elementLayout(
   if (type.kind === "predicate") {
     throw new PtxError(line, `cannot declare "${name}": predicates are registers, and cannot be variables`);
   }
+  checkVector(type, { vectorLength, line });
   const byteLength = (type.bits / 8) * vectorLength;
   return { type, byteLength, alignment: alignment ?? byteLength };
 }
@@ -193,13 +243,16 @@ export class SpaceLayout {
   }
 
   place(declaration: VariableDeclaration): Variable {
-    const { name, line, initializer } = declaration;
+    const { name, line, initializer, elementCount } = declaration;
     if (initializer !== undefined) {
       throw new PtxError(line, `cannot initialize "${name}": it is in ".${this.#space}"`);
     }
     const byteLength = byteLengthOf(declaration);
-    const offset = this.align(elementLayout(declaration).alignment);
+    const { type, alignment } = elementLayout(declaration);
+    const offset = this.align(alignment);
     this.#end = offset + byteLength;
-    return { kind: "variable", name, space: declaration.space, offset, byteLength, isInFrame: this.#isInFrame };
+    const elementBytes = elementCount === undefined ? undefined : type.bits / 8;
+    const { space } = declaration;
+    return { kind: "variable", name, space, offset, byteLength, elementBytes, isInFrame: this.#isInFrame };
   }
 }

@@ -28,8 +28,8 @@ export type ResolvedOperand =
   | Prototype
   /** The address of a variable. */
   | Variable
-  /** The address of a variable, plus an offset. */
-  | { readonly kind: "sum"; readonly variable: Variable; readonly offset: bigint }
+  /** The address of a variable, plus an offset. An element can also stand for an address in brackets. */
+  | { readonly kind: "sum"; readonly variable: Variable; readonly offset: bigint; readonly isElement?: true }
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "integer"; readonly value: bigint }
   | { readonly kind: "float"; readonly precision: "single" | "double"; readonly bits: bigint }

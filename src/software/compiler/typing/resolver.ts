@@ -1,6 +1,6 @@
-import { didYouMean } from "../../../support/nearest_name.ts";
 import {
   type BranchTargets,
+  type ElementOperand,
   type FunctionDeclaration,
   type Instruction,
   type NameOperand,
@@ -10,8 +10,9 @@ import {
   type SumOperand,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import { hasModifier, matchForm } from "./form_syntax.ts";
+import { resolveForm } from "./find_form.ts";
 import type { InstructionForm } from "../instructions/instruction_form.ts";
+import { InsertedInstructions } from "./inserted_instructions.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import { type ModuleImage, operandOf } from "./module_image.ts";
 import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
@@ -23,8 +24,8 @@ import {
   Scope,
   SpaceLayout,
   type Variable,
+  type VectorRegister,
 } from "./names.ts";
-import { typeNamed } from "./scalar_types.ts";
 import { refuseWide, withSelectors } from "./selected_operands.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
@@ -151,6 +152,21 @@ interface OperandContext {
   readonly scope: Scope;
   readonly line: number;
   readonly form: InstructionForm;
+}
+
+/** The components of a vector by the names of colors, and their order. */
+const coordinates: ReadonlyMap<string, string> = new Map([["r", "x"], ["g", "y"], ["b", "z"], ["a", "w"]]);
+
+function componentOf(
+  { name, components }: VectorRegister,
+  { component, line }: { component: string; line: number },
+): Register {
+  const index = ["x", "y", "z", "w"].indexOf(coordinates.get(component) ?? component);
+  if (index < 0) throw new PtxError(line, `cannot use "${name}.${component}": the components are x, y, z and w`);
+  const register = components[index];
+  if (register !== undefined) return register;
+  // `ptxas` takes it and reads another register.
+  throw new UnsupportedPtxError(line, `cannot use "${name}.${component}": it has only ${components.length} components`);
 }
 
 /** The functions with a body that a function may call. */
@@ -298,33 +314,23 @@ class BodyResolver {
   }
 
   #instruction(instruction: Instruction, scope: Scope): ResolvedInstruction {
-    const { opcode, modifiers, line, predicate } = instruction;
-    const text = [opcode, ...modifiers].join(".");
-    const { form, choices: chosen } = findForm(instruction, { text, instructions: this.#module.instructions });
-    const { choices, operands } = form.takesSelectors
-      ? withSelectors(instruction, chosen)
-      : { choices: chosen, operands: instruction.operands };
-    const resolved = operands.map((operand) => this.#operand(operand, { scope, line, form }));
-    if (!choices.has("b128")) refuseWide(resolved, { line, text });
-    const type = typeNamed(choices.get("type") ?? "b32");
-    const from = choices.get("from");
+    const { line, predicate } = instruction;
+    const resolved = resolveForm(instruction, this.#module.instructions);
+    const { form, text } = resolved;
+    const { choices, operands: written } = form.takesSelectors
+      ? withSelectors(instruction, resolved.choices)
+      : { choices: resolved.choices, operands: instruction.operands };
+    const where = { scope, line, form };
+    const operands = written.map((operand) => this.#operand(operand, where));
+    if (!choices.has("b128")) refuseWide(operands, { line, text });
     return {
-      kind: "instruction",
-      form,
-      text,
+      ...resolved,
       choices,
-      type,
-      sourceType: from === undefined ? type : typeNamed(from),
-      operands: resolved,
+      operands,
       predicate: predicate === undefined ? undefined : {
-        register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, {
-          scope,
-          line,
-          form,
-        }),
+        register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, where),
         negated: predicate.negated,
       },
-      line,
     };
   }
 
@@ -350,6 +356,8 @@ class BodyResolver {
         };
       case "sum":
         return this.#sum(operand, where);
+      case "element":
+        return this.#element(operand, where);
       case "address": {
         const base = operand.base === undefined ? undefined : this.#name(operand.base, where);
         if (base !== undefined && base.kind !== "register" && base.kind !== "variable") {
@@ -367,16 +375,18 @@ class BodyResolver {
   #name({ name, component, negated }: NameOperand, { scope, line, form }: OperandContext): ResolvedOperand {
     const { syntax } = form;
     if (negated) throw new PtxError(line, `cannot use "-${name}" as an operand of "${syntax}": it cannot be negated`);
+    const named = scope.find(name);
     if (component !== undefined) {
-      if (scope.find(name) === undefined) return { kind: "special", name: `${name}.${component}` };
+      if (named?.kind === "vectorRegister") return componentOf(named, { component, line });
+      if (named === undefined) return { kind: "special", name: `${name}.${coordinates.get(component) ?? component}` };
       throw new PtxError(
         line,
-        `cannot use "${name}.${component}" as an operand of "${syntax}": only special registers, such as %tid.x, have ` +
-          "components",
+        `cannot use "${name}.${component}" as an operand of "${syntax}": only vectors and special registers, such as ` +
+          "%tid.x, have components",
       );
     }
     if (name === "_") return { kind: "sink" };
-    const named = scope.find(name);
+    if (named?.kind === "vectorRegister") return { kind: "vector", elements: named.components };
     if (named !== undefined) return named;
     if (this.#module.instructions.isSpecialRegister(name)) return { kind: "special", name };
     const declaration = this.#module.variables.get(name);
@@ -400,12 +410,27 @@ class BodyResolver {
   }
 
   #sum({ name, offset }: SumOperand, where: OperandContext): ResolvedOperand {
-    const variable = this.#name(name, where);
-    if (variable.kind === "variable") return { kind: "sum", variable, offset };
-    throw new UnsupportedPtxError(
-      where.line,
-      `cannot add to "${name.name}": only the address of a variable can have an offset`,
-    );
+    const operand = this.#name(name, where);
+    if (operand.kind === "variable") return { kind: "sum", variable: operand, offset };
+    return this.#inserted(where.line).sum(operand, offset);
+  }
+
+  #element({ array, index }: ElementOperand, where: OperandContext): ResolvedOperand {
+    const variable = this.#name(array, where);
+    if (variable.kind !== "variable" || variable.elementBytes === undefined) {
+      throw new PtxError(where.line, `cannot take an element of "${array.name}": it is not an array`);
+    }
+    if (typeof index === "bigint") {
+      const offset = BigInt.asIntN(64, index * BigInt(variable.elementBytes));
+      return { kind: "sum", variable, offset, isElement: true };
+    }
+    const register = index.kind === "sum" ? this.#sum(index, where) : this.#name(index, where);
+    return this.#inserted(where.line).element({ ...variable, elementBytes: variable.elementBytes }, register);
+  }
+
+  /** Instructions that compute an operand, in front of the instruction that is being resolved. */
+  #inserted(line: number): InsertedInstructions {
+    return new InsertedInstructions(this.items, { instructions: this.#module.instructions, line });
   }
 
   #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
@@ -425,52 +450,4 @@ class BodyResolver {
     }
     return register;
   }
-}
-
-/** Finds the form that fits an instruction's modifiers and number of operands. */
-function findForm(
-  { opcode, modifiers, operands, line }: Instruction,
-  { text, instructions }: { text: string; instructions: InstructionSet },
-): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
-  const forms = instructions.forms.get(opcode);
-  if (forms === undefined) {
-    const refusal = instructions.refusals.get(opcode);
-    if (refusal !== undefined) throw UnsupportedPtxError.ofInstruction(line, { text, ...refusal });
-    const nearest = didYouMean(opcode, [...instructions.forms.keys()]);
-    throw new PtxError(line, `cannot compile "${text}": the instruction "${opcode}" is not known${nearest}`);
-  }
-  let furthest = 0;
-  let nearest: InstructionForm | undefined;
-  let wrongCount: InstructionForm | undefined;
-  for (const form of forms) {
-    const match = matchForm(form, modifiers);
-    if (!match.matched) {
-      if (form.refusedFor !== undefined || (nearest !== undefined && match.at <= furthest)) continue;
-      furthest = match.at;
-      nearest = form;
-    } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
-      wrongCount = form;
-    } else if (form.refusal !== undefined) {
-      throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason: form.refusal });
-    } else {
-      return { form, choices: match.choices };
-    }
-  }
-  if (wrongCount !== undefined) {
-    throw new PtxError(
-      line,
-      `cannot compile "${text}": it has ${operands.length} operands, which does not match "${wrongCount.syntax}"`,
-    );
-  }
-  const modifier = modifiers[furthest];
-  if (modifier === undefined) {
-    const reason = `a modifier or a type is missing at its end, which does not match "${nearest?.syntax}"`;
-    throw new PtxError(line, `cannot compile "${text}": ${reason}`);
-  }
-  if (!forms.some((form) => hasModifier(form, modifier))) {
-    throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
-  }
-  // The instruction has this modifier. Whether it has it together with the others cannot be told.
-  const section = nearest?.section;
-  throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
 }

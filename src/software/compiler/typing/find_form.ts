@@ -1,0 +1,77 @@
+import { didYouMean } from "../../../support/nearest_name.ts";
+import { type Instruction, PtxError } from "../../../ptx/syntax.ts";
+import type { InstructionForm } from "../instructions/instruction_form.ts";
+import { hasModifier, matchForm } from "./form_syntax.ts";
+import type { InstructionSet } from "./instruction_set.ts";
+import type { ResolvedInstruction } from "./resolved_instruction.ts";
+import { typeNamed } from "./scalar_types.ts";
+import { UnsupportedPtxError } from "./supported_ptx.ts";
+
+/** Resolves an instruction except for its operands and its predicate. */
+export function resolveForm(
+  instruction: Instruction,
+  instructions: InstructionSet,
+): Omit<ResolvedInstruction, "operands" | "predicate"> {
+  const { opcode, modifiers, line } = instruction;
+  const text = [opcode, ...modifiers].join(".");
+  const { form, choices } = findForm(instruction, { text, instructions });
+  const type = typeNamed(choices.get("type") ?? "b32");
+  const from = choices.get("from");
+  return {
+    kind: "instruction",
+    form,
+    text,
+    choices,
+    type,
+    sourceType: from === undefined ? type : typeNamed(from),
+    line,
+  };
+}
+
+/** Finds the form that fits an instruction's modifiers and number of operands. */
+function findForm(
+  { opcode, modifiers, operands, line }: Instruction,
+  { text, instructions }: { text: string; instructions: InstructionSet },
+): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
+  const forms = instructions.forms.get(opcode);
+  if (forms === undefined) {
+    const refusal = instructions.refusals.get(opcode);
+    if (refusal !== undefined) throw UnsupportedPtxError.ofInstruction(line, { text, ...refusal });
+    const nearest = didYouMean(opcode, [...instructions.forms.keys()]);
+    throw new PtxError(line, `cannot compile "${text}": the instruction "${opcode}" is not known${nearest}`);
+  }
+  let furthest = 0;
+  let nearest: InstructionForm | undefined;
+  let wrongCount: InstructionForm | undefined;
+  for (const form of forms) {
+    const match = matchForm(form, modifiers);
+    if (!match.matched) {
+      if (form.refusedFor !== undefined || (nearest !== undefined && match.at <= furthest)) continue;
+      furthest = match.at;
+      nearest = form;
+    } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
+      wrongCount = form;
+    } else if (form.refusal !== undefined) {
+      throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason: form.refusal });
+    } else {
+      return { form, choices: match.choices };
+    }
+  }
+  if (wrongCount !== undefined) {
+    throw new PtxError(
+      line,
+      `cannot compile "${text}": it has ${operands.length} operands, which does not match "${wrongCount.syntax}"`,
+    );
+  }
+  const modifier = modifiers[furthest];
+  if (modifier === undefined) {
+    const reason = `a modifier or a type is missing at its end, which does not match "${nearest?.syntax}"`;
+    throw new PtxError(line, `cannot compile "${text}": ${reason}`);
+  }
+  if (!forms.some((form) => hasModifier(form, modifier))) {
+    throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
+  }
+  // The instruction has this modifier. Whether it has it together with the others cannot be told.
+  const section = nearest?.section;
+  throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
+}
