@@ -121,7 +121,7 @@ const refused: readonly [body: string, message: RegExp, part?: RefusedPart][] = 
   ["ld.global.u32 %r1, %rd1[2];", /cannot take an element of "%rd1": it is not an array/],
   ["mov.f32 %f1, -0f3F800000;", /defined for integers only/],
   [".shared .b8 big[232452];", /232448/],
-  [".const .b8 x[4];", /cannot declare "x"/, "kernel"],
+  [".const .b8 x[];", /cannot declare "test\.x\.0" without a length/],
   [".unknown thing;", /the directive "\.unknown"/],
 ];
 

@@ -27,8 +27,8 @@ import type { CompileOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import type { InstructionSet } from "./typing/instruction_set.ts";
-import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
-import { layOutImage, type ModuleImage, variablesByName } from "./typing/module_image.ts";
+import type { ModuleImage } from "./typing/module_image.ts";
+import { moduleScope } from "./typing/module_scope.ts";
 import type { CallSite, Suspension } from "./launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
 import type { LaunchRules } from "./lockstep/warp_rules.ts";
@@ -184,17 +184,10 @@ export function compilePtx(
   source: string | PtxModule,
   { instructions = instructionSet, ...options }: Partial<CompileOptions> & { instructions?: InstructionSet } = {},
 ): CompiledModule {
-  const { target, functions, variables: declarations, aliases, lineInfo } = typeof source === "string"
-    ? parsePtx(source, checkHeader)
-    : source;
-  const variables = variablesByName(declarations);
-  const names = functionsByName(functions, aliases);
-  const image = layOutImage(variables.values(), names);
-  const addressed = addressedFunctions({ declarations: functions, variables: declarations }, {
-    functions: names,
-    instructions,
-  });
-  const module = { image, variables, functions: names, addressed, instructions };
+  const parsed = typeof source === "string" ? parsePtx(source, checkHeader) : source;
+  const { target, functions, lineInfo } = parsed;
+  const module = moduleScope(parsed, instructions);
+  const { image } = module;
   const all: CompileOptions = {
     boundsChecks: true,
     fusedMultiplyAdd: hasFusedMultiplyAdd(),

@@ -11,8 +11,7 @@ import { compilePtx } from "./compile.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import { specialRegister } from "./instructions/special_registers.ts";
 import { linkModules } from "./linking/link_ptx.ts";
-import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
-import { layOutImage, variablesByName } from "./typing/module_image.ts";
+import { moduleScope } from "./typing/module_scope.ts";
 import type { Variable } from "./typing/names.ts";
 import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 import { instructionsOf, type ModuleScope, surveyKernel } from "./typing/resolver.ts";
@@ -37,7 +36,7 @@ const order: readonly InstructionSupport["support"][] = ["unsupported", "approxi
  */
 export function surveyInstructions(images: readonly SurveyedPtx[]): InstructionSupport[] {
   const { module, placeOf } = parse(images);
-  const scope = scopeOf(module);
+  const scope = moduleScope(module, instructionSet);
   const found = new Map<string, { kind: Kind; lines: Set<number>; kernels: Set<string> }>();
   // What refuses other kernels than those of a first pass is found only while code is emitted.
   const { refusals } = compilePtx(module, { gangs: false });
@@ -65,17 +64,6 @@ function parse(images: readonly SurveyedPtx[]): { module: PtxModule; placeOf: (l
   if (name === undefined) return { module: parsePtx(ptx, checkHeader), placeOf: (line) => ({ line }) };
   const { module, lines } = linkModules(images.map(({ name = "", ptx }) => ({ name, ptx })));
   return { module: { ...module, lineInfo: lines }, placeOf: (line) => lines.placeOf(line) };
-}
-
-function scopeOf({ functions: declarations, variables: declared, aliases }: PtxModule): ModuleScope {
-  const variables = variablesByName(declared);
-  const functions = functionsByName(declarations, aliases);
-  const addressed = addressedFunctions({ declarations, variables: declared }, {
-    functions,
-    instructions: instructionSet,
-  });
-  const image = layOutImage(variables.values(), functions);
-  return { image, variables, functions, addressed, instructions: instructionSet };
 }
 
 /**

@@ -185,6 +185,7 @@ class KernelGenerator {
           : depth.byteLength + extra,
         hasFrames: resolved.callees.size > 0,
         hasStackPointer,
+        frameAlignment: resolved.kernel.frameAlignment,
         constants: context.constants,
       },
       context.options,

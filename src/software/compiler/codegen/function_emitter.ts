@@ -48,6 +48,8 @@ export interface SpaceSizes {
   readonly hasFrames: boolean;
   /** Whether functions take stack memory above their frames. */
   readonly hasStackPointer: boolean;
+  /** The alignment of all frames. */
+  readonly frameAlignment: number;
   /** The part of the module's image that holds the variables in `.const`. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
 }

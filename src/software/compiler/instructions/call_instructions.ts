@@ -53,16 +53,21 @@ function checkWhole(
   { passed, taken }: { passed: readonly ResolvedOperand[]; taken: readonly CallVariable[] },
 ): void {
   taken.forEach(({ name, type, byteLength }, index) => {
-    if (passed[index]!.kind === "variable" || 8 * byteLength === type.bits) return;
+    const operand = passed[index]!;
+    if (operand.kind === "variable" || 8 * byteLength === type.bits * elementsOf(operand).length) return;
     e.fail(`"${name}" has ${byteLength} bytes, so a variable in ".param" must be passed`);
   });
+}
+
+/** A register of vector type is passed component by component. */
+function elementsOf(operand: ResolvedOperand): readonly ResolvedOperand[] {
+  return operand.kind === "vector" ? operand.elements : [operand];
 }
 
 function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
   if (declaration === undefined) e.fail("it needs a prototype that states what is passed");
-  if (declaration.kind !== "callTargets") return layOutCall(declaration);
-  return e.refuse("a list of targets does not state what is passed: use a .callprototype");
+  return layOutCall(declaration);
 }
 
 /** The declaration that tells how a call passes its arguments. */
@@ -75,13 +80,17 @@ function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["decl
 /** The bytes that a call passes. An indirect call may pass more than its target takes. */
 export function passedBytes(i: ResolvedInstruction): number {
   const declaration = passedBy(i);
-  return declaration === undefined || declaration.kind === "callTargets" ? 0 : layOutCall(declaration).byteLength;
+  return declaration === undefined ? 0 : layOutCall(declaration).byteLength;
 }
 
 /** Pushes the offset of a callee's frame. */
 export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
   if (e.sizes.hasStackPointer) {
-    e.getFixed("stackPointer").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
+    // Addresses in .local, which alignment concerns, are distances from the thread's memory.
+    const { frameAlignment } = e.sizes;
+    e.getFixed("stackPointer");
+    e.getFixed("local").ops("i32Sub").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
+    e.getFixed("local").ops("i32Add");
   } else e.getFrame().i32(frameBytes).ops("i32Add");
 }
 
@@ -103,9 +112,12 @@ export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameB
         byteLength: parameter.byteLength,
       });
     } else {
-      e.code.get(frame);
-      e.push(argument, parameter.type);
-      e.code.memory(storeOp(parameter.type), parameter.offset);
+      const { type, offset } = parameter;
+      elementsOf(argument).forEach((element, index) => {
+        e.code.get(frame);
+        e.push(element, type);
+        e.code.memory(storeOp(type), offset + index * type.bits / 8);
+      });
     }
   });
 }
@@ -129,7 +141,10 @@ export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameByt
         byteLength: result.byteLength,
       });
     } else {
-      e.assign(wanted, result.type, () => e.code.get(frame).memory(loadOp(result.type), result.offset));
+      const { type, offset } = result;
+      elementsOf(wanted).forEach((element, index) => {
+        e.assign(element, type, () => e.code.get(frame).memory(loadOp(type), offset + index * type.bits / 8));
+      });
     }
   });
 }
@@ -139,9 +154,9 @@ export function checkPassed(
   passed: { name: string; space: string; isInFrame?: boolean; byteLength: number },
   taken: CallVariable,
 ): void {
-  // `ptxas` takes the address of a variable in another state space.
-  if (passed.space !== "param") e.refuse(`"${passed.name}" is not a variable of the function in ".param"`);
-  if (!passed.isInFrame) e.fail(`"${passed.name}" is not a variable of the function in ".param"`);
+  if (passed.space !== "param" || !passed.isInFrame) {
+    e.fail(`"${passed.name}" is not a variable of the function in ".param"`);
+  }
   if (passed.byteLength !== taken.byteLength) {
     e.fail(`"${passed.name}" has ${passed.byteLength} bytes, and the function takes ${taken.byteLength}`);
   }

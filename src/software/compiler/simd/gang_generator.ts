@@ -126,6 +126,7 @@ class GangGenerator {
       local: 0,
       hasFrames: false,
       hasStackPointer: false,
+      frameAlignment: resolved.kernel.frameAlignment,
       constants: context.constants,
     }, context.options);
     this.#emitter.enterFunction(this.#instructions);

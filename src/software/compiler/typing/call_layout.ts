@@ -1,6 +1,6 @@
 import { PtxError, type VariableDeclaration } from "../../../ptx/syntax.ts";
 import { elementLayout, type FunctionName, type Register, SpaceLayout, type Variable } from "./names.ts";
-import type { ScalarType } from "./scalar_types.ts";
+import { type ScalarType, scalarTypes } from "./scalar_types.ts";
 import type { ResolvedInstruction } from "./resolved_instruction.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 
@@ -8,6 +8,8 @@ import { UnsupportedPtxError } from "./supported_ptx.ts";
 export interface CallVariable extends Variable {
   /** The element type, if it is an array. */
   readonly type: ScalarType;
+  /** Set if the function has it in a register, or in a vector of that many registers. */
+  readonly registerCount?: number;
 }
 
 /** The layout of a function's results and parameters at the start of its frame. */
@@ -15,9 +17,11 @@ export interface CallLayout {
   readonly results: readonly CallVariable[];
   readonly parameters: readonly CallVariable[];
   readonly byteLength: number;
+  /** The largest alignment of a result or a parameter. */
+  readonly alignment: number;
 }
 
-/** The alignment of every frame in bytes, and so the largest alignment of anything in a frame. */
+/** The least alignment of every frame in bytes. The frames of a kernel are aligned to the most that one of them needs. */
 export const frameAlignment = 16;
 
 /** More than a frame can hold, and few enough to copy quickly. */
@@ -32,31 +36,25 @@ export function layOutCall(
 ): CallLayout {
   const layout = new SpaceLayout("param", { isInFrame: true });
   const place = (declaration: VariableDeclaration): CallVariable => {
-    const { name, space, line, elementCount } = declaration;
-    if (space !== "param") {
-      throw new UnsupportedPtxError(
-        line,
-        `cannot pass "${name}" in a register: function parameters must be in ".param"`,
-      );
-    }
+    const { name, space, line, elementCount, vectorLength } = declaration;
     if (elementCount === 0) {
       throw new UnsupportedPtxError(line, `cannot pass "${name}": variadic parameters are not supported`);
     }
-    const { type, alignment } = elementLayout(declaration);
-    if (alignment > frameAlignment) {
-      throw new UnsupportedPtxError(line, `cannot pass "${name}": it is aligned to more than ${frameAlignment} bytes`);
+    const type = scalarTypes.get(declaration.type) ?? elementLayout(declaration).type;
+    if (space === "reg" && (type.bits < 32 || elementCount !== undefined)) {
+      throw new PtxError(line, `cannot pass "${name}" in a register: only 32 and 64 bits can be passed there`);
     }
-    const placed = layout.place(declaration);
+    const placed = layout.place({ ...declaration, space: "param" });
     if (layout.byteLength > maximumPassedBytes) {
       throw new UnsupportedPtxError(
         line,
         `cannot pass "${name}": a function takes and returns at most ${maximumPassedBytes} bytes`,
       );
     }
-    return { ...placed, type };
+    return space === "reg" ? { ...placed, type, registerCount: vectorLength } : { ...placed, type };
   };
   const placed = { results: results.map(place), parameters: parameters.map(place) };
-  return { ...placed, byteLength: layout.byteLength };
+  return { ...placed, byteLength: layout.byteLength, alignment: layout.alignment };
 }
 
 /** The target of a call: a function, or a register with the address of one. */

@@ -1,5 +1,6 @@
 import { type Operand, PtxError } from "../../../ptx/syntax.ts";
 import { resolveForm } from "./find_form.ts";
+import type { CallVariable } from "./call_layout.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import type { LabelName, Register, Variable } from "./names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
@@ -53,6 +54,15 @@ export class InsertedInstructions {
     return this.add("mad.lo.u64", wide, [extended, factor, begin], { isElement: true });
   }
 
+  /** Loads a register, or a vector of them, from a variable of the frame. */
+  load(operand: ResolvedOperand, variable: CallVariable): void {
+    this.addTo(`ld.param${accessType(variable)}`, [operand, { kind: "address", base: variable, offset: 0n }]);
+  }
+
+  store(variable: CallVariable, operand: ResolvedOperand): void {
+    this.addTo(`st.param${accessType(variable)}`, [{ kind: "address", base: variable, offset: 0n }, operand]);
+  }
+
   /** Adds an instruction that sets a new register. */
   add(
     text: string,
@@ -72,4 +82,10 @@ export class InsertedInstructions {
     const resolved = resolveForm({ kind: "instruction", predicate: undefined, ...instruction }, this.#instructions);
     this.#items.push({ ...resolved, operands, predicate: undefined });
   }
+}
+
+/** The modifiers of an access to all of a variable. */
+function accessType({ type, registerCount = 1 }: CallVariable): string {
+  const name = type.kind === "float" && type.value === "i32" ? `b${type.bits}` : type.name;
+  return `${registerCount > 1 ? `.v${registerCount}` : ""}.${name}`;
 }

@@ -1,6 +1,5 @@
 import {
   type CallPrototype,
-  type CallTargets,
   type FunctionDeclaration,
   PtxError,
   type RegisterDeclaration,
@@ -60,11 +59,11 @@ export interface FunctionName {
   readonly index: number;
 }
 
-/** A prototype for an indirect call, or a list of its possible targets. */
+/** A prototype for an indirect call, or a function whose parameters are those of all its possible targets. */
 export interface Prototype {
   readonly kind: "prototype";
   readonly name: string;
-  readonly declaration: CallPrototype | CallTargets;
+  readonly declaration: CallPrototype | FunctionDeclaration;
 }
 
 /** A label in the code. Compared by identity. */
@@ -149,12 +148,17 @@ export class Scope {
   }
 }
 
-interface RegisterType {
+/** What a register is declared as. */
+export interface RegisterType {
   readonly type: ScalarType | "b128";
   readonly vectorLength: number;
 }
 
-function registerNamed(name: string, { type, vectorLength }: RegisterType): Register | VectorRegister | WideRegister {
+/** A register, a vector of registers, or the halves of a register of 128 bits. */
+export function registerNamed(
+  name: string,
+  { type, vectorLength }: RegisterType,
+): Register | VectorRegister | WideRegister {
   if (type === "b128") {
     const half = (): Register => ({ kind: "register", name, type: scalarTypes.get("b64")! });
     return { kind: "vector", name, elements: [half(), half()], isWide: true };
@@ -224,6 +228,7 @@ export class SpaceLayout {
   readonly #space: string;
   readonly #isInFrame: boolean;
   #end = 0;
+  #alignment = 1;
 
   /** @param begin bytes at the start that are taken already */
   constructor(space: string, { isInFrame = false, begin = 0 }: { isInFrame?: boolean; begin?: number } = {}) {
@@ -237,8 +242,14 @@ export class SpaceLayout {
     return this.#end;
   }
 
+  /** The largest alignment of anything placed. */
+  get alignment(): number {
+    return this.#alignment;
+  }
+
   /** Moves the end to the next multiple of an alignment, and returns it. */
   align(alignment: number): number {
+    this.#alignment = Math.max(this.#alignment, alignment);
     return this.#end = Math.ceil(this.#end / alignment) * alignment;
   }
 

@@ -1,7 +1,9 @@
 import {
   type BranchTargets,
+  type CallTargets,
   type ElementOperand,
   type FunctionDeclaration,
+  type Initializer,
   type Instruction,
   type NameOperand,
   type Operand,
@@ -15,12 +17,15 @@ import type { InstructionForm } from "../instructions/instruction_form.ts";
 import { InsertedInstructions } from "./inserted_instructions.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import { type ModuleImage, operandOf } from "./module_image.ts";
-import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
+import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "./call_layout.ts";
 import {
   elementLayout,
   type FunctionName,
   type LabelName,
+  type Named,
+  type Prototype,
   type Register,
+  registerNamed,
   Scope,
   SpaceLayout,
   type Variable,
@@ -41,6 +46,8 @@ export interface ResolvedFunction {
   readonly variableBytes: number;
   /** The same, rounded up to the alignment of frames. */
   readonly frameBytes: number;
+  /** The same for all functions of a kernel, so that each frame begins where the one below it ends. */
+  readonly frameAlignment: number;
 }
 
 /** A function's instructions, without its labels. */
@@ -66,6 +73,8 @@ export interface ModuleScope {
   readonly addressed: ReadonlySet<FunctionName>;
   /** All variables: those in the image, those in `.shared`, and those that the module only declares. */
   readonly variables: ReadonlyMap<string, VariableDeclaration>;
+  /** The variables in `.global` and `.const` that functions declare, as they are declared in the image. */
+  readonly ofFunctions: ReadonlyMap<VariableDeclaration, VariableDeclaration>;
 }
 
 /** The layout of a kernel's parameters, and the module around the kernel. */
@@ -104,13 +113,24 @@ export function surveyKernel(
     if (callees.has(callee)) continue;
     const call = layOutCall(callee.declaration);
     const scope = new Scope();
-    for (const variable of [...call.results, ...call.parameters]) scope.declare(variable, callee.declaration.line);
     const resolved = resolveFunction(callee.declaration, { scope, module, shared, unsupported, call });
     callees.set(callee, resolved);
     waiting.push(...calledBy(resolved, module));
   }
   const usesDynamicShared = shared.placeDynamic();
-  return { resolved: { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared }, unsupported };
+  const frameAlignment = Math.max(...[kernel, ...callees.values()].map(({ frameAlignment }) => frameAlignment));
+  const aligned = (resolved: ResolvedFunction): ResolvedFunction => {
+    return { ...resolved, frameAlignment, frameBytes: roundUp(resolved.variableBytes, frameAlignment) };
+  };
+  return {
+    resolved: {
+      kernel: aligned(kernel),
+      callees: new Map([...callees].map(([name, resolved]) => [name, aligned(resolved)])),
+      sharedBytes: shared.byteLength,
+      usesDynamicShared,
+    },
+    unsupported,
+  };
 }
 
 function resolveFunction(
@@ -131,9 +151,17 @@ function resolveFunction(
   }
   const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
   const resolver = new BodyResolver(module, { shared, frame, unsupported });
+  if (call !== undefined) resolver.declareCall(call, { scope, line });
   resolver.statements(body!, scope);
+  resolver.storeResults(line);
   const variableBytes = frame.byteLength;
-  return { name, line, call, items: resolver.items, variableBytes, frameBytes: frame.align(frameAlignment) };
+  const alignment = Math.max(frameAlignment, frame.alignment, call?.alignment ?? 1);
+  const frameBytes = roundUp(variableBytes, alignment);
+  return { name, line, call, items: resolver.items, variableBytes, frameBytes, frameAlignment: alignment };
+}
+
+function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple;
 }
 
 /** Directives on a function that do not change what it does. */
@@ -156,6 +184,10 @@ interface OperandContext {
 
 /** The components of a vector by the names of colors, and their order. */
 const coordinates: ReadonlyMap<string, string> = new Map([["r", "x"], ["g", "y"], ["b", "z"], ["a", "w"]]);
+
+function asOperand(named: Named): ResolvedOperand {
+  return named.kind === "vectorRegister" ? { kind: "vector", elements: named.components } : named;
+}
 
 function componentOf(
   { name, components }: VectorRegister,
@@ -180,6 +212,9 @@ function calledBy({ items }: ResolvedFunction, { addressed }: ModuleScope): Func
   }
   return called;
 }
+
+/** Frames are rounded up to what their variables need. */
+const maximumLocalAlignment = 65536;
 
 /** The minimum alignment of dynamic shared memory, as measured on an H100. */
 const dynamicSharedAlignment = 16;
@@ -234,6 +269,8 @@ class BodyResolver {
   readonly #shared: SharedLayout;
   readonly #frame: SpaceLayout;
   readonly #unsupported: UnsupportedPtxError[];
+  /** The function's results that it has in registers. */
+  readonly #resultRegisters: { readonly variable: CallVariable; readonly operand: ResolvedOperand }[] = [];
 
   constructor(
     module: ModuleScope,
@@ -243,6 +280,27 @@ class BodyResolver {
     this.#shared = shared;
     this.#frame = frame;
     this.#unsupported = unsupported;
+  }
+
+  /** Declares a function's results and parameters. Parameters in registers are loaded from the frame. */
+  declareCall({ results, parameters }: CallLayout, { scope, line }: { scope: Scope; line: number }): void {
+    for (const variable of [...results, ...parameters]) {
+      const { name, type, registerCount } = variable;
+      if (registerCount === undefined) {
+        scope.declare(variable, line);
+        continue;
+      }
+      const register = registerNamed(name, { type, vectorLength: registerCount });
+      scope.declare(register, line);
+      const held = { variable, operand: asOperand(register) };
+      if (results.includes(variable)) this.#resultRegisters.push(held);
+      else this.#inserted(line).load(held.operand, variable);
+    }
+  }
+
+  /** Stores the results in registers to the frame, as every return does. */
+  storeResults(line: number): void {
+    for (const { operand, variable } of this.#resultRegisters) this.#inserted(line).store(variable, operand);
   }
 
   statements(statements: readonly Statement[], scope: Scope): void {
@@ -283,8 +341,10 @@ class BodyResolver {
         scope.declare(this.#placeVariable(statement), statement.line);
         break;
       case "callPrototype":
-      case "callTargets":
         scope.declare({ kind: "prototype", name: statement.name, declaration: statement }, statement.line);
+        break;
+      case "callTargets":
+        scope.declare(this.#prototypeOf(statement), statement.line);
         break;
       case "directive":
         throw new PtxError(
@@ -294,14 +354,29 @@ class BodyResolver {
     }
   }
 
+  /** All targets of an indirect call have the same parameters. */
+  #prototypeOf({ name, targets, line }: CallTargets): Prototype {
+    const [declaration] = targets.map((target) => {
+      const called = this.#module.functions.get(target);
+      if (called === undefined) throw new PtxError(line, `cannot find "${target}": it is not declared`);
+      return called.declaration;
+    });
+    return { kind: "prototype", name, declaration: declaration! };
+  }
+
   #placeVariable(declaration: VariableDeclaration): Variable {
     const { name, space, line } = declaration;
     if (space === "shared") return this.#shared.place(declaration);
     if (space === "local" || space === "param") {
-      if (elementLayout(declaration).alignment <= frameAlignment) return this.#frame.place(declaration);
-      throw new UnsupportedPtxError(line, `cannot align "${name}" to more than ${frameAlignment} bytes in ".${space}"`);
+      if (elementLayout(declaration).alignment <= maximumLocalAlignment) return this.#frame.place(declaration);
+      throw new UnsupportedPtxError(
+        line,
+        `cannot align "${name}" to more than ${maximumLocalAlignment} bytes in ".${space}"`,
+      );
     }
-    throw new UnsupportedPtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
+    const inImage = this.#module.ofFunctions.get(declaration);
+    if (inImage === undefined) throw new PtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
+    return { ...this.#moduleVariable(inImage, line), name };
   }
 
   #declareTargets({ name, targets, line }: BranchTargets, scope: Scope): void {
@@ -316,6 +391,7 @@ class BodyResolver {
   #instruction(instruction: Instruction, scope: Scope): ResolvedInstruction {
     const { line, predicate } = instruction;
     const resolved = resolveForm(instruction, this.#module.instructions);
+    if (resolved.form.flow === "return") this.storeResults(line);
     const { form, text } = resolved;
     const { choices, operands: written } = form.takesSelectors
       ? withSelectors(instruction, resolved.choices)
@@ -386,11 +462,15 @@ class BodyResolver {
       );
     }
     if (name === "_") return { kind: "sink" };
-    if (named?.kind === "vectorRegister") return { kind: "vector", elements: named.components };
-    if (named !== undefined) return named;
+    if (named !== undefined) return asOperand(named);
     if (this.#module.instructions.isSpecialRegister(name)) return { kind: "special", name };
     const declaration = this.#module.variables.get(name);
-    if (declaration !== undefined) return this.#moduleVariable(declaration, line);
+    if (declaration !== undefined) {
+      // An indirect call may name a table of the functions that it may call.
+      const target = form.flow === "call" ? this.#functionIn(declaration.initializer) : undefined;
+      if (target !== undefined) return { kind: "prototype", name, declaration: target };
+      return this.#moduleVariable(declaration, line);
+    }
     const called = this.#module.functions.get(name);
     if (called !== undefined) {
       if (called.declaration.body !== undefined || form.flow === "call") return called;
@@ -441,6 +521,11 @@ class BodyResolver {
     const refusal = this.#module.image.refusals.get(name);
     if (refusal !== undefined) throw refusal;
     throw new UnsupportedPtxError(line, `cannot use "${name}": this module declares it but does not define it`);
+  }
+
+  #functionIn(initializer: Initializer | undefined): FunctionDeclaration | undefined {
+    const first = initializer?.kind === "elements" ? initializer.elements[0] : initializer;
+    return first?.kind === "addressOf" ? this.#module.functions.get(first.name)?.declaration : undefined;
   }
 
   #predicate(operand: NameOperand, where: OperandContext): Register {

@@ -1,0 +1,44 @@
+import type { FunctionAlias, FunctionDeclaration, Statement, VariableDeclaration } from "../../../ptx/syntax.ts";
+import type { InstructionSet } from "./instruction_set.ts";
+import { addressedFunctions, functionsByName } from "./module_functions.ts";
+import { layOutImage, variablesByName } from "./module_image.ts";
+import type { ModuleScope } from "./resolver.ts";
+
+/** What a module declares, with the places of its variables. Throws `PtxError` for a declaration that is not PTX. */
+export function moduleScope(
+  { functions: declarations, variables: declared, aliases }: {
+    readonly functions: readonly FunctionDeclaration[];
+    readonly variables: readonly VariableDeclaration[];
+    readonly aliases: readonly FunctionAlias[];
+  },
+  instructions: InstructionSet,
+): ModuleScope {
+  const variables = variablesByName(declared);
+  const functions = functionsByName(declarations, aliases);
+  const ofFunctions = variablesOfFunctions(declarations);
+  const image = layOutImage([...variables.values(), ...ofFunctions.values()], functions);
+  const addressed = addressedFunctions({ declarations, variables: [...declared, ...ofFunctions.values()] }, {
+    functions,
+    instructions,
+  });
+  return { image, variables, ofFunctions, functions, addressed, instructions };
+}
+
+/**
+ * The variables in `.global` and `.const` that functions declare, each with a name that no other has. They live as long
+ * as those of the module.
+ */
+function variablesOfFunctions(
+  declarations: readonly FunctionDeclaration[],
+): ReadonlyMap<VariableDeclaration, VariableDeclaration> {
+  const found = new Map<VariableDeclaration, VariableDeclaration>();
+  const visit = (statements: readonly Statement[], owner: string): void => {
+    for (const statement of statements) {
+      if (statement.kind === "block") visit(statement.statements, owner);
+      if (statement.kind !== "variable" || (statement.space !== "global" && statement.space !== "const")) continue;
+      found.set(statement, { ...statement, name: `${owner}.${statement.name}.${found.size}` });
+    }
+  };
+  for (const { name, body } of declarations) if (body !== undefined) visit(body, name);
+  return found;
+}
