@@ -189,7 +189,10 @@ class ConstantReader {
     const value = integerValue(token);
     if (value !== undefined) return integer(value, text.endsWith("U") || value >= 1n << 63n);
     if (/^0[fF]/.test(text)) return { kind: "single", bits: BigInt(`0x${text.slice(2)}`) };
-    if (!/^0[dD]/.test(text)) return { kind: "float", value: Number(text) };
+    if (!/^0[dD]/.test(text)) {
+      if (!Number.isFinite(Number(text))) throw new PtxError(token.line, `cannot read "${text}": it is too large`);
+      return { kind: "float", value: Number(text) };
+    }
     const view = new DataView(new ArrayBuffer(8));
     view.setBigUint64(0, BigInt(`0x${text.slice(2)}`));
     return { kind: "float", value: view.getFloat64(0) };

@@ -18,6 +18,7 @@ export interface Token {
 const newline = "\n".charCodeAt(0);
 const quotationMark = '"'.charCodeAt(0);
 const backslash = "\\".charCodeAt(0);
+const hash = "#".charCodeAt(0);
 const colon = ":".charCodeAt(0);
 const dot = ".".charCodeAt(0);
 const slash = "/".charCodeAt(0);
@@ -91,6 +92,9 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
       }
       line += newlinesBetween(text, begin, position);
       continue;
+    } else if (code === hash && isLineDirective(text, begin)) {
+      position = endOfLine(text, begin);
+      continue;
     } else if ((characterClass & letter) !== 0) {
       kind = "identifier";
       position = endOfWord(text, begin + 1);
@@ -128,6 +132,14 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
 function isWord(text: string, position: number): boolean {
   const code = text.charCodeAt(position);
   return code < classes.length && (classes[code]! & word) !== 0;
+}
+
+const lineDirectivePattern = /#[ \t]*(?:line[ \t]+)?[0-9]/y;
+
+/** Whether a preprocessor's `# 1 "kernel.cu"` begins there. */
+function isLineDirective(text: string, begin: number): boolean {
+  lineDirectivePattern.lastIndex = begin;
+  return lineDirectivePattern.test(text);
 }
 
 const fractionPattern = /\.[0-9]+(?:[eE][+-]?[0-9]+)?(?![\w$])/y;

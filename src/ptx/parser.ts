@@ -26,11 +26,15 @@ import {
 } from "./syntax.ts";
 
 const stateSpaces: ReadonlySet<string> = new Set(["reg", "param", "global", "shared", "local", "const"]);
+/** The state spaces that a pointer parameter may point to. */
+const pointees: ReadonlySet<string> = new Set(["global", "shared", "local", "const"]);
 const linkages: ReadonlySet<string> = new Set(["visible", "extern", "weak", "common"]);
 const scalarTypes: ReadonlySet<string> = new Set(
-  ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64 pred texref samplerref " +
+  ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 pred texref samplerref " +
     "surfref").split(" "),
 );
+/** Types that a head may have, and no variable: `.b16` and `.b32` stand for them. */
+const laterTypes: ReadonlySet<string> = new Set(["bf16", "bf16x2"]);
 /** By the modifier that states them. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4]]);
 const maximumScopeDepth = 200;
@@ -77,6 +81,8 @@ class Parser {
   readonly #source: TokenSource = { peek: (distance) => this.#peek(distance), take: () => this.#take() };
   #position = 0;
   #scopeDepth = 0;
+  /** Whether the whole text is read. A head alone may be of a PTX version that this parser does not know. */
+  #isStrict = false;
   /** The function whose body is being read. */
   #function: string | undefined;
 
@@ -86,6 +92,7 @@ class Parser {
   }
 
   module(checkHeader?: (header: PtxHeader) => void): PtxModule {
+    this.#isStrict = true;
     const header = { version: this.#version(), target: this.#target() };
     checkHeader?.(header);
     const functions: FunctionDeclaration[] = [];
@@ -97,6 +104,7 @@ class Parser {
       const token = this.#token;
       const name = this.#directive();
       if (linkages.has(name)) {
+        if (linkage !== undefined) throw new PtxError(token.line, `cannot declare both ".${linkage}" and ".${name}"`);
         linkage = name;
         continue;
       }
@@ -109,12 +117,18 @@ class Parser {
       } else if (stateSpaces.has(name)) {
         for (const variable of this.#variables(name, linkage, token.line)) variables.push(variable);
       } else if (name === "tex") {
-        for (const variable of this.#textures(linkage)) variables.push(variable);
+        throw new PtxError(
+          token.line,
+          'cannot use the directive ".tex": since PTX 1.5, textures are ".global .texref"',
+        );
       } else if (name === "address_size") {
         const size = this.#take();
         if (size.text !== "64") {
           throw new PtxError(size.line, `cannot use an address size of ${quote(size)}: only 64 is supported`);
         }
+      } else if (name === "target") {
+        // Only the first target counts.
+        this.#targetNames();
       } else if (name === "file") {
         this.#lineInfo.addFile(this.#skipLine(token.line));
       } else if (name === "pragma") {
@@ -214,7 +228,11 @@ class Parser {
   }
 
   #identifier(): string {
+    const { line } = this.#token;
     const name = this.#word();
+    if (name === "%" || name === "$") {
+      throw new PtxError(line, `cannot use the name "${name}": a name has more than this character`);
+    }
     return this.#renamed?.get(name) ?? name;
   }
 
@@ -282,9 +300,13 @@ class Parser {
     const { text, line } = this.#token;
     if (text !== ".target") throw this.#unexpected('".target"');
     this.#take();
+    return { names: this.#targetNames(), line };
+  }
+
+  #targetNames(): string[] {
     const names = [this.#word()];
     while (this.#accept(",")) names.push(this.#word());
-    return { names, line };
+    return names;
   }
 
   #alias(line: number): FunctionAlias {
@@ -298,16 +320,25 @@ class Parser {
   #functionHead(kind: "entry" | "func", linkage: string | undefined, line: number): FunctionDeclaration {
     const attributes: FunctionDirective[] = [];
     while (this.#token.text === ".attribute") attributes.push(...this.#attributes());
+    if (kind === "entry" && this.#at("(")) throw this.#unexpected("the name of a kernel, which has no results");
     const results = this.#at("(") ? this.#parameterList() : [];
     const name = this.#identifier();
     const parameters = this.#at("(") ? this.#parameterList() : [];
     const directives = [...attributes, ...this.#functionDirectives()];
+    const noReturn = directives.find(({ name }) => name === "noreturn");
+    if (this.#isStrict && noReturn !== undefined && (kind === "entry" || results.length > 0)) {
+      throw new PtxError(noReturn.line, 'cannot use the directive ".noreturn": only functions without results have it');
+    }
     return { kind, name, linkage, results, parameters, directives, body: undefined, line };
   }
 
   /** `.attribute(.unified(1, 2), .managed)` */
   #attributes(): FunctionDirective[] {
     this.#take();
+    return this.#attributeList();
+  }
+
+  #attributeList(): FunctionDirective[] {
     this.#expect("(");
     const attributes: FunctionDirective[] = [];
     do {
@@ -362,12 +393,7 @@ class Parser {
     return variables;
   }
 
-  /** `.tex .u32 a, b;`, as texture references were declared before `.texref` existed. */
-  #textures(linkage: string | undefined): VariableDeclaration[] {
-    return this.#variables("global", linkage, this.#token.line).map((variable) => ({ ...variable, type: "texref" }));
-  }
-
-  /** A variable's attributes may come in any order before its name. This includes those of a pointer parameter. */
+  /** What precedes a variable's name, in this order: attributes, alignment, vector, type and, of a parameter, `.ptr`. */
   #variable(space: string, linkage: string | undefined): VariableDeclaration {
     const line = this.#token.line;
     let type: string | undefined;
@@ -375,8 +401,14 @@ class Parser {
     let alignment: number | undefined;
     let pointer = false;
     let pointee = "generic";
+    let last = 0;
     while (this.#token.kind === "directive") {
       const name = this.#directive();
+      const order = orderOf(name, pointer);
+      if (this.#isStrict && order < last) {
+        throw new PtxError(line, `cannot declare a variable with ".${name}" here: it stands further in front`);
+      }
+      last = order;
       if (name === "align") {
         const value = this.#alignment();
         // After ".ptr", the alignment is that of the pointer's target.
@@ -386,10 +418,16 @@ class Parser {
       } else if (name === "ptr") {
         pointer = true;
       } else if (name === "attribute") {
-        this.#skipParentheses();
-      } else if (scalarTypes.has(name)) {
+        for (const attribute of this.#attributeList()) {
+          if (attribute.name === "managed" || attribute.name === "unified") continue;
+          throw new PtxError(
+            line,
+            `cannot declare a variable with the attribute ".${attribute.name}": it is not known`,
+          );
+        }
+      } else if (scalarTypes.has(name) || (!this.#isStrict && laterTypes.has(name))) {
         type = name;
-      } else if (pointer && stateSpaces.has(name)) {
+      } else if (pointer && pointees.has(name)) {
         pointee = name;
       } else {
         throw new PtxError(line, `cannot declare a variable with ".${name}": it is not a known type`);
@@ -601,6 +639,7 @@ class Parser {
     }
     const names: { name: string; count: number | undefined }[] = [];
     do {
+      if (this.#token.text === "_") throw this.#unexpected("the name of a register");
       const name = this.#identifier();
       let count: number | undefined;
       if (this.#accept("<")) {
@@ -659,7 +698,8 @@ class Parser {
       return { ...this.#name(), negated: true };
     }
     const first = this.#name();
-    return this.#accept("|") ? { kind: "pair", first, second: this.#name() } : first;
+    const isPair = first.component === undefined && this.#accept("|");
+    return isPair ? { kind: "pair", first, second: this.#name() } : first;
   }
 
   /** `array[4]` or `array[%r1]`, behind the bracket. */
@@ -730,6 +770,13 @@ class Parser {
     if (number.kind !== "integer") throw new PtxError(line, "cannot use an offset that is not an integer");
     return number.value;
   }
+}
+
+/** The place of a directive among those in front of a variable's name. */
+function orderOf(name: string, isPointer: boolean): number {
+  if (isPointer) return name === "align" ? 6 : 5;
+  if (name === "ptr") return 4;
+  return name === "align" || name === "attribute" ? 1 : vectorLengths.has(name) ? 2 : 3;
 }
 
 function quote({ kind, text }: Token): string {

@@ -483,7 +483,6 @@ const refused: readonly [declarations: string, body: string, line: number, messa
     ".local .b32 a;\ncall (%r1), twice, (a);",
     1,
     /"a" is not a variable of the function in "\.param"/,
-    "kernel",
   ],
   [double, "call (%r1), twice, (out);", 0, /"out" is not a variable of the function in "\.param"/],
   [double, "call (%r1), twice, ([out]);", 0, /./],

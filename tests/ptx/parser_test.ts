@@ -304,17 +304,14 @@ test("operands of instructions on textures, surfaces and tensors are read, and n
   }
 });
 
-test("texture references are variables, whichever way they are declared", () => {
+test("texture references are variables", () => {
   const { variables } = parsePtx(`.version 7.0 .target sm_60
-    .tex .u32 a, b;
     .global .texref c;
     .global .samplerref d = { addr_mode_0 = clamp_to_border, filter_mode = nearest };
     .global .u32 e = 5;`);
   assertEquals(
     variables.map(({ name, space, type }) => [name, space, type]),
     [
-      ["a", "global", "texref"],
-      ["b", "global", "texref"],
       ["c", "global", "texref"],
       ["d", "global", "samplerref"],
       ["e", "global", "u32"],

@@ -160,10 +160,8 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "maxntid",
   "reqntid",
   "minnctapersm",
-  "maxnctapersm",
   "maxnreg",
   "pragma",
-  "noreturn",
   "maxclusterrank",
 ]);
 

@@ -47,7 +47,7 @@ test("cp.async fills the rest with zeros", () => {
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, %p1;"), bytes(1, 0, 8));
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, !%p1;"), bytes(1, 8));
   // If nothing is copied, the source address is not checked.
-  assertEquals(copied("cp.async.ca.shared.global [%r1], [16], 4, 0;"), bytes(1, 0, 4));
+  assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1+160000], 4, 0;"), bytes(1, 0, 4));
 });
 
 test("cp.async only checks the part of its source that it copies", () => {

@@ -316,8 +316,9 @@ export class FunctionEmitter {
         code.get(this.registerLocal(operand.register)).ops("i32Eqz");
         break;
       case "function":
-        if (type.bits !== 64 || type.kind === "float") this.fail("the address of a function needs 64 bits");
+        if (type.bits < 32 || type.kind === "float") this.fail("the address of a function needs 32 or 64 bits");
         code.i64(functionAddress(operand.index));
+        if (type.bits === 32) code.ops("i32WrapI64");
         break;
       default:
         this.fail("it has an operand of the wrong kind");

@@ -25,6 +25,9 @@ export function pushFloatLiteral(
   if (type.kind === "predicate" || type.bits < 32 || type.kind === "signed" || type.kind === "unsigned") {
     e.fail(`a floating-point number is used where a ".${type.name}" is needed`);
   }
+  if (type.bits === 32 && type.kind === "bits" && precision === "double") {
+    e.fail("a double-precision number is used where 32 bits are needed");
+  }
   if (type.bits === 32) {
     const single = precision === "single" ? bits : singleBits(bits);
     if (type.value === "f32") code.f32Bits(single);

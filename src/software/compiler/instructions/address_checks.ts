@@ -38,17 +38,22 @@ export function spaceOf(i: ResolvedInstruction): string {
 
 /** The address in an operand in brackets. */
 export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
-  if (operand?.kind === "address") return operand;
+  return operand?.kind === "address" ? operand : e.fail("its address must be in brackets");
+}
+
+/** The address in an operand in brackets, or of an element such as `array[4]`. */
+export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
   if (operand?.kind === "sum" && operand.isElement) {
     return { kind: "address", base: operand.variable, offset: operand.offset };
   }
   if (operand?.kind === "register" && operand.isElement) return { kind: "address", base: operand, offset: 0n };
-  return e.fail("its address must be in brackets");
+  return addressOperand(e, operand);
 }
 
 /** Pushes the offset of an operand in linear memory, after the checks. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
+  if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
   if (base?.kind === "variable") {
     const isGeneric = access.space === "generic" && base.space !== "const" &&
       (base.space !== "param" || base.isInFrame);

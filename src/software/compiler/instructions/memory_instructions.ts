@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { addressOrElement, pushLocation, spaceOf } from "./address_checks.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
@@ -16,7 +16,7 @@ const u64 = typeNamed("u64");
 /** `ld` */
 export const load: Emit = (e, i) => {
   const [destination, source] = i.operands;
-  const address = addressOperand(e, source);
+  const address = addressOrElement(e, source);
   const elements = vectorElements(e, i, destination);
   const bytes = i.type.bits / 8;
   const space = spaceOf(i);
@@ -38,7 +38,7 @@ export const store: Emit = (e, i) => {
   const elements = vectorElements(e, i, source);
   const bytes = i.type.bits / 8;
   const location = e.temporary("i32");
-  const address = addressOperand(e, destination);
+  const address = addressOrElement(e, destination);
   if (address.base?.kind === "variable" && address.base.space === "param" && !address.base.isInFrame) {
     e.fail("a kernel's parameters are read-only");
   }

@@ -64,11 +64,25 @@ export function variablesByName(
   const variables = new Map<string, VariableDeclaration>();
   for (const declaration of declarations) {
     const { name, linkage, line } = declaration;
+    checkPlace(declaration);
     const other = variables.get(name);
     if (other === undefined || other.linkage === "extern") variables.set(name, declaration);
     else if (linkage !== "extern") throw new PtxError(line, `cannot define the variable "${name}" twice`);
   }
   return variables;
+}
+
+/** Refuses what no variable of a module may be. */
+function checkPlace({ name, line, space, linkage, initializer }: VariableDeclaration): void {
+  if (space === "local" || space === "param") {
+    throw new PtxError(line, `cannot declare "${name}" in ".${space}" outside a function`);
+  }
+  if (linkage === "common" && space !== "global") {
+    throw new PtxError(line, `cannot declare "${name}" as .common: only variables in .global can be`);
+  }
+  if (initializer !== undefined && (linkage === "extern" || space === "shared")) {
+    throw new PtxError(line, `cannot initialize "${name}": it is ${space === "shared" ? 'in ".shared"' : "external"}`);
+  }
 }
 
 /**
@@ -239,6 +253,9 @@ class ImageWriter {
       this.#fail("an array needs braces around its values, one pair for each dimension");
     }
     const { elements, line } = initializer;
+    if (inner.length === 0 && this.#declaration.vectorLength > 1 && elements.length !== length) {
+      this.#fail(`a vector needs ${length} values, and it is given ${elements.length}`, line);
+    }
     if (elements.length > length) this.#fail(`it is given ${elements.length} values and has room for ${length}`, line);
     const stride = inner.reduce((product, count) => product * count, this.#type.bits / 8);
     elements.forEach((element, index) => this.write(element, { shape: inner, offset: offset + index * stride }));
@@ -263,15 +280,14 @@ class ImageWriter {
   }
 
   /** Which bits of an address an initializer selects: a range as wide as an element. Returns where it begins. */
-  #shiftOf({ mask = 2n ** 64n - 1n, line }: AddressInitializer): bigint {
+  #shiftOf({ mask, line }: AddressInitializer): bigint {
     const { bits, kind, name } = this.#type;
-    for (let shift = 0n; shift < 64n && kind !== "float"; shift += 8n) {
-      if (mask === 2n ** BigInt(bits) - 1n << shift) return shift;
+    // 32 bits take the lower half.
+    if (mask === undefined && bits >= 32 && kind !== "float") return 0n;
+    for (let shift = 0n; mask !== undefined && shift < 64n && bits === 8 && kind !== "bits"; shift += 8n) {
+      if (mask === 0xffn << shift) return shift;
     }
-    this.#fail(
-      `${mask === 2n ** 64n - 1n ? "an address" : "that part of an address"} does not fit in ".${name}"`,
-      line,
-    );
+    this.#fail(`${mask === undefined ? "an address" : "that part of an address"} does not fit in ".${name}"`, line);
   }
 
   #addressOf({ name, offset, line }: AddressInitializer): bigint {
@@ -289,13 +305,13 @@ class ImageWriter {
     return BigInt.asUintN(bits, value);
   }
 
+  /** As with `ptxas`, untyped 8 and 16 bits are the low bits of a number, and a single-precision one those of 64. */
   #float({ precision, bits }: FloatOperand): bigint {
     const { kind, bits: width, name, value } = this.#type;
-    const takesFloats = kind === "bits" ? width >= 32 : value === "f32" || value === "f64";
+    const takesFloats = kind === "bits" || value === "f32" || value === "f64";
     if (!takesFloats) this.#fail(`a floating-point number is used where a ".${name}" is needed`);
     if (width === 32) return precision === "single" ? bits : singleBits(bits);
-    if (precision === "single") this.#fail("a single-precision number is used where 64 bits are needed");
-    return bits;
+    return BigInt.asUintN(width, bits);
   }
 
   #fail(reason: string, line: number = this.#declaration.line): never {

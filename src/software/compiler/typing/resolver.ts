@@ -392,6 +392,10 @@ class BodyResolver {
     const { line, predicate } = instruction;
     const resolved = resolveForm(instruction, this.#module.instructions);
     if (resolved.form.flow === "return") this.storeResults(line);
+    const [destination] = instruction.operands;
+    if (resolved.form.hasResult && (destination?.kind === "sum" || destination?.kind === "element")) {
+      throw new PtxError(line, `cannot compile "${resolved.text}": its result must be a register`);
+    }
     const { form, text } = resolved;
     const { choices, operands: written } = form.takesSelectors
       ? withSelectors(instruction, resolved.choices)

@@ -1,0 +1,53 @@
+/**
+ * The modules of `grammar.ts` for which the software device and ptxas differ, and why.
+ *
+ * @module
+ */
+
+/** PTX that ptxas takes, and that the device refuses by name: what its message contains. */
+export const refusedByDevice: Readonly<Record<string, string>> = {
+  // `ptxas` reads a register that the program has not named.
+  "vec v2 z": "it has only 2 components",
+  "vec v2 z 2": "it has only 2 components",
+  "vec v2 w": "it has only 2 components",
+  // `ptxas` warns that it ignores the qualifier, and places a variable of zeros.
+  "mod extern const": "this module declares it but does not define it",
+  "variadic": "variadic parameters are not supported",
+  "b128 reg": "128-bit registers are not supported",
+};
+
+/** PTX that ptxas refuses, and that the device takes. */
+export const takenByDevice: ReadonlySet<string> = new Set([
+  // What a name stands for does not depend on where it is declared.
+  "init func later",
+  "init later var",
+  "init entry",
+  "func forward undeclared",
+  "branchtargets later",
+  "alias without decl",
+  // Only what is called has to be defined, and to agree with its call.
+  "func decl only unused",
+  "func mismatch decl",
+  "func var for other type",
+  // A frame has room for several results, and for vectors, and parameters can be read and written there.
+  "fn param two results",
+  "fn param vec",
+  "entry param align",
+  "param written fn",
+  "result read",
+  "fn ptr attr",
+  // A function that nobody calls is not compiled.
+  "fn reg b8",
+  // Heads are read with more lenience, since they may be of a later version of PTX.
+  "entry ptr before type",
+  "entry semicolon body",
+  "empty statement",
+  "var attr unified",
+  "target options",
+  "loc inlined",
+  "dwarf",
+  "comment in string",
+  "special in add",
+  "special in mad",
+  "sink",
+]);
