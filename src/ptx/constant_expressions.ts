@@ -68,7 +68,11 @@ const operatorStarts: ReadonlySet<string> = new Set(operators.map(([operator]) =
 export function beginsConstant(token: Token, next: Token): boolean {
   if (token.kind === "number" || token.text === warpSizeName) return true;
   if (token.kind !== "punctuation") return false;
-  if (token.text === "!") return beginsConstant(next, next);
+  // "!" may also negate a predicate.
+  if (token.text === "!") {
+    return next.kind === "number" || next.text === warpSizeName ||
+      (next.kind === "punctuation" && "!+-~(".includes(next.text));
+  }
   // A minus sign may also negate a register.
   if (token.text === "-" && next.kind === "identifier") return next.text === warpSizeName;
   return "+-~(".includes(token.text);

@@ -92,7 +92,7 @@ export function tokenize(text: string, firstLine: number = 1): Token[] {
       }
       line += newlinesBetween(text, begin, position);
       continue;
-    } else if (code === hash && isLineDirective(text, begin)) {
+    } else if (code === hash && tokens.at(-1)?.line !== line && isLineDirective(text, begin)) {
       position = endOfLine(text, begin);
       continue;
     } else if ((characterClass & letter) !== 0) {

@@ -62,6 +62,7 @@ const constants: readonly (readonly [expression: string, value: bigint])[] = [
   ["1<<2+1", 8n],
   ["--5", 5n],
   ["~~5", 5n],
+  ["!!!5+!!WARP_SZ", 1n],
   ["077U+0B11U+0X1fU+010", 63n + 3n + 31n + 8n],
   ["1.5<2.5", 1n],
   ["9/-2", -4n],

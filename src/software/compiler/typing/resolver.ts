@@ -118,7 +118,8 @@ export function surveyKernel(
     waiting.push(...calledBy(resolved, module));
   }
   const usesDynamicShared = shared.placeDynamic();
-  const frameAlignment = Math.max(...[kernel, ...callees.values()].map(({ frameAlignment }) => frameAlignment));
+  let { frameAlignment } = kernel;
+  for (const callee of callees.values()) frameAlignment = Math.max(frameAlignment, callee.frameAlignment);
   const aligned = (resolved: ResolvedFunction): ResolvedFunction => {
     return { ...resolved, frameAlignment, frameBytes: roundUp(resolved.variableBytes, frameAlignment) };
   };
