@@ -109,6 +109,7 @@ class Parser {
         continue;
       }
       if (name === "entry" || name === "func") {
+        if (linkage === "common") throw new PtxError(token.line, 'cannot declare a function as ".common"');
         const head = this.#functionHead(name, linkage, token.line);
         if (this.#at("{")) this.#lineInfo.beginFunction(this.#token.line);
         this.#function = head.name;
@@ -132,7 +133,7 @@ class Parser {
       } else if (name === "file") {
         this.#lineInfo.addFile(this.#skipLine(token.line));
       } else if (name === "pragma") {
-        this.#skipStatement();
+        this.#skipPragma();
       } else if (name === "section") {
         while (!this.#at("{")) this.#take();
         this.#skipBraces();
@@ -269,6 +270,15 @@ class Parser {
       if (this.#at("{") || this.#at("}")) throw this.#unexpected('";"');
       this.#take();
     }
+  }
+
+  /** The strings of a `.pragma`. Without its semicolon, the next instruction would be skipped, too. */
+  #skipPragma(): void {
+    do {
+      if (this.#token.kind !== "string") throw this.#unexpected("a string");
+      this.#take();
+    } while (this.#accept(","));
+    this.#expect(";");
   }
 
   #skipBraces(): void {
@@ -614,7 +624,7 @@ class Parser {
     } else if (name === "file") {
       this.#lineInfo.addFile(this.#skipLine(line));
     } else if (name === "pragma") {
-      this.#skipStatement();
+      this.#skipPragma();
     } else if (name === "reg") {
       statements.push(this.#registers(line));
     } else if (stateSpaces.has(name)) {

@@ -13,6 +13,10 @@ export const refusedByDevice: Readonly<Record<string, string>> = {
   // `ptxas` warns that it ignores the qualifier, and places a variable of zeros.
   "mod extern const": "this module declares it but does not define it",
   "variadic": "variadic parameters are not supported",
+  // `ptxas` counts from the start of the bank of constants.
+  "mov b32 const": "in .const has 64 bits here",
+  "const 32 bit ld addr": "in .const has 64 bits here",
+  "reqnctapercluster": "there are no clusters of blocks",
   "b128 reg": "128-bit registers are not supported",
 };
 
@@ -37,11 +41,22 @@ export const takenByDevice: ReadonlySet<string> = new Set([
   "result read",
   "fn ptr attr",
   // A function that nobody calls is not compiled.
+  "vec in func barrier",
   "fn reg b8",
   // Heads are read with more lenience, since they may be of a later version of PTX.
   "entry ptr before type",
   "entry semicolon body",
   "empty statement",
+  "family after",
+  "file in function",
+  "noinline",
+  "extern then define",
+  // An address, and a special register, may be an operand of any instruction that takes a number of its width.
+  "global 32 bit ld addr",
+  "add var addr",
+  "st var addr",
+  "cvt var addr",
+  "setp var addr",
   "var attr unified",
   "target options",
   "loc inlined",

@@ -436,6 +436,9 @@ export class FunctionEmitter {
 
   #pushAddress(variable: Variable, offset: bigint, type: ScalarType): void {
     const least = isInImage(variable) ? 64 : 32;
+    if (variable.space === "const" && type.kind !== "float" && type.bits === 32) {
+      this.refuse(`the address of "${variable.name}" in .const has 64 bits here`);
+    }
     if (type.kind === "float" || type.bits < least) {
       this.fail(`the address of "${variable.name}" needs ${least === 64 ? "64" : "32 or 64"} bits`);
     }

@@ -65,8 +65,10 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
     }
   }
   switch (access.space) {
-    case "global":
     case "const":
+      if (base?.kind === "register" && base.type.bits === 32) e.refuse("an address in .const has 64 bits here");
+      return pushGlobal(e, address, access);
+    case "global":
       return pushGlobal(e, address, access);
     case "shared":
     case "local":

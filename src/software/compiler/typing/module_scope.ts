@@ -1,4 +1,10 @@
-import type { FunctionAlias, FunctionDeclaration, Statement, VariableDeclaration } from "../../../ptx/syntax.ts";
+import {
+  type FunctionAlias,
+  type FunctionDeclaration,
+  PtxError,
+  type Statement,
+  type VariableDeclaration,
+} from "../../../ptx/syntax.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./module_functions.ts";
 import { layOutImage, variablesByName } from "./module_image.ts";
@@ -15,6 +21,9 @@ export function moduleScope(
 ): ModuleScope {
   const variables = variablesByName(declared);
   const functions = functionsByName(declarations, aliases);
+  for (const [name, { line }] of variables) {
+    if (functions.has(name)) throw new PtxError(line, `cannot declare both a variable and a function "${name}"`);
+  }
   const ofFunctions = variablesOfFunctions(declarations);
   const image = layOutImage([...variables.values(), ...ofFunctions.values()], functions);
   const addressed = addressedFunctions({ declarations, variables: [...declared, ...ofFunctions.values()] }, {
