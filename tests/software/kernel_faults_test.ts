@@ -121,7 +121,7 @@ test("misaligned accesses have their own error", async () => {
 
 test("a kernel does nothing after a fault, and the error names the line", async () => {
   const error = await failure(
-    testModule("st.global.u32 [%rd0], 1;\n\nst.u32 [0], 1;\nst.global.u32 [%rd0+4], 1;"),
+    testModule("st.global.u32 [%rd0], 1;\n\nmov.u64 %rd2, 0; st.u32 [%rd2], 1;\nst.global.u32 [%rd0+4], 1;"),
     {},
     (
       driver,

@@ -36,7 +36,7 @@ test("video instructions that ptxas refuses are refused", () => {
       ["vadd4.u32.u32.u32 %r1, %r2.b32, %r3, %r4;", '".b32" does not fit'],
       ["vadd2.u32.u32.u32 %r1, %r2.h14, %r3, %r4;", '".h14" does not fit'],
       ["vadd2.u32.u32.u32 %r1, %r2, %r3;", "it has 3 operands"],
-      ["add.u32 %r1, %r2.b0, %r3;", "only special registers"],
+      ["add.u32 %r1, %r2.b0, %r3;", "only vectors and special registers"],
       ["add.u32 %r1, -%r2, %r3;", "it cannot be negated"],
     ] as const
   ) assertStringIncludes(refusalOf(testModule(body)).error.message, reason, body);

@@ -32,6 +32,7 @@ import {
   type VectorRegister,
 } from "./names.ts";
 import { refuseWide, withSelectors } from "./selected_operands.ts";
+import { SharedLayout } from "./shared_layout.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
 
@@ -216,53 +217,6 @@ function calledBy({ items }: ResolvedFunction, { addressed }: ModuleScope): Func
 
 /** Frames are rounded up to what their variables need. */
 const maximumLocalAlignment = 65536;
-
-/** The minimum alignment of dynamic shared memory, as measured on an H100. */
-const dynamicSharedAlignment = 16;
-
-/** The shared memory of a kernel and of the functions that it may call. */
-class SharedLayout {
-  readonly #layout = new SpaceLayout("shared");
-  /** The module's variables that have been placed, by name. */
-  readonly #placed = new Map<string, Variable>();
-  /** Variables in dynamic shared memory, which all have the same offset. */
-  readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
-
-  get byteLength(): number {
-    return this.#layout.byteLength;
-  }
-
-  /** Places a variable that a function declares. */
-  place(declaration: VariableDeclaration): Variable {
-    return this.#layout.place(declaration);
-  }
-
-  /** Places a variable that the module declares, unless it has been placed already. */
-  placeOfModule(declaration: VariableDeclaration): Variable {
-    const { name } = declaration;
-    const variable = this.#placed.get(name) ?? this.#placeNew(declaration);
-    this.#placed.set(name, variable);
-    return variable;
-  }
-
-  #placeNew(declaration: VariableDeclaration): Variable {
-    const { name, space, linkage, elementCount } = declaration;
-    if (linkage !== "extern" || elementCount !== 0) return this.#layout.place(declaration);
-    const variable: Variable & { offset: number } = { kind: "variable", name, space, offset: 0, byteLength: 0 };
-    this.#dynamic.push({ variable, alignment: elementLayout(declaration).alignment });
-    return variable;
-  }
-
-  /** Places dynamic shared memory behind all other. Returns whether there is any. */
-  placeDynamic(): boolean {
-    if (this.#dynamic.length === 0) return false;
-    const begin = this.#layout.align(
-      Math.max(dynamicSharedAlignment, ...this.#dynamic.map(({ alignment }) => alignment)),
-    );
-    for (const { variable } of this.#dynamic) variable.offset = begin;
-    return true;
-  }
-}
 
 class BodyResolver {
   readonly items: (ResolvedInstruction | LabelName)[] = [];
