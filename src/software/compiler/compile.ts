@@ -13,7 +13,9 @@
  *
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
- * (`codegen/code_generator.ts`). `launch_record.ts` describes the memory that compiled kernels share with their caller.
+ * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
+ * `deno task bench:scaling` measures it. `launch_record.ts` describes the memory that compiled kernels share with their
+ * caller.
  *
  * @module
  */
@@ -290,7 +292,7 @@ function compileKernel(
 
 function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, "indices">): GangKernel | undefined {
   const indices = { resumable: helperCount, scalarExit: helperCount + 1, reconverge: helperCount + 2 };
-  const generated = generateGangKernel("threads", resolved, { ...context, indices });
+  const generated = unlessTooDeep(() => generateGangKernel("threads", resolved, { ...context, indices }));
   if (generated === undefined) return undefined;
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
@@ -298,6 +300,16 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   if (!definitions.every(isOfPossibleSize)) return undefined;
   const wasm = encodeKernels(definitions);
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
+}
+
+/** Undefined if the control flow nests too deeply for structured code. */
+function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefined {
+  try {
+    return generate();
+  } catch (error) {
+    if (error instanceof StructureError) return undefined;
+    throw error;
+  }
 }
 
 function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {

@@ -34,6 +34,8 @@ import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
+import { liveIntervals } from "../control_flow/live_intervals.ts";
+import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { addLockstepPoints, orderOfSuspensions } from "./suspension_order.ts";
@@ -97,17 +99,26 @@ export interface GeneratorContext {
 /** The stack of each thread if functions may call themselves, and the same again for saved registers. */
 const unboundedStackBytes = 16384;
 
+/**
+ * The registers that are saved where a gang may diverge, at all divergence points together. Each takes some tens of
+ * bytes of code.
+ */
+const mostSavedRegisters = 2 ** 17;
+
 /** Compiles a kernel. */
 export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
   return new KernelGenerator(resolved, context).generate(name);
 }
 
-/** Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. */
+/**
+ * Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. Undefined if so
+ * many registers would have to be saved there that the code would be too large to pay.
+ */
 export function generateResumableKernel(
   name: string,
   resolved: ResolvedKernel,
   { divergencePoints, ...context }: GeneratorContext & { readonly divergencePoints: readonly DivergencePoint[] },
-): ResumableKernel {
+): ResumableKernel | undefined {
   return new KernelGenerator(resolved, context, divergencePoints).generateResumable(name);
 }
 
@@ -133,6 +144,7 @@ class KernelGenerator {
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
   /** The order of the blocks that end with suspensions. */
   readonly #order: ReadonlyMap<FlowBlock, number>;
+  readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions has been emitted. */
@@ -160,6 +172,7 @@ class KernelGenerator {
     for (const flow of this.#flows.values()) {
       addLockstepPoints(flow, context.lockstep);
       addYields(flow);
+      this.#intervals.set(flow, liveIntervals(flow));
     }
     this.#order = orderOfSuspensions([...this.#flows.values()]);
     this.#isResumable = divergencePoints !== undefined ||
@@ -194,7 +207,16 @@ class KernelGenerator {
   }
 
   generate(name: string): GeneratedKernel {
+    this.#generateFunctions();
+    return this.#finish(name);
+  }
+
+  #generateFunctions(): void {
     for (const [resolved, flow] of this.#flows) this.#functions.set(resolved, this.#generateFunction(flow));
+  }
+
+  /** Joins the functions to one WebAssembly function. */
+  #finish(name: string): GeneratedKernel {
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
     makeReducible(entry);
     const body = emitBlocks(this.#emitter, {
@@ -220,9 +242,13 @@ class KernelGenerator {
     };
   }
 
-  generateResumable(name: string): ResumableKernel {
-    const generated = this.generate(name);
-    const { flow, slots } = this.#functions.get(this.#resolved.kernel)!;
+  generateResumable(name: string): ResumableKernel | undefined {
+    this.#generateFunctions();
+    const { flow, slots, live } = this.#functions.get(this.#resolved.kernel)!;
+    let saved = 0;
+    for (const block of this.#divergencePoints) if (this.#code.has(block)) saved += live(block).length;
+    if (saved > mostSavedRegisters) return undefined;
+    const generated = this.#finish(name);
     const suspended = flow.suspendPoints.flatMap(({ instruction, resumeBlock }) => {
       const resumePoint = this.#resumePoints.get(resumeBlock);
       return instruction === undefined || resumePoint === undefined ? [] : [[instruction, resumePoint] as const];
@@ -279,7 +305,7 @@ class KernelGenerator {
         targets: [flow.entry, ...this.#divergencePoints],
       };
     }
-    e.enterFunction(instructionsOf(resolved));
+    e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!);
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
       this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.emit(e))));
@@ -299,6 +325,7 @@ class KernelGenerator {
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
     for (const resumeBlock of resumeBlocks) {
+      e.checkHolders(live(resumeBlock));
       for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
         slots.set(register, end);

@@ -8,6 +8,7 @@ import { pushFloatLiteral, pushIntegerLiteral } from "./literal_operands.ts";
 import { LocalPools } from "./local_pools.ts";
 import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
 import type { Register, Variable } from "../typing/names.ts";
+import { type LiveInterval, shareLocals } from "./shared_locals.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import { isSpecialRegister, specialRegister } from "../instructions/special_registers.ts";
 import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
@@ -99,6 +100,8 @@ export class FunctionEmitter {
   readonly #valueTypes = new Map<Register, ValueType>();
   readonly #locals: LocalType[] = [];
   readonly #registers = new Map<Register, number>();
+  /** The registers in whose locals others are held. */
+  readonly #holders = new Map<Register, Register>();
   /** Only one function runs at a time, so functions share the locals of their registers. */
   readonly #registerLocals = new LocalPools((type) => this.newLocal(type));
   readonly #temporaries = new LocalPools((type) => this.newLocal(type));
@@ -136,13 +139,34 @@ export class FunctionEmitter {
     return this.#fixed;
   }
 
-  /** Begins the next function, whose registers reuse the locals of the function before. */
-  enterFunction(instructions: readonly ResolvedInstruction[]): void {
+  /**
+   * Begins the next function, whose registers reuse the locals of the function before.
+   *
+   * @param classOf which registers may share a local, beside those of the same type
+   */
+  enterFunction(
+    instructions: readonly ResolvedInstruction[],
+    intervals: readonly LiveInterval[],
+    classOf: (register: Register) => string = () => "",
+  ): void {
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#underlyingPointerOf = underlyingPointers(instructions);
     this.#carry = newCarry();
     this.#registerLocals.giveBackAll();
+    const sharing = shareLocals(intervals, (register) => `${this.valueType(register)} ${classOf(register)}`);
+    for (const [register, holder] of sharing) this.#holders.set(register, holder);
+  }
+
+  /** The register in whose local a register is held: another one that is never live at the same time, or itself. */
+  holderOf(register: Register): Register {
+    return this.#holders.get(register) ?? register;
+  }
+
+  /** Throws if some of the registers that are live at the same time share a local, which is a bug of this compiler. */
+  checkHolders(live: readonly Register[]): void {
+    if (new Set(live.map((register) => this.holderOf(register))).size === live.length) return;
+    throw new Error(`Cannot hold ${live.map(({ name }) => name).join(", ")} at the same time: they share locals`);
   }
 
   /** Emits code into a separate buffer. */
@@ -416,10 +440,13 @@ export class FunctionEmitter {
 
   /** The local that holds a register. */
   registerLocal(register: Register): number {
-    let local = this.#standIns?.registers.get(register) ?? this.#registers.get(register);
+    const standIn = this.#standIns?.registers.get(register);
+    if (standIn !== undefined) return standIn;
+    const holder = this.holderOf(register);
+    let local = this.#registers.get(holder);
     if (local === undefined) {
-      local = this.#registerLocals.take(this.valueType(register));
-      this.#registers.set(register, local);
+      local = this.#registerLocals.take(this.valueType(holder));
+      this.#registers.set(holder, local);
     }
     return local;
   }

@@ -7,10 +7,16 @@ import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts"
 
 /** The blocks of a graph in reverse postorder, and its dominator tree. */
 export interface DominatorTree<I> {
+  /** The blocks in reverse postorder. */
+  readonly blocks: readonly BasicBlock<I>[];
   /** The number of each block in reverse postorder. */
   readonly number: ReadonlyMap<BasicBlock<I>, number>;
   /** The blocks that a block immediately dominates, in reverse postorder. */
   children(block: BasicBlock<I>): readonly BasicBlock<I>[];
+  /** The immediate dominator of a block. The entry is its own. */
+  parent(block: BasicBlock<I>): BasicBlock<I>;
+  /** How many blocks a block dominates, itself included. */
+  size(block: BasicBlock<I>): number;
 }
 
 /** Computes the dominator tree of the blocks that can be reached from `entry`. */
@@ -21,7 +27,15 @@ export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
   const dominators = immediateDominators(edges);
   const children = blocks.map((): BasicBlock<I>[] => []);
   for (let index = 1; index < blocks.length; index++) children[dominators[index]!]!.push(blocks[index]!);
-  return { number, children: (block) => children[number.get(block)!]! };
+  const sizes = new Int32Array(blocks.length).fill(1);
+  for (let index = blocks.length - 1; index > 0; index--) sizes[dominators[index]!]! += sizes[index]!;
+  return {
+    number,
+    blocks,
+    parent: (block) => blocks[dominators[number.get(block)!]!]!,
+    children: (block) => children[number.get(block)!]!,
+    size: (block) => sizes[number.get(block)!]!,
+  };
 }
 
 /** Whether every loop of a graph is entered only through its header. */

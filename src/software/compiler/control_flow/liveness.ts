@@ -8,8 +8,6 @@ import type { Register } from "../typing/names.ts";
  */
 export interface LivenessGraph<I> {
   readonly entry: BasicBlock<I>;
-  /** The blocks at whose start liveness is asked for. */
-  readonly at: Iterable<BasicBlock<I>>;
   next(block: BasicBlock<I>): readonly BasicBlock<I>[];
   use(block: BasicBlock<I>): RegisterUse;
 }
@@ -20,22 +18,28 @@ interface Occurrences {
   readonly definitions: number[];
 }
 
+/** The registers that are live at the start of some blocks. Only those of the blocks in `at` are kept. */
+export function liveRegisters<I>(
+  { at, ...graph }: LivenessGraph<I> & { readonly at: Iterable<BasicBlock<I>> },
+): (block: BasicBlock<I>) => readonly Register[] {
+  const live = new Map<BasicBlock<I>, Register[]>();
+  for (const block of at) live.set(block, []);
+  walkLiveRanges(graph, (register, block) => live.get(block)?.push(register));
+  return (block) => live.get(block)!;
+}
+
 /**
- * The registers that are live at the start of some blocks.
+ * Calls `visit` for each register with each block at whose start it is live.
  *
  * Follows each register backward from its uses to its definitions. The time is proportional to the sum of the lengths
- * of all live ranges, in blocks, and only what is asked for is kept.
+ * of all live ranges, in blocks.
  */
-export function liveRegisters<I>(
-  { entry, at, next, use }: LivenessGraph<I>,
-): (block: BasicBlock<I>) => readonly Register[] {
+export function walkLiveRanges<I>(
+  { entry, next, use }: LivenessGraph<I>,
+  visit: (register: Register, block: BasicBlock<I>) => void,
+): void {
   const blocks = postorder([entry], next);
   const indices = new Map(blocks.map((block, index) => [block, index]));
-  const live = new Map<number, Register[]>();
-  for (const block of at) {
-    const index = indices.get(block);
-    if (index !== undefined) live.set(index, []);
-  }
   const occurrences = occurrencesOf(blocks.map(use));
   const before = blocks.map((): number[] => []);
   blocks.forEach((block, index) => {
@@ -48,18 +52,17 @@ export function liveRegisters<I>(
     number++;
     for (const index of definitions) definedIn[index] = number;
     const rest: number[] = [];
-    const visit = (index: number): void => {
+    const reach = (index: number): void => {
       if (visitedFor[index] === number) return;
       visitedFor[index] = number;
-      live.get(index)?.push(register);
+      visit(register, blocks[index]!);
       rest.push(index);
     };
-    for (const index of uses) visit(index);
+    for (const index of uses) reach(index);
     for (let index = rest.pop(); index !== undefined; index = rest.pop()) {
-      for (const predecessor of before[index]!) if (definedIn[predecessor] !== number) visit(predecessor);
+      for (const predecessor of before[index]!) if (definedIn[predecessor] !== number) reach(predecessor);
     }
   }
-  return (block) => live.get(indices.get(block)!)!;
 }
 
 /** Where registers occur, without those that no block uses before it sets them. */

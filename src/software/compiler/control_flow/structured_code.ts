@@ -1,5 +1,6 @@
 import { type BasicBlock, postorder, type Selector, successors } from "./control_flow_graph.ts";
 import { type DominatorTree, dominatorTree } from "./dominator_tree.ts";
+import { type LoopForest, loopForest } from "./loop_forest.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** Emits the contents of blocks for {@linkcode emitStructured}. */
@@ -29,7 +30,8 @@ export class StructureError extends Error {
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
  * (2022). A block's code is followed by the joins that the block dominates, each behind the end of a `block` from which
- * branches reach it. Other dominated blocks are written where they are branched to.
+ * branches reach it. Other dominated blocks are written where they are branched to, except that blocks outside of a loop
+ * are written behind it: successive loops do not nest.
  *
  * Where the graph exits, the code branches out of the outermost construct, which the caller opens and closes.
  */
@@ -44,7 +46,10 @@ class StructuredEmitter<I> {
   readonly #emitter: BlockEmitter<I>;
   readonly #tree: DominatorTree<I>;
   readonly #joins = new Set<BasicBlock<I>>();
-  readonly #loopHeaders = new Set<BasicBlock<I>>();
+  readonly #loops: LoopForest<I>;
+  /** The blocks to be written behind a loop, because control leaves the loop to get there. By the loop's header. */
+  readonly #behind = new Map<BasicBlock<I>, BasicBlock<I>[]>();
+  readonly #isBehind = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
   /** The index of each block's frame. */
   readonly #frameOf = new Map<BasicBlock<I>, number>();
@@ -62,14 +67,32 @@ class StructuredEmitter<I> {
     const reached = new Set<BasicBlock<I>>();
     for (const block of postorder([entry], successors)) {
       for (const successor of successors(block)) {
-        if (this.#isBackward(block, successor)) {
-          this.#loopHeaders.add(successor);
-        } else if (reached.has(successor) || block.terminator.kind === "switch") {
-          this.#joins.add(successor);
-        }
-        if (!this.#isBackward(block, successor)) reached.add(successor);
+        if (this.#isBackward(block, successor)) continue;
+        if (reached.has(successor) || block.terminator.kind === "switch") this.#joins.add(successor);
+        reached.add(successor);
       }
     }
+    this.#loops = loopForest(this.#tree);
+    for (const block of this.#tree.blocks) {
+      const loop = this.#loopLeftFor(block);
+      if (loop === undefined) continue;
+      this.#joins.add(block);
+      const others = this.#behind.get(loop);
+      if (others === undefined) this.#behind.set(loop, [block]);
+      else others.push(block);
+      this.#isBehind.add(block);
+    }
+  }
+
+  /** The header of the outermost loop that contains a block's immediate dominator, but not the block. */
+  #loopLeftFor(block: BasicBlock<I>): BasicBlock<I> | undefined {
+    const dominator = this.#tree.parent(block);
+    if (dominator === block) return undefined;
+    const staysIn = this.#loops.around(block);
+    let left = this.#loops.isHeader(dominator) ? dominator : this.#loops.around(dominator);
+    if (left === staysIn) return undefined;
+    for (let next = left; next !== staysIn; next = this.#loops.around(next!)) left = next;
+    return left;
   }
 
   /** Emits a block and everything that it leads to. */
@@ -84,21 +107,27 @@ class StructuredEmitter<I> {
   }
 
   #emitTree(block: BasicBlock<I>): void {
-    const joins = this.#tree.children(block).filter((child) => this.#joins.has(child));
+    const joins = this.#tree.children(block).filter((child) => this.#joins.has(child) && !this.#isBehind.has(child));
     const { code } = this.#emitter;
-    if (this.#loopHeaders.has(block)) {
+    this.#openJoins(this.#behind.get(block) ?? []);
+    if (this.#loops.isHeader(block)) {
       code.loop();
       this.#emitter.emitLoopStart(block);
       this.#beginNested(block);
       this.#emitNext(() => this.#endNested());
     }
-    for (const join of joins.toReversed()) {
-      this.#emitNext(() => this.#emitJoin(join));
-      code.block();
-      this.#open(join);
-    }
+    this.#openJoins(joins);
     this.#emitter.emitBody(block);
     this.#emitTerminator(block);
+  }
+
+  /** Begins a `block` for each join, the first one innermost, which are written behind what comes next. */
+  #openJoins(joins: readonly BasicBlock<I>[]): void {
+    for (const join of joins.toReversed()) {
+      this.#emitNext(() => this.#emitJoin(join));
+      this.#emitter.code.block();
+      this.#open(join);
+    }
   }
 
   #open(frame: Frame<I>): void {
@@ -163,13 +192,16 @@ class StructuredEmitter<I> {
       code.ops("i32Eqz").brIf(this.#depth(otherwise));
       this.#emitBranch(block, taken);
     } else {
+      // All code ends with a branch, so that what follows the `if` needs no `else`. What nests is the smaller part: then
+      // long chains of conditions nest no deeper than a logarithm.
+      const isSwapped = this.#tree.size(taken) > this.#tree.size(otherwise);
+      if (isSwapped) code.ops("i32Eqz");
       code.if();
       this.#beginNested(undefined);
       this.#emitNext(
-        () => this.#emitBranch(block, taken),
-        () => code.else(),
-        () => this.#emitBranch(block, otherwise),
+        () => this.#emitBranch(block, isSwapped ? otherwise : taken),
         () => this.#endNested(),
+        () => this.#emitBranch(block, isSwapped ? taken : otherwise),
       );
     }
   }

@@ -47,8 +47,6 @@ export class GangEmitter {
   readonly vectors: number;
   /** An i32 with a bit for each member. */
   readonly wholeMask: number;
-  /** How many instructions have been emitted member by member. */
-  loops = 0;
   readonly #holdings = new Map<Register, Holding>();
   readonly #slots = new Map<Register, number>();
   #slotsEnd: number = gangHeader.byteLength;
@@ -86,18 +84,27 @@ export class GangEmitter {
   }
 
   #hold(register: Register): Holding {
-    const stride = this.uniformity.strideOf(register);
-    if (stride !== undefined) return { kind: "number", stride: stride };
-    if (register.type.kind === "predicate") return { kind: "mask" };
-    if (register.type.bits !== 32) return { kind: "memory" };
-    return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
+    const kind = this.kindOf(register);
+    if (kind === "number") return { kind, stride: this.uniformity.strideOf(register)! };
+    if (kind !== "vectors") return { kind };
+    const holder = this.emitter.holderOf(register);
+    if (holder !== register) return this.holding(holder);
+    return { kind, locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
+  }
+
+  /** How a register is held. Only registers that are held in the same way share locals and slots. */
+  kindOf(register: Register): Holding["kind"] {
+    if (this.uniformity.strideOf(register) !== undefined) return "number";
+    if (register.type.kind === "predicate") return "mask";
+    return register.type.bits === 32 ? "vectors" : "memory";
   }
 
   /** The offset of a register in the gang's save area. */
   slot(register: Register): number {
-    let slot = this.#slots.get(register);
+    const holder = this.emitter.holderOf(register);
+    let slot = this.#slots.get(holder);
     if (slot === undefined) {
-      this.#slots.set(register, slot = this.#slotsEnd);
+      this.#slots.set(holder, slot = this.#slotsEnd);
       const { kind } = this.holding(register);
       this.#slotsEnd += kind === "vectors" ? 4 * this.width : kind === "memory" ? 8 * this.width : 8;
     }
@@ -126,17 +133,25 @@ export class GangEmitter {
     } else if (isUniform) {
       emitter.emit(instruction, (e, i) => this.#emitOnce(i, () => emit(e, i)));
     } else {
-      const { predicate } = instruction;
-      const form = predicate === undefined || uniformity.strideOf(predicate.register) === 0n
-        ? instruction.form.traits.gangForm?.(this, instruction)
-        : undefined;
-      if (form !== undefined) {
-        emitter.emit(instruction, () => form());
-      } else {
-        this.loops++;
-        this.emitMembers(instruction, emit);
-      }
+      const form = this.#formOf(instruction);
+      if (form !== undefined) emitter.emit(instruction, () => form());
+      else this.emitMembers(instruction, emit);
     }
+  }
+
+  /** How to emit an instruction on vectors. Undefined if it cannot be. */
+  #formOf(instruction: ResolvedInstruction): (() => void) | undefined {
+    const { predicate, form } = instruction;
+    const isForAll = predicate === undefined || this.uniformity.strideOf(predicate.register) === 0n;
+    return isForAll ? form.traits.gangForm?.(this, instruction) : undefined;
+  }
+
+  /** Whether an instruction has to be emitted member by member. */
+  takesLoop(instruction: ResolvedInstruction): boolean {
+    const results = resultsOf(instruction);
+    if (this.uniformity.isUniform(instruction)) return false;
+    if (results.length > 0 && results.every((register) => this.kindOf(register) === "number")) return false;
+    return this.#formOf(instruction) === undefined;
   }
 
   /** Emits an instruction whose result is the same for all members. */

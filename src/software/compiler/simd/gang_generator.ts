@@ -42,6 +42,7 @@ import {
 import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
+import { liveIntervals } from "../control_flow/live_intervals.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -129,8 +130,9 @@ class GangGenerator {
       frameAlignment: resolved.kernel.frameAlignment,
       constants: context.constants,
     }, context.options);
-    this.#emitter.enterFunction(this.#instructions);
     this.#gang = new GangEmitter(this.#emitter, this.#uniformity, context.width);
+    const kindOf = (register: Register) => this.#gang.kindOf(register);
+    this.#emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), kindOf);
     const newLocal = () => this.#emitter.newLocal("i32");
     this.#point = newLocal();
     this.#block = { waiting: newLocal(), barrier: newLocal(), isMixed: newLocal() };
@@ -154,8 +156,11 @@ class GangGenerator {
   }
 
   generate(name: string): GeneratedGangKernel | undefined {
+    this.#estimateCost();
+    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
     const divergencePoints = this.#findDivergencePoints();
     const resumable = generateResumableKernel(name, this.#resolved, { ...this.#context, divergencePoints });
+    if (resumable === undefined) return undefined;
     const points: ScalarExit[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
     this.#diverge(divergencePoints, { resumable, points });
@@ -168,7 +173,6 @@ class GangGenerator {
       conditions: this.#conditions,
       fuelPerIteration: this.#gang.width,
     });
-    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
@@ -187,6 +191,26 @@ class GangGenerator {
       }).length,
       hasBarriers: this.#hasBarriers,
     };
+  }
+
+  /** Tells the cost model which instructions gangs execute: before the expensive part of compilation. */
+  #estimateCost(): void {
+    const suspending = new Map(
+      this.#flow.suspendPoints.map((suspendPoint) => [suspendPoint.suspendBlock, suspendPoint]),
+    );
+    const resuming = new Set(this.#flow.suspendPoints.map(({ resumeBlock }) => resumeBlock));
+    // A gang that is suspended elsewhere than at a barrier of all threads goes on as single threads, until a barrier.
+    const next = (block: FlowBlock) => {
+      const suspendPoint = suspending.get(block);
+      return suspendPoint !== undefined && barrierOfAll(suspendPoint) === undefined ? [] : successors(block);
+    };
+    const roots = [this.#flow.entry, ...this.#barriers.map(({ resumeBlock }) => resumeBlock)];
+    for (const block of postorder(roots, next)) {
+      if (suspending.has(block) || resuming.has(block)) continue;
+      for (const { instruction } of block.instructions) {
+        if (instruction !== undefined) this.#costModel.note(instruction, this.#gang.takesLoop(instruction) ? 1 : 0);
+      }
+    }
   }
 
   #findDivergencePoints(): DivergencePoint[] {
@@ -277,6 +301,7 @@ class GangGenerator {
     { point, pushMask, number }: { point: ScalarExit; pushMask: (() => void) | undefined; number: number },
   ): void {
     const { code } = this.#emitter;
+    this.#emitter.checkHolders(registersAt(point));
     for (const register of registersAt(point)) {
       this.#emitter.noteUse(register);
       this.#gang.save(register);
@@ -353,13 +378,8 @@ class GangGenerator {
 
   #emitSteps({ instructions }: FlowBlock): void {
     for (const { instruction, emit } of instructions) {
-      if (instruction === undefined) {
-        emit(this.#emitter);
-        continue;
-      }
-      const before = this.#gang.loops;
-      this.#gang.emit(instruction, instruction.form.emit!);
-      this.#costModel.note(instruction, this.#gang.loops - before);
+      if (instruction === undefined) emit(this.#emitter);
+      else this.#gang.emit(instruction, instruction.form.emit!);
     }
   }
 
@@ -411,6 +431,7 @@ class GangGenerator {
       const registers = this.#code.has(resumeBlock)
         ? new Set([...live(resumeBlock), ...registersAt(points[index + 1]!)])
         : undefined;
+      e.checkHolders([...registers ?? []]);
       return { suspendPoint, registers };
     });
     suspended.forEach(({ suspendPoint, registers }, index) => {

@@ -1,0 +1,126 @@
+/**
+ * Measures how the processor time to load a kernel and to launch it for the first time grows with its lines, on the software
+ * device, and the time of an empty launch.
+ *
+ *     deno task bench:scaling [--only NAME] [--lines 10000] [--rounds 3]
+ *
+ * `--only` selects the shapes whose names contain NAME, `--lines` sets the longest kernels. Prints tables and writes no
+ * files.
+ *
+ * @module
+ */
+import { cpus } from "node:os";
+import process from "node:process";
+import { parseArgs } from "@std/cli/parse-args";
+import { formatTable } from "../../examples/table.ts";
+import { type Cuda, type CudaStream, type DeviceBuffer, open } from "../../mod.ts";
+import { answerHelp } from "../../tests/support/program_help.ts";
+import { type KernelShape, kernelShapes } from "./kernel_shapes.ts";
+
+answerHelp(import.meta.url, ["only", "lines", "rounds"]);
+
+/** The least processor times of a kernel, in milliseconds. */
+interface Times {
+  readonly lines: number;
+  readonly load: number;
+  readonly launch: number;
+}
+
+interface Bench {
+  readonly cuda: Cuda;
+  readonly stream: CudaStream;
+  readonly buffer: DeviceBuffer;
+  readonly rounds: number;
+}
+
+/** Enough threads to have the kernel compiled for gangs. They do nothing. */
+const geometry = { grid: 16, block: 512 } as const;
+
+function timeKernel(shape: KernelShape, lines: number, { cuda, stream, buffer, rounds }: Bench): Times {
+  const { ptx, kernel } = shape.write(lines);
+  let [load, launch] = [Infinity, Infinity];
+  for (let round = 0; round < rounds; round++) {
+    const begin = processorTime();
+    // The comment makes it another module, which is not kept.
+    using module = cuda.device(0).loadModule(`${ptx}\n// ${performance.now()}`);
+    const loaded = processorTime();
+    module.kernel(kernel).launch({ ...geometry, stream }, buffer, 0);
+    stream.synchronize();
+    load = Math.min(load, loaded - begin);
+    launch = Math.min(launch, processorTime() - loaded);
+  }
+  return { lines: ptx.split("\n").length, load, launch };
+}
+
+/** Of all threads, those of the engine's compiler included, in milliseconds. */
+function processorTime(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+/** A number's growth for four times the lines. */
+function growth(times: readonly Times[], sum: (times: Times) => number): string {
+  return times.slice(1).map((next, index) => {
+    const before = times[index]!;
+    return ((sum(next) / sum(before)) ** (Math.log(4) / Math.log(next.lines / before.lines))).toFixed(1);
+  }).join(", ");
+}
+
+function printShapes(only: string, longest: number, bench: Bench): void {
+  const lengths: number[] = [];
+  for (let lines = longest; lines >= 100; lines /= 4) lengths.unshift(Math.round(lines));
+  const rows = [["kernel", ...lengths.map((lines) => `${lines} lines`), "growth for 4 times the lines"]];
+  for (const shape of kernelShapes.filter(({ name }) => name.includes(only))) {
+    const times = lengths.map((lines) => timeKernel(shape, lines, bench));
+    const cells = times.map(({ load, launch }) => `${load.toFixed(1)} + ${launch.toFixed(1)}`);
+    rows.push([shape.name, ...cells, growth(times, ({ load, launch }) => load + launch)]);
+  }
+  if (rows.length === 1) return;
+  console.log(`processor time of load + first launch, least of ${bench.rounds}, in ms\n\n${formatTable(rows)}\n`);
+}
+
+const emptyKernel = `.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry empty() { ret; }`;
+
+function printEmptyLaunches({ cuda, stream, rounds }: Bench): void {
+  using module = cuda.device(0).loadModule(emptyKernel);
+  const kernel = module.kernel("empty");
+  const rows = [["empty launch", "call, us", "call and work, us", "launch and synchronize, us"]];
+  for (const { grid, block } of [{ grid: 1, block: 1 }, { grid: 1, block: 256 }, { grid: 32, block: 256 }]) {
+    let [call, all, waited] = [Infinity, Infinity, Infinity];
+    const count = 1000;
+    const launch = () => kernel.launch({ grid, block, stream });
+    for (let round = 0; round < 30 * rounds; round++) {
+      const begin = performance.now();
+      for (let index = 0; index < count; index++) launch();
+      const called = performance.now();
+      stream.synchronize();
+      const done = performance.now();
+      for (let index = 0; index < count; index++) {
+        launch();
+        stream.synchronize();
+      }
+      call = Math.min(call, called - begin);
+      all = Math.min(all, done - begin);
+      waited = Math.min(waited, performance.now() - done);
+    }
+    const cells = [call, all, waited].map((time) => (time / count * 1000).toFixed(2));
+    rows.push([`${grid} block${grid > 1 ? "s" : ""} of ${block}`, ...cells]);
+  }
+  console.log(formatTable(rows));
+}
+
+const { only, lines, rounds } = parseArgs(Deno.args, {
+  string: ["only", "lines", "rounds"],
+  default: { only: "", lines: "10000", rounds: "3" },
+});
+console.log(`${cpus()[0]?.model}, ${cpus().length} cores, Deno ${Deno.version.deno}\n`);
+using cuda = open({ driver: "software" });
+using stream = cuda.device(0).createStream();
+using pool = cuda.device(0).createPool();
+using buffer = pool.allocate(4 * geometry.grid * geometry.block, stream);
+const bench: Bench = { cuda, stream, buffer, rounds: Number(rounds) };
+printShapes(only, Number(lines), bench);
+if (only === "") printEmptyLaunches(bench);

@@ -1,0 +1,95 @@
+import type { RegisterUse } from "../codegen/function_emitter.ts";
+import type { LiveInterval } from "../codegen/shared_locals.ts";
+import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
+import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
+import { walkLiveRanges } from "./liveness.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
+
+/** The live intervals of a function's registers, in the order of their begins. */
+export function liveIntervals({ entry, suspendPoints }: FunctionFlow): readonly LiveInterval[] {
+  const blocks = postorder([entry], successors).reverse();
+  const suspending = new Set(suspendPoints.map(({ suspendBlock }) => suspendBlock));
+  const intervals = new Map<Register, LiveInterval>();
+  const extend = (register: Register, begin: number, end = begin): void => {
+    const interval = intervals.get(register);
+    if (interval === undefined) {
+      intervals.set(register, { register, begin, end });
+    } else {
+      if (begin < interval.begin) interval.begin = begin;
+      if (end > interval.end) interval.end = end;
+    }
+  };
+  const uses = new Map<FlowBlock, RegisterUse>();
+  /** The first position of each block, and the last one, which is that of its branch. */
+  const begins = new Map<FlowBlock, number>();
+  const ends = new Map<FlowBlock, number>();
+  let position = 0;
+  for (const block of blocks) {
+    begins.set(block, position++);
+    const use = { uses: new Set<Register>(), definitions: new Set<Register>() };
+    // A thread is suspended before it has the result.
+    const isSuspending = suspending.has(block);
+    const read = (register: Register): void => {
+      extend(register, position);
+      if (!use.definitions.has(register)) use.uses.add(register);
+    };
+    const set = (register: Register): void => {
+      extend(register, position);
+      if (!isSuspending) use.definitions.add(register);
+    };
+    for (const { instruction } of stepsOf(block)) {
+      position++;
+      if (instruction === undefined) continue;
+      const { form, operands, predicate } = instruction;
+      const result = form.hasResult && operands[0]?.kind !== "address" ? operands[0] : undefined;
+      for (let index = result === undefined ? 0 : 1; index < operands.length; index++) {
+        visitRegisters(operands[index]!, read);
+      }
+      if (predicate !== undefined) read(predicate.register);
+      // Without its predicate, an instruction leaves its result as it was.
+      if (result !== undefined) visitRegisters(result, predicate === undefined ? set : read);
+    }
+    uses.set(block, use);
+    ends.set(block, position++);
+  }
+  /** The range of positions that a register takes which is live where a block begins. */
+  const entered = new Map(blocks.map((block) => [block, { begin: begins.get(block)!, end: begins.get(block)! }]));
+  for (const block of blocks) {
+    const end = ends.get(block)!;
+    for (const successor of successors(block)) {
+      const range = entered.get(successor)!;
+      range.begin = Math.min(range.begin, end);
+      range.end = Math.max(range.end, end);
+    }
+  }
+  walkLiveRanges({ entry, next: successors, use: (block) => uses.get(block)! }, (register, block) => {
+    const { begin, end } = entered.get(block)!;
+    extend(register, begin, end);
+  });
+  return [...intervals.values()].sort((a, b) => a.begin - b.begin);
+}
+
+/** A block's steps, and its branch. */
+function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<Step, "instruction">[] {
+  if (terminator.kind !== "branch" && terminator.kind !== "switch") return instructions;
+  return "kind" in terminator.on ? instructions : [...instructions, terminator.on];
+}
+
+/** Calls a function with each register in an operand. */
+function visitRegisters(operand: ResolvedOperand, visit: (register: Register) => void): void {
+  switch (operand.kind) {
+    case "register":
+      return visit(operand);
+    case "not":
+      return visit(operand.register);
+    case "address":
+      return operand.base === undefined ? undefined : visitRegisters(operand.base, visit);
+    case "pair":
+      visitRegisters(operand.first, visit);
+      return visitRegisters(operand.second, visit);
+    case "vector":
+    case "list":
+      for (const element of operand.elements) visitRegisters(element, visit);
+  }
+}

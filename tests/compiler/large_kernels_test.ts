@@ -1,0 +1,132 @@
+/**
+ * Kernels of thousands of blocks. A stage of the compiler that takes time in proportion to the square of that takes
+ * minutes, and an engine that has a local for every register gigabytes.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { dominatorTree } from "../../src/software/compiler/control_flow/dominator_tree.ts";
+import type { BasicBlock } from "../../src/software/compiler/control_flow/control_flow_graph.ts";
+import { liveRegisters } from "../../src/software/compiler/control_flow/liveness.ts";
+import { compilePtx } from "../../src/software/compiler/compile.ts";
+import type { Register } from "../../src/software/compiler/typing/names.ts";
+import { typeNamed } from "../../src/software/compiler/typing/scalar_types.ts";
+import { open } from "../../mod.ts";
+import { test } from "../support/test.ts";
+
+/** Computes one number from each of 8192 threads' indices, in %r1. */
+function launch(body: readonly string[], result: string): Uint32Array {
+  using cuda = open({ driver: "software" });
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using output = pool.allocate(4 * 8192, stream);
+  using module = gpu.loadModule(`.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry test(.param .u64 output) {
+.reg .pred %p<50000>; .reg .b32 %r<50000>; .reg .b64 %rd<4>;
+mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r1, %r1, %r2, %r3;
+ld.param.u64 %rd1, [output]; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+${body.join("\n")}
+st.global.u32 [%rd3], ${result};
+ret;
+}`);
+  module.kernel("test").launch({ grid: 16, block: 512, stream }, output);
+  return output.readSync(Uint32Array);
+}
+
+const blocks = 10_000;
+
+test("thousands of blocks whose text runs against their execution compile in linear time", () => {
+  const blocks = 4000;
+  const body = ["mov.u32 %r10, %r1;", "bra L0;"];
+  for (let block = blocks - 1; block >= 0; block--) {
+    body.push(`L${block}: add.u32 %r${block + 11}, %r${block + 10}, ${block & 7};`);
+    body.push(block === blocks - 1 ? "bra DONE;" : `bra L${block + 1};`);
+  }
+  body.push("DONE:");
+  const sum = Array.from({ length: blocks }, (_, block) => block & 7).reduce((sum, term) => sum + term);
+  assertEquals(launch(body, `%r${blocks + 10}`), Uint32Array.from({ length: 8192 }, (_, thread) => thread + sum));
+});
+
+test("thousands of successive loops with many registers compile in linear time", { long: true }, () => {
+  const body: string[] = ["mov.u32 %r5, %r1;"];
+  for (let loop = 0; loop < blocks; loop++) {
+    const [count, value] = [2 * loop + 10, 2 * loop + 11];
+    body.push(`mov.u32 %r${count}, 0;`, `L${loop}: add.u32 %r${value}, %r5, %r${count};`);
+    body.push(`xor.b32 %r5, %r${value}, ${loop & 15};`, `add.u32 %r${count}, %r${count}, 1;`);
+    body.push(`setp.lt.u32 %p${loop}, %r${count}, 2;`, `@%p${loop} bra L${loop};`);
+  }
+  const expected = Uint32Array.from({ length: 8192 }, (_, thread) => {
+    let value = thread;
+    for (let loop = 0; loop < blocks; loop++) for (let count = 0; count < 2; count++) value = value + count ^ loop & 15;
+    return value;
+  });
+  assertEquals(launch(body, "%r5"), expected);
+});
+
+test("registers that are never live together share locals", () => {
+  const body: string[] = [];
+  // More registers than engines allow locals.
+  for (let index = 0; index < 52_000; index++) body.push(`add.u32 %r${index + 1}, %r${index}, 1;`);
+  const { kernels, refusals } = compilePtx(`.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry test(.param .u64 output) {
+.reg .b32 %r<52001>; .reg .b64 %rd;
+mov.u32 %r0, %tid.x; ld.param.u64 %rd, [output];
+${body.join("\n")}
+st.global.u32 [%rd], %r52000;
+}`);
+  assertEquals([...kernels.keys(), ...refusals.keys()], ["test"]);
+  assertEquals(refusals.size, 0);
+});
+
+/** A chain of blocks. Each can leave it for the last one. */
+function ladder(length: number): BasicBlock<undefined>[] {
+  const chain = Array.from({ length }, (): BasicBlock<undefined> => ({
+    instructions: [],
+    terminator: { kind: "exit" },
+  }));
+  chain.slice(0, -1).forEach((block, index) => {
+    block.terminator = { kind: "branch", on: undefined, taken: chain.at(-1)!, otherwise: chain[index + 1]! };
+  });
+  return chain;
+}
+
+test("liveness visits only the blocks of each live range", () => {
+  const chain = ladder(blocks);
+  const indices = new Map(chain.map((block, index) => [block, index]));
+  const type = typeNamed("b32");
+  const registers = chain.map((_, index): Register => ({ kind: "register", name: `%r${index}`, type }));
+  let visits = 0;
+  const live = liveRegisters({
+    entry: chain[0]!,
+    at: [chain[blocks / 2]!],
+    next: (block) => {
+      visits++;
+      return block.terminator.kind === "branch" ? [block.terminator.taken, block.terminator.otherwise] : [];
+    },
+    // Each block sets a register that is read three blocks later. The last one can be reached from all others.
+    use: (block) => {
+      const index = indices.get(block)!;
+      visits++;
+      return {
+        uses: new Set(index < 3 ? [] : [registers[index - 3]!]),
+        definitions: new Set([registers[index]!]),
+      };
+    },
+  });
+  assertEquals(live(chain[blocks / 2]!).map(({ name }) => name).sort(), ["%r4997", "%r4998", "%r4999", "%r9996"]);
+  assertEquals(visits < 4 * blocks, true);
+});
+
+test("dominators of a long chain with a common exit are found", () => {
+  const chain = ladder(blocks);
+  const tree = dominatorTree(chain[0]!);
+  assertEquals(tree.children(chain[0]!).length, 2);
+  assertEquals(tree.parent(chain.at(-1)!), chain[0]);
+  for (let index = 1; index < blocks - 1; index++) assertEquals(tree.parent(chain[index]!) === chain[index - 1], true);
+  assertEquals(tree.size(chain[1]!), blocks - 2);
+});
