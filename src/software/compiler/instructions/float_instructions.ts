@@ -45,7 +45,7 @@ export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: 
   }
   const [first = 0, second = first, ...others] = operands;
   const value = e.temporary("f64");
-  e.code.tee(value).get(value).ops("f64Ne").if("f64").get(first).get(second);
+  e.code.tee(value).get(value).ops("f64Ne").ifUnlikely("f64").get(first).get(second);
   e.callHelper("propagateNaN64");
   for (const operand of others) {
     e.code.get(operand);

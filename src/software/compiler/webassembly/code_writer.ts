@@ -103,9 +103,9 @@ export class CodeWriter {
   }
 
   /** An `if` with a hint that its condition is rarely true, so that engines can move its body out of the way. */
-  ifUnlikely(): this {
+  ifUnlikely(result?: ValueType): this {
     this.#unlikely.push(this.#out.length);
-    return this.if();
+    return this.if(result);
   }
 
   else(): this {
