@@ -143,6 +143,8 @@ export interface GangKernel {
   readonly gangBytes: number;
   /** Whether all gangs of a block exist at once. If not, they run one after another. */
   readonly hasBarriers: boolean;
+  /** Whether gangs run a loop to its end although their members diverge. */
+  readonly hasMaskedLoops: boolean;
   /** For each thread that has left its gang, as in {@linkcode CompiledKernel}. */
   readonly localBytes: number;
   readonly savedBytes: number;

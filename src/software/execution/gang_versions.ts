@@ -30,6 +30,9 @@ const gangWidths: readonly GangWidth[] = [32, 16, 8, 4];
 /** With more registers in vectors, most of the widest gangs' registers are in memory, and the next width is faster. */
 const mostRegistersOfWidest = 6;
 
+/** The more members a gang has, the longer the first ones to leave a loop wait for the last. */
+const widthOfMasked = 16;
+
 /** The versions of a kernel that run in gangs. Each is compiled when it is first used. */
 export class GangVersions {
   readonly #kernel: CompiledKernel;
@@ -49,9 +52,10 @@ export class GangVersions {
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
     const width = gangWidths.find((width) => block[0] % width === 0);
     let run = width === undefined ? undefined : this.#ofWidth(width);
-    if (run?.compiled.width === 32 && run.compiled.vectorRegisters > mostRegistersOfWidest) {
-      // Where the order of the lanes' accesses matters, only the widest gang holds a whole warp.
-      if (this.#kernel.lockstepPointCount === 0) run = this.#ofWidth(16);
+    // Where the order of the lanes' accesses matters, only the widest gang holds a whole warp.
+    if (this.#kernel.lockstepPointCount === 0) {
+      if (run?.compiled.width === 32 && run.compiled.vectorRegisters > mostRegistersOfWidest) run = this.#ofWidth(16);
+      if (run?.compiled.hasMaskedLoops && width! > widthOfMasked) run = this.#ofWidth(widthOfMasked);
     }
     if (run === undefined) return undefined;
     return gangMemoryBytes(run.compiled, threads) > scratch.local.byteLength ? undefined : run;

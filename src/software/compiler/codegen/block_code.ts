@@ -45,20 +45,25 @@ export function emitBlocks(
       else append(conditions.get(block));
     },
     setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
-    emitLoopStart: (block) => {
-      e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").if();
-      const line = lineOf(block);
-      // The block that continues where a thread resumes has no line of its own.
-      if (line === undefined && e.reportsRecords) {
-        e.getFixed("record");
-        e.getFixed("resumeIndex").memory("i32Store", threadRecord.resumeIndex);
-      }
-      e.pushPlace({ line: line ?? 0 });
-      e.callHelper("refuel");
-      e.setFixed("fuel").end();
-    },
+    emitLoopStart: (block) => emitFuel(e, { fuelPerIteration, line: lineOf(block) }),
   });
   return e.code.finish();
+}
+
+/** Takes the fuel for one iteration of a loop, and asks for more when it is used up. */
+export function emitFuel(
+  e: FunctionEmitter,
+  { fuelPerIteration, line }: { readonly fuelPerIteration: number; readonly line: number | undefined },
+): void {
+  e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").ifUnlikely();
+  // The block that continues where a thread resumes has no line of its own.
+  if (line === undefined && e.reportsRecords) {
+    e.getFixed("record");
+    e.getFixed("resumeIndex").memory("i32Store", threadRecord.resumeIndex);
+  }
+  e.pushPlace({ line: line ?? 0 });
+  e.callHelper("refuel");
+  e.setFixed("fuel").end();
 }
 
 /** The line of a block's first instruction. Undefined if it has none. */

@@ -189,10 +189,7 @@ export class FunctionEmitter {
       this.begin(instruction);
       this.pushPredicate(instruction);
       this.code.if();
-      const before = this.#isConditional;
-      this.#isConditional = true;
-      emit(this, instruction);
-      this.#isConditional = before;
+      this.emitConditionally(() => emit(this, instruction));
       this.code.end();
     }
   }
@@ -209,6 +206,19 @@ export class FunctionEmitter {
     this.#standIns = standIns;
     emit();
     this.#standIns = before;
+  }
+
+  /** The locals that replace fixed locals now. */
+  get fixedStandIns(): ReadonlyMap<FixedLocal, number> {
+    return this.#standIns?.fixed ?? new Map();
+  }
+
+  /** Emits code that may set registers or not. */
+  emitConditionally(emit: () => void): void {
+    const before = this.#isConditional;
+    this.#isConditional = true;
+    emit();
+    this.#isConditional = before;
   }
 
   /** Begins an instruction, and frees all temporaries. */

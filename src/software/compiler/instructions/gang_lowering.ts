@@ -86,12 +86,25 @@ const move: GangForm = (gang, i) => () => {
   gang.assignVectors(destinationOf(i), gang.vector(i, { operand: i.operands[1] }));
 };
 
+/** A factor of 2^n or 2^n + 1, which shifts multiply by faster than a multiplication. */
+function shiftsOf(factor: bigint): { readonly distance: number; readonly isPlusOne: boolean } | undefined {
+  for (let distance = 0; distance < 32; distance++) {
+    if (factor === 1n << BigInt(distance)) return { distance, isPlusOne: false };
+    if (factor === (1n << BigInt(distance)) + 1n) return { distance, isPlusOne: true };
+  }
+  return undefined;
+}
+
 const multiplyLow: GangForm = (gang, i) => {
   return () => {
     const operands = i.operands.slice(1).map((operand) => gang.vector(i, { operand }));
+    const [, , factor] = i.operands;
+    const shifts = factor?.kind === "integer" ? shiftsOf(factor.value) : undefined;
     gang.assignVectors(destinationOf(i), (part) => {
       operands[0]!(part);
-      operands[1]!(part).simd("i32x4Mul");
+      if (shifts === undefined) operands[1]!(part).simd("i32x4Mul");
+      else if (shifts.distance > 0) gang.code.i32(shifts.distance).simd("i32x4Shl");
+      if (shifts?.isPlusOne) operands[0]!(part).simd("i32x4Add");
       return operands[2] === undefined ? gang.code : operands[2](part).simd("i32x4Add");
     });
   };
@@ -181,7 +194,7 @@ const select: GangForm = (gang, i) => () => {
   const [, a, b, predicate] = i.operands;
   const pushA = gang.vector(i, { operand: a });
   const pushB = gang.vector(i, { operand: b });
-  const mask = gang.maskVectors(() => gang.pushMask(predicate));
+  const mask = gang.maskVectors(predicate);
   gang.assignVectors(destinationOf(i), (part) => {
     pushA(part);
     pushB(part);
@@ -273,7 +286,7 @@ export const gangComparison: GangForm = (gang, i) => {
     const pushA = gang.vector(i, { operand: a, anyNaN: isFloat }),
       pushB = gang.vector(i, { operand: b, anyNaN: isFloat });
     const outcomes = Array.from({ length: gang.vectors }, (_, part) => {
-      const outcome = e.temporary("v128");
+      const outcome = e.newLocal("v128");
       pushA(part);
       pushB(part).simd(operation).set(outcome);
       return outcome;
@@ -282,6 +295,7 @@ export const gangComparison: GangForm = (gang, i) => {
     if (isNegated) code.i32(gang.wholeMask).ops("i32Xor");
     combine(gang, i);
     gang.assignMask(destination);
+    if (!isNegated && combined === undefined) gang.noteMaskVectors(destination, outcomes);
   };
 };
 

@@ -74,10 +74,8 @@ export class AddressForms {
       }
     }
     this.#uniformities = (rules.block === undefined ? axes.slice(0, 1) : axes).map((axis) => {
-      return findUniformity(instructions, {
-        strideOfSpecial: (name) => this.#strideOfSpecial(name, axis),
-        isVarying: readsPrivateMemory,
-      });
+      const strideOfSpecial = (name: string) => this.#strideOfSpecial(name, axis);
+      return findUniformity(instructions, { rules: { strideOfSpecial, isVarying: readsPrivateMemory } });
     });
   }
 

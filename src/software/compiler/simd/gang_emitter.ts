@@ -5,7 +5,7 @@ import { wholeLoad, wholeStore } from "../codegen/register_types.ts";
 import { copiesNumbers } from "../codegen/nan_canonicalization.ts";
 import type { Register } from "../typing/names.ts";
 import { resultsOf, sourcesOf, type Uniformity } from "./uniformity.ts";
-import type { Stride } from "../instructions/instruction_traits.ts";
+import { type EmitVectors, mayHave, type Stride } from "../instructions/instruction_traits.ts";
 import { gangHeader, type GangWidth } from "./gang_layout.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
@@ -21,6 +21,16 @@ export type Holding =
   | { readonly kind: "vectors"; readonly locals: readonly number[] }
   /** Anything else, in memory. */
   | { readonly kind: "memory" };
+
+/** Which members execute the code that is emitted. */
+export interface Masking {
+  /** The local with a bit for each member that does. It is not 0. */
+  readonly mask: number;
+  /** Whether the other members must keep their numbers of a register. */
+  blends(register: Register): boolean;
+  /** The locals with vectors of all ones for each member that executes the code, if a register in vectors blends. */
+  readonly vectors: readonly number[];
+}
 
 /** Pushes one of the vectors of an operand. */
 export type PushVector = (part: number) => CodeWriter;
@@ -54,6 +64,8 @@ export class GangEmitter {
   readonly #ranges = new Map<number, { begin: number; count: number }>();
   #member: number | undefined;
   #area: number | undefined;
+  #masking: Masking | undefined;
+  readonly #maskVectors = new Map<Register, readonly number[]>();
 
   constructor(emitter: FunctionEmitter, uniformity: Uniformity, width: GangWidth) {
     this.emitter = emitter;
@@ -123,42 +135,83 @@ export class GangEmitter {
     return cache;
   }
 
-  /** Emits an instruction for all members. */
+  /** The locals that hold a register. None if it is in memory. */
+  locals(register: Register): readonly number[] {
+    const holding = this.holding(register);
+    if (holding.kind === "vectors") return holding.locals;
+    return holding.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
+  }
+
+  /** Emits code that only some members execute. */
+  masked(masking: Masking, emit: () => void): void {
+    const before = this.#masking;
+    this.#masking = masking;
+    emit();
+    this.#masking = before;
+  }
+
+  /** Emits an instruction for all members, or for those in the mask. */
   emit(instruction: ResolvedInstruction, emit: Emit): void {
-    const { uniformity, emitter } = this;
-    const isHeldAsOne = resultsOf(instruction).every((register) => this.holding(register).kind === "number");
-    const isUniform = uniformity.isUniform(instruction);
-    if (isHeldAsOne && (isUniform || resultsOf(instruction).length > 0)) {
-      emitter.emit(instruction, emit);
-    } else if (isUniform) {
+    const { emitter } = this;
+    const way = this.#wayOf(instruction);
+    for (const register of resultsOf(instruction)) this.#maskVectors.delete(register);
+    if (way === "once") {
+      if (this.#masking === undefined || !mayAccess(instruction)) emitter.emit(instruction, emit);
+      else this.emitForFirst(() => emitter.emit(instruction, emit));
+    } else if (way === "spread") {
       emitter.emit(instruction, (e, i) => this.#emitOnce(i, () => emit(e, i)));
+    } else if (way === "members") {
+      this.emitMembers(instruction, emit);
     } else {
-      const form = this.#formOf(instruction);
-      if (form !== undefined) emitter.emit(instruction, () => form());
-      else this.emitMembers(instruction, emit);
+      emitter.emit(instruction, () => way());
     }
   }
 
-  /** How to emit an instruction on vectors. Undefined if it cannot be. */
-  #formOf(instruction: ResolvedInstruction): (() => void) | undefined {
-    const { predicate, form } = instruction;
-    const isForAll = predicate === undefined || this.uniformity.strideOf(predicate.register) === 0n;
-    return isForAll ? form.traits.gangForm?.(this, instruction) : undefined;
+  /** Whether an instruction is executed at once for all members in a mask. */
+  runsOnVectors(instruction: ResolvedInstruction): boolean {
+    let way: unknown;
+    this.masked({ mask: 0, blends: () => false, vectors: [] }, () => way = this.#wayOf(instruction));
+    return way !== "members";
   }
 
-  /** Whether an instruction has to be emitted member by member. */
+  /** Whether an instruction has to be emitted member by member, outside of masked loops. */
   takesLoop(instruction: ResolvedInstruction): boolean {
+    return this.#wayOf(instruction) === "members";
+  }
+
+  /** How an instruction is executed: once, once for all members, member by member, or on vectors. */
+  #wayOf(instruction: ResolvedInstruction): "once" | "spread" | "members" | EmitVectors {
+    const { uniformity } = this;
     const results = resultsOf(instruction);
-    if (this.uniformity.isUniform(instruction)) return false;
-    if (results.length > 0 && results.every((register) => this.kindOf(register) === "number")) return false;
-    return this.#formOf(instruction) === undefined;
+    const isUniform = uniformity.isUniform(instruction);
+    if (results.every((register) => this.kindOf(register) === "number") && (isUniform || results.length > 0)) {
+      return "once";
+    }
+    const isMasked = this.#masking !== undefined;
+    if (isUniform) {
+      return isMasked && results.some((register) => this.kindOf(register) === "memory") ? "members" : "spread";
+    }
+    const { predicate, form } = instruction;
+    if (predicate !== undefined && uniformity.strideOf(predicate.register) !== 0n) return "members";
+    if (isMasked && mayHave(instruction, "writes")) return "members";
+    return form.traits.gangForm?.(this, instruction) ?? "members";
+  }
+
+  /** Emits code that the first member in the mask stands for, if it faults. */
+  emitForFirst(emit: () => void): void {
+    const { emitter: e } = this;
+    const first = this.#shadow("threadX", 0);
+    e.getFixed("threadX").get(this.#masking!.mask).ops("i32Ctz", "i32Add").set(first);
+    e.emitWith({ registers: new Map(), fixed: new Map([["threadX", first]]) }, emit);
   }
 
   /** Emits an instruction whose result is the same for all members. */
   #emitOnce(instruction: ResolvedInstruction, emit: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
-    this.emitter.emitWith({ registers, fixed: new Map() }, emit);
+    const emitResults = () => this.emitter.emitWith({ registers, fixed: this.emitter.fixedStandIns }, emit);
+    if (this.#masking !== undefined && mayAccess(instruction)) this.emitForFirst(emitResults);
+    else emitResults();
     for (const register of results) this.#spread(register, registers.get(register)!);
   }
 
@@ -171,14 +224,16 @@ export class GangEmitter {
         code.get(shadow).set(this.emitter.registerLocal(register));
         break;
       case "mask":
-        code.i32(0).get(shadow).ops("i32Sub").i32(this.wholeMask).ops("i32And").set(
-          this.emitter.registerLocal(register),
-        );
+        code.i32(0).get(shadow).ops("i32Sub").i32(this.wholeMask).ops("i32And");
+        this.#blendMask(register);
+        code.set(this.emitter.registerLocal(register));
         break;
       case "vectors":
-        for (const local of holding.locals) {
-          code.get(shadow).simd(this.emitter.valueType(register) === "f32" ? "f32x4Splat" : "i32x4Splat").set(local);
-        }
+        holding.locals.forEach((local, part) => {
+          code.get(shadow).simd(this.emitter.valueType(register) === "f32" ? "f32x4Splat" : "i32x4Splat");
+          this.#blendVector(register, part);
+          code.set(local);
+        });
         break;
       case "memory":
         for (let member = 0; member < this.width; member++) {
@@ -220,8 +275,17 @@ export class GangEmitter {
       const holding = this.holding(register);
       if (holding.kind === "vectors") this.saveVectors(register, holding.locals);
     }
+    const masking = this.#masking;
+    if (masking !== undefined) {
+      // Members that do not execute the instruction keep their numbers.
+      for (const register of results) {
+        const holding = this.holding(register);
+        if (holding.kind === "vectors" && !used.has(register)) this.saveVectors(register, holding.locals);
+      }
+    }
     const fixed = new Map<FixedLocal, number>();
     code.i32(0).set(member).loop();
+    if (masking !== undefined) code.get(masking.mask).get(member).ops("i32ShrU").i32(1).ops("i32And").if();
     if (sources.some((source) => source.kind === "special")) {
       const threadX = this.#shadow("threadX", 0);
       e.getFixed("threadX").get(member).ops("i32Add").set(threadX);
@@ -230,6 +294,7 @@ export class GangEmitter {
     for (const [register, shadow] of standIns) if (used.has(register)) this.#loadMember(register, { member, shadow });
     e.emitWith({ registers: standIns, fixed, member } satisfies StandIns, () => e.emit(instruction, emit));
     for (const register of results) this.#storeMember(register, { member, shadow: shadows.get(register)! });
+    if (masking !== undefined) code.end();
     code.get(member).i32(1).ops("i32Add").tee(member).i32(this.width).ops("i32LtU").brIf(0).end();
     for (const register of results) {
       const holding = this.holding(register);
@@ -357,8 +422,27 @@ export class GangEmitter {
   /** Pops a mask and assigns it to a predicate. */
   assignMask(register: Register): void {
     const { emitter: e } = this;
+    this.#blendMask(register);
     e.code.set(e.registerLocal(register));
     e.noteDefinition(register);
+  }
+
+  /** Turns the mask on the stack into a predicate's new value, for those members that set it. */
+  #blendMask(register: Register): void {
+    const masking = this.#masking;
+    if (masking === undefined || !masking.blends(register)) return;
+    const { emitter: e, code } = this;
+    e.noteUse(register);
+    code.get(masking.mask).ops("i32And").get(e.registerLocal(register));
+    code.get(masking.mask).i32(-1).ops("i32Xor", "i32And", "i32Or");
+  }
+
+  /** Turns the vector on the stack into a register's new value, for those members that set it. */
+  #blendVector(register: Register, part: number): void {
+    const masking = this.#masking;
+    if (masking === undefined || !masking.blends(register)) return;
+    this.emitter.noteUse(register);
+    this.code.get(this.locals(register)[part]!).get(masking.vectors[part]!).simd("v128Bitselect");
   }
 
   /** Pushes the mask for vectors of all ones or zeros in locals, one for each four members. */
@@ -376,11 +460,23 @@ export class GangEmitter {
     return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
   }
 
-  /** Pushes vectors of all ones where a mask has a bit. */
-  maskVectors(pushMask: () => void): PushVector {
+  /** Remembers, for the rest of the block, vectors of all ones where a predicate that was just set holds. */
+  noteMaskVectors(register: Register, locals: readonly number[]): void {
+    if (this.#masking?.blends(register) !== true) this.#maskVectors.set(register, locals);
+  }
+
+  /** Begins the code of another block, of which nothing is known. */
+  beginBlock(): void {
+    this.#maskVectors.clear();
+  }
+
+  /** Prepares vectors of all ones where a predicate holds to be pushed one by one. */
+  maskVectors(predicate: ResolvedOperand | undefined): PushVector {
     const { code, emitter } = this;
+    const known = predicate?.kind === "register" ? this.#maskVectors.get(predicate) : undefined;
+    if (known !== undefined) return (part) => code.get(known[part]!);
     const spread = emitter.temporary("v128");
-    pushMask();
+    this.pushMask(predicate);
     code.simd("i32x4Splat").set(spread);
     return (part) => {
       const bits = [0, 1, 2, 3].map((lane) => 1 << (part * 4 + lane));
@@ -440,8 +536,15 @@ export class GangEmitter {
     holding.locals.forEach((local, part) => {
       push(part);
       if (canonicalizes) this.canonicalize();
+      this.#blendVector(register, part);
       this.code.set(local);
     });
     this.emitter.noteDefinition(register);
   }
+}
+
+/** Whether an instruction may access memory, and thus fault, for a thread that its operands do not name. */
+function mayAccess(instruction: ResolvedInstruction): boolean {
+  if (sourcesOf(instruction).some(({ kind }) => kind === "special")) return false;
+  return mayHave(instruction, "reads") || mayHave(instruction, "writes");
 }

@@ -10,7 +10,7 @@
  * @module
  */
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
-import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import { postorder, predecessors, redirect, successors } from "../control_flow/control_flow_graph.ts";
 import { launchRecordLocal } from "../codegen/fixed_locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
@@ -39,6 +39,8 @@ import {
   emitWholeGangs,
   pushFirstThreadIndex,
 } from "./gang_loops.ts";
+import { MaskedCode } from "./masked_code.ts";
+import { chooseMaskedRegions, type MaskedRegion, type MaskedRegions } from "./masked_loops.ts";
 import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
@@ -65,6 +67,8 @@ export interface GeneratedGangKernel {
   readonly vectorRegisters: number;
   /** Whether gangs can be suspended, so that all gangs of a block need memory at once. */
   readonly hasBarriers: boolean;
+  /** Whether gangs run a loop to its end although their members diverge. */
+  readonly hasMaskedLoops: boolean;
 }
 
 /** The indices of functions in the module: the scalar kernel, the scalar exit, and reconvergence. */
@@ -91,8 +95,15 @@ export function generateGangKernel(
   resolved: ResolvedKernel,
   context: GangContext,
 ): GeneratedGangKernel | undefined {
-  return canRunInGangs(resolved) ? new GangGenerator(resolved, context).generate(name) : undefined;
+  if (!canRunInGangs(resolved)) return undefined;
+  const generator = new GangGenerator(resolved, context, { masks: true });
+  const generated = generator.generate(name);
+  if (generated !== undefined || !generator.hasMaskedLoops) return generated;
+  return new GangGenerator(resolved, context, { masks: false }).generate(name);
 }
+
+/** Choosing masked loops takes longer than linear time. */
+const mostInstructionsOfMasked = 4000;
 
 const u32 = typeNamed("u32");
 const s32 = typeNamed("s32");
@@ -112,31 +123,61 @@ class GangGenerator {
   readonly #point: number;
   readonly #block: BlockState;
   readonly #costModel: CostModel;
+  readonly #masked: MaskedRegions;
+  /** The blocks that stand for masked loops. */
+  readonly #maskedBlocks = new Map<FlowBlock, MaskedRegion>();
 
-  constructor(resolved: ResolvedKernel, context: GangContext) {
+  constructor(resolved: ResolvedKernel, context: GangContext, { masks }: { readonly masks: boolean }) {
     this.#resolved = resolved;
     this.#context = context;
     this.#instructions = instructionsOf(resolved.kernel);
-    this.#uniformity = findUniformity(this.#instructions);
     this.#flow = functionFlow(resolved.kernel);
-    this.#emitter = new FunctionEmitter({
-      parameters: context.parameterBytes,
-      shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
-      staticShared: resolved.sharedBytes,
-      usesReservedShared: this.#instructions.some(findsReservedShared),
-      local: 0,
-      hasFrames: false,
-      hasStackPointer: false,
-      frameAlignment: resolved.kernel.frameAlignment,
-      constants: context.constants,
-    }, context.options);
-    this.#gang = new GangEmitter(this.#emitter, this.#uniformity, context.width);
-    const kindOf = (register: Register) => this.#gang.kindOf(register);
-    this.#emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), kindOf);
+    this.#masked = masks && this.#instructions.length <= mostInstructionsOfMasked ? this.#chooseMaskedRegions() : {
+      regions: [],
+      uniformity: findUniformity(this.#instructions),
+      isLocal: () => false,
+    };
+    this.#uniformity = this.#masked.uniformity;
+    this.#gang = this.#newGang(this.#uniformity);
+    this.#emitter = this.#gang.emitter;
     const newLocal = () => this.#emitter.newLocal("i32");
     this.#point = newLocal();
     this.#block = { waiting: newLocal(), barrier: newLocal(), isMixed: newLocal() };
     this.#costModel = new CostModel(this.#instructions, this.#flow.entry);
+  }
+
+  get hasMaskedLoops(): boolean {
+    return this.#masked.regions.length > 0;
+  }
+
+  #newGang(uniformity: Uniformity): GangEmitter {
+    const { sharedBytes, usesDynamicShared } = this.#resolved;
+    const emitter = new FunctionEmitter({
+      parameters: this.#context.parameterBytes,
+      shared: usesDynamicShared ? undefined : sharedBytes,
+      staticShared: sharedBytes,
+      usesReservedShared: this.#instructions.some(findsReservedShared),
+      local: 0,
+      hasFrames: false,
+      hasStackPointer: false,
+      frameAlignment: this.#resolved.kernel.frameAlignment,
+      constants: this.#context.constants,
+    }, this.#context.options);
+    const gang = new GangEmitter(emitter, uniformity, this.#context.width);
+    emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), (register) => gang.kindOf(register));
+    return gang;
+  }
+
+  #chooseMaskedRegions(): MaskedRegions {
+    return chooseMaskedRegions({
+      flow: this.#flow,
+      findUniformity: (varying) => findUniformity(this.#instructions, { varying }),
+      runsOnVectors: (uniformity) => {
+        if (this.#context.options.gangs === "always") return () => true;
+        const gang = this.#newGang(uniformity);
+        return (instruction) => gang.runsOnVectors(instruction);
+      },
+    });
   }
 
   /**
@@ -163,6 +204,7 @@ class GangGenerator {
     if (resumable === undefined) return undefined;
     const points: ScalarExit[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
+    this.#maskLoops(divergencePoints, { resumable, points });
     this.#diverge(divergencePoints, { resumable, points });
     this.#emitBlocks(entry);
     this.#emitSuspensions(entry, points);
@@ -190,6 +232,7 @@ class GangGenerator {
         return this.#gang.holding(register).kind === "vectors";
       }).length,
       hasBarriers: this.#hasBarriers,
+      hasMaskedLoops: this.hasMaskedLoops,
     };
   }
 
@@ -223,7 +266,10 @@ class GangGenerator {
         divergencePoints.push({ instruction: suspendPoint.instruction!, way: "suspending" });
       }
     }
-    for (const instruction of branchesOf(this.#flow).keys()) {
+    const exits = this.#masked.regions.flatMap(({ exits }) => exits.length > 1 ? exits.map(({ way }) => way) : []);
+    divergencePoints.push(...exits);
+    for (const [instruction, { block }] of branchesOf(this.#flow)) {
+      if (this.#masked.regions.some(({ loop }) => loop.blocks.has(block))) continue;
       if (this.#uniformity.strideOf(instruction.predicate!.register) === 0n) continue;
       divergencePoints.push({ instruction, way: "taken" }, { instruction, way: "otherwise" });
     }
@@ -245,6 +291,38 @@ class GangGenerator {
     return blockBefore(dispatch);
   }
 
+  /** Replaces each masked loop with a single block. */
+  #maskLoops(
+    divergencePoints: readonly DivergencePoint[],
+    { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
+  ): void {
+    const { isLocal } = this.#masked;
+    const before = predecessors(postorder([this.#flow.entry], successors));
+    for (const region of this.#masked.regions) {
+      const { loop: { header, blocks }, exits: [first, second] } = region;
+      const masked = new MaskedCode(this.#gang, region, { isLocal, emitSteps: (block) => this.#emitSteps(block) });
+      const block = newBlock();
+      this.#maskedBlocks.set(block, region);
+      block.instructions.push({ instruction: undefined, emit: () => masked.emit() });
+      for (const from of before.get(header)!) {
+        if (!blocks.has(from)) redirect(from, { target: header, replacement: block });
+      }
+      if (second === undefined) {
+        block.terminator = { kind: "jump", target: first!.target };
+        continue;
+      }
+      const resumePoint = (way: DivergencePoint) => resumable.divergencePoints[divergencePoints.indexOf(way)]!;
+      const [taken, otherwise] = [resumePoint(first!.way), resumePoint(second.way)];
+      const pushMask = () => masked.pushFirstExit();
+      const divergence = this.#newDivergence({ kind: "branch", taken, otherwise }, { points, pushMask });
+      const branch = { kind: "branch", on: { instruction: undefined, emit: () => {} } } as const;
+      this.#divergeAtBranch({
+        block,
+        branch: { ...branch, taken: first!.target, otherwise: second.target },
+      }, { divergence, pushMask });
+    }
+  }
+
   /** Adds the blocks where gangs diverge. */
   #diverge(
     divergencePoints: readonly DivergencePoint[],
@@ -253,7 +331,7 @@ class GangGenerator {
     const branches = branchesOf(this.#flow);
     divergencePoints.forEach(({ instruction, way }, index) => {
       const resumePoint = resumable.divergencePoints[index]!;
-      if (way === "taken") {
+      if (way === "taken" && branches.has(instruction)) {
         const pushMask = () => this.#pushTaken(instruction);
         const otherwise = resumable.divergencePoints[index + 1]!;
         const divergence = this.#newDivergence({ kind: "branch", taken: resumePoint, otherwise }, { points, pushMask });
@@ -368,7 +446,9 @@ class GangGenerator {
     }
     for (const block of postorder([entry], successors)) {
       if (block === this.#exitBlock) continue;
-      this.#code.set(block, e.emitSeparately(() => this.#emitSteps(block)));
+      const { code, ...use } = e.emitSeparately(() => this.#emitSteps(block));
+      const { uses, definitions } = this.#maskedBlocks.get(block) ?? use;
+      this.#code.set(block, { code, uses, definitions });
       const { terminator } = block;
       if (terminator.kind !== "branch" || this.#conditions.has(block)) continue;
       this.#conditions.set(block, e.emitSeparately(() => terminator.on.emit(e)));
@@ -377,6 +457,7 @@ class GangGenerator {
   }
 
   #emitSteps({ instructions }: FlowBlock): void {
+    this.#gang.beginBlock();
     for (const { instruction, emit } of instructions) {
       if (instruction === undefined) emit(this.#emitter);
       else this.#gang.emit(instruction, instruction.form.emit!);

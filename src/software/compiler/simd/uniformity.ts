@@ -73,13 +73,20 @@ const rulesOfGangs: UniformityRules = {
   isVarying: () => false,
 };
 
-/** Finds the strides of all registers of a function. */
+/**
+ * Finds the strides of all registers of a function.
+ *
+ * @param options `rules` replaces those of gangs; `varying` are registers that are known to be varying
+ */
 export function findUniformity(
   instructions: readonly ResolvedInstruction[],
-  { strideOfSpecial, isVarying }: UniformityRules = rulesOfGangs,
+  { rules: { strideOfSpecial, isVarying } = rulesOfGangs, varying = new Set() }: {
+    readonly rules?: UniformityRules;
+    readonly varying?: ReadonlySet<Register>;
+  } = {},
 ): Uniformity {
   // A register without an entry has not been reached yet. An undefined stride means varying.
-  const strides = new Map<Register, Stride>();
+  const strides = new Map<Register, Stride>([...varying].map((register) => [register, undefined]));
   const counting = new Map<Register, boolean>();
   const defined = new Set(instructions.flatMap(resultsOf));
   const isKnown = (operand: ResolvedOperand) =>

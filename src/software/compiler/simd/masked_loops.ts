@@ -1,0 +1,303 @@
+/**
+ * Chooses the loops that gangs run to their end although their members diverge.
+ *
+ * A gang goes around such a loop until the last member has left it. A mask says which members execute a block; the
+ * others keep their values. Members that leave the loop are saved where they leave it, so that the code of a block that
+ * all remaining members execute needs no masks. See `masked_code.ts`.
+ *
+ * @module
+ */
+import { postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
+import type { DivergencePoint, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
+import { liveRegisters } from "../control_flow/liveness.ts";
+import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { resultsOf, sourcesOf, type Uniformity } from "./uniformity.ts";
+
+/** A loop that is executed under a mask. */
+export interface MaskedLoop {
+  readonly header: FlowBlock;
+  readonly blocks: ReadonlySet<FlowBlock>;
+  /** Its blocks and the loops within it, so that each comes behind all that lead to it. The header is the first. */
+  readonly parts: readonly (FlowBlock | MaskedLoop)[];
+  /** The registers that it sets and that are read elsewhere. */
+  readonly results: readonly Register[];
+  /** Whether all members that have not left the loop execute a block in each iteration. */
+  isUnconditional(block: FlowBlock): boolean;
+}
+
+/** A loop that whole gangs enter, and the way to each block to which it leads. */
+export interface MaskedRegion {
+  readonly loop: MaskedLoop;
+  readonly exits: readonly { readonly target: FlowBlock; readonly way: DivergencePoint }[];
+  /** The registers that are live where it begins, and those that it sets. */
+  readonly uses: ReadonlySet<Register>;
+  readonly definitions: ReadonlySet<Register>;
+}
+
+/** The masked loops of a kernel, and what they make of its registers. */
+export interface MaskedRegions {
+  readonly regions: readonly MaskedRegion[];
+  readonly uniformity: Uniformity;
+  /** Whether only the block that sets a register reads it. */
+  isLocal(register: Register): boolean;
+}
+
+/** With more than two ways out, members rarely continue together. */
+const mostExits = 2;
+/** Larger loops are unlikely to be executed on vectors alone. */
+const mostBlocks = 64;
+/** How many instructions must be executed on vectors for every one that is executed member by member. */
+const instructionsPerMemberLoop = 6;
+/** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
+const timesAround = 8;
+
+/**
+ * Chooses the masked loops.
+ *
+ * @param runsOnVectors whether an instruction in a masked loop is executed at once for all members
+ */
+export function chooseMaskedRegions(
+  { flow, findUniformity, runsOnVectors }: {
+    readonly flow: FunctionFlow;
+    readonly findUniformity: (varying: ReadonlySet<Register>) => Uniformity;
+    readonly runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean;
+  },
+): MaskedRegions {
+  return new RegionChooser(flow, findUniformity, runsOnVectors).choose();
+}
+
+class RegionChooser {
+  readonly #flow: FunctionFlow;
+  readonly #findUniformity: (varying: ReadonlySet<Register>) => Uniformity;
+  readonly #runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean;
+  /** The loops that can be masked, from the outermost to the innermost. */
+  readonly #candidates: MaskedRegion[] = [];
+  /** The blocks at whose start a register is live. */
+  readonly #liveAt = new Map<Register, Set<FlowBlock>>();
+
+  constructor(
+    flow: FunctionFlow,
+    findUniformity: (varying: ReadonlySet<Register>) => Uniformity,
+    runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean,
+  ) {
+    this.#flow = flow;
+    this.#findUniformity = findUniformity;
+    this.#runsOnVectors = runsOnVectors;
+  }
+
+  choose(): MaskedRegions {
+    const rejected = new Set<MaskedRegion>();
+    const chosen = new Set<MaskedRegion>();
+    let uniformity = this.#findUniformity(new Set());
+    this.#findCandidates(uniformity);
+    // Masked loops make registers varying, which may make further branches diverge.
+    for (let changed = true; changed;) {
+      changed = false;
+      for (const region of this.#candidates) {
+        if (chosen.has(region) || rejected.has(region)) continue;
+        if ([...chosen].some(({ loop }) => loop.blocks.has(region.loop.header))) continue;
+        if (!this.#diverges(region, uniformity)) continue;
+        const varying = this.#findUniformity(this.#varyingOf([...chosen, region]));
+        if (this.#isProfitable(region, this.#runsOnVectors(varying))) {
+          for (const other of chosen) if (region.loop.blocks.has(other.loop.header)) chosen.delete(other);
+          chosen.add(region);
+          uniformity = this.#findUniformity(this.#varyingOf([...chosen]));
+        } else rejected.add(region);
+        changed = true;
+      }
+    }
+    return {
+      regions: [...chosen],
+      uniformity,
+      isLocal: (register) => this.#isLocal(register),
+    };
+  }
+
+  #findCandidates(uniformity: Uniformity): void {
+    const { entry, suspendPoints } = this.#flow;
+    const loops = loopsOf(entry).toSorted((a, b) => a.body.length - b.body.length);
+    const blocks = postorder([entry], successors).reverse();
+    const order = new Map(blocks.map((block, index) => [block, index]));
+    const before = predecessors(blocks);
+    const suspended = new Set(suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]));
+    const possible: Loop[] = [];
+    const canMask = ({ header, body }: Loop): boolean => {
+      const inside = new Set(body);
+      // Of a cycle with several entries, "header" is only one of them.
+      return body.length <= mostBlocks && !inside.has(entry) && body.every((block) => {
+        const { terminator } = block;
+        if (suspended.has(block)) return false;
+        if (terminator.kind !== "jump" && (terminator.kind !== "branch" || terminator.on.instruction === undefined)) {
+          return false;
+        }
+        if (block !== header && [...before.get(block)!].some((from) => !inside.has(from))) return false;
+        return successors(block).every((to) => {
+          if (to === header || !inside.has(to) || order.get(to)! > order.get(block)!) return true;
+          return possible.some((loop) => loop.header === to && loop.body.every((block) => inside.has(block)));
+        });
+      });
+    };
+    for (const loop of loops) if (canMask(loop)) possible.unshift(loop);
+    if (!possible.some(({ body }) => body.some((block) => mayDiverge(block, uniformity)))) return;
+    const live = liveRegisters({ entry, next: successors, use: useOf, at: blocks });
+    for (const block of blocks) {
+      for (const register of live(block)) {
+        const at = this.#liveAt.get(register) ?? new Set();
+        this.#liveAt.set(register, at.add(block));
+      }
+    }
+    for (const loop of possible) {
+      const region = this.#regionOf(this.#nest(loop, { loops: possible, order }));
+      if (region !== undefined) this.#candidates.push(region);
+    }
+  }
+
+  #nest(
+    { header, latches, body }: Loop,
+    context: {
+      readonly loops: readonly Loop[];
+      readonly order: ReadonlyMap<FlowBlock, number>;
+      /** The loop around this one. */
+      readonly outer?: ReadonlySet<FlowBlock>;
+    },
+  ): MaskedLoop {
+    const blocks = new Set<FlowBlock>(body);
+    // Whole gangs enter the outermost loop. Other loops must leave alone the members that do not enter them.
+    const elsewhere = [...context.outer ?? [], ...body.flatMap(successors)].filter((block) => !blocks.has(block));
+    const within = context.loops.filter((loop) => loop.header !== header && loop.body.every((at) => blocks.has(at)));
+    const inner = within.filter((loop) => !within.some((other) => other !== loop && other.body.includes(loop.header)))
+      .map((loop) => this.#nest(loop, { ...context, outer: new Set([...context.outer ?? [], ...blocks]) }));
+    const direct = body.filter((block) => !inner.some((loop) => loop.blocks.has(block)));
+    const place = (part: FlowBlock | MaskedLoop) => context.order.get("header" in part ? part.header : part)!;
+    const results = new Set(body.flatMap((block) => instructionsOf(block).flatMap(resultsOf)));
+    return {
+      header,
+      blocks,
+      parts: [...direct, ...inner].toSorted((a, b) => place(a) - place(b)),
+      results: [...results].filter((register) => elsewhere.some((block) => this.#liveAt.get(register)?.has(block))),
+      isUnconditional: (block) => {
+        const around = postorder([header], (from) => {
+          return from === block ? [] : successors(from).filter((to) => to !== header && blocks.has(to));
+        });
+        return block === header || !latches.some((latch) => latch !== block && around.includes(latch));
+      },
+    };
+  }
+
+  /** Undefined if the loop has too many exits, or an exit from a loop within it that also leaves the loop itself. */
+  #regionOf(loop: MaskedLoop): MaskedRegion | undefined {
+    const exits: { target: FlowBlock; way: DivergencePoint }[] = [];
+    for (const block of loop.blocks) {
+      const { terminator } = block;
+      if (terminator.kind !== "branch") continue;
+      for (const way of ["taken", "otherwise"] as const) {
+        const target = terminator[way];
+        if (loop.blocks.has(target) || exits.some((exit) => exit.target === target)) continue;
+        exits.push({ target, way: { instruction: terminator.on.instruction!, way } });
+      }
+    }
+    if (exits.length === 0 || exits.length > mostExits || !leavesOneAtATime(loop)) return undefined;
+    const uses = [...this.#liveAt].flatMap(([register, at]) => at.has(loop.header) ? [register] : []);
+    const definitions = [...loop.blocks].flatMap((block) => instructionsOf(block).flatMap(resultsOf));
+    return { loop, exits, uses: new Set(uses), definitions: new Set(definitions) };
+  }
+
+  /** Whether only the block that sets a register reads it. */
+  #isLocal(register: Register): boolean {
+    return !this.#liveAt.has(register);
+  }
+
+  #diverges({ loop }: MaskedRegion, uniformity: Uniformity): boolean {
+    return loop.parts.some((part) => !("header" in part) && mayDiverge(part, uniformity));
+  }
+
+  /** The registers that members of a masked loop may set at different times, or that only some of them set. */
+  #varyingOf(regions: readonly MaskedRegion[]): Set<Register> {
+    const varying = new Set<Register>();
+    const visit = (loop: MaskedLoop): void => {
+      for (const part of loop.parts) {
+        if ("header" in part) {
+          visit(part);
+          continue;
+        }
+        const isUnconditional = loop.isUnconditional(part);
+        for (const instruction of instructionsOf(part)) {
+          for (const register of resultsOf(instruction)) {
+            const isOfOne = isUnconditional || this.#isLocal(register);
+            if (!isOfOne || instruction.form.traits.widening?.(instruction) !== undefined) varying.add(register);
+          }
+        }
+      }
+      for (const register of loop.results) varying.add(register);
+    };
+    for (const { loop } of regions) visit(loop);
+    return varying;
+  }
+
+  #isProfitable({ loop }: MaskedRegion, runsOnVectors: (instruction: ResolvedInstruction) => boolean): boolean {
+    let all = 0, memberLoops = 0;
+    const visit = ({ parts }: MaskedLoop, frequency: number): void => {
+      for (const part of parts) {
+        if ("header" in part) {
+          visit(part, frequency * timesAround);
+          continue;
+        }
+        for (const instruction of instructionsOf(part)) {
+          all += frequency;
+          if (!runsOnVectors(instruction)) memberLoops += frequency;
+        }
+      }
+    };
+    visit(loop, 1);
+    return memberLoops * instructionsPerMemberLoop <= all;
+  }
+}
+
+/** Whether every way out of a loop within another leads to a block of that other loop. */
+function leavesOneAtATime(loop: MaskedLoop): boolean {
+  const direct = new Set(loop.parts.map((part) => "header" in part ? part.header : part));
+  return loop.parts.every((part) => {
+    if (!("header" in part)) return true;
+    return leavesOneAtATime(part) && [...part.blocks].every((block) => {
+      return successors(block).every((to) => part.blocks.has(to) || direct.has(to));
+    });
+  });
+}
+
+/**
+ * Whether members often take different ways at the end of a block. Those that compare numbers that grow from member to
+ * member, such as their indices, usually do not.
+ */
+function mayDiverge({ instructions, terminator }: FlowBlock, uniformity: Uniformity): boolean {
+  if (terminator.kind !== "branch" || terminator.on.instruction === undefined) return false;
+  const { register } = terminator.on.instruction.predicate!;
+  if (uniformity.strideOf(register) !== undefined) return false;
+  const set = instructions.findLast(({ instruction }) => {
+    return instruction !== undefined && resultsOf(instruction).includes(register);
+  })?.instruction;
+  return set === undefined || set.predicate !== undefined ||
+    sourcesOf(set).some((source) => uniformity.strideOf(source) === undefined);
+}
+
+function instructionsOf({ instructions }: FlowBlock): ResolvedInstruction[] {
+  return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
+}
+
+/** The registers that a block uses and defines. What it sets under a predicate is not defined. */
+function useOf(block: FlowBlock): { uses: ReadonlySet<Register>; definitions: ReadonlySet<Register> } {
+  const uses = new Set<Register>(), definitions = new Set<Register>();
+  const { terminator } = block;
+  const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;
+  const last = on !== undefined && "instruction" in on ? on.instruction : undefined;
+  const instructions = instructionsOf(block);
+  for (const instruction of last === undefined ? instructions : [...instructions, last]) {
+    const { predicate } = instruction;
+    const results = resultsOf(instruction);
+    const read = [...sourcesOf(instruction), ...(predicate === undefined ? [] : [predicate.register, ...results])];
+    for (const source of read) if (source.kind === "register" && !definitions.has(source)) uses.add(source);
+    if (predicate === undefined) { for (const register of results) definitions.add(register); }
+  }
+  return { uses, definitions };
+}
