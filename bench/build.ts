@@ -29,4 +29,5 @@ for (const file of readdirSync(new URL(".", import.meta.url)).filter((file) => f
   build(name, { suffix: "", options: ["-fmad=false"] });
   if (measuredFused.has(name)) build(name, { suffix: "_fused", options: [] });
 }
+build("divergent/kernels", { suffix: "", options: ["-fmad=false"] });
 for (const name of forGpus) build(name, { suffix: "", options: [] });
