@@ -26,6 +26,7 @@ import {
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
+import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
@@ -306,9 +307,10 @@ class KernelGenerator {
       };
     }
     e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!);
+    const readers = registerReaders(instructionsOf(resolved));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
-      this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.emit(e))));
+      this.#code.set(block, e.emitSeparately(() => emitSteps(e, block.instructions, readers)));
       const { terminator } = block;
       if (terminator.kind !== "branch" && terminator.kind !== "switch") continue;
       const { on } = terminator;

@@ -93,6 +93,8 @@ export interface OperandOptions {
  */
 export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
+  /** Whether a 64-bit NaN may have any bits, because the code around the current instruction looks for NaNs. */
+  defersNaN64 = false;
   readonly sizes: SpaceSizes;
   readonly options: CompileOptions;
   /** How the code reports the thread of a fault. */

@@ -142,7 +142,7 @@ export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute:
     const operands = compute();
     if (i.choices.has("ftz")) flushSubnormal(e);
     if (i.choices.has("sat")) saturate(e, i.type);
-    else if (i.type.value === "f64") canonicalizeNaN(e, i.type, operands);
+    else if (i.type.value === "f64" && !e.defersNaN64) canonicalizeNaN(e, i.type, operands);
   }, { anyNaN: true });
 }
 

@@ -75,6 +75,13 @@ export interface InstructionTraits {
    */
   readonly hasCanonicalNaN?: (instruction: ResolvedInstruction) => boolean;
   /**
+   * Whether the result is a 64-bit NaN wherever a source is, and only its bits depend on which of them. Default: the
+   * result may be a number, or depend on the bits of a NaN.
+   */
+  readonly propagatesNaN64?: boolean;
+  /** Whether the instruction does the same for all 64-bit NaNs. Default: it depends on their bits. */
+  readonly ignoresNaNBits?: boolean;
+  /**
    * How a 64-bit result may be a pointer: loaded from memory, converted from a pointer, or derived from a pointer among
    * the sources. Default: it is not known to be a pointer. Only speed depends on it.
    */

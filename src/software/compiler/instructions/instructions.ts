@@ -163,6 +163,7 @@ const rounding = "<rounding:rn|rz|rm|rp>";
 
 /** 32-bit floating-point arithmetic, which gives only the canonical NaN. */
 const arithmetic32: InstructionTraits = { ...pure, hasCanonicalNaN: () => true };
+const arithmetic64: InstructionTraits = { ...pure, propagatesNaN64: true };
 /** Instructions with the carry, which each thread has beside its registers. */
 const carrying: InstructionTraits = { effects: [] };
 /** Control flow, which the compiler handles by the row's `flow`. */
@@ -363,29 +364,29 @@ export const instructions: readonly InstructionForm[] = [
     mayBeFused,
     gangForm: floatGangForms.add,
   }),
-  form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), { ...pure, mayBeFused }),
+  form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), { ...arithmetic64, mayBeFused }),
   form(`sub.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.4", float("Sub"), {
     ...arithmetic32,
     mayBeFused,
     gangForm: floatGangForms.subtract,
   }),
-  form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), { ...pure, mayBeFused }),
+  form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), { ...arithmetic64, mayBeFused }),
   form(`mul.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.5", float("Mul"), {
     ...arithmetic32,
     mayBeFused,
     gangForm: floatGangForms.multiply,
   }),
-  form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), { ...pure, mayBeFused }),
+  form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), { ...arithmetic64, mayBeFused }),
   form(`fma.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, {
     ...arithmetic32,
     gangForm: floatGangForms.multiplyAdd,
   }),
-  form(`fma.${rounding}.<type:f64> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, pure),
+  form(`fma.${rounding}.<type:f64> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, arithmetic64),
   form(`mad.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, {
     ...arithmetic32,
     gangForm: floatGangForms.multiplyAdd,
   }),
-  form(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, pure),
+  form(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, arithmetic64),
   form("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", divideApproximately, {
     ...arithmetic32,
     bound: "2 ulp for a divisor from 2^-126 to 2^126",
@@ -395,7 +396,7 @@ export const instructions: readonly InstructionForm[] = [
     ...arithmetic32,
     gangForm: floatGangForms.divide,
   }),
-  form(`div.${rounding}.<type:f64> d, a, b`, "9.7.3.8", float("Div"), pure),
+  form(`div.${rounding}.<type:f64> d, a, b`, "9.7.3.8", float("Div"), arithmetic64),
   form("abs.ftz?.<type:f32> d, a", "9.7.3.9", signChange("Abs"), {
     ...arithmetic32,
     gangForm: floatGangForms.absolute,
@@ -417,14 +418,14 @@ export const instructions: readonly InstructionForm[] = [
   form("max.<type:f64> d, a, b", "9.7.3.12", extremeFloat("Max"), pure),
   form("rcp.approx.ftz?.<type:f32> d, a", "9.7.3.13", reciprocal, { ...arithmetic32, bound: "1 ulp" }),
   form(`rcp.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.13", reciprocal, arithmetic32),
-  form(`rcp.${rounding}.<type:f64> d, a`, "9.7.3.13", reciprocal, pure),
+  form(`rcp.${rounding}.<type:f64> d, a`, "9.7.3.13", reciprocal, arithmetic64),
   form("rcp.approx.ftz.<type:f64> d, a", "9.7.3.14", upperHalf("reciprocal"), { ...pure, bound: noBound }),
   form("sqrt.approx.ftz?.<type:f32> d, a", "9.7.3.15", float("Sqrt"), { ...arithmetic32, bound: "2^-23 relative" }),
   form(`sqrt.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.15", float("Sqrt"), {
     ...arithmetic32,
     gangForm: floatGangForms.squareRoot,
   }),
-  form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), pure),
+  form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), arithmetic64),
   form("rsqrt.approx.ftz?.<type:f32> d, a", "9.7.3.16", reciprocalRoot, { ...arithmetic32, bound: "2^-22.9 relative" }),
   form("rsqrt.approx.<type:f64> d, a", "9.7.3.16", reciprocalRoot64, { ...pure, bound: noBound }),
   form("rsqrt.approx.ftz.<type:f64> d, a", "9.7.3.17", upperHalf("reciprocalRoot"), { ...pure, bound: noBound }),
@@ -492,7 +493,10 @@ export const instructions: readonly InstructionForm[] = [
     ...pure,
     gangForm: gangComparison,
   }),
-  form(`setp.${floatComparison}.${combined}.<type:f64> p, a, b [, c]`, "9.7.6.2", setPredicate, pure),
+  form(`setp.${floatComparison}.${combined}.<type:f64> p, a, b [, c]`, "9.7.6.2", setPredicate, {
+    ...pure,
+    ignoresNaNBits: true,
+  }),
   form(`selp.${selected} d, a, b, c`, "9.7.6.3", selectByPredicate, {
     ...pure,
     copies: 2,

@@ -1,0 +1,138 @@
+/**
+ * Emits the steps of a block so that runs of 64-bit arithmetic look for NaNs only once.
+ *
+ * WebAssembly does not specify which NaN an operation gives, so each operation must look whether its result is one. But
+ * arithmetic gives a NaN wherever an operand is one: if the last results of a run are numbers, all that led to them
+ * were. Otherwise the run is executed again, with a check of every result.
+ *
+ * @module
+ */
+import type { Step } from "../control_flow/function_flow.ts";
+import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { FunctionEmitter } from "./function_emitter.ts";
+
+/** A run must have this many operations for each result that is looked at, so that checking once is worth its code. */
+const leastOperations = 3;
+/** Runs are emitted twice, which larger functions have no room for. */
+const mostInstructions = 20_000;
+
+/** The instructions that read each register. */
+export type RegisterReaders = ReadonlyMap<Register, ReadonlySet<ResolvedInstruction>>;
+
+/** Finds the readers of all registers. Undefined if the function is too large for runs to be emitted twice. */
+export function registerReaders(instructions: readonly ResolvedInstruction[]): RegisterReaders | undefined {
+  if (instructions.length > mostInstructions || !instructions.some(propagates)) return undefined;
+  const readers = new Map<Register, Set<ResolvedInstruction>>();
+  for (const instruction of instructions) {
+    for (const register of readBy(instruction)) {
+      const found = readers.get(register) ?? new Set();
+      readers.set(register, found.add(instruction));
+    }
+  }
+  return readers;
+}
+
+/** Emits the steps of a block. */
+export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: RegisterReaders | undefined): void {
+  for (let begin = 0; begin < steps.length;) {
+    let end = begin;
+    if (readers !== undefined) { while (end < steps.length && canRepeat(steps[end]!)) end++; }
+    const run = steps.slice(begin, end);
+    const checked = readers === undefined ? [] : checkedResults(run, readers);
+    const operations = run.filter(({ instruction }) => propagates(instruction!)).length;
+    if (checked.length > 0 && operations >= leastOperations * checked.length) emitRun(e, run, checked);
+    else run.forEach((step) => step.emit(e));
+    if (end === begin) steps[end++]!.emit(e);
+    begin = end;
+  }
+}
+
+function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly ResolvedInstruction[]): void {
+  const { code } = e;
+  // Registers may share locals.
+  const results = run.flatMap(({ instruction }) => resultsOf(instruction!));
+  const set = new Set(results.map((register) => e.registerLocal(register)));
+  const restored = readFirst(run).filter((register) => set.has(e.registerLocal(register))).map((register) => {
+    return { register, before: e.newLocal(e.valueType(register)) };
+  });
+  for (const { register, before } of restored) code.get(e.registerLocal(register)).set(before);
+  const looked: number[] = [];
+  for (const { instruction, emit } of run) {
+    e.defersNaN64 = propagates(instruction!);
+    emit(e);
+    e.defersNaN64 = false;
+    if (!checked.includes(instruction!)) continue;
+    const [register] = resultsOf(instruction!);
+    const result = e.newLocal("f64");
+    code.get(e.registerLocal(register!));
+    if (e.valueType(register!) === "i64") code.ops("f64ReinterpretI64");
+    code.set(result);
+    looked.push(result);
+  }
+  looked.forEach((result, index) => {
+    code.get(result).get(result).ops("f64Ne");
+    if (index > 0) code.ops("i32Or");
+  });
+  code.ifUnlikely();
+  for (const { register, before } of restored) code.get(before).set(e.registerLocal(register));
+  e.emitConditionally(() => run.forEach((step) => step.emit(e)));
+  code.end();
+}
+
+/** The operations whose results must be looked at, so that every NaN that the run observes or leaves is found. */
+function checkedResults(run: readonly Step[], readers: RegisterReaders): ResolvedInstruction[] {
+  const instructions = run.map(({ instruction }) => instruction!);
+  if (!instructions.some(propagates)) return [];
+  const inside = new Set(instructions);
+  const leaving = new Set(readFirst(run));
+  /** The last operation that a result flows into; itself if there is none. */
+  const last = new Map<ResolvedInstruction, ResolvedInstruction>();
+  const checked = new Set<ResolvedInstruction>();
+  for (let index = instructions.length - 1; index >= 0; index--) {
+    const instruction = instructions[index]!;
+    if (!propagates(instruction)) continue;
+    const [register] = resultsOf(instruction);
+    last.set(instruction, instruction);
+    if (register === undefined) continue;
+    let isObserved = false, isOverwritten = false;
+    for (const later of instructions.slice(index + 1)) {
+      if (readBy(later).includes(register)) {
+        if (propagates(later)) last.set(instruction, last.get(later)!);
+        else if (!later.form.traits.ignoresNaNBits) isObserved = true;
+      }
+      isOverwritten = resultsOf(later).includes(register);
+      if (isOverwritten) break;
+    }
+    const isReadElsewhere = leaving.has(register) || [...readers.get(register) ?? []].some((by) => !inside.has(by));
+    if (isObserved || (!isOverwritten && isReadElsewhere)) checked.add(last.get(instruction)!);
+  }
+  return [...checked];
+}
+
+/** The registers that a run reads before it sets them, if it sets them at all. */
+function readFirst(run: readonly Step[]): Register[] {
+  const set = new Set<Register>(), found = new Set<Register>();
+  for (const { instruction } of run) {
+    for (const register of readBy(instruction!)) if (!set.has(register)) found.add(register);
+    for (const register of resultsOf(instruction!)) set.add(register);
+  }
+  return [...found];
+}
+
+function propagates({ form }: ResolvedInstruction): boolean {
+  return form.traits.propagatesNaN64 === true;
+}
+
+/** Whether an instruction can be executed twice. */
+function canRepeat({ instruction }: Step): boolean {
+  return instruction !== undefined && instruction.predicate === undefined && instruction.form.flow === undefined &&
+    instruction.form.traits.effects?.length === 0 && instruction.form.traits.isUniform === true &&
+    sourcesOf(instruction).every(({ kind }) => kind !== "special");
+}
+
+function readBy(instruction: ResolvedInstruction): Register[] {
+  const sources = sourcesOf(instruction).filter((source) => source.kind === "register");
+  return instruction.predicate === undefined ? sources : [...sources, instruction.predicate.register];
+}
