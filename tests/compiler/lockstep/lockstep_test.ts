@@ -32,13 +32,17 @@ interface Run {
   readonly input?: readonly number[];
   readonly words: number;
   readonly isInPlace?: boolean;
+  readonly stepLimit?: number;
 }
 
 /** Runs a kernel thread by thread and in gangs, which must agree. Returns the words of the output. */
-async function run(ptx: string, { block, grid = 1, input = [0], words, isInPlace = false }: Run): Promise<number[]> {
+async function run(
+  ptx: string,
+  { block, grid = 1, input = [0], words, isInPlace = false, stepLimit = 2 ** 30 }: Run,
+): Promise<number[]> {
   const results: number[][] = [];
   for (const gangs of [false, "always"] as const) {
-    const driver = new SoftwareDriver({ devices: 1, peers: true, gangs });
+    const driver = new SoftwareDriver({ devices: 1, peers: true, gangs, stepLimit });
     using cuda = new Cuda(new Session(driver));
     const gpu = cuda.device(0);
     using stream = gpu.createStream();
@@ -189,26 +193,47 @@ SKIP${by}:`).join("")
   });
 }
 
-test("the lanes of a warp take turns with a lock that they spin for", async () => {
-  const written = await run(
-    kernelOf(`
+for (const isCalled of [false, true]) {
+  const place = isCalled ? "in a function" : "inline";
+  test(`the lanes of a warp take turns with a lock that they spin for, ${place}`, async () => {
+    const swap = `.func (.param .b32 d) take(.param .b64 a) {
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<1>;
+  ld.param.u64 %rd0, [a];
+  atom.cas.b32 %r1, [%rd0], 0, 1;
+  st.param.b32 [d], %r1;
+  ret;
+}`;
+    const written = await run(
+      kernelOf(
+        `
   setp.ne.u32 %p1, %r0, 0;
+  mov.u64 %rd2, s;
+  cvta.shared.u64 %rd3, %rd2;
   @%p1 bra WAIT;
   st.shared.u32 [s], 0;
 WAIT:
   bar.sync 0;
 SPIN:
-  atom.shared.cas.b32 %r1, [s], 0, 1;
+  ${
+          isCalled
+            ? `{ .param .b64 a; .param .b32 d; st.param.b64 [a], %rd3; call (d), take, (a); ld.param.b32 %r1, [d]; }`
+            : `atom.shared.cas.b32 %r1, [s], 0, 1;`
+        }
   setp.ne.u32 %p2, %r1, 0;
   @%p2 bra SPIN;
   ld.volatile.global.u32 %r2, [%rd0];
   add.u32 %r3, %r2, 1;
   st.volatile.global.u32 [%rd0], %r3;
-  atom.shared.exch.b32 %r4, [s], 0;`),
-    { block: 96, words: 1 },
-  );
-  assertEquals(written, [96]);
-});
+  atom.shared.exch.b32 %r4, [s], 0;`,
+        swap,
+      ),
+      // Lanes that spin must soon let the one go on that has the lock.
+      { block: 96, words: 1, stepLimit: 2 ** 21 },
+    );
+    assertEquals(written, [96]);
+  });
+}
 
 test("a shuffle of lanes outside of their own mask, and the barrier behind it, complete", async () => {
   const written = await run(

@@ -39,7 +39,7 @@ import { liveIntervals } from "../control_flow/live_intervals.ts";
 import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
-import { addLockstepPoints, orderOfSuspensions } from "./suspension_order.ts";
+import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions } from "./suspension_order.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
@@ -170,8 +170,10 @@ class KernelGenerator {
     this.#context = context;
     const all = [resolved.kernel, ...resolved.callees.values()];
     this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
+    const callsInSpinLoops = context.lockstep.size > 0 && [...this.#flows.values()].some(callsWhereThreadsSpin);
     for (const flow of this.#flows.values()) {
-      addLockstepPoints(flow, context.lockstep);
+      const isCalledWhereThreadsSpin = callsInSpinLoops && flow.function !== resolved.kernel;
+      addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin });
       addYields(flow);
       this.#intervals.set(flow, liveIntervals(flow));
     }

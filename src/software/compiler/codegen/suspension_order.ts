@@ -22,8 +22,14 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
  * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop where they may
  * pass such an instruction by, or a call, they also wait before the loop begins again, so that no lane is an iteration
  * ahead of others.
+ *
+ * @param options whether the function may be called in a loop that may spin, so that all of it is part of such a loop
  */
-export function addLockstepPoints(flow: FunctionFlow, points: ReadonlySet<ResolvedInstruction>): void {
+export function addLockstepPoints(
+  flow: FunctionFlow,
+  points: ReadonlySet<ResolvedInstruction>,
+  { isCalledWhereThreadsSpin }: { readonly isCalledWhereThreadsSpin: boolean },
+): void {
   if (points.size === 0) return;
   const splits = splitBefore(flow, points);
   const blocksOf = (isMeant: (point: SuspendPoint) => boolean) => {
@@ -42,7 +48,7 @@ export function addLockstepPoints(flow: FunctionFlow, points: ReadonlySet<Resolv
     const suspendBlock = newBlock();
     const resumeBlock = blockBefore(block);
     suspendBlock.terminator = { kind: "jump", target: resumeBlock };
-    const request = { kind: "lockstep", spins: spinning.has(block) } as const;
+    const request = { kind: "lockstep", spins: isCalledWhereThreadsSpin || spinning.has(block) } as const;
     flow.suspendPoints.push({ request, instruction: undefined, line, suspendBlock, resumeBlock });
     gathering.add(suspendBlock);
     return suspendBlock;
@@ -59,6 +65,14 @@ export function addLockstepPoints(flow: FunctionFlow, points: ReadonlySet<Resolv
     const again = wait(loop.header, line);
     for (const latch of loop.latches) redirect(latch, { target: loop.header, replacement: again });
   }
+}
+
+/** Whether a function calls others in a loop that may spin. */
+export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): boolean {
+  const calling = suspendPoints.filter(({ request }) => request === undefined);
+  if (calling.length === 0) return false;
+  const spinning = spinningBlocks(entry);
+  return calling.some(({ suspendBlock }) => spinning.has(suspendBlock));
 }
 
 /** How many of some blocks are in a loop, and how many there are at least on a way around it. */
