@@ -1,6 +1,6 @@
 import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support.ts";
 import { surveyInstructions } from "./compiler/instruction_survey.ts";
-import { errorOfPtx } from "./execution/loaded_module.ts";
+import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 
 /**
  * How the software device supports the instructions of a module, whichever driver has loaded it.

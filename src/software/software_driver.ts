@@ -31,7 +31,7 @@ import {
 } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
 import { Allocations, type DeviceAllocation } from "./memory/allocations.ts";
-import { Copies } from "./execution/copies.ts";
+import { Copies } from "./execution/streams/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
 import { checkSharing, fail, translateSystemErrors } from "./failure.ts";
 import { HostMemory, type LockedMemory, refusePlainMemory } from "./memory/host_memory.ts";
@@ -44,9 +44,14 @@ import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { multiProcessorCount, softwareAttribute } from "./software_device.ts";
 import { GridWorkspaces } from "./execution/residency/grid_workspaces.ts";
-import { kernelAttribute, occupancyOf, potentialBlockSize, setKernelAttribute } from "./execution/kernel_attributes.ts";
-import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launches.ts";
-import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
+import {
+  kernelAttribute,
+  occupancyOf,
+  potentialBlockSize,
+  setKernelAttribute,
+} from "./execution/launching/kernel_attributes.ts";
+import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launching/launches.ts";
+import { LoadedModule, type ModuleVariable } from "./execution/modules/loaded_module.ts";
 import {
   type FreedKind,
   type FreedRange,
@@ -57,7 +62,7 @@ import {
 } from "./memory/named_memory.ts";
 import type { PoolBlock } from "./memory/pool_block.ts";
 import { SoftwarePool } from "./memory/software_pool.ts";
-import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
+import { Event, Scheduler, Stream, Work } from "./execution/streams/streams.ts";
 import { deviceLimit, type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
 import {
   addressOfOffset,

@@ -5,7 +5,7 @@ import { formatUuid } from "../support/uuid.ts";
 import { faultKind } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
-import { KernelFault } from "./execution/kernel_fault.ts";
+import { KernelFault } from "./execution/faults/kernel_fault.ts";
 
 /** The largest number of devices. */
 export const deviceLimit = 16;

@@ -2,7 +2,7 @@
 // not fit into the pipe.
 import process from "node:process";
 import { dlopen } from "../../ffi/host.ts";
-import { writeStandardError, writeStandardOutput } from "../../src/software/execution/standard_output.ts";
+import { writeStandardError, writeStandardOutput } from "../../src/software/execution/printing/standard_output.ts";
 
 const setStatusFlags = 4;
 const nonblocking = 0o4000;

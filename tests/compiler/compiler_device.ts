@@ -15,7 +15,7 @@ import type { GangWidth } from "../../src/software/compiler/simd/gang_layout.ts"
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
 import { boundsTable } from "../../src/software/compiler/addresses.ts";
-import { BlockScheduler } from "../../src/software/execution/block_scheduler.ts";
+import { BlockScheduler } from "../../src/software/execution/scheduling/block_scheduler.ts";
 import { type LaunchField, launchFieldOffset, launchFields } from "../../src/software/compiler/launch_record.ts";
 
 /** The arguments of `device.fault`. */

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { type Cuda, type CudaModule, open } from "../../mod.ts";
-import { compiledGangs, compiledModule, RecentlyUsed } from "../../src/software/execution/compiled_modules.ts";
+import { compiledGangs, compiledModule, RecentlyUsed } from "../../src/software/execution/modules/compiled_modules.ts";
 
 const header = ".version 7.0\n.target sm_60\n.address_size 64\n";
 const counter = `${header}

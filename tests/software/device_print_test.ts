@@ -12,8 +12,8 @@ import {
   type PrintCall,
   printFromDevice,
   UnreadableError,
-} from "../../src/software/execution/device_print.ts";
-import { writeThroughLineBuffer, writeWhole } from "../../src/software/execution/standard_output.ts";
+} from "../../src/software/execution/printing/device_print.ts";
+import { writeThroughLineBuffer, writeWhole } from "../../src/software/execution/printing/standard_output.ts";
 import { startScript } from "../support/child_process.ts";
 
 interface Argument {

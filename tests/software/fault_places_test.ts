@@ -6,9 +6,9 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "../support/test.ts";
-import { KernelFault } from "../../src/software/execution/kernel_fault.ts";
-import { launchInSlices } from "../../src/software/execution/kernel_launch.ts";
-import { loadModule } from "../../src/software/execution/module_loader.ts";
+import { KernelFault } from "../../src/software/execution/faults/kernel_fault.ts";
+import { launchInSlices } from "../../src/software/execution/launching/kernel_launch.ts";
+import { loadModule } from "../../src/software/execution/modules/module_loader.ts";
 import { addressOfOffset, LinearMemory, wholePages } from "../../src/software/memory/linear_memory.ts";
 
 type Index = readonly [x: number, y: number, z: number];

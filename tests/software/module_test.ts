@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
-import { launchInSlices } from "../../src/software/execution/kernel_launch.ts";
-import { loadModule, type SoftwareModule } from "../../src/software/execution/module_loader.ts";
+import { launchInSlices } from "../../src/software/execution/launching/kernel_launch.ts";
+import { loadModule, type SoftwareModule } from "../../src/software/execution/modules/module_loader.ts";
 import { addressOfOffset, LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
 
 const ptx = `.version 7.0

@@ -15,7 +15,7 @@ import { eventFlags } from "../../driver.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { IpcFile, openIpcFile } from "./ipc_file.ts";
 import { ipcKind } from "./ipc_handle.ts";
-import { type Awaited, Event } from "../execution/streams.ts";
+import { type Awaited, Event } from "../execution/streams/streams.ts";
 import { Uses } from "./uses.ts";
 import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
 

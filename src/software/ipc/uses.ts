@@ -1,4 +1,4 @@
-import type { Stream, Work } from "../execution/streams.ts";
+import type { Stream, Work } from "../execution/streams/streams.ts";
 
 /**
  * The work that uses an object. Keeps only the last work of each stream, because a stream's work completes in order.

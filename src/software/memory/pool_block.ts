@@ -1,4 +1,4 @@
-import type { Work } from "../execution/streams.ts";
+import type { Work } from "../execution/streams/streams.ts";
 import { unitByteLength } from "./pool_file.ts";
 import { PoolSpace } from "./pool_space.ts";
 

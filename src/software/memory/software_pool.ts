@@ -16,7 +16,7 @@ import { unitByteLength } from "./pool_file.ts";
 import { PoolSpace } from "./pool_space.ts";
 import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
-import type { Scheduler, Stream, Work } from "../execution/streams.ts";
+import type { Scheduler, Stream, Work } from "../execution/streams/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
 /** The cost of reusing a block whose free another stream has yet to reach. Reuse without a wait costs 0. */

@@ -5,8 +5,8 @@
  *
  * @module
  */
-import type { BlockScheduler, Turn } from "../block_scheduler.ts";
-import { describeWaiting } from "../waiting_threads.ts";
+import type { BlockScheduler, Turn } from "../scheduling/block_scheduler.ts";
+import { describeWaiting } from "../scheduling/waiting_threads.ts";
 import { faultKind } from "../../compiler/compile.ts";
 import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
 import {
@@ -15,8 +15,8 @@ import {
   type LaunchRecord,
   schedulerOf,
   stopIfDeadlocked,
-} from "../launch_state.ts";
-import { KernelStop } from "../kernel_fault.ts";
+} from "../launching/launch_state.ts";
+import { KernelStop } from "../faults/kernel_fault.ts";
 import { activeBlocks, multiProcessorCount } from "../../software_device.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
 

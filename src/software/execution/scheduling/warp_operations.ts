@@ -4,7 +4,7 @@
  * @module
  */
 import { loadMatrices, storeMatrices, transposeMatrix } from "./warp_matrices.ts";
-import { type SuspensionRequest, threadRecord } from "../compiler/launch_record.ts";
+import { type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
 import { forEachLane, type WarpRecords } from "./warp_records.ts";
 
 /** Computes the results of an operation for a group of lanes. `group` has a bit for each lane that takes part. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { FaultPlace } from "../compiler/compile.ts";
+import type { FaultPlace } from "../../compiler/compile.ts";
 
 /** The index of a block or of a thread. */
 export type Index = readonly [x: number, y: number, z: number];

@@ -3,20 +3,14 @@
  *
  * @module
  */
-import { maySpin } from "./block_scheduler.ts";
-import type { CompiledKernel } from "../compiler/compile.ts";
-import {
-  BlockIndex,
-  type LaunchPlace,
-  LaunchRecord,
-  schedulerOf,
-  type SoftwareKernel,
-  stopIfDeadlocked,
-} from "./launch_state.ts";
-import type { GangFunctions, Geometry } from "./gang_versions.ts";
-import { KernelStop } from "./kernel_fault.ts";
-import { ResidentBlocks } from "./residency/resident_blocks.ts";
-import { scratch } from "../memory/linear_memory.ts";
+import { maySpin } from "../scheduling/block_scheduler.ts";
+import type { CompiledKernel } from "../../compiler/compile.ts";
+import { BlockIndex, type LaunchPlace, LaunchRecord, schedulerOf, stopIfDeadlocked } from "./launch_state.ts";
+import type { GangFunctions, Geometry } from "../modules/gang_versions.ts";
+import type { SoftwareKernel } from "../modules/module_loader.ts";
+import { KernelStop } from "../faults/kernel_fault.ts";
+import { ResidentBlocks } from "../residency/resident_blocks.ts";
+import { scratch } from "../../memory/linear_memory.ts";
 
 const sliceMilliseconds = 4;
 

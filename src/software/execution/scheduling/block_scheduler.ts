@@ -12,7 +12,7 @@ import {
   type SuspensionRequest,
   threadRecord,
   threadRecordByteLength,
-} from "../compiler/launch_record.ts";
+} from "../../compiler/launch_record.ts";
 import { LockstepTurns } from "./lockstep_turns.ts";
 import { ThreadPositions } from "./thread_positions.ts";
 import { answerGroup } from "./warp_operations.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { CompiledKernel, GangKernel } from "../compiler/compile.ts";
+import type { CompiledKernel, GangKernel } from "../../compiler/compile.ts";
 import { compiledGangs, unlessRefused } from "./compiled_modules.ts";
-import type { GangWidth } from "../compiler/simd/gang_layout.ts";
-import { scratch } from "../memory/linear_memory.ts";
+import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
+import { scratch } from "../../memory/linear_memory.ts";
 
 /** The number of blocks and of threads in each dimension. */
 export interface Geometry {

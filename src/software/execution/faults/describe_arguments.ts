@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { KernelParameter } from "../../ptx/kernel_signature.ts";
-import { addressBase, faultKind } from "../compiler/compile.ts";
-import type { MemoryNames } from "../memory/named_memory.ts";
+import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
+import { addressBase, faultKind } from "../../compiler/compile.ts";
+import type { MemoryNames } from "../../memory/named_memory.ts";
 
 /** How many arguments a message lists. */
 const maximumListed = 8;

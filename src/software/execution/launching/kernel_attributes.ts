@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { functionAttribute, sharedCarveout } from "../../driver.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { fail } from "../failure.ts";
-import { activeBlocks, computeCapability, launchLimits, multiProcessorCount, warpSize } from "../software_device.ts";
+import { functionAttribute, sharedCarveout } from "../../../driver.ts";
+import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { fail } from "../../failure.ts";
+import { activeBlocks, computeCapability, launchLimits, multiProcessorCount, warpSize } from "../../software_device.ts";
 import type { LoadedKernel } from "./launches.ts";
 
 /** `cuFuncGetAttribute`. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { LineInfo } from "../../../ptx/line_info.ts";
 import {
   type CompiledKernel,
   type CompiledModule,
@@ -12,19 +13,32 @@ import {
   type ImageVariable,
   initializeImage,
   type UnsupportedPtxError,
-} from "../compiler/compile.ts";
-import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
-import type { NamedPtx } from "../compiler/linking/link_ptx.ts";
+} from "../../compiler/compile.ts";
+import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "../printing/device_print.ts";
+import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { compiledModule } from "./compiled_modules.ts";
-import { KernelStop } from "./kernel_fault.ts";
-import type { SoftwareKernel } from "./launch_state.ts";
-import { StepCounter } from "./step_counter.ts";
+import { KernelStop } from "../faults/kernel_fault.ts";
+import { StepCounter } from "../faults/step_counter.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { LaunchVersions } from "./launch_versions.ts";
-import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
-import type { DeviceHeap } from "../memory/device_heap.ts";
-import { addressOfOffset, type LinearMemory, offsetOfAddress, wholePages } from "../memory/linear_memory.ts";
-import { nearestOf } from "../memory/named_memory.ts";
+import { writeStandardError, writeStandardOutput } from "../printing/standard_output.ts";
+import type { DeviceHeap } from "../../memory/device_heap.ts";
+import { addressOfOffset, type LinearMemory, offsetOfAddress, wholePages } from "../../memory/linear_memory.ts";
+import { nearestOf } from "../../memory/named_memory.ts";
+
+/** A kernel of a loaded module. */
+export interface SoftwareKernel {
+  readonly compiled: CompiledKernel;
+  readonly run: RunKernel;
+  /** Counts the steps of the blocks that run. */
+  readonly steps: StepCounter;
+  /** The source that the module's PTX was compiled from. */
+  readonly lineInfo: LineInfo;
+  /** Its versions that run in gangs. */
+  readonly gang: GangVersions;
+  /** Its versions for launches that are not usual. */
+  readonly versions: LaunchVersions<SoftwareKernel>;
+}
 
 /** A variable of a loaded module, with its offset in linear memory. */
 export interface SoftwareVariable {

@@ -3,20 +3,21 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { type LaunchAttributes, sharedCarveout } from "../../driver.ts";
-import { explainedError } from "../../support/errors.ts";
-import { fail } from "../failure.ts";
-import { defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
-import type { LoadedModule } from "./loaded_module.ts";
+import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
+import { explainedError } from "../../../support/errors.ts";
+import { fail } from "../../failure.ts";
+import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
+import type { LoadedModule } from "../modules/loaded_module.ts";
 import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
-import type { LaunchPlace, SoftwareKernel } from "./launch_state.ts";
-import { maySpin } from "./block_scheduler.ts";
-import { blockMemorySizes, hasRoomFor } from "./residency/block_places.ts";
-import type { GridWorkspaces } from "./residency/grid_workspaces.ts";
-import { fittingBlocks } from "./residency/resident_blocks.ts";
-import type { Geometry } from "./gang_versions.ts";
-import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
+import type { LaunchPlace } from "./launch_state.ts";
+import type { SoftwareKernel } from "../modules/module_loader.ts";
+import { maySpin } from "../scheduling/block_scheduler.ts";
+import { blockMemorySizes, hasRoomFor } from "../residency/block_places.ts";
+import type { GridWorkspaces } from "../residency/grid_workspaces.ts";
+import { fittingBlocks } from "../residency/resident_blocks.ts";
+import type { Geometry } from "../modules/gang_versions.ts";
+import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../compiler/addresses.ts";
-import { addressBase, faultKind } from "../compiler/compile.ts";
-import { type MemoryNames, positionOf } from "../memory/named_memory.ts";
+import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../../compiler/addresses.ts";
+import { addressBase, faultKind } from "../../compiler/compile.ts";
+import { type MemoryNames, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 
 /** The memory of a launch that no other launch can access. */

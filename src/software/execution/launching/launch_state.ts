@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { LineInfo } from "../../ptx/line_info.ts";
-import { BlockScheduler, type BlockThreads } from "./block_scheduler.ts";
-import { addressBase, type CompiledKernel, faultKind, type GangKernel } from "../compiler/compile.ts";
+import { BlockScheduler, type BlockThreads } from "../scheduling/block_scheduler.ts";
+import { addressBase, faultKind, type GangKernel } from "../../compiler/compile.ts";
 import {
   exited,
   type LaunchField,
@@ -14,30 +13,15 @@ import {
   multiprocessorCount,
   threadRecord,
   threadRecordByteLength,
-} from "../compiler/launch_record.ts";
-import { describeArguments } from "./describe_arguments.ts";
-import { describeFault, genericAddress } from "./describe_fault.ts";
-import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "./kernel_fault.ts";
-import type { MemoryNames } from "../memory/named_memory.ts";
-import type { GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
-import type { LaunchVersions } from "./launch_versions.ts";
-import { type LinearMemory, scratch, type ScratchOwner } from "../memory/linear_memory.ts";
-import type { StepCounter } from "./step_counter.ts";
-import { DeadlockError, describeWaiting } from "./waiting_threads.ts";
-
-/** A kernel of a loaded module. */
-export interface SoftwareKernel {
-  readonly compiled: CompiledKernel;
-  readonly run: RunKernel;
-  /** Counts the steps of the blocks that run. */
-  readonly steps: StepCounter;
-  /** The source that the module's PTX was compiled from. */
-  readonly lineInfo: LineInfo;
-  /** Its versions that run in gangs. */
-  readonly gang: GangVersions;
-  /** Its versions for launches that are not usual. */
-  readonly versions: LaunchVersions<SoftwareKernel>;
-}
+} from "../../compiler/launch_record.ts";
+import { describeArguments } from "../faults/describe_arguments.ts";
+import { describeFault, genericAddress } from "../faults/describe_fault.ts";
+import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
+import type { MemoryNames } from "../../memory/named_memory.ts";
+import type { Geometry, RunKernel } from "../modules/gang_versions.ts";
+import type { SoftwareKernel } from "../modules/module_loader.ts";
+import { type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
+import { DeadlockError, describeWaiting } from "../scheduling/waiting_threads.ts";
 
 /** What a launch takes beside its geometry. */
 export interface LaunchPlace {

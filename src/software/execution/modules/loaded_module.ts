@@ -3,19 +3,24 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { type CudaError, explainedError } from "../../support/errors.ts";
-import { type ImageKind, imageKind } from "../../ptx/image_kind.ts";
-import { isPtx, ptxText } from "../../ptx/ptx_text.ts";
-import { PtxError } from "../../ptx/syntax.ts";
-import { AccessibleRange } from "../memory/accessible_range.ts";
-import { PtxVersionError, type UnsupportedPtxError } from "../compiler/compile.ts";
-import { LinkError, type NamedPtx } from "../compiler/linking/link_ptx.ts";
-import type { LinkedImage } from "../../driver.ts";
-import { fail } from "../failure.ts";
-import type { SoftwareKernel } from "./launch_state.ts";
-import { loadModule, type ModulePlace, type SoftwareModule, type SoftwareVariable } from "./module_loader.ts";
-import type { LinearMemory } from "../memory/linear_memory.ts";
+import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { type CudaError, explainedError } from "../../../support/errors.ts";
+import { type ImageKind, imageKind } from "../../../ptx/image_kind.ts";
+import { isPtx, ptxText } from "../../../ptx/ptx_text.ts";
+import { PtxError } from "../../../ptx/syntax.ts";
+import { AccessibleRange } from "../../memory/accessible_range.ts";
+import { PtxVersionError, type UnsupportedPtxError } from "../../compiler/compile.ts";
+import { LinkError, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
+import type { LinkedImage } from "../../../driver.ts";
+import { fail } from "../../failure.ts";
+import {
+  loadModule,
+  type ModulePlace,
+  type SoftwareKernel,
+  type SoftwareModule,
+  type SoftwareVariable,
+} from "./module_loader.ts";
+import type { LinearMemory } from "../../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
 const addCall = "cuLinkAddData";

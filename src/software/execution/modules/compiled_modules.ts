@@ -5,9 +5,9 @@
  *
  * @module
  */
-import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel } from "../compiler/compile.ts";
-import { compileLinked, type NamedPtx } from "../compiler/linking/link_ptx.ts";
-import type { GangWidth } from "../compiler/simd/gang_layout.ts";
+import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel } from "../../compiler/compile.ts";
+import { compileLinked, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
+import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 
 /** A compiled module, and its code in the engine. */
 export interface CompiledCode {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { HostMemory } from "../memory/host_memory.ts";
+import type { HostMemory } from "../../memory/host_memory.ts";
 import type { Scheduler, Stream, Work } from "./streams.ts";
 
 /** Bytes, values or rows of one turn. */

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { addressBase, boundsGranuleShift } from "../compiler/addresses.ts";
-import { type CompiledKernel, hasRowsOfWarps, imageMemory, type LaunchRules } from "../compiler/compile.ts";
-import { offsetOfAddress } from "../memory/linear_memory.ts";
+import { addressBase, boundsGranuleShift } from "../../compiler/addresses.ts";
+import { type CompiledKernel, hasRowsOfWarps, imageMemory, type LaunchRules } from "../../compiler/compile.ts";
+import { offsetOfAddress } from "../../memory/linear_memory.ts";
 
 type BlockSize = readonly [x: number, y: number, z: number];
 
