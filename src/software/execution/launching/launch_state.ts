@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { BlockScheduler, type BlockThreads } from "../scheduling/block_scheduler.ts";
+import type { BlockThreads } from "../scheduling/block_records.ts";
+import { BlockScheduler } from "../scheduling/block_scheduler.ts";
 import { addressBase, faultKind, type GangKernel } from "../../compiler/compile.ts";
 import {
   exited,

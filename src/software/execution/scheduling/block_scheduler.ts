@@ -5,44 +5,14 @@
  * @module
  */
 import { BlockBarriers, type CompletedBarrier } from "./block_barriers.ts";
-import {
-  type CallSite,
-  exited,
-  type Suspension,
-  type SuspensionRequest,
-  threadRecord,
-  threadRecordByteLength,
-} from "../../compiler/launch_record.ts";
+import { BlockRecords, type BlockThreads } from "./block_records.ts";
+import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
 import { LockstepTurns } from "./lockstep_turns.ts";
 import { ThreadPositions } from "./thread_positions.ts";
+import { type ActiveGroup, isOfWarp, WarpGroups } from "./warp_groups.ts";
 import { answerGroup } from "./warp_operations.ts";
-import { WarpRecords, warpSize } from "./warp_records.ts";
+import { forEachLane, warpSize } from "./warp_records.ts";
 import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
-
-const words = threadRecordByteLength / 4;
-const requestWord = threadRecord.request / 4;
-
-/** What it takes to run a block's threads. */
-export interface BlockThreads {
-  readonly memory: WebAssembly.Memory;
-  readonly block: readonly [x: number, y: number, z: number];
-  /** The offsets of the thread records, of the saved registers and of the local memory of the threads. */
-  readonly threads: number;
-  readonly saved: number;
-  readonly local: number;
-  readonly kernel: {
-    readonly suspensions: readonly Suspension[];
-    readonly savedBytes: number;
-    readonly localBytes: number;
-    readonly frameBytes: number;
-    /** Undefined if it calls no functions. */
-    readonly callSites?: ReadonlyMap<number, CallSite>;
-  };
-  /** Runs those of some threads that do not wait. */
-  run(firstThread: number, lastThread: number): void;
-  /** Counts steps of a thread or, from that thread on, of its warp. Throws if there were too many. */
-  countSteps(steps: number, thread: number): void;
-}
 
 /** What came of a turn of a block. */
 export type Turn =
@@ -55,13 +25,6 @@ export type Turn =
   /** The turn was long. Threads still go on, but perhaps they only wait, with barriers in the loop. */
   | "busy";
 
-/** Lanes that ask for the active mask, and the first of them. */
-interface ActiveGroup {
-  readonly group: number;
-  readonly request: SuspensionRequest;
-  readonly lane: number;
-}
-
 /** The steps that a yield counts for. */
 const stepsOfYield = 64;
 /** In a kernel that may wait for other blocks: the most rounds of a turn in which no thread exits. */
@@ -72,9 +35,8 @@ const answersPerRound = 4;
 /** Runs the blocks of a launch, one after another. */
 export class BlockScheduler {
   readonly #options: BlockThreads;
-  readonly #records: Int32Array;
+  readonly #records: BlockRecords;
   readonly #count: number;
-  readonly #warps: readonly WarpRecords[];
   readonly #barriers: BlockBarriers;
   /** For each thread, the request that has been examined already. */
   readonly #seen: Int32Array;
@@ -82,8 +44,7 @@ export class BlockScheduler {
   readonly #waiting: Int32Array;
   /** For each warp, whether any of its threads can run. */
   readonly #isReady: boolean[];
-  /** Suspensions with equal requests of the warp have the same number. */
-  readonly #operations: readonly number[];
+  readonly #groups: WarpGroups;
   /** Whether threads may spin, perhaps until another block does something. */
   readonly #maySpin: boolean;
   /** For each thread, the request with which it has yielded last. */
@@ -97,21 +58,16 @@ export class BlockScheduler {
 
   constructor(options: BlockThreads) {
     this.#options = options;
-    const [x, y, z] = options.block;
-    this.#count = x * y * z;
-    this.#records = new Int32Array(options.memory.buffer, options.threads, this.#count * words);
-    const warpCount = Math.ceil(this.#count / warpSize);
-    this.#warps = Array.from({ length: warpCount }, (_, warp) => {
-      return new WarpRecords(this.#records.subarray(warp * warpSize * words));
-    });
+    this.#records = new BlockRecords(options);
+    this.#count = this.#records.count;
+    const warpCount = this.#records.warps.length;
     this.#barriers = new BlockBarriers((thread) => {
-      return thread < this.#count && this.#records[thread * words + requestWord] !== exited;
+      return thread < this.#count && this.#records.requestOf(thread) !== exited;
     });
     this.#seen = new Int32Array(this.#count);
     this.#waiting = new Int32Array(warpCount);
     this.#isReady = new Array(warpCount).fill(false);
-    const keys = options.kernel.suspensions.map(({ request }) => JSON.stringify(request));
-    this.#operations = keys.map((key) => keys.indexOf(key));
+    this.#groups = new WarpGroups(this.#records, options.kernel.suspensions);
     this.#maySpin = maySpin(options.kernel.suspensions);
     this.#yielded = new Int32Array(this.#maySpin ? this.#count : 0);
     this.#turns = new LockstepTurns(options.kernel.suspensions, { warps: warpCount, threads: this.#count });
@@ -127,7 +83,7 @@ export class BlockScheduler {
   /** Runs the rest of a block whose thread records say where its threads are. Each thread waits or has exited. */
   finishBlock(): void {
     this.#forget();
-    for (let warp = 0; warp < this.#warps.length; warp++) this.#answerWarp(warp);
+    for (let warp = 0; warp < this.#isReady.length; warp++) this.#answerWarp(warp);
     while (this.takeTurn() !== "ended");
   }
 
@@ -140,7 +96,7 @@ export class BlockScheduler {
     const mostAnswers = this.#maySpin ? answersPerRound : Infinity;
     let live = this.#live;
     for (let rounds = 1; this.#live > 0; rounds++) {
-      const { length } = this.#warps;
+      const { length } = this.#isReady;
       const events = this.#events;
       let isGoingOn = false;
       for (let warp = 0; warp < length; warp++) {
@@ -166,23 +122,7 @@ export class BlockScheduler {
 
   /** Puts every thread at the kernel's start. */
   start(): void {
-    const { block: [blockX, blockY], kernel: { savedBytes, localBytes, frameBytes }, saved, local } = this.#options;
-    const records = this.#records;
-    let x = 0, y = 0, z = 0;
-    for (let thread = 0; thread < this.#count; thread++) {
-      const at = thread * words;
-      records[at + threadRecord.threadIndex / 4] = x | y << 10 | z << 20;
-      records[at + threadRecord.resumeIndex / 4] = 0;
-      records[at + requestWord] = 0;
-      records[at + threadRecord.saved / 4] = saved + thread * savedBytes;
-      records[at + threadRecord.frame / 4] = local + thread * localBytes;
-      records[at + threadRecord.stackPointer / 4] = local + thread * localBytes + frameBytes;
-      if (++x < blockX) continue;
-      x = 0;
-      if (++y < blockY) continue;
-      y = 0;
-      z++;
-    }
+    this.#records.start();
     this.#forget();
     this.#yielded.fill(0);
     this.#isReady.fill(true);
@@ -208,7 +148,7 @@ export class BlockScheduler {
 
   /** Examines the requests of a warp's threads. Returns whether any of them can run at once. */
   #answerWarp(warp: number): boolean {
-    const asked = this.#waiting[warp] === 0 ? this.#commonRequest(warp) : 0;
+    const asked = this.#waiting[warp] === 0 ? this.#records.commonRequestOf(warp) : 0;
     if (asked > 0) {
       const { request } = this.#options.kernel.suspensions[asked - 1]!;
       if (request.kind === "barrier" && request.operation === "sync" && this.#arriveTogether(warp)) return false;
@@ -223,56 +163,33 @@ export class BlockScheduler {
     return this.#answerThreads(warp);
   }
 
-  /** The request that all threads of a warp have made together. 0 if they differ, or if some were waiting already. */
-  #commonRequest(warp: number): number {
-    const records = this.#records;
-    const at = warp * warpSize * words + requestWord;
-    const end = Math.min(at + warpSize * words, records.length);
-    const request = records[at]!;
-    for (let other = at + words; other < end; other += words) if (records[other] !== request) return 0;
-    return request;
-  }
-
   /**
    * Records that a whole warp has arrived at a barrier of the block. Returns false if its threads name different
    * barriers.
    */
   #arriveTogether(warp: number): boolean {
-    const records = this.#records;
-    const begin = warp * warpSize * words;
-    const end = Math.min(begin + warpSize * words, records.length);
-    const barrier = records[begin + threadRecord.first / 4]!;
-    for (let at = begin; at < end; at += words) {
-      if (records[at + threadRecord.first / 4] !== barrier || records[at + threadRecord.second / 4] !== 0) return false;
-    }
-    this.#barriers.arriveTogether(warp, { barrier, threads: (end - begin) / words });
+    const barrier = this.#records.commonBarrierOf(warp);
+    if (barrier === undefined) return false;
+    this.#barriers.arriveTogether(warp, { barrier, threads: this.#records.lanesOf(warp) });
     this.#events++;
     return true;
   }
 
   /** Answers a request of all threads of a warp. Returns false if it is not for all of them. */
   #answerTogether(warp: number, request: SuspensionRequest): boolean {
-    const records = this.#records;
-    const begin = warp * warpSize * words;
-    const end = Math.min(begin + warpSize * words, records.length);
-    const lanes = (end - begin) / words;
-    const all = lanes === warpSize ? -1 : (1 << lanes) - 1;
-    if (request.kind !== "activeMask") {
-      for (let at = begin; at < end; at += words) {
-        if ((records[at + threadRecord.mask / 4]! & all) !== all) return false;
-      }
-    }
-    answerGroup(this.#warps[warp]!, all, request);
+    if (request.kind !== "activeMask" && !this.#records.nameAll(warp)) return false;
+    answerGroup(this.#records.warps[warp]!, this.#records.allLanesOf(warp), request);
     this.#events++;
     this.#resumeWarp(warp);
     return true;
   }
 
+  #resumeLanes(warp: number, group: number): void {
+    forEachLane(group, (lane) => this.#resume(warp * warpSize + lane));
+  }
+
   #resumeWarp(warp: number): void {
-    const records = this.#records;
-    const begin = warp * warpSize * words + requestWord;
-    const end = Math.min(begin + warpSize * words, records.length);
-    for (let at = begin; at < end; at += words) records[at] = 0;
+    this.#records.clearRequestsOf(warp);
     this.#isReady[warp] = true;
   }
 
@@ -284,7 +201,7 @@ export class BlockScheduler {
     let waitsInWarp = false;
     let yielded = 0;
     for (let thread = first; thread < last; thread++) {
-      const request = this.#records[thread * words + requestWord]!;
+      const request = this.#records.requestOf(thread);
       if (request === this.#seen[thread]) {
         waitsInWarp ||= request > 0 && isOfWarp(suspensions[request - 1]!.request);
         continue;
@@ -311,14 +228,13 @@ export class BlockScheduler {
   }
 
   #arrive(thread: number, operation: "sync" | "arrive" | "popc" | "and" | "or"): void {
-    const at = thread * words;
     const completed = this.#barriers.arrive(thread, {
-      barrier: this.#records[at + threadRecord.first / 4]!,
-      count: this.#records[at + threadRecord.second / 4]!,
+      barrier: this.#records.get(thread, threadRecord.first),
+      count: this.#records.get(thread, threadRecord.second),
       waits: operation !== "arrive",
       predicate: operation === "sync" || operation === "arrive"
         ? undefined
-        : this.#records[at + threadRecord.value / 4] !== 0,
+        : this.#records.get(thread, threadRecord.value) !== 0,
     });
     if (operation === "arrive") this.#resume(thread);
     if (completed !== undefined) this.#release(completed);
@@ -338,7 +254,7 @@ export class BlockScheduler {
 
   #resume(thread: number): void {
     const warp = Math.floor(thread / warpSize);
-    this.#records[thread * words + requestWord] = 0;
+    this.#records.set(thread, threadRecord.request, 0);
     this.#seen[thread] = 0;
     this.#waiting[warp]!--;
     this.#isReady[warp] = true;
@@ -349,53 +265,10 @@ export class BlockScheduler {
    * because other threads may still reach the same place. `yielded` has a bit for each lane that goes on after a yield.
    */
   #answerGroups(warp: number, yielded: number): boolean {
-    const { suspensions } = this.#options.kernel;
-    const records = this.#warps[warp]!;
-    const first = warp * warpSize;
-    const lanes = Math.min(warpSize, this.#count - first);
-    let meets = false;
-    const operationOf = (lane: number) => {
-      const request = this.#records[(first + lane) * words + requestWord]!;
-      if (request <= 0) return -1;
-      const { kind } = suspensions[request - 1]!.request;
-      if (kind === "lockstep") meets = true;
-      return kind !== "lockstep" && isOfWarp({ kind }) ? this.#operations[request - 1]! : -1;
-    };
-    let present = 0;
-    for (let lane = 0; lane < lanes; lane++) {
-      if (this.#records[(first + lane) * words + requestWord] !== exited) present |= 1 << lane;
-    }
-    let looked = 0;
-    let isAnswered = false;
-    let active: ActiveGroup | undefined;
-    for (let lane = 0; lane < lanes; lane++) {
-      if ((looked >>> lane & 1) === 1) continue;
-      const operation = operationOf(lane);
-      if (operation < 0) continue;
-      const { request } = suspensions[operation]!;
-      const isActiveMask = request.kind === "activeMask";
-      const place = this.#records[(first + lane) * words + requestWord]!;
-      // A lane that does not name itself waits for nobody, as on a GPU.
-      const named = isActiveMask ? present : records.get(lane, threadRecord.mask);
-      const mask = (named >>> lane & 1) === 1 ? named : 1 << lane;
-      let group = 0;
-      for (let other = lane; other < lanes; other++) {
-        const isSame = isActiveMask
-          ? this.#records[(first + other) * words + requestWord] === place
-          : operationOf(other) === operation &&
-            records.get(other, threadRecord.mask) === records.get(lane, threadRecord.mask);
-        if (isSame && (mask >>> other & 1) === 1) group |= 1 << other;
-      }
-      looked |= group;
-      if (isActiveMask) {
-        active ??= { group, request, lane };
-      } else if ((mask & present & ~group) === 0) {
-        this.#answer(warp, group, request);
-        isAnswered = true;
-      }
-    }
-    if (isAnswered) return true;
-    if (meets) return this.#letLanesGoOn(warp, { yielded, active });
+    const { complete, active, atLockstepPoints } = this.#groups.of(warp);
+    for (const { group, request } of complete) this.#answer(warp, group, request);
+    if (complete.length > 0) return true;
+    if (atLockstepPoints) return this.#letLanesGoOn(warp, { yielded, active });
     if (active === undefined) return false;
     this.#answer(warp, active.group, active.request);
     return true;
@@ -407,20 +280,18 @@ export class BlockScheduler {
     { yielded, active }: { yielded: number; active: ActiveGroup | undefined },
   ): boolean {
     const first = warp * warpSize;
-    const requestOf = (lane: number) => this.#records[(first + lane) * words + requestWord]!;
-    const lanes = Math.min(warpSize, this.#count - first);
+    const requestOf = (lane: number) => this.#records.requestOf(first + lane);
+    const lanes = this.#records.lanesOf(warp);
     const positionOf = (lane: number) => this.#positions.of(first + lane);
     const group = this.#turns.next(warp, { requestOf, positionOf, lanes, yielded, active: active?.lane });
     if (group === "active") this.#answer(warp, active!.group, active!.request);
-    else for (let rest = group; rest !== 0; rest &= rest - 1) this.#resume(first + 31 - Math.clz32(rest & -rest));
+    else this.#resumeLanes(warp, group);
     return this.#turns.goOn(warp);
   }
 
   #answer(warp: number, group: number, request: SuspensionRequest): void {
-    answerGroup(this.#warps[warp]!, group, request);
-    for (let rest = group; rest !== 0; rest &= rest - 1) {
-      this.#resume(warp * warpSize + 31 - Math.clz32(rest & -rest));
-    }
+    answerGroup(this.#records.warps[warp]!, group, request);
+    this.#resumeLanes(warp, group);
   }
 
   #completeBarriers(): boolean {
@@ -433,10 +304,10 @@ export class BlockScheduler {
     const { suspensions } = this.#options.kernel;
     for (const warp of warps) this.#resumeWarp(warp);
     for (const thread of threads) {
-      const { request } = suspensions[this.#records[thread * words + requestWord]! - 1]!;
+      const { request } = suspensions[this.#records.requestOf(thread) - 1]!;
       if (request.kind === "barrier" && request.operation !== "sync") {
         const results: Readonly<Record<string, number>> = { popc: held, and: Number(allHeld), or: Number(held > 0) };
-        this.#records[thread * words + threadRecord.result / 4] = results[request.operation]!;
+        this.#records.set(thread, threadRecord.result, results[request.operation]!);
       }
       this.#resume(thread);
     }
@@ -451,7 +322,7 @@ export class BlockScheduler {
     const { suspensions } = this.#options.kernel;
     const places = new Map<number, number[]>();
     for (let thread = 0; thread < this.#count; thread++) {
-      const asked = this.#records[thread * words + requestWord]!;
+      const asked = this.#records.requestOf(thread);
       const request = asked === 0 && spinning ? this.#yielded[thread]! : asked;
       if (request > 0 && (spinning || waitsForOthers(suspensions[request - 1]!.request))) {
         places.set(request - 1, [...places.get(request - 1) ?? [], thread]);
@@ -476,8 +347,4 @@ export function maySpin(suspensions: readonly Suspension[]): boolean {
 /** Whether a thread cannot go on by itself. */
 function waitsForOthers({ kind }: SuspensionRequest): boolean {
   return kind !== "yield" && kind !== "lockstep";
-}
-
-function isOfWarp({ kind }: Pick<SuspensionRequest, "kind">): boolean {
-  return kind !== "barrier" && kind !== "yield";
 }
