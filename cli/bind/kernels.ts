@@ -4,7 +4,7 @@
  * @module
  */
 import { type KernelParameter, kernelSignature } from "../../src/ptx/kernel_signature.ts";
-import { parseKernelHeads } from "../../src/ptx/parser.ts";
+import { parseKernelHeads } from "../../src/ptx/parsing/parser.ts";
 import { readKernelParameters, type SourceKernel } from "./dwarf/kernel_parameters.ts";
 import { byteLengthOf, type CType } from "./dwarf/types.ts";
 import { isIdentifier, isReserved } from "./identifiers.ts";

@@ -1,4 +1,4 @@
-import { parseKernelHeads } from "./parser.ts";
+import { parseKernelHeads } from "./parsing/parser.ts";
 import { type FunctionDeclaration, PtxError, type VariableDeclaration } from "./syntax.ts";
 
 /** The type of a kernel parameter: a scalar's PTX name, or an aggregate's size and alignment in bytes. */

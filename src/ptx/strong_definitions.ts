@@ -1,4 +1,4 @@
-import { parsePtx } from "./parser.ts";
+import { parsePtx } from "./parsing/parser.ts";
 import { PtxError } from "./syntax.ts";
 
 /** The names that a PTX module defines for all others, and that no other may define. Empty if it cannot be parsed. */

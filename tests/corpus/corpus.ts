@@ -5,7 +5,7 @@
  */
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { KernelArgument } from "../../src/objects/kernel_arguments.ts";
-import { parsePtx } from "../../src/ptx/parser.ts";
+import { parsePtx } from "../../src/ptx/parsing/parser.ts";
 import type { Instruction, Statement } from "../../src/ptx/syntax.ts";
 import type { Corpus } from "./nvcc/build.ts";
 import type { BufferContents, Buffers, CorpusLaunch, CorpusProgram, ErrorBound } from "./corpus_program.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as saxpy } from "../../kernels/saxpy.ts";
-import { parsePtx } from "../../src/ptx/parser.ts";
+import { parsePtx } from "../../src/ptx/parsing/parser.ts";
 import { type Instruction, type Operand, PtxError, type Statement } from "../../src/ptx/syntax.ts";
 
 function parseStatements(body: string): readonly Statement[] {

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import { open } from "../../src/open.ts";
-import { parsePtx } from "../../src/ptx/parser.ts";
+import { parsePtx } from "../../src/ptx/parsing/parser.ts";
 import type { Statement } from "../../src/ptx/syntax.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { differences, loadProgram, runProgram } from "../corpus/corpus.ts";

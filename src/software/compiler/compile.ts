@@ -21,7 +21,7 @@
  */
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signature.ts";
-import { parsePtx } from "../../ptx/parser.ts";
+import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { type FunctionDeclaration, PtxError, type PtxModule } from "../../ptx/syntax.ts";
 import { generateKernel, type GeneratorContext } from "./codegen/code_generator.ts";
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";

@@ -5,7 +5,7 @@
  */
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_support.ts";
-import { parsePtx } from "../../ptx/parser.ts";
+import { parsePtx } from "../../ptx/parsing/parser.ts";
 import type { FunctionDeclaration, PtxModule } from "../../ptx/syntax.ts";
 import { compilePtx } from "./compile.ts";
 import { instructionSet } from "./instructions/instructions.ts";

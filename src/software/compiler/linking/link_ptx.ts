@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { parsePtx } from "../../../ptx/parser.ts";
+import { parsePtx } from "../../../ptx/parsing/parser.ts";
 import { PtxError, type PtxModule } from "../../../ptx/syntax.ts";
 import { checkHeader } from "../typing/supported_ptx.ts";
 import { type CompiledModule, compilePtx } from "../compile.ts";

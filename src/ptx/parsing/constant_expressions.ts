@@ -6,8 +6,8 @@
  *
  * @module
  */
-import type { Token } from "./lexer.ts";
-import { type FloatOperand, type IntegerOperand, PtxError } from "./syntax.ts";
+import type { Token } from "../lexer.ts";
+import { type FloatOperand, type IntegerOperand, PtxError } from "../syntax.ts";
 
 /** Tokens to read a constant from. */
 export interface TokenSource {

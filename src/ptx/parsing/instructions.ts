@@ -1,0 +1,125 @@
+/**
+ * Parses instructions and their operands, by their syntax alone.
+ *
+ * @module
+ */
+import type {
+  AddressOperand,
+  ElementOperand,
+  Instruction,
+  NameOperand,
+  Operand,
+  Predicate,
+  TextureOperand,
+} from "../syntax.ts";
+import type { TokenReader } from "./token_reader.ts";
+
+/** Reads instructions. */
+export class InstructionParser {
+  readonly #reader: TokenReader;
+
+  constructor(reader: TokenReader) {
+    this.#reader = reader;
+  }
+
+  instruction(): Instruction {
+    let predicate: Predicate | undefined;
+    if (this.#reader.accept("@")) {
+      const negated = this.#reader.accept("!");
+      predicate = { name: this.#reader.identifier(), negated };
+    }
+    const line = this.#reader.token.line;
+    const opcode = this.#reader.word();
+    const modifiers: string[] = [];
+    while (this.#reader.token.kind === "directive") modifiers.push(this.#reader.directive());
+    const operands: Operand[] = [];
+    if (!this.#reader.at(";")) {
+      do operands.push(this.#operand(opcode === "call")); while (this.#reader.accept(","));
+    }
+    this.#reader.expect(";");
+    return { kind: "instruction", opcode, modifiers, operands, predicate, line };
+  }
+
+  /** @param takesLists whether parentheses are around the arguments of a call, and not in an expression */
+  #operand(takesLists: boolean): Operand {
+    if (this.#reader.at("[")) return this.#address();
+    if (this.#reader.accept("{")) {
+      const elements = this.#elements("}");
+      if (!this.#reader.accept("|")) return { kind: "vector", elements };
+      this.#name();
+      return { kind: "texture" };
+    }
+    if (takesLists && this.#reader.accept("(")) return { kind: "list", elements: this.#elements(")") };
+    const operand = this.#element();
+    if (operand.kind !== "name" || operand.component !== undefined) return operand;
+    if (this.#reader.at("+")) return { kind: "sum", name: operand, offset: this.#reader.offset() };
+    return this.#reader.accept("[") ? this.#indexed(operand) : operand;
+  }
+
+  /**
+   * An operand that may be an element of a vector or a list. It cannot be one of these itself, so operands do not nest
+   * deeply.
+   */
+  #element(): Operand {
+    if (this.#reader.isAtConstant) return this.#reader.constant();
+    if (this.#reader.accept("!")) return { kind: "not", operand: this.#name() };
+    if (this.#reader.at("-") && this.#reader.peek(1).kind === "identifier") {
+      this.#reader.take();
+      return { ...this.#name(), negated: true };
+    }
+    const first = this.#name();
+    const isPair = first.component === undefined && this.#reader.accept("|");
+    return isPair ? { kind: "pair", first, second: this.#name() } : first;
+  }
+
+  /** `array[4]` or `array[%r1]`, behind the bracket. */
+  #indexed(array: NameOperand): ElementOperand {
+    if (this.#reader.isAtConstant) {
+      const index = this.#reader.wholeNumber();
+      this.#reader.expect("]");
+      return { kind: "element", array, index };
+    }
+    const name = this.#name();
+    const offset = this.#reader.offset();
+    this.#reader.expect("]");
+    return { kind: "element", array, index: offset === 0n ? name : { kind: "sum", name, offset } };
+  }
+
+  #elements(closing: string): Operand[] {
+    const elements: Operand[] = [];
+    while (!this.#reader.accept(closing)) {
+      if (elements.length > 0) this.#reader.expect(",");
+      elements.push(this.#element());
+    }
+    return elements;
+  }
+
+  #name(): NameOperand {
+    const name = this.#reader.identifier();
+    const component = this.#reader.token.kind === "directive" ? this.#reader.directive() : undefined;
+    return { kind: "name", name, component };
+  }
+
+  #address(): AddressOperand | TextureOperand {
+    this.#reader.expect("[");
+    const isAbsolute = this.#reader.isAtConstant;
+    if (!isAbsolute && this.#reader.token.kind !== "identifier") throw this.#reader.unexpected("an address");
+    const base = isAbsolute
+      ? undefined
+      : { kind: "name", name: this.#reader.identifier(), component: undefined } as const;
+    const offset = isAbsolute ? this.#reader.wholeNumber() : this.#reader.offset();
+    if (this.#reader.at(",")) return this.#coordinates();
+    if (!this.#reader.accept("]")) throw this.#reader.unexpected('"+" or "]"');
+    return { kind: "address", base, offset };
+  }
+
+  /** What follows a texture, a surface or a tensor in brackets: a sampler and coordinates. */
+  #coordinates(): TextureOperand {
+    while (this.#reader.accept(",")) {
+      if (this.#reader.accept("{")) this.#elements("}");
+      else this.#element();
+    }
+    this.#reader.expect("]");
+    return { kind: "texture" };
+  }
+}

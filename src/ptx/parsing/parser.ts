@@ -1,0 +1,283 @@
+import { DeclarationParser } from "./declarations.ts";
+import { InstructionParser } from "./instructions.ts";
+import { LineInfo } from "../line_info.ts";
+import {
+  type FunctionAlias,
+  type FunctionDeclaration,
+  PtxError,
+  type PtxHeader,
+  type PtxModule,
+  type Statement,
+  type VariableDeclaration,
+} from "../syntax.ts";
+import { type ParseOptions, quote, TokenReader } from "./token_reader.ts";
+
+const stateSpaces: ReadonlySet<string> = new Set(["reg", "param", "global", "shared", "local", "const"]);
+const linkages: ReadonlySet<string> = new Set(["visible", "extern", "weak", "common"]);
+const maximumScopeDepth = 200;
+
+/**
+ * Parses PTX text. Instructions are parsed by their syntax alone, known or not. Throws {@linkcode PtxError} if the text
+ * cannot be parsed.
+ *
+ * @param checkHeader called with the header before the rest is parsed
+ */
+export function parsePtx(
+  text: string,
+  checkHeader?: (header: PtxHeader) => void,
+  options: ParseOptions = {},
+): PtxModule {
+  const parser = new Parser(text, { ...options, isStrict: true });
+  try {
+    return parser.module(checkHeader);
+  } catch (error) {
+    throw parser.explainCutOff(error);
+  }
+}
+
+/**
+ * Parses the heads of the kernels that PTX text defines. Everything else, including bodies, is skipped by matching
+ * braces.
+ */
+export function parseKernelHeads(text: string): FunctionDeclaration[] {
+  return new Parser(text, { isStrict: false }).kernelHeads();
+}
+
+class Parser {
+  readonly #reader: TokenReader;
+  readonly #declarations: DeclarationParser;
+  readonly #instructions: InstructionParser;
+  readonly #lineInfo = new LineInfo();
+  #scopeDepth = 0;
+  /** The function whose body is being read. */
+  #function: string | undefined;
+
+  constructor(text: string, options: ParseOptions & { isStrict: boolean }) {
+    this.#reader = new TokenReader(text, options);
+    this.#declarations = new DeclarationParser(this.#reader, options);
+    this.#instructions = new InstructionParser(this.#reader);
+  }
+
+  module(checkHeader?: (header: PtxHeader) => void): PtxModule {
+    const header = { version: this.#version(), target: this.#target() };
+    checkHeader?.(header);
+    const functions: FunctionDeclaration[] = [];
+    const variables: VariableDeclaration[] = [];
+    const aliases: FunctionAlias[] = [];
+    let linkage: string | undefined;
+    while (this.#reader.token.kind !== "end") {
+      if (this.#reader.accept(";") || this.#acceptDebugLine()) continue;
+      const token = this.#reader.token;
+      const name = this.#reader.directive();
+      if (linkages.has(name)) {
+        if (linkage !== undefined) throw new PtxError(token.line, `cannot declare both ".${linkage}" and ".${name}"`);
+        linkage = name;
+        continue;
+      }
+      if (name === "entry" || name === "func") {
+        if (linkage === "common") throw new PtxError(token.line, 'cannot declare a function as ".common"');
+        const head = this.#declarations.functionHead(name, linkage, token.line);
+        if (this.#reader.at("{")) this.#lineInfo.beginFunction(this.#reader.token.line);
+        this.#function = head.name;
+        functions.push({ ...head, body: this.#reader.accept(";") ? undefined : this.#body() });
+        this.#function = undefined;
+      } else if (stateSpaces.has(name)) {
+        for (const variable of this.#declarations.variables(name, linkage, token.line)) variables.push(variable);
+      } else if (name === "tex") {
+        throw new PtxError(
+          token.line,
+          'cannot use the directive ".tex": since PTX 1.5, textures are ".global .texref"',
+        );
+      } else if (name === "address_size") {
+        const size = this.#reader.take();
+        if (size.text !== "64") {
+          throw new PtxError(size.line, `cannot use an address size of ${quote(size)}: only 64 is supported`);
+        }
+      } else if (name === "target") {
+        // Only the first target counts.
+        this.#targetNames();
+      } else if (name === "file") {
+        this.#lineInfo.addFile(this.#reader.skipLine(token.line));
+      } else if (name === "pragma") {
+        this.#skipPragma();
+      } else if (name === "section") {
+        while (!this.#reader.at("{")) this.#reader.take();
+        this.#reader.skipBraces();
+      } else if (name === "alias") {
+        aliases.push(this.#alias(token.line));
+      } else {
+        throw new PtxError(token.line, `cannot use the directive ".${name}": it is not known at module scope`);
+      }
+      linkage = undefined;
+    }
+    return { ...header, functions, variables, aliases, lineInfo: this.#lineInfo };
+  }
+
+  kernelHeads(): FunctionDeclaration[] {
+    const heads: FunctionDeclaration[] = [];
+    let linkage: string | undefined;
+    while (this.#reader.token.kind !== "end") {
+      const token = this.#reader.token;
+      if (this.#reader.at("{")) {
+        this.#reader.skipBraces();
+        continue;
+      }
+      this.#reader.take();
+      if (token.kind === "directive" && linkages.has(token.text.slice(1))) {
+        linkage = token.text.slice(1);
+      } else if (token.kind === "directive" && token.text === ".entry") {
+        const head = this.#declarations.functionHead("entry", linkage, token.line);
+        if (!this.#reader.accept(";")) {
+          heads.push(head);
+          if (!this.#reader.at("{")) throw this.#reader.unexpected('"{" or ";" after the head of a kernel');
+        }
+      } else {
+        linkage = undefined;
+      }
+    }
+    return heads;
+  }
+
+  /** Returns the error, which adds that the text ends in the middle of a function if that is so. */
+  explainCutOff(error: unknown): unknown {
+    const isCutOff = error instanceof PtxError && this.#function !== undefined &&
+      !this.#reader.finds("}");
+    if (isCutOff) error.message += `; the text ends in the middle of "${this.#function}": it may have been cut off`;
+    return error;
+  }
+
+  /** `@@DWARF .byte 0x2b`: debug information, as compilers wrote it before `.section` existed. */
+  #acceptDebugLine(): boolean {
+    if (!this.#reader.at("@") || this.#reader.peek(1).text !== "@" || this.#reader.peek(2).text !== "DWARF") {
+      return false;
+    }
+    this.#reader.skipLine(this.#reader.token.line);
+    return true;
+  }
+
+  /** The strings of a `.pragma`. Without its semicolon, the next instruction would be skipped, too. */
+  #skipPragma(): void {
+    do {
+      if (this.#reader.token.kind !== "string") throw this.#reader.unexpected("a string");
+      this.#reader.take();
+    } while (this.#reader.accept(","));
+    this.#reader.expect(";");
+  }
+
+  #version(): PtxHeader["version"] {
+    const token = this.#reader.token;
+    if (token.text !== ".version") {
+      throw new PtxError(token.line, 'cannot read this as PTX: it must begin with a ".version" directive');
+    }
+    this.#reader.take();
+    const version = this.#reader.take();
+    const match = /^([0-9]+)\.([0-9]+)$/.exec(version.text);
+    if (match === null) throw new PtxError(version.line, `cannot read ${quote(version)} as a PTX version such as 7.0`);
+    return { major: Number(match[1]), minor: Number(match[2]), line: version.line };
+  }
+
+  #target(): PtxHeader["target"] {
+    const { text, line } = this.#reader.token;
+    if (text !== ".target") throw this.#reader.unexpected('".target"');
+    this.#reader.take();
+    return { names: this.#targetNames(), line };
+  }
+
+  #targetNames(): string[] {
+    const names = [this.#reader.word()];
+    while (this.#reader.accept(",")) names.push(this.#reader.word());
+    return names;
+  }
+
+  #alias(line: number): FunctionAlias {
+    const name = this.#reader.identifier();
+    this.#reader.expect(",");
+    const target = this.#reader.identifier();
+    this.#reader.expect(";");
+    return { name, target, line };
+  }
+
+  #body(): Statement[] {
+    const line = this.#reader.token.line;
+    this.#reader.expect("{");
+    if (++this.#scopeDepth > maximumScopeDepth) {
+      throw new PtxError(line, `cannot nest scopes more than ${maximumScopeDepth} deep`);
+    }
+    const statements: Statement[] = [];
+    while (!this.#reader.accept("}")) this.#statement(statements);
+    this.#scopeDepth--;
+    return statements;
+  }
+
+  #statement(statements: Statement[]): void {
+    const { kind, line } = this.#reader.token;
+    if (this.#reader.accept(";") || this.#acceptDebugLine()) return;
+    if (this.#reader.at("{")) {
+      statements.push({ kind: "block", statements: this.#body(), line });
+    } else if (kind === "directive") {
+      this.#bodyDirective(statements);
+    } else if (
+      kind === "identifier" && this.#reader.peek(1).text === ":" && this.#reader.peek(1).kind === "punctuation"
+    ) {
+      const name = this.#reader.identifier();
+      this.#reader.expect(":");
+      statements.push(this.#named(name, line));
+    } else {
+      statements.push(this.#instructions.instruction());
+    }
+  }
+
+  /** What follows a name and a colon: a list, a prototype, or nothing, which makes the name a label. */
+  #named(name: string, line: number): Statement {
+    switch (this.#reader.token.text) {
+      case ".branchtargets":
+        return { kind: "branchTargets", name, targets: this.#targets(), line };
+      case ".calltargets":
+        return { kind: "callTargets", name, targets: this.#targets(), line };
+      case ".callprototype":
+        return this.#declarations.callPrototype(name, line);
+      default:
+        return { kind: "label", name, line };
+    }
+  }
+
+  #targets(): string[] {
+    this.#reader.take();
+    const targets: string[] = [];
+    do targets.push(...this.#targetRange()); while (this.#reader.accept(","));
+    this.#reader.expect(";");
+    return targets;
+  }
+
+  /** `name`, or `name<2>` for `name0` and `name1`. */
+  #targetRange(): string[] {
+    const { line } = this.#reader.token;
+    const name = this.#reader.identifier();
+    if (!this.#reader.accept("<")) return [name];
+    const count = this.#reader.smallInteger();
+    this.#reader.expect(">");
+    if (count > this.#reader.tokenCount) {
+      throw new PtxError(line, `cannot find ${count} targets: the text is too short`);
+    }
+    return Array.from({ length: count }, (_, index) => `${name}${index}`);
+  }
+
+  #bodyDirective(statements: Statement[]): void {
+    const line = this.#reader.token.line;
+    const name = this.#reader.directive();
+    if (name === "loc") {
+      this.#lineInfo.addLocation(line, this.#reader.skipLine(line));
+    } else if (name === "file") {
+      this.#lineInfo.addFile(this.#reader.skipLine(line));
+    } else if (name === "pragma") {
+      this.#skipPragma();
+    } else if (name === "reg") {
+      statements.push(this.#declarations.registers(line));
+    } else if (stateSpaces.has(name)) {
+      for (const variable of this.#declarations.variables(name, undefined, line)) statements.push(variable);
+    } else {
+      this.#reader.skipStatement();
+      statements.push({ kind: "directive", name, line });
+    }
+  }
+}

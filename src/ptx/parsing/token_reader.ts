@@ -1,0 +1,171 @@
+/**
+ * Reads PTX token by token: what every part of the parser is written with.
+ *
+ * @module
+ */
+import { type FloatOperand, type IntegerOperand, PtxError } from "../syntax.ts";
+import { beginsConstant, integerValue, readConstant, type TokenSource } from "./constant_expressions.ts";
+import { type Token, tokenize } from "../lexer.ts";
+
+/** How text is parsed that becomes a part of a larger module. */
+export interface ParseOptions {
+  /** The number of the first line. Default: 1. */
+  readonly firstLine?: number;
+  /** New names for some of the names in the text, wherever they stand. */
+  readonly renamed?: ReadonlyMap<string, string>;
+}
+
+/** The tokens of a text, and a position among them. */
+export class TokenReader implements TokenSource {
+  readonly #tokens: readonly Token[];
+  readonly #renamed: ReadonlyMap<string, string> | undefined;
+  #position = 0;
+
+  constructor(text: string, { firstLine, renamed }: ParseOptions = {}) {
+    this.#tokens = tokenize(text, firstLine);
+    this.#renamed = renamed;
+  }
+
+  get token(): Token {
+    return this.#tokens[this.#position]!;
+  }
+
+  /** The number of tokens of the whole text. */
+  get tokenCount(): number {
+    return this.#tokens.length;
+  }
+
+  /** Whether a token with this text is still to come. */
+  finds(wanted: string): boolean {
+    return this.#tokens.slice(this.#position).some(({ text }) => text === wanted);
+  }
+
+  peek(distance: number): Token {
+    return this.#tokens[Math.min(this.#position + distance, this.#tokens.length - 1)]!;
+  }
+
+  take(): Token {
+    const token = this.token;
+    if (token.kind === "end") {
+      throw new PtxError(token.line, "cannot read the text to its end: it stops in the middle of a statement");
+    }
+    this.#position++;
+    return token;
+  }
+
+  at(punctuation: string): boolean {
+    return this.token.kind === "punctuation" && this.token.text === punctuation;
+  }
+
+  accept(punctuation: string): boolean {
+    if (!this.at(punctuation)) return false;
+    this.#position++;
+    return true;
+  }
+
+  expect(punctuation: string): void {
+    if (!this.accept(punctuation)) throw this.unexpected(`"${punctuation}"`);
+  }
+
+  unexpected(wanted: string): PtxError {
+    const token = this.token;
+    const found = token.kind === "end" ? "the end of the text" : quote(token);
+    return new PtxError(token.line, `cannot read ${found}: ${wanted} was expected`);
+  }
+
+  directive(): string {
+    if (this.token.kind !== "directive") throw this.unexpected("a directive");
+    return this.take().text.slice(1);
+  }
+
+  /** A word that is no name: an opcode, or the target. */
+  word(): string {
+    if (this.token.kind !== "identifier") throw this.unexpected("a name");
+    return this.take().text;
+  }
+
+  identifier(): string {
+    const { line } = this.token;
+    const name = this.word();
+    if (name === "%" || name === "$") {
+      throw new PtxError(line, `cannot use the name "${name}": a name has more than this character`);
+    }
+    return this.#renamed?.get(name) ?? name;
+  }
+
+  smallInteger(): number {
+    const token = this.take();
+    const value = token.kind === "number" ? integerValue(token) : undefined;
+    if (value === undefined || value > 0x7fff_ffffn) {
+      throw new PtxError(token.line, `cannot read ${quote(token)}: an integer below 2147483648 was expected`);
+    }
+    return Number(value);
+  }
+
+  /** Returns the skipped tokens. */
+  skipLine(line: number): readonly Token[] {
+    const begin = this.#position;
+    while (this.token.kind !== "end" && this.token.line === line) {
+      if (this.at(";") || this.at("{")) {
+        throw new PtxError(line, "cannot read code after a directive: put it on a line of its own");
+      }
+      this.#position++;
+    }
+    return this.#tokens.slice(begin, this.#position);
+  }
+
+  skipStatement(): void {
+    while (!this.accept(";")) {
+      if (this.at("{") || this.at("}")) throw this.unexpected('";"');
+      this.take();
+    }
+  }
+
+  skipParentheses(): void {
+    this.expect("(");
+    let depth = 1;
+    while (depth > 0) {
+      const token = this.take();
+      if (token.kind === "punctuation" && token.text === "(") depth++;
+      if (token.kind === "punctuation" && token.text === ")") depth--;
+    }
+  }
+
+  skipBraces(): void {
+    const opening = this.token;
+    let depth = 0;
+    do {
+      if (this.token.kind === "end") {
+        throw new PtxError(opening.line, 'cannot find the "}" for the "{" on this line');
+      }
+      if (this.at("{")) depth++;
+      if (this.at("}")) depth--;
+      this.#position++;
+    } while (depth > 0);
+  }
+
+  constant(): IntegerOperand | FloatOperand {
+    return readConstant(this);
+  }
+
+  get isAtConstant(): boolean {
+    return beginsConstant(this.token, this.peek(1));
+  }
+
+  wholeNumber(): bigint {
+    const { line } = this.token;
+    const number = this.constant();
+    if (number.kind !== "integer") throw new PtxError(line, "cannot use an offset that is not an integer");
+    return number.value;
+  }
+
+  /** `+4`, or nothing. */
+  offset(): bigint {
+    return this.accept("+") ? this.wholeNumber() : 0n;
+  }
+}
+
+/** A token as messages show it. */
+export function quote({ kind, text }: Token): string {
+  return kind === "string" ? text : `"${text}"`;
+}
