@@ -30,7 +30,7 @@ import { helperCount, helperFunctions, importedFunctions } from "./helpers/helpe
 import { instructionSet } from "./instructions/instructions.ts";
 import type { InstructionSet } from "./typing/instruction_set.ts";
 import type { ModuleImage } from "./typing/module_image.ts";
-import { moduleScope } from "./typing/module_scope.ts";
+import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
 import type { CallSite, Suspension } from "./launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
 import type { LaunchRules } from "./lockstep/warp_rules.ts";
@@ -40,7 +40,7 @@ import type { Variable } from "./typing/names.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { scalarTypes } from "./typing/scalar_types.ts";
 import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
-import { type ModuleScope, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
+import { type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 export { addressBase, decodePlace, faultKind, type FaultPlace } from "./addresses.ts";

@@ -11,10 +11,10 @@ import { compilePtx } from "./compile.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import { specialRegister } from "./instructions/special_registers.ts";
 import { linkModules } from "./linking/link_ptx.ts";
-import { moduleScope } from "./typing/module_scope.ts";
+import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
 import type { Variable } from "./typing/names.ts";
 import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
-import { instructionsOf, type ModuleScope, surveyKernel } from "./typing/resolver.ts";
+import { instructionsOf, surveyKernel } from "./typing/resolver.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./typing/resolved_instruction.ts";
 
 type Place = { readonly line: number; readonly image?: string };

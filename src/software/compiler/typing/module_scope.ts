@@ -7,8 +7,21 @@ import {
 } from "../../../ptx/syntax.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./module_functions.ts";
-import { layOutImage, variablesByName } from "./module_image.ts";
-import type { ModuleScope } from "./resolver.ts";
+import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
+import type { FunctionName } from "./names.ts";
+
+/** What a module declares. */
+export interface ModuleScope {
+  readonly instructions: InstructionSet;
+  readonly image: ModuleImage;
+  readonly functions: ReadonlyMap<string, FunctionName>;
+  /** The functions that can be called by address. */
+  readonly addressed: ReadonlySet<FunctionName>;
+  /** All variables: those in the image, those in `.shared`, and those that the module only declares. */
+  readonly variables: ReadonlyMap<string, VariableDeclaration>;
+  /** The variables in `.global` and `.const` that functions declare, as they are declared in the image. */
+  readonly ofFunctions: ReadonlyMap<VariableDeclaration, VariableDeclaration>;
+}
 
 /** What a module declares, with the places of its variables. Throws `PtxError` for a declaration that is not PTX. */
 export function moduleScope(

@@ -1,0 +1,344 @@
+import {
+  type BranchTargets,
+  type CallTargets,
+  type ElementOperand,
+  type FunctionDeclaration,
+  type Initializer,
+  type Instruction,
+  type NameOperand,
+  type Operand,
+  PtxError,
+  type Statement,
+  type SumOperand,
+  type VariableDeclaration,
+} from "../../../ptx/syntax.ts";
+import { resolveForm } from "./find_form.ts";
+import type { InstructionForm } from "../instructions/instruction_form.ts";
+import { InsertedInstructions } from "./inserted_instructions.ts";
+import { operandOf } from "./module_image.ts";
+import type { CallLayout, CallVariable } from "./call_layout.ts";
+import {
+  elementLayout,
+  type LabelName,
+  type Named,
+  type Prototype,
+  type Register,
+  registerNamed,
+  Scope,
+  type SpaceLayout,
+  type Variable,
+  type VectorRegister,
+} from "./names.ts";
+import type { ModuleScope } from "./module_scope.ts";
+import { refuseWide, withSelectors } from "./selected_operands.ts";
+import type { SharedLayout } from "./shared_layout.ts";
+import { UnsupportedPtxError } from "./supported_ptx.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
+
+/** The scope and the line of an operand, and the form of its instruction. */
+interface OperandContext {
+  readonly scope: Scope;
+  readonly line: number;
+  readonly form: InstructionForm;
+}
+
+/** The components of a vector by the names of colors, and their order. */
+const coordinates: ReadonlyMap<string, string> = new Map([["r", "x"], ["g", "y"], ["b", "z"], ["a", "w"]]);
+
+function asOperand(named: Named): ResolvedOperand {
+  return named.kind === "vectorRegister" ? { kind: "vector", elements: named.components } : named;
+}
+
+function componentOf(
+  { name, components }: VectorRegister,
+  { component, line }: { component: string; line: number },
+): Register {
+  const index = ["x", "y", "z", "w"].indexOf(coordinates.get(component) ?? component);
+  if (index < 0) throw new PtxError(line, `cannot use "${name}.${component}": the components are x, y, z and w`);
+  const register = components[index];
+  if (register !== undefined) return register;
+  // `ptxas` takes it and reads another register.
+  throw new UnsupportedPtxError(line, `cannot use "${name}.${component}": it has only ${components.length} components`);
+}
+
+/** Frames are rounded up to what their variables need. */
+const maximumLocalAlignment = 65536;
+
+/** Resolves the names in the body of one function, and the form of each instruction. */
+export class BodyResolver {
+  readonly items: (ResolvedInstruction | LabelName)[] = [];
+  readonly #module: ModuleScope;
+  readonly #shared: SharedLayout;
+  readonly #frame: SpaceLayout;
+  readonly #unsupported: UnsupportedPtxError[];
+  /** The function's results that it has in registers. */
+  readonly #resultRegisters: { readonly variable: CallVariable; readonly operand: ResolvedOperand }[] = [];
+
+  constructor(
+    module: ModuleScope,
+    { shared, frame, unsupported }: { shared: SharedLayout; frame: SpaceLayout; unsupported: UnsupportedPtxError[] },
+  ) {
+    this.#module = module;
+    this.#shared = shared;
+    this.#frame = frame;
+    this.#unsupported = unsupported;
+  }
+
+  /** Declares a function's results and parameters. Parameters in registers are loaded from the frame. */
+  declareCall({ results, parameters }: CallLayout, { scope, line }: { scope: Scope; line: number }): void {
+    for (const variable of [...results, ...parameters]) {
+      const { name, type, registerCount } = variable;
+      if (registerCount === undefined) {
+        scope.declare(variable, line);
+        continue;
+      }
+      const register = registerNamed(name, { type, vectorLength: registerCount });
+      scope.declare(register, line);
+      const held = { variable, operand: asOperand(register) };
+      if (results.includes(variable)) this.#resultRegisters.push(held);
+      else this.#inserted(line).load(held.operand, variable);
+    }
+  }
+
+  /** Stores the results in registers to the frame, as every return does. */
+  storeResults(line: number): void {
+    for (const { operand, variable } of this.#resultRegisters) this.#inserted(line).store(variable, operand);
+  }
+
+  statements(statements: readonly Statement[], scope: Scope): void {
+    const labels = new Map<Statement, LabelName>();
+    for (const statement of statements) this.#declare(statement, { scope, labels });
+    for (const statement of statements) {
+      if (statement.kind === "branchTargets") this.#declareTargets(statement, scope);
+    }
+    for (const statement of statements) {
+      if (statement.kind === "label") this.items.push(labels.get(statement)!);
+      else if (statement.kind === "block") this.statements(statement.statements, new Scope(scope));
+      else if (statement.kind === "instruction") this.#addInstruction(statement, scope);
+    }
+  }
+
+  /** Continues after an instruction that is not supported, because what is not PTX may follow. */
+  #addInstruction(instruction: Instruction, scope: Scope): void {
+    try {
+      this.items.push(this.#instruction(instruction, scope));
+    } catch (error) {
+      if (!(error instanceof UnsupportedPtxError)) throw error;
+      this.#unsupported.push(error);
+    }
+  }
+
+  #declare(statement: Statement, { scope, labels }: { scope: Scope; labels: Map<Statement, LabelName> }): void {
+    switch (statement.kind) {
+      case "label": {
+        const label: LabelName = { kind: "label", name: statement.name };
+        labels.set(statement, label);
+        scope.declare(label, statement.line);
+        break;
+      }
+      case "registers":
+        scope.declareRegisters(statement);
+        break;
+      case "variable":
+        scope.declare(this.#placeVariable(statement), statement.line);
+        break;
+      case "callPrototype":
+        scope.declare({ kind: "prototype", name: statement.name, declaration: statement }, statement.line);
+        break;
+      case "callTargets":
+        scope.declare(this.#prototypeOf(statement), statement.line);
+        break;
+      case "directive":
+        throw new PtxError(
+          statement.line,
+          `cannot use the directive ".${statement.name}" in a function: it is not known`,
+        );
+    }
+  }
+
+  /** All targets of an indirect call have the same parameters. */
+  #prototypeOf({ name, targets, line }: CallTargets): Prototype {
+    const [declaration] = targets.map((target) => {
+      const called = this.#module.functions.get(target);
+      if (called === undefined) throw new PtxError(line, `cannot find "${target}": it is not declared`);
+      return called.declaration;
+    });
+    return { kind: "prototype", name, declaration: declaration! };
+  }
+
+  #placeVariable(declaration: VariableDeclaration): Variable {
+    const { name, space, line } = declaration;
+    if (space === "shared") return this.#shared.place(declaration);
+    if (space === "local" || space === "param") {
+      if (elementLayout(declaration).alignment <= maximumLocalAlignment) return this.#frame.place(declaration);
+      throw new UnsupportedPtxError(
+        line,
+        `cannot align "${name}" to more than ${maximumLocalAlignment} bytes in ".${space}"`,
+      );
+    }
+    const inImage = this.#module.ofFunctions.get(declaration);
+    if (inImage === undefined) throw new PtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
+    return { ...this.#moduleVariable(inImage, line), name };
+  }
+
+  #declareTargets({ name, targets, line }: BranchTargets, scope: Scope): void {
+    const labels = targets.map((target) => {
+      const label = scope.find(target);
+      if (label?.kind !== "label") throw new PtxError(line, `cannot find the label "${target}"`);
+      return label;
+    });
+    scope.declare({ kind: "labels", name, labels }, line);
+  }
+
+  #instruction(instruction: Instruction, scope: Scope): ResolvedInstruction {
+    const { line, predicate } = instruction;
+    const resolved = resolveForm(instruction, this.#module.instructions);
+    if (resolved.form.flow === "return") this.storeResults(line);
+    const [destination] = instruction.operands;
+    if (resolved.form.hasResult && (destination?.kind === "sum" || destination?.kind === "element")) {
+      throw new PtxError(line, `cannot compile "${resolved.text}": its result must be a register`);
+    }
+    const { form, text } = resolved;
+    const { choices, operands: written } = form.takesSelectors
+      ? withSelectors(instruction, resolved.choices)
+      : { choices: resolved.choices, operands: instruction.operands };
+    const where = { scope, line, form };
+    const operands = written.map((operand) => this.#operand(operand, where));
+    if (!choices.has("b128")) refuseWide(operands, { line, text });
+    return {
+      ...resolved,
+      choices,
+      operands,
+      predicate: predicate === undefined ? undefined : {
+        register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, where),
+        negated: predicate.negated,
+      },
+    };
+  }
+
+  #operand(operand: Operand, where: OperandContext): ResolvedOperand {
+    switch (operand.kind) {
+      case "name":
+        return this.#name(operand, where);
+      case "integer":
+      case "float":
+        return operand;
+      case "vector":
+        if (operand.elements.length === 1 && where.form.traits.takesVectorOfOne === true) {
+          return this.#operand(operand.elements[0]!, where);
+        }
+        return { kind: "vector", elements: operand.elements.map((element) => this.#operand(element, where)) };
+      case "not":
+        return { kind: "not", register: this.#predicate(operand.operand, where) };
+      case "pair":
+        return {
+          kind: "pair",
+          first: this.#name(operand.first, where),
+          second: this.#name(operand.second, where),
+        };
+      case "sum":
+        return this.#sum(operand, where);
+      case "element":
+        return this.#element(operand, where);
+      case "address": {
+        const base = operand.base === undefined ? undefined : this.#name(operand.base, where);
+        if (base !== undefined && base.kind !== "register" && base.kind !== "variable") {
+          throw new PtxError(where.line, `cannot use "${operand.base!.name}" as an address`);
+        }
+        return { kind: "address", base, offset: operand.offset };
+      }
+      case "list":
+        return { kind: "list", elements: operand.elements.map((element) => this.#operand(element, where)) };
+      case "texture":
+        return this.#refuseTexture(where);
+    }
+  }
+
+  #name({ name, component, negated }: NameOperand, { scope, line, form }: OperandContext): ResolvedOperand {
+    const { syntax } = form;
+    if (negated) throw new PtxError(line, `cannot use "-${name}" as an operand of "${syntax}": it cannot be negated`);
+    const named = scope.find(name);
+    if (component !== undefined) {
+      if (named?.kind === "vectorRegister") return componentOf(named, { component, line });
+      if (named === undefined) return { kind: "special", name: `${name}.${coordinates.get(component) ?? component}` };
+      throw new PtxError(
+        line,
+        `cannot use "${name}.${component}" as an operand of "${syntax}": only vectors and special registers, such as ` +
+          "%tid.x, have components",
+      );
+    }
+    if (name === "_") return { kind: "sink" };
+    if (named !== undefined) return asOperand(named);
+    if (this.#module.instructions.isSpecialRegister(name)) return { kind: "special", name };
+    const declaration = this.#module.variables.get(name);
+    if (declaration !== undefined) {
+      // An indirect call may name a table of the functions that it may call.
+      const target = form.flow === "call" ? this.#functionIn(declaration.initializer) : undefined;
+      if (target !== undefined) return { kind: "prototype", name, declaration: target };
+      return this.#moduleVariable(declaration, line);
+    }
+    const called = this.#module.functions.get(name);
+    if (called !== undefined) {
+      if (called.declaration.body !== undefined || form.flow === "call") return called;
+      throw new UnsupportedPtxError(
+        line,
+        `cannot take the address of "${name}": this module declares the function but does not define it`,
+      );
+    }
+    throw new PtxError(line, `cannot find "${name}": it is not declared`);
+  }
+
+  #refuseTexture({ line, form: { syntax } }: OperandContext): never {
+    throw new PtxError(
+      line,
+      `cannot pass coordinates to "${syntax}": only instructions on textures, surfaces and tensors have them`,
+    );
+  }
+
+  #sum({ name, offset }: SumOperand, where: OperandContext): ResolvedOperand {
+    const operand = this.#name(name, where);
+    if (operand.kind === "variable") return { kind: "sum", variable: operand, offset };
+    return this.#inserted(where.line).sum(operand, offset);
+  }
+
+  #element({ array, index }: ElementOperand, where: OperandContext): ResolvedOperand {
+    const variable = this.#name(array, where);
+    if (variable.kind !== "variable" || variable.elementBytes === undefined) {
+      throw new PtxError(where.line, `cannot take an element of "${array.name}": it is not an array`);
+    }
+    if (typeof index === "bigint") {
+      const offset = BigInt.asIntN(64, index * BigInt(variable.elementBytes));
+      return { kind: "sum", variable, offset, isElement: true };
+    }
+    const register = index.kind === "sum" ? this.#sum(index, where) : this.#name(index, where);
+    return this.#inserted(where.line).element({ ...variable, elementBytes: variable.elementBytes }, register);
+  }
+
+  /** Instructions that compute an operand, in front of the instruction that is being resolved. */
+  #inserted(line: number): InsertedInstructions {
+    return new InsertedInstructions(this.items, { instructions: this.#module.instructions, line });
+  }
+
+  #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
+    const { name, space } = declaration;
+    const placed = this.#module.image.variables.get(name);
+    if (placed !== undefined) return operandOf(name, placed);
+    if (space === "shared") return this.#shared.placeOfModule(declaration);
+    const refusal = this.#module.image.refusals.get(name);
+    if (refusal !== undefined) throw refusal;
+    throw new UnsupportedPtxError(line, `cannot use "${name}": this module declares it but does not define it`);
+  }
+
+  #functionIn(initializer: Initializer | undefined): FunctionDeclaration | undefined {
+    const first = initializer?.kind === "elements" ? initializer.elements[0] : initializer;
+    return first?.kind === "addressOf" ? this.#module.functions.get(first.name)?.declaration : undefined;
+  }
+
+  #predicate(operand: NameOperand, where: OperandContext): Register {
+    const register = this.#name(operand, where);
+    if (register.kind !== "register" || register.type.kind !== "predicate") {
+      throw new PtxError(where.line, `cannot use "${operand.name}" as a predicate`);
+    }
+    return register;
+  }
+}
