@@ -252,7 +252,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    * the bound of the PTX manual, not at all, which refuses the kernels, or as a hint that it ignores. Those that are not
    * supported come first. On a GPU, which runs all of them, the list answers whether the module would run without one.
    *
-   * The module is compiled for it, when it is first asked for; it returns the same list then on.
+   * The first call compiles the module for this; later calls return the same list.
    *
    * @throws {CudaError} `cudaErrorInvalidPtx` or `cudaErrorUnsupportedPtxVersion` if a GPU has loaded PTX that the
    * software device does not load, such as one for `sm_100a`; `cudaErrorInvalidSource` if it does not link it

@@ -14,7 +14,7 @@ export interface InstructionUse {
   readonly lines: readonly number[];
   /** The kernels that have it, themselves or in functions that they may call. */
   readonly kernels: readonly string[];
-  /** The name of the PTX that the lines are those of, if the module was linked. */
+  /** The name of the PTX that the lines belong to, if the module was linked. */
   readonly image?: string;
 }
 
