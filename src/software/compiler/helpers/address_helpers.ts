@@ -41,10 +41,7 @@ function findRange(): HelperFunction {
   const code = new CodeWriter();
   pushBytes(code, place);
   code.set(bytes);
-  pushIsMisaligned(code, { address, bytes });
-  code.if();
-  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
-  code.end();
+  pushFaultIfMisaligned(code, { address, bytes, place, thread });
   pushIsIn(code, address, addressBase);
   code.if();
   pushAllocation(code, { address, bounds, begin, length, offset });
@@ -101,9 +98,14 @@ function pushAllocation(
   code.set(offset).i32(1).else().i32(0).end();
 }
 
-/** Pushes whether an address is no multiple of the access's bytes. */
-function pushIsMisaligned(code: CodeWriter, { address, bytes }: { address: number; bytes: number }): void {
-  code.get(address).ops("i32WrapI64").get(bytes).i32(1).ops("i32Sub", "i32And");
+/** Stops the kernel if an address is no multiple of the access's bytes. */
+function pushFaultIfMisaligned(
+  code: CodeWriter,
+  { address, bytes, place, thread }: { address: number; bytes: number; place: number; thread: number },
+): void {
+  code.get(address).ops("i32WrapI64").get(bytes).i32(1).ops("i32Sub", "i32And").if();
+  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
+  code.end();
 }
 
 /** Pushes whether an access lies in an allocation. */
@@ -141,10 +143,7 @@ function checkBounded(): HelperFunction {
   code.get(isShared).i32(0).ops("i32Ne", "i32And").if();
   pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
   code.end();
-  pushIsMisaligned(code, { address, bytes });
-  code.if();
-  pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
-  code.end();
+  pushFaultIfMisaligned(code, { address, bytes, place, thread });
   code.get(address).i64(32n).ops("i64ShrU", "i64Eqz");
   code.get(address).get(bytes).ops("i64ExtendI32U", "i64Add").get(size).ops("i64ExtendI32U", "i64LeU", "i32And");
   code.if().ops("return").end();
@@ -200,10 +199,7 @@ function findGeneric(indexOf: HelperIndex): HelperFunction {
       pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
       code.end();
     }
-    pushIsMisaligned(code, { address, bytes });
-    code.if();
-    pushFault(code, { kind: faultKind.misalignedAddress, address, place, thread });
-    code.end();
+    pushFaultIfMisaligned(code, { address, bytes, place, thread });
     pushIsInside(code, { offset, bytes, length: size });
     code.if().get(begin).get(offset).ops("i32Add").i64(0n).i64(0n).ops("return").end();
     pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
