@@ -39,7 +39,8 @@ import { liveIntervals } from "../control_flow/live_intervals.ts";
 import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
-import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions } from "./suspension_order.ts";
+import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
+import { calledBy } from "../lockstep/lockstep_points.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
@@ -171,9 +172,14 @@ class KernelGenerator {
     const all = [resolved.kernel, ...resolved.callees.values()];
     this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
     const callsInSpinLoops = context.lockstep.size > 0 && [...this.#flows.values()].some(callsWhereThreadsSpin);
+    const calls = { callees: resolved.callees, addressed: context.addressed };
+    const uneven = unevenFunctions(this.#flows, context.lockstep, calls);
+    const isUneven = (call: ResolvedInstruction) => {
+      return uneven.size > 0 && calledBy(call, calls).some((callee) => uneven.has(callee));
+    };
     for (const flow of this.#flows.values()) {
       const isCalledWhereThreadsSpin = callsInSpinLoops && flow.function !== resolved.kernel;
-      addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin });
+      addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
       this.#intervals.set(flow, liveIntervals(flow));
     }

@@ -15,20 +15,73 @@ import { postorder, redirect, successors } from "../control_flow/control_flow_gr
 import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
 import { lineOf } from "./block_code.ts";
 import { spinningBlocks } from "../control_flow/spin_loops.ts";
+import { calledBy } from "../lockstep/lockstep_points.ts";
 import { programOrder } from "../lockstep/program_order.ts";
+import type { FunctionName } from "../typing/names.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
+
+/**
+ * The functions in which lanes may pass lockstep points by, or pass some more often than other lanes do, so that lanes
+ * may return from them that no longer advance together.
+ */
+export function unevenFunctions(
+  flows: ReadonlyMap<ResolvedFunction, FunctionFlow>,
+  points: ReadonlySet<ResolvedInstruction>,
+  context: { callees: ResolvedKernel["callees"]; addressed: ReadonlySet<FunctionName> },
+): ReadonlySet<ResolvedFunction> {
+  const found = new Set<ResolvedFunction>();
+  if (points.size === 0) return found;
+  const callers = new Map<ResolvedFunction, ResolvedFunction[]>();
+  for (const [function_, { entry, suspendPoints }] of flows) {
+    const calls = suspendPoints.filter(({ instruction }) => instruction?.form.flow === "call");
+    for (const callee of calls.flatMap(({ instruction }) => calledBy(instruction!, context))) {
+      callers.set(callee, [...callers.get(callee) ?? [], function_]);
+    }
+    const blocks = postorder([entry], successors).reverse();
+    const counts = new Map(blocks.map((block) => {
+      return [block, block.instructions.filter(({ instruction }) => points.has(instruction!)).length];
+    }));
+    if (blocks.every((block) => counts.get(block) === 0)) continue;
+    if (!areEven(blocks, counts)) found.add(function_);
+  }
+  // A function that calls itself, or one of these, is one of these.
+  for (const function_ of found) for (const caller of callers.get(function_) ?? []) found.add(caller);
+  return found;
+}
+
+/** Whether every way through a function has the same count. The blocks are in reverse postorder. */
+function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, number>): boolean {
+  const before = new Map<FlowBlock, number>([[blocks[0]!, 0]]);
+  const ends = new Set<number>();
+  for (const block of blocks) {
+    const after = before.get(block)! + counts.get(block)!;
+    const next = successors(block);
+    if (next.length === 0) ends.add(after);
+    for (const to of next) {
+      // Around a loop, the count grows if the loop has points.
+      if ((before.get(to) ?? after) !== after) return false;
+      before.set(to, after);
+    }
+  }
+  return ends.size <= 1;
+}
 
 /**
  * Makes threads wait for the other lanes of their warp before each of the given instructions. In a loop where they may
  * pass such an instruction by, or a call, they also wait before the loop begins again, so that no lane is an iteration
  * ahead of others.
  *
- * @param options whether the function may be called in a loop that may spin, so that all of it is part of such a loop
+ * @param options whether the function may be called in a loop that may spin, so that all of it is part of such a loop,
+ * and whether a call may part lanes
  */
 export function addLockstepPoints(
   flow: FunctionFlow,
   points: ReadonlySet<ResolvedInstruction>,
-  { isCalledWhereThreadsSpin }: { readonly isCalledWhereThreadsSpin: boolean },
+  { isCalledWhereThreadsSpin, isUneven }: {
+    readonly isCalledWhereThreadsSpin: boolean;
+    readonly isUneven: (call: ResolvedInstruction) => boolean;
+  },
 ): void {
   if (points.size === 0) return;
   const splits = splitBefore(flow, points);
@@ -37,6 +90,7 @@ export function addLockstepPoints(
   };
   const gathering = blocksOf(({ request }) => request === undefined);
   const barriers = blocksOf(({ instruction }) => instruction?.form.suspending?.gathersWarp?.(instruction) === true);
+  const uneven = blocksOf(({ instruction }) => instruction?.form.flow === "call" && isUneven(instruction));
   if (splits.size === 0 && gathering.size === 0) return;
   const loops = loopsOf(flow.entry);
   const yielding = blocksOf(({ request }) => request?.kind === "yield");
@@ -60,7 +114,8 @@ export function addLockstepPoints(
     // No lane passes a barrier of all.
     const gathered = waysAround(loop, barriers);
     const { total, fewest } = waysAround(loop, gathering);
-    if (fewest === total || gathered.fewest > 0) continue;
+    const isEven = fewest === total && !loop.body.some((block) => uneven.has(block));
+    if (isEven || gathered.fewest > 0) continue;
     const line = lineOf(loop.header) ?? loop.latches.map(lineOf).find((line) => line !== undefined) ?? 0;
     const again = wait(loop.header, line);
     for (const latch of loop.latches) redirect(latch, { target: loop.header, replacement: again });

@@ -95,7 +95,8 @@ function accessingFunctions(
   return accessing;
 }
 
-function calledBy(
+/** The functions that a call may reach. */
+export function calledBy(
   instruction: ResolvedInstruction,
   { callees, addressed }: { callees: ResolvedKernel["callees"]; addressed: Iterable<FunctionName> },
 ): ResolvedFunction[] {
