@@ -194,10 +194,15 @@ test("a kernel that requires a block size states it", () => {
   assertThrows(() => compilePtx(headed('.pragma "nounroll"')), PtxError, '";" was expected');
 });
 
-test("a kernel with more registers than engines allow is refused", { long: true }, () => {
-  const moves = (count: number) =>
-    `${Array.from({ length: count }, (_, index) => `mov.u32 %q${index}, 1;`).join("\n")}`;
-  const body = (count: number) => testModule(`.reg .b32 %q<60000>;\n${moves(count)}`);
+test("a kernel with more registers at once than engines allow is refused", { long: true }, () => {
+  const lines = (count: number, line: (index: number) => string) =>
+    Array.from({ length: count }, (_, index) => line(index)).join("\n");
+  // All are live until the last has been set.
+  const body = (count: number) =>
+    testModule(`.reg .b32 %q<60000>;
+${lines(count, (index) => `mov.u32 %q${index}, %clock;`)}
+${lines(count, (index) => `add.u32 %r1, %r1, %q${index};`)}
+st.global.u32 [%rd0], %r1;`);
   assert(WebAssembly.validate(compilePtx(body(49_900)).wasm));
   const { error, part } = refusalOf(body(50_000));
   assertStringIncludes(error.message, "engines allow at most 50000");

@@ -102,7 +102,8 @@ extern "C" __global__ void atomics(int* counters, unsigned long long* wide, int*
   int expected = second.load(std_::memory_order_relaxed);
   while (!second.compare_exchange_weak(expected, expected * 3 + 1, std_::memory_order_acq_rel)) {}
   cuda::atomic_ref<unsigned long long> third(*wide);
-  third.fetch_xor(1ull << threadIdx.x % 64);
+  // In bits that the sum does not reach, so that the order does not matter.
+  third.fetch_xor(1ull << threadIdx.x % 32);
   third += 1ull << 40;
   __shared__ cuda::atomic<unsigned char, cuda::thread_scope_block> byte;
   if (threadIdx.x == 0) byte = 0;

@@ -83,7 +83,7 @@ export const program: CorpusProgram = {
         95 * 48,
         96 * 3 & 255,
       ),
-      wide: BigUint64Array.of(upTo(96, BigInt).reduce((value, i) => (value ^ 1n << i % 64n) + (1n << 40n), 0n)),
+      wide: BigUint64Array.of(upTo(96, BigInt).reduce((value, i) => (value ^ 1n << i % 32n) + (1n << 40n), 0n)),
       order: Int32Array.from(order),
     };
   },

@@ -174,6 +174,8 @@ function textOf(
     case "cvta":
     case "isspacep":
       return register(64);
+    case "mov":
+      return vector === 1 ? register(bits) : tuple();
     case "ld":
     case "ldu":
     case "st":

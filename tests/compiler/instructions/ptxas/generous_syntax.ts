@@ -63,6 +63,7 @@ export const generousSyntax: readonly string[] = [
   "shf.<direction:l|r>.<mode:clamp|wrap>.<type:b32|b64> d, a, b, c",
   ...["shl", "shr"].map((opcode) => `${opcode}.<type:${all}> d, a, b`),
   `mov.<type:pred|${all}|f16x2> d, a`,
+  `mov.<vector:v2|v4>.<type:${all}> d, a`,
   `prmt.<type:b32|b64>.<mode:f4e|b4e|rc8|ecl|ecr|rc16>? d, a, b, c`,
   `ld.${loads}.<cache:ca|cg|cs|lu|cv>?.<vector:v2|v4>?.<type:${all}> d, [a]`,
   `ld.<semantics:relaxed|acquire>.${scope}.<space:global|shared|local>?.<vector:v2|v4>?.<type:${all}> d, [a]`,
