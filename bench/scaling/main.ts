@@ -15,15 +15,21 @@ import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../../examples/table.ts";
 import { type Cuda, type CudaStream, type DeviceBuffer, open } from "../../mod.ts";
 import { answerHelp } from "../../tests/support/program_help.ts";
-import { type KernelShape, kernelShapes } from "./kernel_shapes.ts";
+import { kernelShapes } from "./kernel_shapes.ts";
+import type { KernelShape } from "./kernel_text.ts";
 
-answerHelp(import.meta.url, ["only", "lines", "rounds"]);
+answerHelp(import.meta.url, ["only", "lines", "rounds", "shape"]);
+
+/** What a process that measures one shape is given instead of the other options. */
+const shapeOption = "shape";
 
 /** The least processor times of a kernel, in milliseconds. */
 interface Times {
   readonly lines: number;
   readonly load: number;
   readonly launch: number;
+  /** The most memory that the process has had so far, in MB. */
+  readonly memory: number;
 }
 
 interface Bench {
@@ -49,7 +55,7 @@ function timeKernel(shape: KernelShape, lines: number, { cuda, stream, buffer, r
     load = Math.min(load, loaded - begin);
     launch = Math.min(launch, processorTime() - loaded);
   }
-  return { lines: ptx.split("\n").length, load, launch };
+  return { lines: ptx.split("\n").length, load, launch, memory: process.resourceUsage().maxRSS / 1024 };
 }
 
 /** Of all threads, those of the engine's compiler included, in milliseconds. */
@@ -66,17 +72,34 @@ function growth(times: readonly Times[], sum: (times: Times) => number): string 
   }).join(", ");
 }
 
-function printShapes(only: string, longest: number, bench: Bench): void {
+/** The lengths up to the longest one, each four times the one before. */
+function lengthsTo(longest: number): number[] {
   const lengths: number[] = [];
   for (let lines = longest; lines >= 100; lines /= 4) lengths.unshift(Math.round(lines));
-  const rows = [["kernel", ...lengths.map((lines) => `${lines} lines`), "growth for 4 times the lines"]];
-  for (const shape of kernelShapes.filter(({ name }) => name.includes(only))) {
-    const times = lengths.map((lines) => timeKernel(shape, lines, bench));
+  return lengths;
+}
+
+/** Measures each shape in a process of its own, so that none pays for the garbage of another. */
+async function printShapes(only: string, { longest, rounds }: { longest: number; rounds: number }): Promise<void> {
+  const heads = lengthsTo(longest).map((lines) => `${lines} lines`);
+  const rows = [["kernel", ...heads, "growth for 4 times the lines", "peak memory, MB"]];
+  for (const { name } of kernelShapes.filter(({ name }) => name.includes(only))) {
+    const options = ["--shape", name, "--lines", `${longest}`, "--rounds", `${rounds}`];
+    const { success, stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--allow-all", "--no-check", "--import-map", importMap, Deno.mainModule, ...options],
+      stderr: "inherit",
+    }).output();
+    if (!success) {
+      rows.push([name, ...heads.map(() => ""), "failed", ""]);
+      continue;
+    }
+    const times: Times[] = JSON.parse(new TextDecoder().decode(stdout));
     const cells = times.map(({ load, launch }) => `${load.toFixed(1)} + ${launch.toFixed(1)}`);
-    rows.push([shape.name, ...cells, growth(times, ({ load, launch }) => load + launch)]);
+    const sum = ({ load, launch }: Times) => load + launch;
+    rows.push([name, ...cells, growth(times, sum), `${Math.round(times.at(-1)!.memory)}`]);
   }
   if (rows.length === 1) return;
-  console.log(`processor time of load + first launch, least of ${bench.rounds}, in ms\n\n${formatTable(rows)}\n`);
+  console.log(`processor time of load + first launch, least of ${rounds}, in ms\n\n${formatTable(rows)}\n`);
 }
 
 const emptyKernel = `.version 7.0
@@ -112,15 +135,23 @@ function printEmptyLaunches({ cuda, stream, rounds }: Bench): void {
   console.log(formatTable(rows));
 }
 
-const { only, lines, rounds } = parseArgs(Deno.args, {
-  string: ["only", "lines", "rounds"],
+const importMap = new URL("../../import_map.json", import.meta.url).href;
+const { only, lines, shape: shapeName, ...rest } = parseArgs(Deno.args, {
+  string: ["only", "lines", "rounds", shapeOption],
   default: { only: "", lines: "10000", rounds: "3" },
 });
-console.log(`${cpus()[0]?.model}, ${cpus().length} cores, Deno ${Deno.version.deno}\n`);
-using cuda = open({ driver: "software" });
-using stream = cuda.device(0).createStream();
-using pool = cuda.device(0).createPool();
-using buffer = pool.allocate(4 * geometry.grid * geometry.block, stream);
-const bench: Bench = { cuda, stream, buffer, rounds: Number(rounds) };
-printShapes(only, Number(lines), bench);
-if (only === "") printEmptyLaunches(bench);
+const rounds = Number(rest.rounds);
+if (shapeName === undefined) {
+  console.log(`${cpus()[0]?.model}, ${cpus().length} cores, Deno ${Deno.version.deno}\n`);
+  await printShapes(only, { longest: Number(lines), rounds });
+}
+if (shapeName !== undefined || only === "") {
+  using cuda = open({ driver: "software" });
+  using stream = cuda.device(0).createStream();
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(4 * geometry.grid * geometry.block, stream);
+  const bench: Bench = { cuda, stream, buffer, rounds };
+  const shape = kernelShapes.find(({ name }) => name === shapeName);
+  if (shape === undefined) printEmptyLaunches(bench);
+  else console.log(JSON.stringify(lengthsTo(Number(lines)).map((lines) => timeKernel(shape, lines, bench))));
+}
