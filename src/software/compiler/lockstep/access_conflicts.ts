@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { AddressForms, LinearForm, Roots, Term } from "./address_forms.ts";
+import type { AddressForms, LinearForm, Term } from "./address_forms.ts";
+import type { Roots } from "./address_roots.ts";
 import type { MemoryAccess } from "./memory_accesses.ts";
 import { imageMemory, type LaneDifference, type LaunchRules } from "./warp_rules.ts";
 

@@ -7,7 +7,8 @@
 import type { FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
 import { postorder, successors } from "../control_flow/control_flow_graph.ts";
 import type { Stride } from "../instructions/instruction_traits.ts";
-import { strideOfConversion, strideOfProduct, strideOfProductSum } from "../instructions/strides.ts";
+import { strideOfProduct, strideOfProductSum } from "../instructions/strides.ts";
+import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
 import { findUniformity, resultsOf, sourcesOf, type Uniformity } from "../simd/uniformity.ts";
 import type { Register, Variable } from "../typing/names.ts";
 import { spaceOf } from "../instructions/address_checks.ts";
@@ -29,13 +30,6 @@ export interface LinearForm {
   readonly terms: ReadonlyMap<Term, bigint>;
 }
 
-/** The variables and parameters that an address may come from. */
-export interface Roots {
-  /** Whether it may come from anything. */
-  readonly isUnknown: boolean;
-  readonly names: ReadonlySet<string>;
-}
-
 /** How a value differs from lane to lane: by how much along x, y and z, and from one lane's number to the next. */
 export type LaneStrides = readonly [x: Stride, y: Stride, z: Stride, lane: Stride];
 
@@ -45,6 +39,13 @@ const axes = ["%tid.x", "%tid.y", "%tid.z", "%laneid"] as const;
 /** Special registers that are the same for all lanes of a warp. */
 const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsmid|gridid)$|^WARP_SZ$|_smem_size$/;
 
+/** Longer sums stand for themselves, so that sums of sums take no more time than others. */
+const mostTerms = 16;
+/** A sum that is further from what it is made of stands for itself. */
+const mostDepth = 256;
+/** How many instructions are looked at to find how a register changes in a loop. */
+const mostUnfolded = 256;
+
 /** What is known of the addresses in a function. */
 export class AddressForms {
   readonly #rules: LaunchRules;
@@ -52,9 +53,13 @@ export class AddressForms {
   /** The instructions of blocks in loops. */
   readonly #repeated = new Set<ResolvedInstruction>();
   readonly #forms = new Map<Register, LinearForm>();
-  readonly #roots = new Map<Register, Roots>();
+  readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
+  readonly #multiples = new Map<Term, bigint>();
   readonly #uniformities: readonly Uniformity[];
+  /** How many registers' forms are being found, each for the one before. */
+  #depth = 0;
+  #unfolded = 0;
 
   constructor({ function: resolved, entry }: FunctionFlow, rules: LaunchRules) {
     this.#rules = rules;
@@ -66,6 +71,7 @@ export class AddressForms {
         else known.push(instruction);
       }
     }
+    this.#roots = new AddressRoots(this.#definitions, (offset) => this.#nameOfParameter(offset));
     for (const { body } of loopsOf(entry)) {
       for (const block of body) {
         for (const { instruction } of block.instructions) {
@@ -125,8 +131,13 @@ export class AddressForms {
         let form = this.#forms.get(operand);
         if (form === undefined) {
           // A register that depends on itself stands for itself.
-          this.#forms.set(operand, termForm(operand));
-          this.#forms.set(operand, form = this.#expand(operand));
+          this.#forms.set(operand, form = termForm(operand));
+          if (this.#depth > mostDepth) return form;
+          this.#depth++;
+          form = this.#expand(operand);
+          this.#depth--;
+          if (form.terms.size > mostTerms) form = termForm(operand);
+          this.#forms.set(operand, form);
         }
         return form;
       }
@@ -183,54 +194,7 @@ export class AddressForms {
 
   /** What an address may come from. */
   rootsOf(base: Register | Variable | undefined): Roots {
-    if (base === undefined) return { isUnknown: true, names: new Set() };
-    const roots = this.#rootsOf(base);
-    return roots.isUnknown || roots.names.size > 0 ? roots : { isUnknown: true, names: new Set() };
-  }
-
-  #rootsOf(operand: ResolvedOperand): Roots {
-    switch (operand.kind) {
-      case "variable":
-        return { isUnknown: false, names: new Set([nameOf(operand)]) };
-      case "sum":
-        return { isUnknown: false, names: new Set([nameOf(operand.variable)]) };
-      case "register": {
-        const known = this.#roots.get(operand);
-        if (known !== undefined) return known;
-        const found = this.#findRoots(operand);
-        this.#roots.set(operand, found);
-        return found;
-      }
-      default:
-        return { isUnknown: false, names: new Set() };
-    }
-  }
-
-  /** Follows a register's definitions to variables and parameters. */
-  #findRoots(register: Register): Roots {
-    const names = new Set<string>();
-    let isUnknown = false;
-    const seen = new Set<Register>([register]);
-    const waiting = [register];
-    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-      const definitions = this.#definitions.get(next);
-      if (definitions === undefined) isUnknown = true;
-      for (const definition of definitions ?? []) {
-        const parameter = parameterOf(definition);
-        if (parameter !== undefined) names.add(this.#nameOfParameter(parameter));
-        else if (mayBringPointer(definition)) isUnknown = true;
-        for (const source of parameter === undefined ? pointersIn(definition) : []) {
-          if (source.kind === "variable") names.add(nameOf(source));
-          else if (source.kind === "sum") names.add(nameOf(source.variable));
-          else if (source.kind === "vector") isUnknown = true;
-          else if (source.kind === "register" && !seen.has(source)) {
-            seen.add(source);
-            waiting.push(source);
-          }
-        }
-      }
-    }
-    return { isUnknown, names };
+    return this.#roots.of(base);
   }
 
   /**
@@ -251,6 +215,7 @@ export class AddressForms {
     if (definitions.length === 0) return 0n;
     let step = 0n;
     for (const definition of definitions) {
+      this.#unfolded = 0;
       const sum = this.#unfold(definition, register);
       if (sum === undefined) return undefined;
       for (const [term, factor] of sum.terms) {
@@ -275,9 +240,10 @@ export class AddressForms {
   /** The form of what an instruction computes, through registers that are set once, down to `until` and others. */
   #unfold(definition: ResolvedInstruction, until: Register, depth = 0): LinearForm | undefined {
     const rule = definition.form.traits.stride;
-    if (rule === undefined || definition.predicate !== undefined || definition.type.kind === "float" || depth > 16) {
-      return undefined;
-    }
+    if (
+      rule === undefined || definition.predicate !== undefined || definition.type.kind === "float" || depth > 16 ||
+      ++this.#unfolded > mostUnfolded
+    ) return undefined;
     let constant = rule(definition, (operand) => operand?.kind === "integer" ? operand.value : 0n);
     if (constant === undefined) return undefined;
     const terms = new Map<Term, bigint>();
@@ -298,6 +264,12 @@ export class AddressForms {
   multipleOf(term: Term, depth = 0): bigint {
     if (term === "%ntid.x") return BigInt(this.#rules.block?.[0] ?? 32);
     if (typeof term === "string" || depth > 8) return 1n;
+    let multiple = this.#multiples.get(term);
+    if (multiple === undefined) this.#multiples.set(term, multiple = this.#findMultiple(term, depth));
+    return multiple;
+  }
+
+  #findMultiple(term: Register, depth: number): bigint {
     const definition = this.#onlyDefinition(term);
     const rule = definition?.form.traits.stride;
     const of = (operand: ResolvedOperand | undefined): bigint => {
@@ -344,14 +316,6 @@ export function blocksOf({ entry }: FunctionFlow): FlowBlock[] {
   return postorder([entry], successors).reverse();
 }
 
-/** The offset of the kernel's parameter of 64 bits that an instruction loads. */
-function parameterOf({ operands: [destination, address], form, type }: ResolvedInstruction): number | undefined {
-  if (!form.hasResult || destination?.kind !== "register" || address?.kind !== "address") return undefined;
-  const { base, offset } = address;
-  if (base?.kind !== "variable" || base.space !== "param" || base.isInFrame === true) return undefined;
-  return type.bits === 64 ? base.offset + Number(offset) : undefined;
-}
-
 /** Whether an instruction reads what may differ from lane to lane though its address does not. */
 function readsPrivateMemory(instruction: ResolvedInstruction): boolean {
   if (!mayHave(instruction, "reads")) return false;
@@ -359,26 +323,6 @@ function readsPrivateMemory(instruction: ResolvedInstruction): boolean {
   if (address?.base?.kind === "variable") return address.base.isInFrame === true;
   const space = spaceOf(instruction);
   return space === "local" || space === "generic" || space === "param";
-}
-
-/** Whether an instruction may set a pointer that does not come from its operands. Pointers in memory have 64 bits. */
-function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction): boolean {
-  if (destination?.kind === "register" && destination.type.bits < 64) return false;
-  const { effects } = form.traits;
-  return form.flow !== undefined || effects === undefined || effects.includes("reads");
-}
-
-/** The operands of an instruction that its result may be a pointer into the same memory as. */
-function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): readonly ResolvedOperand[] {
-  const { pointer, stride } = form.traits;
-  if (stride === strideOfProductSum) return sources.slice(2);
-  if (pointer === "derived" || pointer === "converted" || stride === strideOfConversion) return sources;
-  return [];
-}
-
-/** Names a variable by its place. */
-function nameOf({ space, offset, byteLength, isInFrame }: Variable): string {
-  return isInFrame === true ? "local" : `${space} ${offset} ${byteLength}`;
 }
 
 function constantForm(constant: bigint): LinearForm {

@@ -3,6 +3,11 @@ import { dominatorTree } from "../control_flow/dominator_tree.ts";
 import type { FlowBlock } from "../control_flow/function_flow.ts";
 import { loopsOf } from "../control_flow/natural_loops.ts";
 
+/** The blocks of all regions, for each block of the graph, after which no more large regions are looked at. */
+const blocksPerBlock = 32;
+/** The size of a large region. */
+const manyBlocks = 64;
+
 /**
  * For each block where lanes meet again that have taken different ways: the blocks that others may still be in when a
  * lane has come there. Lanes meet behind branches and behind loops. None passes a barrier that others do not.
@@ -12,14 +17,15 @@ import { loopsOf } from "../control_flow/natural_loops.ts";
 export function divergentRegions(
   entry: FlowBlock,
   { blocks, isBarrier }: { blocks: readonly FlowBlock[]; isBarrier: (block: FlowBlock) => boolean },
-): ReadonlyMap<FlowBlock, readonly ReadonlySet<FlowBlock>[]> {
-  const regions = new Map<FlowBlock, ReadonlySet<FlowBlock>[]>();
-  const add = (block: FlowBlock, region: ReadonlySet<FlowBlock>) => {
+): ReadonlyMap<FlowBlock, readonly (ReadonlySet<FlowBlock> | undefined)[]> {
+  const regions = new Map<FlowBlock, (ReadonlySet<FlowBlock> | undefined)[]>();
+  const add = (block: FlowBlock, region: ReadonlySet<FlowBlock> | undefined) => {
     const known = regions.get(block);
     if (known === undefined) regions.set(block, [region]);
     else known.push(region);
   };
   const before = predecessors(blocks);
+  let left = blocks.length * blocksPerBlock;
   /** The blocks before some blocks, as far as a barrier. */
   const blocksBefore = (from: readonly FlowBlock[], isOutside: (block: FlowBlock) => boolean) => {
     const region = new Set<FlowBlock>();
@@ -27,6 +33,7 @@ export function divergentRegions(
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       if (region.has(next) || isOutside(next) || isBarrier(next)) continue;
       region.add(next);
+      if (--left < 0 && region.size > manyBlocks) return undefined;
       waiting.push(...before.get(next)!);
     }
     return region;

@@ -21,7 +21,10 @@ import { divergentRegions } from "./divergent_regions.ts";
 import { accessesOf } from "./memory_accesses.ts";
 import { laneDifferences, type LaunchRules, usualLaunch } from "./warp_rules.ts";
 
-/** With more accesses to remember, a point is added although it may not be needed, so that the analysis stays fast. */
+/**
+ * With more accesses to remember, a point is added although it may not be needed, so that the analysis takes time and
+ * memory in proportion to the kernel.
+ */
 const mostAccesses = 128;
 
 /** Where the lanes of a warp wait for each other in a kernel and the functions that it calls. */
@@ -81,16 +84,33 @@ function accessingFunctions(
   },
 ): ReadonlySet<ResolvedFunction> {
   const accessing = new Set<ResolvedFunction>();
-  for (let size = -1; size !== accessing.size;) {
-    size = accessing.size;
-    for (const resolved of all) {
-      if (accessing.has(resolved)) continue;
-      const does = instructionsOf(resolved).some((instruction) => {
-        if (instruction.form.flow !== "call") return accessesOf(instruction, { isUsed: () => true }).length > 0;
-        return calledBy(instruction, { callees, addressed }).some((callee) => accessing.has(callee));
-      });
-      if (does) accessing.add(resolved);
+  const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
+  /** Those that call functions by their addresses. */
+  const callingAny = new Set<ResolvedFunction>();
+  for (const resolved of all) {
+    for (const instruction of instructionsOf(resolved)) {
+      if (instruction.form.flow !== "call") {
+        if (accessesOf(instruction, { isUsed: () => true }).length > 0) accessing.add(resolved);
+        continue;
+      }
+      const target = callTarget(instruction);
+      if (target.kind !== "function") {
+        callingAny.add(resolved);
+        continue;
+      }
+      const callee = callees.get(target);
+      if (callee === undefined) continue;
+      const known = callers.get(callee);
+      if (known === undefined) callers.set(callee, new Set([resolved]));
+      else known.add(resolved);
     }
+  }
+  const called = new Set([...addressed].map((name) => callees.get(name)));
+  // A set goes on with what is added to it.
+  for (const callee of accessing) {
+    for (const caller of callers.get(callee) ?? []) accessing.add(caller);
+    if (called.has(callee)) { for (const caller of callingAny) accessing.add(caller); }
+    if (called.has(callee)) callingAny.clear();
   }
   return accessing;
 }
@@ -115,6 +135,12 @@ class Pending {
     this.isOpen = isOpen;
   }
 
+  /** Forgets which accesses these are: they may be any. */
+  open(): void {
+    this.isOpen = true;
+    this.accesses.clear();
+  }
+
   clear(): void {
     this.isOpen = false;
     this.accesses.clear();
@@ -122,14 +148,19 @@ class Pending {
 
   /** Adds what another path has. Returns whether anything was new. */
   add({ isOpen, accesses }: Pending): boolean {
-    let isNew = isOpen && !this.isOpen;
-    this.isOpen ||= isOpen;
+    if (this.isOpen) return false;
+    if (isOpen) {
+      this.open();
+      return true;
+    }
+    let isNew = false;
     for (const [access, changed] of accesses) {
       const known = this.accesses.get(access);
       if (known !== undefined && [...changed].every((term) => known.has(term))) continue;
       this.accesses.set(access, known === undefined ? changed : new Set([...known, ...changed]));
       isNew = true;
     }
+    if (this.accesses.size > mostAccesses) this.open();
     return isNew;
   }
 
@@ -198,10 +229,13 @@ class PointFinder {
         all.push({ ...access, form, roots, group, terms, isRepeated: addresses.isRepeated(instruction) });
       }
     }
-    const written = [...groupsOf(all.filter(({ writes }) => writes)).values()].map(([access]) => access!);
+    const isWritten = meetingAny(
+      [...groupsOf(all.filter(({ writes }) => writes)).values()].map(([access]) => access!),
+      this.#conflicts,
+    );
     for (const group of groupsOf(all).values()) {
       // What is only read needs no points.
-      if (!context.isCalled && !written.some((access) => this.#conflicts.mayMeet(access, group[0]!))) continue;
+      if (!context.isCalled && !isWritten(group[0]!)) continue;
       for (const access of group) {
         this.#accesses.set(access.instruction, [...this.#accesses.get(access.instruction) ?? [], access]);
         for (const term of access.form.terms.keys()) this.#terms.add(term);
@@ -222,7 +256,10 @@ class PointFinder {
     const ends = new Map<FlowBlock, Pending>();
     for (const block of blocks) begins.set(block, new Pending(this.#context.isCalled && block === this.#flow.entry));
     for (const [block, regions] of divergentRegions(this.#flow.entry, { blocks, isBarrier })) {
-      for (const region of regions) this.#addAll(region, begins.get(block)!);
+      for (const region of regions) {
+        if (region === undefined) begins.get(block)!.open();
+        else this.#addAll(region, begins.get(block)!);
+      }
     }
     for (let changed = true; changed;) {
       changed = false;
@@ -250,23 +287,24 @@ class PointFinder {
   #addAll(region: Iterable<FlowBlock>, pending: Pending): void {
     const set = new Map<Register, Term>();
     const found: KnownAccess[] = [];
-    for (const { instructions } of region) {
+    for (const { instructions } of pending.isOpen ? [] : region) {
       for (const { instruction } of instructions) {
         if (instruction === undefined) continue;
         for (const register of resultsOf(instruction)) {
           if (this.#terms.has(register)) set.set(register, this.#changeBy(instruction, register));
         }
-        if (instruction.form.flow === "call" && this.#isAccessing(instruction)) pending.isOpen = true;
+        if (instruction.form.flow === "call" && this.#isAccessing(instruction)) return pending.open();
         found.push(...this.#accesses.get(instruction) ?? []);
       }
+      if (found.length > mostAccesses) return pending.open();
     }
-    if (found.length > mostAccesses) pending.isOpen = true;
-    for (const access of pending.isOpen ? [] : found) {
+    for (const access of found) {
       const changed = [...access.form.terms.keys()].flatMap((term) => {
         return typeof term === "string" ? [] : set.get(term) ?? [];
       });
       pending.accesses.set(access, changed.length === 0 ? unchanged : new Set(changed));
     }
+    if (pending.accesses.size > mostAccesses) pending.open();
   }
 
   #walk({ instructions }: FlowBlock, pending: Pending, points: Set<ResolvedInstruction>): void {
@@ -274,7 +312,7 @@ class PointFinder {
       if (instruction === undefined) continue;
       const accesses = instruction.form.flow === undefined ? this.#accesses.get(instruction) : undefined;
       if (accesses !== undefined) {
-        const isPoint = points.has(instruction) || pending.isOpen || pending.accesses.size > mostAccesses ||
+        const isPoint = points.has(instruction) || pending.isOpen ||
           accesses.some((access) => this.#meets(pending, access));
         if (isPoint) {
           points.add(instruction);
@@ -282,6 +320,7 @@ class PointFinder {
         }
       }
       for (const access of accesses ?? []) pending.accesses.set(access, unchanged);
+      if (pending.accesses.size > mostAccesses) pending.open();
       this.#change(instruction, pending);
     }
   }
@@ -314,7 +353,7 @@ class PointFinder {
   /** What a call or a barrier does to the accesses of the lanes so far. */
   #suspend(instruction: ResolvedInstruction, pending: Pending): void {
     if (instruction.form.flow === "call") {
-      if (this.#isAccessing(instruction)) pending.isOpen = true;
+      if (this.#isAccessing(instruction)) pending.open();
     } else if (instruction.form.suspending?.gathersWarp?.(instruction) === true) {
       pending.clear();
     }
@@ -324,6 +363,29 @@ class PointFinder {
 /** Accesses by what they may meet. */
 function groupsOf(accesses: readonly KnownAccess[]): Map<number, KnownAccess[]> {
   return Map.groupBy(accesses, ({ group }) => group);
+}
+
+/** Whether an access may be to the memory of one of the given ones. */
+function meetingAny(given: readonly KnownAccess[], conflicts: AccessConflicts): (access: KnownAccess) => boolean {
+  const isOfVariables = ({ roots: { isUnknown, names } }: KnownAccess) => {
+    return !isUnknown && [...names].every((name) => !name.startsWith("param"));
+  };
+  // Accesses to variables meet those to the same variable. The others are compared one by one: there are few of them.
+  const variables = new Map<string, KnownAccess>();
+  const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
+  for (const access of given) {
+    if (access.roots.isUnknown) continue;
+    for (const name of access.roots.names) variables.set(keyOf(access.space, name), access);
+  }
+  const others = given.filter((access) => !isOfVariables(access));
+  return (access) => {
+    const alike = [...access.roots.names].flatMap((name) => {
+      return (["shared", "global", "generic"] as const).flatMap((space) => variables.get(keyOf(space, name)) ?? []);
+    });
+    return [alike, isOfVariables(access) ? others : given].some((some) => {
+      return some.some((other) => conflicts.mayMeet(other, access));
+    });
+  };
 }
 
 /** Numbers things. */

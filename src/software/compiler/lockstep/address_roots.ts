@@ -1,0 +1,139 @@
+/**
+ * The variables and parameters that addresses come from.
+ *
+ * @module
+ */
+import { strideOfConversion, strideOfProductSum } from "../instructions/strides.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { Register, Variable } from "../typing/names.ts";
+
+/** The variables and parameters that an address may come from. */
+export interface Roots {
+  /** Whether it may come from anything. */
+  readonly isUnknown: boolean;
+  readonly names: ReadonlySet<string>;
+}
+
+/** Finds what addresses in a function come from. */
+export class AddressRoots {
+  readonly #definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>;
+  readonly #nameOfParameter: (offset: number) => string;
+  readonly #roots = new Map<Register, Roots>();
+
+  constructor(
+    definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+    nameOfParameter: (offset: number) => string,
+  ) {
+    this.#definitions = definitions;
+    this.#nameOfParameter = nameOfParameter;
+  }
+
+  /** What an address may come from. */
+  of(base: Register | Variable | undefined): Roots {
+    if (base === undefined) return { isUnknown: true, names: new Set() };
+    const roots = this.#rootsOf(base);
+    return roots.isUnknown || roots.names.size > 0 ? roots : { isUnknown: true, names: new Set() };
+  }
+
+  #rootsOf(operand: ResolvedOperand): Roots {
+    switch (operand.kind) {
+      case "variable":
+        return { isUnknown: false, names: new Set([nameOf(operand)]) };
+      case "sum":
+        return { isUnknown: false, names: new Set([nameOf(operand.variable)]) };
+      case "register":
+        return this.#roots.get(operand) ?? this.#findRoots(operand);
+      default:
+        return { isUnknown: false, names: new Set() };
+    }
+  }
+
+  /**
+   * Follows a register's definitions to variables and parameters. Registers that lead to each other have the same roots:
+   * they are found together (by Tarjan's algorithm), so that each definition is followed once.
+   */
+  #findRoots(register: Register): Roots {
+    const places = new Map<Register, number>();
+    const open: { readonly register: Register; lowest: number; roots: Roots; readonly rest: Register[] }[] = [];
+    const component: Register[] = [];
+    const enter = (next: Register) => {
+      const place = places.size;
+      places.set(next, place);
+      component.push(next);
+      open.push({ register: next, lowest: place, ...this.#ownRoots(next) });
+    };
+    enter(register);
+    for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+      const next = top.rest.pop();
+      if (next !== undefined) {
+        const known = this.#roots.get(next);
+        if (known !== undefined) top.roots = union(top.roots, known);
+        else if (places.has(next)) top.lowest = Math.min(top.lowest, places.get(next)!);
+        else enter(next);
+        continue;
+      }
+      open.pop();
+      const around = open.at(-1);
+      if (top.lowest === places.get(top.register)) {
+        let member: Register;
+        do this.#roots.set(member = component.pop()!, top.roots); while (member !== top.register);
+      } else around!.lowest = Math.min(around!.lowest, top.lowest);
+      if (around !== undefined) around.roots = union(around.roots, top.roots);
+    }
+    return this.#roots.get(register)!;
+  }
+
+  /** The roots that a register's definitions name, and the other registers that they lead to. */
+  #ownRoots(register: Register): { readonly roots: Roots; readonly rest: Register[] } {
+    const names = new Set<string>();
+    const rest: Register[] = [];
+    const definitions = this.#definitions.get(register);
+    let isUnknown = definitions === undefined;
+    for (const definition of definitions ?? []) {
+      const parameter = parameterOf(definition);
+      if (parameter !== undefined) names.add(this.#nameOfParameter(parameter));
+      else if (mayBringPointer(definition)) isUnknown = true;
+      for (const source of parameter === undefined ? pointersIn(definition) : []) {
+        if (source.kind === "variable") names.add(nameOf(source));
+        else if (source.kind === "sum") names.add(nameOf(source.variable));
+        else if (source.kind === "vector") isUnknown = true;
+        else if (source.kind === "register") rest.push(source);
+      }
+    }
+    return { roots: { isUnknown, names }, rest };
+  }
+}
+
+/** The offset of the kernel's parameter of 64 bits that an instruction loads. */
+export function parameterOf({ operands: [destination, address], form, type }: ResolvedInstruction): number | undefined {
+  if (!form.hasResult || destination?.kind !== "register" || address?.kind !== "address") return undefined;
+  const { base, offset } = address;
+  if (base?.kind !== "variable" || base.space !== "param" || base.isInFrame === true) return undefined;
+  return type.bits === 64 ? base.offset + Number(offset) : undefined;
+}
+
+/** Whether an instruction may set a pointer that does not come from its operands. Pointers in memory have 64 bits. */
+function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction): boolean {
+  if (destination?.kind === "register" && destination.type.bits < 64) return false;
+  const { effects } = form.traits;
+  return form.flow !== undefined || effects === undefined || effects.includes("reads");
+}
+
+/** The operands of an instruction that its result may be a pointer into the same memory as. */
+function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): readonly ResolvedOperand[] {
+  const { pointer, stride } = form.traits;
+  if (stride === strideOfProductSum) return sources.slice(2);
+  if (pointer === "derived" || pointer === "converted" || stride === strideOfConversion) return sources;
+  return [];
+}
+
+/** Names a variable by its place. */
+export function nameOf({ space, offset, byteLength, isInFrame }: Variable): string {
+  return isInFrame === true ? "local" : `${space} ${offset} ${byteLength}`;
+}
+
+function union(a: Roots, b: Roots): Roots {
+  const isIn = (a: Roots, b: Roots) => (b.isUnknown || !a.isUnknown) && a.names.isSubsetOf(b.names);
+  if (isIn(b, a)) return a;
+  return isIn(a, b) ? b : { isUnknown: a.isUnknown || b.isUnknown, names: a.names.union(b.names) };
+}
