@@ -9,7 +9,7 @@
  */
 import { postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
 import type { DivergencePoint, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
-import { liveRegisters } from "../control_flow/liveness.ts";
+import { walkLiveRanges } from "../control_flow/liveness.ts";
 import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -50,6 +50,10 @@ const mostExits = 2;
 const mostBlocks = 64;
 /** How many instructions must be executed on vectors for every one that is executed member by member. */
 const instructionsPerMemberLoop = 6;
+/** How many loops are judged one by one before others are judged together. */
+const judgedAlone = 8;
+/** How many times loops are judged. The others are not masked. */
+const mostJudgements = 64;
 /** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
 const timesAround = 8;
 
@@ -74,8 +78,12 @@ class RegionChooser {
   readonly #runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean;
   /** The loops that can be masked, from the outermost to the innermost. */
   readonly #candidates: MaskedRegion[] = [];
-  /** The blocks at whose start a register is live. */
+  /** The blocks in and behind the loops that set a register at whose start it is live. */
   readonly #liveAt = new Map<Register, Set<FlowBlock>>();
+  /** The registers that are live where a loop begins, by its header. */
+  readonly #liveAtHeader = new Map<FlowBlock, Register[]>();
+  /** The registers that are live at the start of any block. */
+  readonly #crossing = new Set<Register>();
 
   constructor(
     flow: FunctionFlow,
@@ -92,21 +100,42 @@ class RegionChooser {
     const chosen = new Set<MaskedRegion>();
     let uniformity = this.#findUniformity(new Set());
     this.#findCandidates(uniformity);
-    // Masked loops make registers varying, which may make further branches diverge.
-    for (let changed = true; changed;) {
-      changed = false;
+    /** The chosen loop of a block. */
+    const around = new Map<FlowBlock, MaskedRegion>();
+    let decided = 0;
+    // Masked loops make registers varying, which may make further branches diverge. Each time, as many loops are judged
+    // as before in all, so that the values of a long kernel are not followed once for each of its loops.
+    for (let times = 0; times < mostJudgements; times++) {
+      const together = new Set<MaskedRegion>();
+      const taken = new Set<FlowBlock>();
       for (const region of this.#candidates) {
+        if (together.size >= Math.max(1, decided - judgedAlone)) break;
         if (chosen.has(region) || rejected.has(region)) continue;
-        if ([...chosen].some(({ loop }) => loop.blocks.has(region.loop.header))) continue;
-        if (!this.#diverges(region, uniformity)) continue;
-        const varying = this.#findUniformity(this.#varyingOf([...chosen, region]));
-        if (this.#isProfitable(region, this.#runsOnVectors(varying))) {
-          for (const other of chosen) if (region.loop.blocks.has(other.loop.header)) chosen.delete(other);
-          chosen.add(region);
-          uniformity = this.#findUniformity(this.#varyingOf([...chosen]));
-        } else rejected.add(region);
-        changed = true;
+        const { header, blocks } = region.loop;
+        if (around.has(header) || taken.has(header) || !this.#diverges(region, uniformity)) continue;
+        together.add(region);
+        for (const block of blocks) taken.add(block);
       }
+      if (together.size === 0) break;
+      decided += together.size;
+      const varying = this.#findUniformity(this.#varyingOf([...chosen, ...together]));
+      const runsOnVectors = this.#runsOnVectors(varying);
+      let isSame = true;
+      for (const region of together) {
+        if (!this.#isProfitable(region, runsOnVectors)) {
+          rejected.add(region);
+          isSame = false;
+          continue;
+        }
+        for (const block of region.loop.blocks) {
+          const other = around.get(block);
+          if (other !== undefined && chosen.delete(other)) isSame = false;
+          around.set(block, region);
+        }
+        chosen.add(region);
+      }
+      if (isSame) uniformity = varying;
+      else if (chosen.size > 0) uniformity = this.#findUniformity(this.#varyingOf([...chosen]));
     }
     return {
       regions: [...chosen],
@@ -122,7 +151,8 @@ class RegionChooser {
     const order = new Map(blocks.map((block, index) => [block, index]));
     const before = predecessors(blocks);
     const suspended = new Set(suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]));
-    const possible: Loop[] = [];
+    /** By their headers, from the innermost to the outermost. */
+    const possible = new Map<FlowBlock, Loop>();
     const canMask = ({ header, body }: Loop): boolean => {
       const inside = new Set(body);
       // Of a cycle with several entries, "header" is only one of them.
@@ -135,29 +165,50 @@ class RegionChooser {
         if (block !== header && [...before.get(block)!].some((from) => !inside.has(from))) return false;
         return successors(block).every((to) => {
           if (to === header || !inside.has(to) || order.get(to)! > order.get(block)!) return true;
-          return possible.some((loop) => loop.header === to && loop.body.every((block) => inside.has(block)));
+          return possible.get(to)?.body.every((block) => inside.has(block)) === true;
         });
       });
     };
-    for (const loop of loops) if (canMask(loop)) possible.unshift(loop);
-    if (!possible.some(({ body }) => body.some((block) => mayDiverge(block, uniformity)))) return;
-    const live = liveRegisters({ entry, next: successors, use: useOf, at: blocks });
-    for (const block of blocks) {
-      for (const register of live(block)) {
-        const at = this.#liveAt.get(register) ?? new Set();
-        this.#liveAt.set(register, at.add(block));
-      }
-    }
-    for (const loop of possible) {
+    for (const loop of loops) if (canMask(loop)) possible.set(loop.header, loop);
+    const masked = [...possible.values()].reverse();
+    if (!masked.some(({ body }) => body.some((block) => mayDiverge(block, uniformity)))) return;
+    this.#findLive(masked);
+    for (const loop of masked) {
       const region = this.#regionOf(this.#nest(loop, { loops: possible, order }));
       if (region !== undefined) this.#candidates.push(region);
     }
   }
 
+  /** Finds which registers are live where loops begin, and in which blocks near a loop those that it sets are live. */
+  #findLive(loops: readonly Loop[]): void {
+    const { entry } = this.#flow;
+    for (const { header } of loops) this.#liveAtHeader.set(header, []);
+    /** The outermost of the loops, by the blocks of each and those that it leads to, and by the registers that it sets. */
+    const near = new Map<FlowBlock, Set<Loop>>();
+    const setting = new Map<Register, Set<Loop>>();
+    const inside = new Set<FlowBlock>();
+    for (const loop of loops) {
+      if (inside.has(loop.header)) continue;
+      for (const block of loop.body) {
+        inside.add(block);
+        for (const next of [block, ...successors(block)]) addTo(near, next, loop);
+        for (const register of instructionsOf(block).flatMap(resultsOf)) addTo(setting, register, loop);
+      }
+    }
+    walkLiveRanges({ entry, next: successors, use: useOf }, (register, block) => {
+      this.#crossing.add(register);
+      this.#liveAtHeader.get(block)?.push(register);
+      const by = setting.get(register), at = near.get(block);
+      if (by === undefined || at === undefined || by.isDisjointFrom(at)) return;
+      addTo(this.#liveAt, register, block);
+    });
+  }
+
   #nest(
     { header, latches, body }: Loop,
     context: {
-      readonly loops: readonly Loop[];
+      /** By their headers. */
+      readonly loops: ReadonlyMap<FlowBlock, Loop>;
       readonly order: ReadonlyMap<FlowBlock, number>;
       /** The loop around this one. */
       readonly outer?: ReadonlySet<FlowBlock>;
@@ -166,7 +217,10 @@ class RegionChooser {
     const blocks = new Set<FlowBlock>(body);
     // Whole gangs enter the outermost loop. Other loops must leave alone the members that do not enter them.
     const elsewhere = [...context.outer ?? [], ...body.flatMap(successors)].filter((block) => !blocks.has(block));
-    const within = context.loops.filter((loop) => loop.header !== header && loop.body.every((at) => blocks.has(at)));
+    const within = body.flatMap((block) => {
+      const loop = block === header ? undefined : context.loops.get(block);
+      return loop?.body.every((at) => blocks.has(at)) ? [loop] : [];
+    });
     const inner = within.filter((loop) => !within.some((other) => other !== loop && other.body.includes(loop.header)))
       .map((loop) => this.#nest(loop, { ...context, outer: new Set([...context.outer ?? [], ...blocks]) }));
     const direct = body.filter((block) => !inner.some((loop) => loop.blocks.has(block)));
@@ -199,14 +253,14 @@ class RegionChooser {
       }
     }
     if (exits.length === 0 || exits.length > mostExits || !leavesOneAtATime(loop)) return undefined;
-    const uses = [...this.#liveAt].flatMap(([register, at]) => at.has(loop.header) ? [register] : []);
+    const uses = this.#liveAtHeader.get(loop.header);
     const definitions = [...loop.blocks].flatMap((block) => instructionsOf(block).flatMap(resultsOf));
     return { loop, exits, uses: new Set(uses), definitions: new Set(definitions) };
   }
 
   /** Whether only the block that sets a register reads it. */
   #isLocal(register: Register): boolean {
-    return !this.#liveAt.has(register);
+    return !this.#crossing.has(register);
   }
 
   #diverges({ loop }: MaskedRegion, uniformity: Uniformity): boolean {
@@ -279,6 +333,12 @@ function mayDiverge({ instructions, terminator }: FlowBlock, uniformity: Uniform
   })?.instruction;
   return set === undefined || set.predicate !== undefined ||
     sourcesOf(set).some((source) => uniformity.strideOf(source) === undefined);
+}
+
+function addTo<Key, Element>(sets: Map<Key, Set<Element>>, key: Key, element: Element): void {
+  const known = sets.get(key);
+  if (known === undefined) sets.set(key, new Set([element]));
+  else known.add(element);
 }
 
 function instructionsOf({ instructions }: FlowBlock): ResolvedInstruction[] {
