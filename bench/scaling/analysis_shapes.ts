@@ -165,7 +165,7 @@ export const analysisShapes: readonly KernelShape[] = [
       repeated(lines, {
         each: 8,
         write: (part) => [
-          `mov.f32 %f${2 * part + 10}, 0f3F800000;`,
+          `cvt.rn.f32.u32 %f${2 * part + 10}, %r6;`,
           `L${part}:`,
           `fma.rn.f32 %f${2 * part + 10}, %f${2 * part + 10}, %f${2 * part + 10}, 0f3F000000;`,
           `mul.f32 %f${2 * part + 11}, %f${2 * part + 10}, 0f3F000000;`,
