@@ -63,9 +63,9 @@ export const analysisShapes: readonly KernelShape[] = [
   },
   {
     name: "addresses behind long sums",
-    // Sums of all registers before them, whose addresses are used from the last one to the first.
+    // Sums of all registers before them. The last ones are used, from the last to the first.
     write: (lines) => {
-      const count = Math.max(1, Math.round(lines / 3));
+      const count = Math.max(1, Math.round((lines - 50) / 2));
       const body = ["mov.u64 %rd10, %rd1;", "mov.u64 %rd40000, %rd3;"];
       for (let part = 0; part < count; part++) {
         body.push(
@@ -73,7 +73,7 @@ export const analysisShapes: readonly KernelShape[] = [
           `add.s64 %rd${part + 11}, %rd${part + 10}, %rd${part + 40001};`,
         );
       }
-      for (let part = count; part > 0; part--) body.push(`st.global.u32 [%rd${part + 10}], %r6;`);
+      for (let part = count; part > Math.max(0, count - 50); part--) body.push(`st.global.u32 [%rd${part + 10}], %r6;`);
       return module(kernelOf(body));
     },
   },

@@ -55,8 +55,11 @@ export class RecentlyUsed<Value> {
   }
 }
 
-/** The PTX of all modules that are kept. A compiled module takes some tens of bytes for each character. */
-const maximumPtxLength = 4 * 2 ** 20;
+/**
+ * The PTX of all modules that are kept. A compiled module takes 40 bytes for each character, and up to 200 if its kernels
+ * have been launched and have barriers: the modules that are kept take 200 MB at most.
+ */
+const maximumPtxLength = 2 ** 20;
 
 const keptModules = new RecentlyUsed<CompiledCode>(maximumPtxLength);
 /** The versions of kernels that run in gangs, which live as long as the kernels. */
