@@ -350,3 +350,18 @@ LOOP:
   assertEquals(pointsOf(loop), 0);
   assert(pointsOf(loop.replace("%rd11, %rd11, %rd10", "%rd11, %rd11, 4")) > 0);
 });
+
+test("an address is followed through thousands of additions", () => {
+  const count = 4000;
+  const sums = Array.from({ length: count }, (_, index) => `add.s64 %rd${index + 101}, %rd${index + 100}, 4;`);
+  const pointsOf = (offset: number) => {
+    const body = `${ownWord}
+  mov.u64 %rd100, %rd3;
+  ${sums.join("\n")}
+  st.global.u32 [%rd${count + 100}], %r0;
+  ld.global.u32 %r4, [%rd3+${4 * count + offset}];
+  st.global.u32 [%rd1], %r4;`;
+    return compilePtx(kernelOf(body).replace("%rd<40>", `%rd<${count + 200}>`)).kernels.get("test")!.lockstepPointCount;
+  };
+  assertEquals([pointsOf(0), pointsOf(4)], [0, 1]);
+});

@@ -104,6 +104,31 @@ function floatsResult(number: number): number {
   return (bits[0]! ^ steps) >>> 0;
 }
 
+/** More loops than are judged one by one, each of which depends on the one before. */
+const loopCount = 20;
+const manyLoops = entry(`
+  ${
+  Array.from({ length: loopCount }, (_, index) => `
+  mov.u32 r2, 0;
+  L${index}:
+  and.b32 r3, r1, ${index + 7}; shr.u32 r4, r1, 1; xor.b32 r1, r4, r3; add.u32 r2, r2, 1; setp.gt.u32 p0, r1, 31;
+  @p0 bra L${index};
+  mad.lo.u32 r1, r1, 977, r2;`).join("")
+}
+  st.global.u32 [l0], r1;`);
+
+function manyLoopsResult(number: number): number {
+  for (let index = 0; index < loopCount; index++) {
+    let steps = 0;
+    do {
+      number = (number >>> 1 ^ number & index + 7) >>> 0;
+      steps++;
+    } while (number > 31);
+    number = Math.imul(number, 977) + steps >>> 0;
+  }
+  return number;
+}
+
 function run(ptx: string, { input, gangWidth }: { input: Uint32Array; gangWidth: typeof widths[number] | undefined }) {
   const out = allocate(2048), source = allocate(input.byteLength);
   source.bytes.set(new Uint8Array(input.buffer));
@@ -118,7 +143,11 @@ const numbers = new Uint32Array(64).map((_, index) => Math.imul(index + 3, 0x9e3
 );
 
 for (
-  const [name, ptx, of] of [["nested loops", nested, nestedResult], ["loops of floats", floats, floatsResult]] as const
+  const [name, ptx, of] of [
+    ["nested loops", nested, nestedResult],
+    ["loops of floats", floats, floatsResult],
+    ["many loops", manyLoops, manyLoopsResult],
+  ] as const
 ) {
   test(`${name} whose threads diverge give the same results in gangs`, () => {
     assert(compilePtx(ptx).kernels.get("test")!.compileGangs(16)?.hasMaskedLoops);

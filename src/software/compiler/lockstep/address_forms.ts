@@ -41,8 +41,6 @@ const uniformSpecial = /^%(ntid|ctaid|nctaid)\.[xyz]$|^%(warpid|nwarpid|smid|nsm
 
 /** Longer sums stand for themselves, so that sums of sums take no more time than others. */
 const mostTerms = 16;
-/** A sum that is further from what it is made of stands for itself. */
-const mostDepth = 256;
 /** How many instructions are looked at to find how a register changes in a loop. */
 const mostUnfolded = 256;
 
@@ -57,8 +55,6 @@ export class AddressForms {
   readonly #steps = new Map<Register, bigint | undefined>();
   readonly #multiples = new Map<Term, bigint>();
   readonly #uniformities: readonly Uniformity[];
-  /** How many registers' forms are being found, each for the one before. */
-  #depth = 0;
   #unfolded = 0;
 
   constructor({ function: resolved, entry }: FunctionFlow, rules: LaunchRules) {
@@ -128,21 +124,34 @@ export class AddressForms {
         return termForm(operand.name);
       }
       case "register": {
-        let form = this.#forms.get(operand);
-        if (form === undefined) {
-          // A register that depends on itself stands for itself.
-          this.#forms.set(operand, form = termForm(operand));
-          if (this.#depth > mostDepth) return form;
-          this.#depth++;
-          form = this.#expand(operand);
-          this.#depth--;
-          if (form.terms.size > mostTerms) form = termForm(operand);
-          this.#forms.set(operand, form);
-        }
-        return form;
+        if (!this.#forms.has(operand)) this.#findForms(operand);
+        return this.#forms.get(operand)!;
       }
       default:
         return termForm("%unknown");
+    }
+  }
+
+  /** Finds the forms of a register and of those that it is computed from, these first: the calls do not nest. */
+  #findForms(register: Register): void {
+    const waiting = [register];
+    const isEntered = new Set<Register>();
+    for (let next = waiting.at(-1); next !== undefined; next = waiting.at(-1)) {
+      if (isEntered.has(next)) {
+        waiting.pop();
+        const form = this.#expand(next);
+        if (form.terms.size <= mostTerms) this.#forms.set(next, form);
+      } else if (this.#forms.has(next)) {
+        waiting.pop();
+      } else {
+        isEntered.add(next);
+        // A register that depends on itself stands for itself.
+        this.#forms.set(next, termForm(next));
+        const definition = this.#onlyDefinition(next);
+        for (const source of definition === undefined ? [] : sourcesOf(definition)) {
+          if (source.kind === "register" && !this.#forms.has(source)) waiting.push(source);
+        }
+      }
     }
   }
 
