@@ -18,6 +18,8 @@ export interface KnownAccess extends MemoryAccess {
   /** Equal for accesses whose forms have the same terms, and for those with the same space and roots. */
   readonly terms: number;
   readonly group: number;
+  /** A number of the variable of the module that it is to, in its space. Undefined if that is not known, or several. */
+  readonly variable: number | undefined;
   /** Whether it is in a loop. */
   readonly isRepeated: boolean;
 }
@@ -56,6 +58,9 @@ export class AccessConflicts {
   }
 
   #meet(first: KnownAccess, second: KnownAccess): boolean {
+    if (first.variable !== undefined && second.variable !== undefined && first.space === second.space) {
+      return first.variable === second.variable;
+    }
     const key = first.group * 2 ** 20 + second.group;
     let meet = this.#meetings.get(key);
     if (meet === undefined) this.#meetings.set(key, meet = this.mayMeet(first, second));

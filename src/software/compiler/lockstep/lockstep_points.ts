@@ -226,7 +226,11 @@ class PointFinder {
           return `${typeof term === "string" ? term : registers.of(term)}*${factor}`;
         });
         const terms = numbers.of(factors.toSorted().join());
-        all.push({ ...access, form, roots, group, terms, isRepeated: addresses.isRepeated(instruction) });
+        const [name, ...others] = roots.names;
+        const isVariable = !roots.isUnknown && name !== undefined && others.length === 0 &&
+          /^(shared|global) /.test(name);
+        const variable = isVariable ? numbers.of(name.split(" ", 2).join(" ")) : undefined;
+        all.push({ ...access, form, roots, group, variable, terms, isRepeated: addresses.isRepeated(instruction) });
       }
     }
     const isWritten = meetingAny(

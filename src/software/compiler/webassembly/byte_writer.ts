@@ -1,6 +1,7 @@
 /** A growing buffer, with the encodings of numbers and names in WebAssembly binaries. */
 export class ByteWriter {
-  #bytes = new Uint8Array(256);
+  // Engines keep small arrays in their own heap. There is a writer for each block of a kernel.
+  #bytes = new Uint8Array(64);
   #length = 0;
 
   get length(): number {
