@@ -159,8 +159,9 @@ const maximumLocalBytes = 512 * 1024;
 /** Engines' limits for one function: its locals, including parameters, and the bytes of its code. */
 const maximumFunctionLocals = 50_000;
 const maximumFunctionBytes = 7_654_321;
-/** With more code for gangs, a kernel runs thread by thread: engines took 7 GB to optimize 5 MB of it. */
+/** With more code for gangs that diverge in many places, a kernel runs thread by thread: engines took 7 GB for 5 MB. */
 const maximumGangBytes = 3_000_000;
+const manyDivergencePoints = 1000;
 /** Directives on a kernel that affect its speed, or that the caller checks, but that do not change what it does. */
 const knownDirectives: ReadonlySet<string> = new Set([
   "maxntid",
@@ -301,7 +302,8 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
   const definitions = [definition, scalarExit, reconverge, gangs];
-  if (!definitions.every(isOfPossibleSize) || gangs.code.length > maximumGangBytes) return undefined;
+  if (!definitions.every(isOfPossibleSize)) return undefined;
+  if (gangs.code.length > maximumGangBytes && suspensions.length > manyDivergencePoints) return undefined;
   const wasm = encodeKernels(definitions);
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
 }
