@@ -303,7 +303,7 @@ function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, 
   const { localBytes, savedBytes, frameBytes, resumeLines, suspensions, definition } = resumable;
   const definitions = [definition, scalarExit, reconverge, gangs];
   if (!definitions.every(isOfPossibleSize)) return undefined;
-  if (gangs.code.length > maximumGangBytes && suspensions.length > manyDivergencePoints) return undefined;
+  if (gangs.code.length > maximumGangBytes && resumeLines.length > manyDivergencePoints) return undefined;
   const wasm = encodeKernels(definitions);
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, resumeLines, suspensions, ...others };
 }
