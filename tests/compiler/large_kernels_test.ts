@@ -38,7 +38,7 @@ ret;
 
 const blocks = 10_000;
 
-test("thousands of blocks whose text runs against their execution compile in linear time", () => {
+test("thousands of blocks whose text runs against their execution compile in linear time", { long: true }, () => {
   const blocks = 4000;
   const body = ["mov.u32 %r10, %r1;", "bra L0;"];
   for (let block = blocks - 1; block >= 0; block--) {
@@ -66,7 +66,7 @@ test("thousands of successive loops with many registers compile in linear time",
   assertEquals(launch(body, "%r5"), expected);
 });
 
-test("registers that are never live together share locals", () => {
+test("registers that are never live together share locals", { long: true }, () => {
   const body: string[] = [];
   // More registers than engines allow locals.
   for (let index = 0; index < 52_000; index++) body.push(`add.u32 %r${index + 1}, %r${index}, 1;`);

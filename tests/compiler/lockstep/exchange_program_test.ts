@@ -5,7 +5,7 @@ import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { isLong, test } from "../../support/test.ts";
 import { exchangeProgram } from "./exchange_program.ts";
 
-const programs = isLong ? 4000 : 24;
+const programs = isLong ? 1000 : 16;
 
 for (const gangs of [false, "always"] as const) {
   test(`random programs exchange values as lanes in lockstep do, ${gangs ? "in gangs" : "thread by thread"}`, async () => {
