@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { readersOf } from "../control_flow/readers.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
@@ -37,15 +38,7 @@ export function findDeferredNaNs(
     }
   }
   const remains = (register: Register) => deferred.has(register) && !others.has(register);
-  const copiesOf = new Map<Register, Copy[]>();
-  for (const copy of copied) {
-    for (const operand of copy.from) {
-      if (operand.kind !== "register") continue;
-      const copies = copiesOf.get(operand);
-      if (copies === undefined) copiesOf.set(operand, [copy]);
-      else copies.push(copy);
-    }
-  }
+  const copiesOf = readersOf(copied, ({ from }) => from.filter((operand) => operand.kind === "register"));
   // A copy is examined again when an operand turns out to hold something else, which happens once.
   const rest = [...copied];
   for (let copy = rest.pop(); copy !== undefined; copy = rest.pop()) {

@@ -1,6 +1,7 @@
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { Step } from "./function_flow.ts";
 import { type Loop, loopsOf } from "./natural_loops.ts";
+import { readersOf } from "./readers.ts";
 import { hasUnknownEffects, mayHave } from "../instructions/instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
@@ -52,18 +53,7 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
 /** What may depend on other threads, after any number of iterations. */
 function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<Register | "memory"> {
   const seen = new Set<Register | "memory">();
-  const readers = new Map<Register | "memory", ResolvedInstruction[]>();
-  for (const instruction of instructions) {
-    const { operands: [, ...sources], predicate } = instruction;
-    const read: (Register | "memory")[] = sources.flatMap(registersOf);
-    if (predicate !== undefined) read.push(predicate.register);
-    if (mayHave(instruction, "reads")) read.push("memory");
-    for (const dependence of read) {
-      const others = readers.get(dependence);
-      if (others === undefined) readers.set(dependence, [instruction]);
-      else others.push(instruction);
-    }
-  }
+  const readers = readersOf(instructions, readBy);
   // An instruction is examined again when something that it reads has been added, once for each.
   const waiting = new Set(instructions);
   for (const instruction of waiting) {
@@ -75,6 +65,14 @@ function dependents(instructions: readonly ResolvedInstruction[]): ReadonlySet<R
     }
   }
   return seen;
+}
+
+function readBy(instruction: ResolvedInstruction): (Register | "memory")[] {
+  const { operands: [, ...sources], predicate } = instruction;
+  const read: (Register | "memory")[] = sources.flatMap(registersOf);
+  if (predicate !== undefined) read.push(predicate.register);
+  if (mayHave(instruction, "reads")) read.push("memory");
+  return read;
 }
 
 /** Whether an instruction may read what another thread has stored in the meantime. */

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { readersOf } from "../control_flow/readers.ts";
 import type { Stride } from "../instructions/instruction_traits.ts";
 import { specialRegister } from "../instructions/special_registers.ts";
 import type { Register } from "../typing/names.ts";
@@ -105,14 +106,7 @@ export function findUniformity(
   const setting = instructions.filter((instruction) => resultsOf(instruction).length > 0).map((instruction) => {
     return { instruction, results: resultsOf(instruction), read: readBy(instruction) };
   });
-  const readers = new Map<ResolvedOperand, typeof setting>();
-  for (const reader of setting) {
-    for (const operand of reader.read) {
-      const others = readers.get(operand);
-      if (others === undefined) readers.set(operand, [reader]);
-      else others.push(reader);
-    }
-  }
+  const readers = readersOf<typeof setting[number], ResolvedOperand>(setting, ({ read }) => read);
   // An instruction is examined again when the stride of what it reads has changed, which happens at most twice.
   const waiting = new Set(setting);
   for (const examined of waiting) {
