@@ -5,11 +5,11 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { resultsOf, sourcesOf } from "./uniformity.ts";
 
 /** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
-const timesAround = 8;
+export const timesAround = 8;
 /** Gangs must execute at least one in this many of the instructions that a kernel executes. */
 const leastGangShare = 4;
 /** For every instruction executed member by member, gangs must execute at least this many instructions. */
-const instructionsPerLoop = 6;
+export const instructionsPerLoop = 6;
 
 /**
  * Estimates whether running a kernel in gangs is profitable, from how often each instruction is likely to be executed.

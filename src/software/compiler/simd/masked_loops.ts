@@ -13,6 +13,7 @@ import { walkLiveRanges } from "../control_flow/liveness.ts";
 import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { instructionsPerLoop, timesAround } from "./cost_model.ts";
 import { resultsOf, sourcesOf, type Uniformity } from "./uniformity.ts";
 
 /** A loop that is executed under a mask. */
@@ -48,14 +49,10 @@ export interface MaskedRegions {
 const mostExits = 2;
 /** Larger loops are unlikely to be executed on vectors alone. */
 const mostBlocks = 64;
-/** How many instructions must be executed on vectors for every one that is executed member by member. */
-const instructionsPerMemberLoop = 6;
 /** How many loops are judged one by one before others are judged together. */
 const judgedAlone = 8;
 /** How many times loops are judged. The others are not masked. */
 const mostJudgements = 64;
-/** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
-const timesAround = 8;
 
 /**
  * Chooses the masked loops.
@@ -305,7 +302,7 @@ class RegionChooser {
       }
     };
     visit(loop, 1);
-    return memberLoops * instructionsPerMemberLoop <= all;
+    return memberLoops * instructionsPerLoop <= all;
   }
 }
 
