@@ -1,5 +1,5 @@
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
-import { multiprocessorCount } from "./compiler/launch_record.ts";
+import { multiProcessorCount } from "./compiler/launch_record.ts";
 import { memHandleType } from "../driver.ts";
 
 /** Launch limits, as `cudaDeviceGetAttribute` reports them. */
@@ -14,8 +14,6 @@ export const launchLimits = {
 
 /** Threads of a warp. A block takes whole warps. */
 export const warpSize = 32;
-/** The number of multiprocessors that the devices report. */
-export const multiProcessorCount: number = multiprocessorCount;
 /** The compute capability of the devices. */
 export const computeCapability = { major: 9, minor: 0 } as const;
 const maxThreadsPerMultiProcessor = 2048;

@@ -42,7 +42,8 @@ import type { OpenedMemory } from "./ipc/opened_memory.ts";
 import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
 import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
-import { multiProcessorCount, softwareAttribute } from "./software_device.ts";
+import { multiProcessorCount } from "./compiler/launch_record.ts";
+import { softwareAttribute } from "./software_device.ts";
 import { GridWorkspaces } from "./execution/residency/grid_workspaces.ts";
 import {
   kernelAttribute,

@@ -46,7 +46,7 @@ export const launchFields = [
   /** For a kernel without suspensions and for gangs: the row of threads that runs, which a fault is reported for. */
   "rowY",
   "rowZ",
-  /** Which multiprocessor runs the block: the sum of this and `blockX`, modulo `multiprocessorCount`. */
+  /** Which multiprocessor runs the block: the sum of this and `blockX`, modulo `multiProcessorCount`. */
   "multiprocessor",
   /** The generic address of a cooperative launch's workspace, in two halves. 0 in other launches. */
   "workspaceHigh",
@@ -54,7 +54,7 @@ export const launchFields = [
 ] as const;
 
 /** How many multiprocessors a device has, as kernels see it. */
-export const multiprocessorCount = 4;
+export const multiProcessorCount = 4;
 
 /** A field of a launch record. */
 export type LaunchField = typeof launchFields[number];

@@ -5,7 +5,7 @@
  */
 import { libraryReservedOffset, sharedSpan } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { multiprocessorCount } from "../launch_record.ts";
+import { multiProcessorCount } from "../launch_record.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 const warpSize = 32;
@@ -113,10 +113,10 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
     "%smid",
     uniform((e) => {
       e.getFixed("blockX");
-      e.getFixed("multiprocessor").ops("i32Add").i32(multiprocessorCount).ops("i32RemU");
+      e.getFixed("multiprocessor").ops("i32Add").i32(multiProcessorCount).ops("i32RemU");
     }),
   ],
-  ["%nsmid", uniform((e) => e.code.i32(multiprocessorCount))],
+  ["%nsmid", uniform((e) => e.code.i32(multiProcessorCount))],
   ["%gridid", { bits: 64, push: (e) => e.code.i64(1n), stride: 0n }],
   ["%lanemask_eq", register((e) => pushMaskFrom(e, 1))],
   [

@@ -11,7 +11,7 @@ import {
   type LaunchField,
   launchFieldOffset,
   launchFields,
-  multiprocessorCount,
+  multiProcessorCount,
   threadRecord,
   threadRecordByteLength,
 } from "../../compiler/launch_record.ts";
@@ -196,19 +196,19 @@ export class LaunchRecord {
     this.set("blockY", y);
     this.set("blockZ", z);
     if (multiprocessor === undefined) this.#setMultiprocessor({ y, z });
-    else this.set("multiprocessor", modulo(multiprocessor - x, multiprocessorCount));
+    else this.set("multiprocessor", modulo(multiprocessor - x, multiProcessorCount));
   }
 
   /** The multiprocessor of the only block to run. */
   get multiprocessor(): number {
-    return (this.get("blockX") + this.get("multiprocessor")) % multiprocessorCount;
+    return (this.get("blockX") + this.get("multiprocessor")) % multiProcessorCount;
   }
 
   /** The blocks are dealt out to the multiprocessors in turn. */
   #setMultiprocessor({ y, z }: Pick<Coordinates, "y" | "z">): void {
     const [gridX, gridY] = this.geometry.grid;
-    const row = (y + gridY * z) % multiprocessorCount;
-    this.set("multiprocessor", gridX % multiprocessorCount * row % multiprocessorCount);
+    const row = (y + gridY * z) % multiProcessorCount;
+    this.set("multiprocessor", gridX % multiProcessorCount * row % multiProcessorCount);
   }
 
   set(field: LaunchField, value: number): void {

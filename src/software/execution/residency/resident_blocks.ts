@@ -17,7 +17,8 @@ import {
   stopIfDeadlocked,
 } from "../launching/launch_state.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
-import { activeBlocks, multiProcessorCount } from "../../software_device.ts";
+import { activeBlocks } from "../../software_device.ts";
+import { multiProcessorCount } from "../../compiler/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
 
 /** A block that has begun and not ended. */
