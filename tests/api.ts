@@ -495,7 +495,7 @@ export declare class CudaModule<Kernels extends { [Name in keyof Kernels]: reado
 
 export interface InstructionUse {
   readonly instruction: string;
-  /** Of the PTX ISA manual; undefined for what is no instruction. */
+  /** Its section in the PTX ISA manual. Undefined if it is not an instruction. */
   readonly section: string | undefined;
   readonly lines: readonly number[];
   readonly kernels: readonly string[];
