@@ -2,15 +2,28 @@ import { assertEquals } from "@std/assert";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { driversUnderTest } from "../../support/drivers.ts";
 import { isLong, test } from "../../support/test.ts";
 import { exchangeProgram } from "./exchange_program.ts";
 
 const programs = isLong ? 1000 : 16;
 
-for (const gangs of [false, "always"] as const) {
-  test(`random programs exchange values as lanes in lockstep do, ${gangs ? "in gangs" : "thread by thread"}`, async () => {
-    const driver = new SoftwareDriver({ devices: 1, peers: true, gangs });
-    using cuda = new Cuda(new Session(driver));
+const onGpu = driversUnderTest.find(({ name }) => name === "cuda")!;
+
+/** Where the programs run. */
+const places = [
+  {
+    name: ", thread by thread",
+    skip: false,
+    open: () => new SoftwareDriver({ devices: 1, peers: true, gangs: false }),
+  },
+  { name: ", in gangs", skip: false, open: () => new SoftwareDriver({ devices: 1, peers: true, gangs: "always" }) },
+  { ...onGpu, name: " [cuda]" },
+] as const;
+
+for (const { name, skip, open } of places) {
+  test(`random programs exchange values as lanes in lockstep do${name}`, { skip }, async () => {
+    using cuda = new Cuda(new Session(open()));
     const gpu = cuda.device(0);
     using stream = gpu.createStream();
     using pool = gpu.createPool({ releaseThreshold: Infinity });

@@ -2,9 +2,9 @@ import { assert, assertEquals } from "@std/assert";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
 import { compilePtx } from "../../../src/software/compiler/compile.ts";
-import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { test } from "../../support/test.ts";
 import { upTo } from "../threads.ts";
+import { lockstepDrivers } from "./lockstep_drivers.ts";
 
 /** A kernel whose parameters are `%rd0` and `%rd1`. `%r0` is the thread's number along x. */
 function kernelOf(body: string, before = ""): string {
@@ -35,14 +35,13 @@ interface Run {
   readonly stepLimit?: number;
 }
 
-/** Runs a kernel thread by thread and in gangs, which must agree. Returns the words of the output. */
+/** Runs a kernel on every driver. They must agree. Returns the words of the output. */
 async function run(
   ptx: string,
-  { block, grid = 1, input = [0], words, isInPlace = false, stepLimit = 2 ** 30 }: Run,
+  { block, grid = 1, input = [0], words, isInPlace = false, stepLimit }: Run,
 ): Promise<number[]> {
   const results: number[][] = [];
-  for (const gangs of [false, "always"] as const) {
-    const driver = new SoftwareDriver({ devices: 1, peers: true, gangs, stepLimit });
+  for (const driver of lockstepDrivers({ ...stepLimit !== undefined && { stepLimit } })) {
     using cuda = new Cuda(new Session(driver));
     const gpu = cuda.device(0);
     using stream = gpu.createStream();
@@ -56,7 +55,7 @@ async function run(
     module.kernel("test").launch({ grid, block, stream }, out, isInPlace ? out : source);
     results.push([...await out.read(Uint32Array)]);
   }
-  assertEquals(results[0], results[1]);
+  for (const result of results) assertEquals(result, results[0]);
   return results[0]!;
 }
 

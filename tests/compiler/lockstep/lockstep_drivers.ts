@@ -1,0 +1,17 @@
+/**
+ * The drivers on which lanes exchange values. All of them must give the same.
+ *
+ * @module
+ */
+import type { Driver } from "../../../src/driver.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { driversUnderTest } from "../../support/drivers.ts";
+
+/** Opens the software device, which runs kernels thread by thread or in gangs, and a GPU where there is one. */
+export function* lockstepDrivers({ stepLimit = 2 ** 30 }: { stepLimit?: number } = {}): Generator<Driver> {
+  for (const gangs of [false, "always"] as const) {
+    yield new SoftwareDriver({ devices: 1, peers: true, gangs, stepLimit });
+  }
+  const onGpu = driversUnderTest.find(({ name }) => name === "cuda")!;
+  if (onGpu.skip === false) yield onGpu.open();
+}
