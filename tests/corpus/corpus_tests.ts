@@ -4,11 +4,14 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
+import { withoutPtxas } from "../compiler/instructions/ptxas/ask_ptxas.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
-import { type Corpus, programNames, readPtx } from "./nvcc/build.ts";
+import { checkPtx, type Corpus, programNames, readPtx } from "./nvcc/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 import type { Buffers, CorpusProgram } from "./corpus_program.ts";
 import { test } from "../support/test.ts";
@@ -26,6 +29,17 @@ export function testCorpus(label: string, corpus: Corpus): void {
       [".ts", ...corpus.variants.map(({ extension }) => extension)].map((extension) => name + extension)
     ).filter((file) => !existsSync(new URL(file, corpus.folder)));
     assertEquals(missing, []);
+  });
+
+  test(`ptxas takes every program of ${label}`, { long: true, skip: withoutPtxas }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "poolpass_corpus_"));
+    try {
+      for (const name of programNames(corpus)) {
+        for (const variant of corpus.variants) await checkPtx(readPtx(corpus, name, variant), folder);
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   for (const [index, name] of programNames(corpus).entries()) {

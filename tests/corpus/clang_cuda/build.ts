@@ -11,7 +11,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import process from "node:process";
-import { buildCorpus, checkedArchitecture, type Corpus, run, withShortNames } from "../nvcc/build.ts";
+import { buildCorpus, checkPtx, type Corpus, run, withoutDebugSections, withShortNames } from "../nvcc/build.ts";
 import { answerHelp } from "../../support/program_help.ts";
 
 /** The programs that clang compiles with CUDA's headers. */
@@ -38,24 +38,22 @@ async function buildWithClang(program: string): Promise<string[]> {
     mkdirSync(`${temporary}/include`);
     for (const header of absentHeaders) writeFileSync(`${temporary}/include/${header}`, "");
     return await Promise.all(clangCudaCorpus.variants.map(async ({ extension, options }) => {
-      const output = `${temporary}/${program}${extension}`;
+      const folder = `${temporary}/${extension}`;
+      mkdirSync(folder);
+      const output = `${folder}/${program}.ptx`;
       const fixed = [
         ...["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--cuda-path=/usr/local/cuda"],
         ...["-Wno-unknown-cuda-version", "-idirafter", `${temporary}/include`, "-S"],
         ...["-Xclang", "-fdebug-compilation-dir=.", "-std=c++17"],
       ];
       await run(process.env.CLANG ?? "clang", [...fixed, ...options, "-o", output, `${program}.cu`], sources);
-      await run("ptxas", [`-arch=sm_${checkedArchitecture}`, "-o", "/dev/null", output], sources);
-      return withShortNames(withoutDebugSections(readFileSync(output, "utf8"))).trimEnd() + "\n";
+      const ptx = withShortNames(withoutDebugSections(readFileSync(output, "utf8"))).trimEnd() + "\n";
+      await checkPtx(ptx, folder);
+      return ptx;
     }));
   } finally {
     rmSync(temporary, { recursive: true });
   }
-}
-
-/** Removes the sections of debug information, which describe CUDA's headers and are most of the text. */
-function withoutDebugSections(ptx: string): string {
-  return ptx.replaceAll(/\s*\.section\s+\.debug_\w+\s*\{[^}]*\}/g, "");
 }
 
 if (import.meta.main) {

@@ -46,7 +46,15 @@ extern "C" __global__ void shared_structures(const int* x, int* out, float* weig
   if (i == 0) {
     for (int k = 1; k < 64; k++) insert(k);
   }
-  __syncthreads();
+  float total = 0;
+  for (int round = 0; round < 3; round++) {
+    __syncthreads();
+    tree.nodes[(i + round) % 64].weight[round] += tree.nodes[i].weight[(round + 1) % 3] * 0.0f + round;
+    __syncthreads();
+    total += tree.nodes[i].weight[round];
+  }
+  weights[blockIdx.x * 64 + i] = total;
+  // Behind the last barrier, because ptxas does not bring the lanes of a warp together again behind a recursive call.
   int path[16];
   for (int k = 0; k < 16; k++) path[k] = k;
   const int depth = depth_of(i, path, 0);
@@ -57,12 +65,4 @@ extern "C" __global__ void shared_structures(const int* x, int* out, float* weig
   row[1] = sum;
   row[2] = tree.count + launches;
   row[3] = static_cast<int>(tree.mask >> (i & 31));
-  float total = 0;
-  for (int round = 0; round < 3; round++) {
-    __syncthreads();
-    tree.nodes[(i + round) % 64].weight[round] += tree.nodes[i].weight[(round + 1) % 3] * 0.0f + round;
-    __syncthreads();
-    total += tree.nodes[i].weight[round];
-  }
-  weights[blockIdx.x * 64 + i] = total;
 }

@@ -13,7 +13,7 @@
 import { copyFileSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import process from "node:process";
-import { buildCorpus, checkPtx, type Corpus, output, withShortNames } from "../nvcc/build.ts";
+import { buildCorpus, checkPtx, type Corpus, output, withoutDebugSections, withShortNames } from "../nvcc/build.ts";
 import { answerHelp } from "../../support/program_help.ts";
 
 /** The programs that Numba compiles. */
@@ -44,8 +44,9 @@ async function buildWithNumba(program: string): Promise<string[]> {
       const ptx = await output(python, ["compile_kernel.py", program, ...options], buildFolder);
       const folder = `${buildFolder}/${name}`;
       mkdirSync(folder);
-      await checkPtx(ptx, folder);
-      return withKernelNamed(ptx, program).trimEnd() + "\n";
+      const kept = withKernelNamed(ptx, program).trimEnd() + "\n";
+      await checkPtx(kept, folder);
+      return kept;
     }));
   } finally {
     rmSync(buildFolder, { recursive: true });
@@ -55,12 +56,8 @@ async function buildWithNumba(program: string): Promise<string[]> {
 /** Gives the kernel the name of its function, and short names to everything else: all are mangled. */
 function withKernelNamed(ptx: string, program: string): string {
   const kernel = /\.entry (\w+)\(/.exec(ptx)![1]!;
-  return withShortNames(withoutDebugSections(ptx).replaceAll(new RegExp(`\\b${kernel}\\b`, "g"), program));
-}
-
-/** Removes the sections of debug information, which hold the paths of Numba's own files and are most of the text. */
-function withoutDebugSections(ptx: string): string {
-  return ptx.replaceAll(/\.section\s+\.debug_\w+\s*\{[^}]*\}\n?/g, "").replaceAll(/(\.file\s+\d+ ")[^"]*\//g, "$1");
+  const kept = withoutDebugSections(ptx).replaceAll(/(\.file\s+\d+ ")[^"]*\//g, "$1");
+  return withShortNames(kept.replaceAll(new RegExp(`\\b${kernel}\\b`, "g"), program));
 }
 
 if (import.meta.main) {

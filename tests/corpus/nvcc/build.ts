@@ -134,6 +134,14 @@ export function withShortNames(ptx: string): string {
   });
 }
 
+/**
+ * Removes the sections of debug information, which are most of the text and hold the paths of headers, and the target's
+ * option that requires them.
+ */
+export function withoutDebugSections(ptx: string): string {
+  return ptx.replaceAll(/[ \t]*\.section\s+\.debug_\w+\s*\{[^}]*\}\n?/g, "").replace(/^(\.target\s.*), debug$/m, "$1");
+}
+
 /** Throws an error if ptxas does not take the PTX for the newest device that the corpus runs on. */
 export async function checkPtx(ptx: string, folder: string): Promise<void> {
   const target = /^\.target\s+sm_90a/m.test(ptx) ? `${checkedArchitecture}a` : checkedArchitecture;
