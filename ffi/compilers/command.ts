@@ -69,10 +69,18 @@ export function commandRefusal(command: string): string | undefined {
 export function runCommand(command: string, args: readonly string[]): CommandResult | undefined {
   const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   if (jsRuntime === "deno") {
-    try {
-      const { success, stdout, stderr } = new globals.Deno!.Command(command, { args, stdin: "null", env: environment })
-        .outputSync();
+    const run = (env: Record<string, string>) => {
+      const { success, stdout, stderr } = new globals.Deno!.Command(command, { args, stdin: "null", env }).outputSync();
       return { succeeded: success, output: decode(stdout), errors: decode(stderr) };
+    };
+    try {
+      try {
+        return run(environment);
+      } catch (error) {
+        const linkerVariables = refusedVariables(error as Error);
+        if (linkerVariables.length === 0) throw error;
+        return run({ ...environment, ...Object.fromEntries(linkerVariables.map((name) => [name, ""])) });
+      }
     } catch (error) {
       if ((error as Error).name === "NotFound") return undefined;
       throw error;
@@ -87,6 +95,14 @@ export function runCommand(command: string, args: readonly string[]): CommandRes
   if (error?.code === "ENOENT") return undefined;
   if (error !== undefined) throw error;
   return { succeeded: status === 0, output: decode(stdout), errors: decode(stderr) };
+}
+
+/**
+ * The variables of the dynamic linker, such as LD_LIBRARY_PATH, that Deno passes to a command only if all commands may
+ * run. The compilers do without.
+ */
+function refusedVariables({ name, message }: Error): readonly string[] {
+  return name === "NotCapable" ? message.match(/\b(?:LD|DYLD)_\w+/g) ?? [] : [];
 }
 
 /** Files in memory, which other processes open by their paths. */
