@@ -37,7 +37,7 @@ import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
 import { stringAt } from "./c_strings.ts";
 import { deviceAttributes } from "../src/support/device_attributes.ts";
 import { JitCall } from "./jit_options.ts";
-import { linkImages } from "./link_images.ts";
+import { linkImages, undefinedReferences } from "./link_images.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import { canBePool } from "./shim/foreign_descriptors.ts";
 import { SystemError } from "./shim/system_error.ts";
@@ -681,7 +681,13 @@ export class CudaDriver implements Driver {
     const note = (log: string) => void logs.push(log);
     const architecture = () => `sm_${this.#computeCapability(device)}`;
     const cubin = linkImages(this.#driver, images, { ...options, onInfoLog: note, architecture });
-    const module = this.moduleLoadData(device, cubin, { onInfoLog: note });
+    let module: bigint;
+    try {
+      module = this.moduleLoadData(device, cubin, { onInfoLog: note });
+    } catch (error) {
+      const isUnresolved = error instanceof CudaError && error.number === cudaErrorNumbers.cudaErrorSymbolNotFound;
+      throw isUnresolved ? undefinedReferences(cubin, images) ?? error : error;
+    }
     options.onInfoLog?.(logs.filter((log) => log !== "").join("\n"));
     return module;
   }

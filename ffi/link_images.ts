@@ -5,6 +5,7 @@
  */
 import type { JitOptions, LinkedImage } from "../src/driver.ts";
 import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
+import { cubinReferences } from "../src/ptx/cubin_symbols.ts";
 import { ptxText } from "../src/ptx/ptx_text.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
@@ -46,7 +47,12 @@ export function linkImages(
         const why = `${error.message}; nvJitLink of its toolkit links it, and was not found: ${whereNvJitLinkIs}`;
         throw new CudaError(error.number, error.call, why);
       }
-      return newer.link(specificArchitecture(architecture(), images), images, options);
+      try {
+        return newer.link(specificArchitecture(architecture(), images), images, options);
+      } catch (failed) {
+        // That one is as old: the driver's error says what to do.
+        throw failed instanceof CudaError && failed.message.includes("Unsupported .version") ? error : failed;
+      }
     }
   }
   const nvJitLink = loadNvJitLink();
@@ -55,6 +61,28 @@ export function linkImages(
     throw explainedError(cudaErrorNumbers.cudaErrorJitCompilerNotFound, "nvJitLinkCreate", why);
   }
   return nvJitLink.link(specificArchitecture(architecture(), images), images, options);
+}
+
+/** Functions that every device has. */
+const deviceFunctions = new Set(["vprintf", "malloc", "free", "__assertfail", "__nv_cnp_trap"]);
+
+/**
+ * The linker's error for a linked cubin that still lacks definitions: the driver's linker sometimes says nothing of
+ * them, and the cubin cannot be loaded then. Undefined if it lacks none.
+ */
+export function undefinedReferences(cubin: Uint8Array, images: readonly LinkedImage[]): Error | undefined {
+  const problems = cubinReferences(cubin).filter((name) => !deviceFunctions.has(name)).map((name) => {
+    const user = images.find(({ image }) => usesName(image, name));
+    return `Undefined reference to '${name}'${user === undefined ? "" : ` in '${user.name}'`}`;
+  });
+  if (problems.length === 0) return undefined;
+  return explainedError(cudaErrorNumbers.cudaErrorInvalidSource, "cuLinkComplete", problems.join("; "));
+}
+
+function usesName(image: string | Uint8Array, name: string): boolean {
+  const text = ptxText(image);
+  if (text !== undefined) return text.match(/[\w$]+/g)?.includes(name) === true;
+  return imageKind(image) === "cubin" && cubinReferences(image as Uint8Array).includes(name);
 }
 
 function linkByDriver(

@@ -6,7 +6,7 @@
  */
 import type { JitOptions, LinkedImage } from "../src/driver.ts";
 import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
-import { cubinDefinitions } from "../src/ptx/cubin_definitions.ts";
+import { cubinDefinitions } from "../src/ptx/cubin_symbols.ts";
 import { ptxText } from "../src/ptx/ptx_text.ts";
 import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
