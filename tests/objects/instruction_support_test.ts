@@ -12,7 +12,7 @@ import { instructions } from "../../src/software/compiler/instructions/instructi
 import { testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
-const header = ".version 7.8\n.target sm_90\n.address_size 64\n";
+const header = ".version 8.1\n.target sm_90\n.address_size 64\n";
 
 /** Valid for an H200. `helper` and `unused` are on lines 5 and 6, and each kernel's body begins on the line after it. */
 const ptx = `${header}.visible .global .align 4 .f32 scale;

@@ -13,6 +13,7 @@ import { CudaError } from "../../src/support/errors.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";
 import { adaptedDriver } from "../support/adapted_driver.ts";
 import { driversUnderTest, testOnEachDriver } from "../support/drivers.ts";
+import { Gate } from "../support/gate.ts";
 import { assertLeavesNothing } from "../support/resources.ts";
 import { test } from "../support/test.ts";
 import { clustersPtx, dependentPtx, gridBarrierPtx } from "./launch_kernels.ts";
@@ -177,6 +178,9 @@ testOnEachDriver("only a launch that asks for something is extended, and its buf
   using pool = gpu.createPool();
   using module = gpu.loadModule(fillPtx);
   const fill = module.kernel("fill");
+  // A free does not wait for a launch that is over.
+  using gate = new Gate(cuda);
+  gate.hold(other);
   const callsOf = (options: Partial<LaunchOptions>) => {
     using counter = countCalls(driver);
     const buffer = pool.allocate(64, own);
@@ -192,6 +196,7 @@ testOnEachDriver("only a launch that asks for something is extended, and its buf
   assertEquals(callsOf({ ...nothing, priority: 0 }), [0, 1, true]);
   // What one launch asked for is gone in the next.
   assertEquals(callsOf(nothing), [1, 0, true]);
+  gate.open();
   gpu.synchronize();
 });
 
