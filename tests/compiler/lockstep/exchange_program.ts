@@ -97,13 +97,20 @@ const blocks: readonly (readonly [number, number, number])[] = [
   [1000, 1, 1],
 ];
 
-/** Returns the program of a seed. */
-export function exchangeProgram(seed: number): ExchangeProgram {
-  return new ProgramWriter(seed).write();
+/**
+ * Returns the program of a seed.
+ *
+ * @param staysTogether whether lanes never part, and all accesses are volatile. On an H200, lanes that have parted may
+ * stay apart behind the join of their ways, and ptxas moves other accesses past each other if their own lane does not
+ * notice.
+ */
+export function exchangeProgram(seed: number, { staysTogether = false } = {}): ExchangeProgram {
+  return new ProgramWriter(seed, staysTogether).write();
 }
 
 class ProgramWriter {
   readonly #random: Random;
+  readonly #staysTogether: boolean;
   readonly #block: readonly [number, number, number];
   readonly #isAliased: boolean;
   readonly #calls: boolean;
@@ -113,8 +120,9 @@ class ProgramWriter {
   /** The loops around the code that is being written. */
   #loops = 0;
 
-  constructor(seed: number) {
+  constructor(seed: number, staysTogether: boolean) {
     this.#random = new Random(seed);
+    this.#staysTogether = staysTogether;
     this.#block = this.#random.pick(blocks);
     this.#isAliased = this.#random.percent(20);
     this.#calls = this.#random.percent(25);
@@ -132,7 +140,9 @@ class ProgramWriter {
     const isAliased = this.#isAliased;
     const bytes = 4 * wordsOfWarp * warps;
     return {
-      ptx: this.#text(bytes),
+      ptx: this.#staysTogether
+        ? this.#text(bytes).replaceAll(/\b(ld|st)(?=\.(?:shared|global)?\.?u32)/g, "$1.volatile")
+        : this.#text(bytes),
       block,
       threads,
       isAliased,
@@ -170,7 +180,7 @@ class ProgramWriter {
         register: register(),
       };
     }
-    if (kind < 80 && depth < 3) {
+    if (kind < 80 && depth < 3 && !this.#staysTogether) {
       // The aliased arrays 2 and 3 count as one.
       const isTaken = arrays.map(() => random.percent(50));
       const side = (way: boolean) =>
@@ -189,7 +199,7 @@ class ProgramWriter {
       };
     }
     if (kind < 90 && depth < 3) {
-      const trips = random.percent(50) ? 1 + random.below(3) : { register: register() };
+      const trips = this.#staysTogether || random.percent(50) ? 1 + random.below(3) : { register: register() };
       this.#loops++;
       const body = this.#statements(1 + random.below(4), { arrays, depth: depth + 1 });
       this.#loops--;
@@ -330,7 +340,7 @@ class ProgramWriter {
     const isShared = (array: number) => array < sharedArrays;
     const perThread = registerCount + sharedArrays;
     return `.version 7.0
-.target sm_60
+.target sm_70
 .address_size 64
 .func (.param .b32 d) swap(.param .b64 a, .param .b64 b, .param .b32 c) {
   .reg .b64 %a<2>;

@@ -10,25 +10,23 @@ const programs = isLong ? 1000 : 16;
 
 const onGpu = driversUnderTest.find(({ name }) => name === "cuda")!;
 
+const software = (gangs: false | "always") => () => new SoftwareDriver({ devices: 1, peers: true, gangs });
+
 /** Where the programs run. */
 const places = [
-  {
-    name: ", thread by thread",
-    skip: false,
-    open: () => new SoftwareDriver({ devices: 1, peers: true, gangs: false }),
-  },
-  { name: ", in gangs", skip: false, open: () => new SoftwareDriver({ devices: 1, peers: true, gangs: "always" }) },
-  { ...onGpu, name: " [cuda]" },
+  { name: ", thread by thread", skip: false, open: software(false), staysTogether: false },
+  { name: ", in gangs", skip: false, open: software("always"), staysTogether: false },
+  { ...onGpu, name: ", while their lanes stay together [cuda]", staysTogether: true },
 ] as const;
 
-for (const { name, skip, open } of places) {
+for (const { name, skip, open, staysTogether } of places) {
   test(`random programs exchange values as lanes in lockstep do${name}`, { skip }, async () => {
     using cuda = new Cuda(new Session(open()));
     const gpu = cuda.device(0);
     using stream = gpu.createStream();
     using pool = gpu.createPool({ releaseThreshold: Infinity });
     for (let seed = 0; seed < programs; seed++) {
-      const { ptx, block, isAliased, bufferBytes, outputBytes, expected } = exchangeProgram(seed);
+      const { ptx, block, isAliased, bufferBytes, outputBytes, expected } = exchangeProgram(seed, { staysTogether });
       using module = gpu.loadModule(ptx);
       using output = pool.allocate(outputBytes, stream);
       using one = pool.allocate(bufferBytes, stream);

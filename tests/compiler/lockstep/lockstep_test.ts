@@ -9,7 +9,7 @@ import { lockstepDrivers } from "./lockstep_drivers.ts";
 /** A kernel whose parameters are `%rd0` and `%rd1`. `%r0` is the thread's number along x. */
 function kernelOf(body: string, before = ""): string {
   return `.version 7.0
-.target sm_60
+.target sm_70
 .address_size 64
 ${before}
 .visible .entry test(.param .u64 out, .param .u64 in) {
@@ -85,8 +85,8 @@ test("a warp reduces without barriers", async () => {
   const written = await run(
     kernelOf(`${ownWord}
   ld.global.u32 %r4, [%rd4];
-  st.shared.u32 [%r1], %r4;
-  st.shared.u32 [%r1+128], 0;
+  st.volatile.shared.u32 [%r1], %r4;
+  st.volatile.shared.u32 [%r1+128], 0;
 ${
       halves.map((half, index) => `
   ld.volatile.shared.u32 %r${10 + index}, [%r1+${4 * half}];
@@ -129,7 +129,7 @@ test("a warp sorts by odd and even transpositions", async () => {
   const written = await run(
     kernelOf(`${ownWord}
   ld.global.u32 %r4, [%rd4];
-  st.shared.u32 [%r1], %r4;
+  st.volatile.shared.u32 [%r1], %r4;
   mov.u32 %r5, 0;
 AGAIN:
   xor.b32 %r6, %r0, %r5;
@@ -138,17 +138,17 @@ AGAIN:
   setp.eq.u32 %p2, %r0, 31;
   or.pred %p3, %p1, %p2;
   @%p3 bra NEXT;
-  ld.shared.u32 %r8, [%r1];
-  ld.shared.u32 %r9, [%r1+4];
+  ld.volatile.shared.u32 %r8, [%r1];
+  ld.volatile.shared.u32 %r9, [%r1+4];
   min.u32 %r10, %r8, %r9;
   max.u32 %r11, %r8, %r9;
-  st.shared.u32 [%r1], %r10;
-  st.shared.u32 [%r1+4], %r11;
+  st.volatile.shared.u32 [%r1], %r10;
+  st.volatile.shared.u32 [%r1+4], %r11;
 NEXT:
   add.u32 %r5, %r5, 1;
   setp.lt.u32 %p4, %r5, 32;
   @%p4 bra AGAIN;
-  ld.shared.u32 %r12, [%r1];
+  ld.volatile.shared.u32 %r12, [%r1];
   st.global.u32 [%rd3], %r12;`),
     { block: 32, input, words: 32 },
   );
@@ -170,18 +170,18 @@ for (const block of [16, 20, 48, 64, 1000, [8, 4, 2]] as const) {
 ${ownWord}
   and.b32 %r4, %r0, 31;
   ld.global.u32 %r5, [%rd4];
-  st.shared.u32 [%r1], %r5;
+  st.volatile.shared.u32 [%r1], %r5;
 ${
         [1, 2, 4, 8, 16].map((by, index) => `
   setp.lt.u32 %p${index}, %r4, ${by};
   @%p${index} bra SKIP${by};
-  ld.shared.u32 %r6, [%r1+-${4 * by}];
-  ld.shared.u32 %r7, [%r1];
+  ld.volatile.shared.u32 %r6, [%r1+-${4 * by}];
+  ld.volatile.shared.u32 %r7, [%r1];
   add.u32 %r8, %r6, %r7;
-  st.shared.u32 [%r1], %r8;
+  st.volatile.shared.u32 [%r1], %r8;
 SKIP${by}:`).join("")
       }
-  ld.shared.u32 %r9, [%r1];
+  ld.volatile.shared.u32 %r9, [%r1];
   st.global.u32 [%rd3], %r9;`),
       { block: typeof block === "number" ? block : [...block], input, words: threads },
     );
@@ -221,9 +221,11 @@ SPIN:
         }
   setp.ne.u32 %p2, %r1, 0;
   @%p2 bra SPIN;
+  membar.cta;
   ld.volatile.global.u32 %r2, [%rd0];
   add.u32 %r3, %r2, 1;
   st.volatile.global.u32 [%rd0], %r3;
+  membar.cta;
   atom.shared.exch.b32 %r4, [s], 0;`,
         swap,
       ),

@@ -6,9 +6,9 @@
 import { assertEquals } from "@std/assert";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { test } from "../../support/test.ts";
 import { upTo } from "../threads.ts";
-import { lockstepDrivers } from "./lockstep_drivers.ts";
 
 /** Stores the number of the lane, plus the iteration, as often as the lane's two lowest bits say, and reads another's. */
 const exchanges = `
@@ -40,7 +40,7 @@ DONE:
 test("lanes that leave a loop of a function wait for the others before a loop calls it again", async () => {
   const calls = 5;
   const ptx = `.version 7.0
-.target sm_60
+.target sm_70
 .address_size 64
 ${exchanges}
 .visible .entry test(.param .u64 out) {
@@ -82,8 +82,8 @@ CALLS:
       }
     }
   }
-  for (const driver of lockstepDrivers()) {
-    using cuda = new Cuda(new Session(driver));
+  for (const gangs of [false, "always"] as const) {
+    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true, gangs })));
     const gpu = cuda.device(0);
     using stream = gpu.createStream();
     using pool = gpu.createPool();
