@@ -44,7 +44,7 @@ extern "C" __global__ void shared_structures(const int* x, int* out, float* weig
   atomicAdd(&tree.count, steps[i & 3]);
   atomicXor(&tree.mask, 1ull << (i * 7 % 64));
   if (i == 0) {
-    for (int k = 1; k < 64; k++) insert(k);
+    for (int k = 1; k < 24; k++) insert(k);
   }
   float total = 0;
   for (int round = 0; round < 3; round++) {
@@ -54,10 +54,11 @@ extern "C" __global__ void shared_structures(const int* x, int* out, float* weig
     total += tree.nodes[i].weight[round];
   }
   weights[blockIdx.x * 64 + i] = total;
-  // Behind the last barrier, because ptxas does not bring the lanes of a warp together again behind a recursive call.
+  // All lanes call alike: where a recursive call parts them, ptxas's code goes wrong behind it, because it neither brings
+  // them together again nor expects them to be apart.
   int path[16];
   for (int k = 0; k < 16; k++) path[k] = k;
-  const int depth = depth_of(i, path, 0);
+  const int depth = depth_of(0, path, i & 3);
   int sum = 0;
   for (int k = 0; k < 16; k++) sum = sum * 31 + path[k];
   int* row = out + (blockIdx.x * 64 + i) * 4;

@@ -2,13 +2,15 @@ import { randomWords } from "../nvcc/contents.ts";
 import type { CorpusProgram } from "../corpus_program.ts";
 
 const [grid, block] = [2, 64];
+/** Few enough for the stack that a GPU gives a thread unless told otherwise, 1 KiB. */
+const inserted = 24;
 const steps = [3, 1, 4, 1];
 const upTo = <T>(length: number, make: (index: number) => T) => Array.from({ length }, (_, index) => make(index));
 
-/** The rows of a block, whose first thread inserts all keys in a tree. */
+/** The rows of a block, whose first thread inserts keys in a tree. */
 function rowsOf(keys: readonly number[]): number[][] {
   const children = upTo(block, () => [-1, -1]);
-  for (let at = 1; at < block; at++) {
+  for (let at = 1; at < inserted; at++) {
     let node = 0;
     for (;;) {
       const side = keys[at]! < keys[node]! ? 0 : 1;
@@ -32,7 +34,7 @@ function rowsOf(keys: readonly number[]): number[][] {
   const mask = (1n << 64n) - 1n;
   return upTo(block, (i) => {
     const path = upTo(16, (k) => k);
-    const depth = depthOf(i, path, 0);
+    const depth = depthOf(0, path, i & 3);
     const sum = path.reduce((all, key) => Math.imul(all, 31) + key | 0, 0);
     return [depth, sum, count, Number(BigInt.asIntN(32, mask >> BigInt(i & 31)))];
   });

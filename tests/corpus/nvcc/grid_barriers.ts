@@ -33,7 +33,6 @@ export const program: CorpusProgram = {
     from: plate,
     to: new Float64Array(width * height),
     turns: new Uint32Array(blocks),
-    valid: Uint32Array.of(9, 9, 9),
     validAlone: Uint32Array.of(9),
   }),
   launches: [
@@ -60,7 +59,6 @@ export const program: CorpusProgram = {
       cooperative: true,
       arguments: ["from", "to", width, height, steps, "turns"],
     },
-    { kernel: "is_valid", grid: 3, block: 32, arguments: ["valid"] },
     { kernel: "is_valid", grid: 1, block: 32, cooperative: true, arguments: ["validAlone"] },
   ],
   expected: () => ({
@@ -69,7 +67,6 @@ export const program: CorpusProgram = {
     // The number of steps is odd.
     to: jacobi(),
     turns: new Uint32Array(blocks).fill(steps),
-    valid: new Uint32Array(3),
     validAlone: Uint32Array.of(1),
   }),
 };
