@@ -39,6 +39,17 @@ const notAligned: Readonly<Record<string, string>> = {
   store: "st.global.u32 [%to], 1;",
   "atomic addition": "atom.global.add.u32 %r1, [%to], 1;\n  st.global.u32 [%to], %r1;",
 };
+/** Addresses that are no multiples of 4. Where no memory is, a GPU reports either mistake, by chance. */
+const notAlignedAddresses: Readonly<Record<string, (driver: Driver) => bigint>> = {
+  "in an allocation": (driver) => driver.malloc(0, 2 ** 22) + 2n,
+  "at 0x1a": () => 0x1an,
+  "at 2 ** 40 + 2": () => 2n ** 40n + 2n,
+  "in freed memory"(driver) {
+    const address = driver.malloc(0, 2 ** 26);
+    driver.free(0, address);
+    return address + 0x100002n;
+  },
+};
 const lost = {
   launch: "done",
   synchronize: "cudaErrorMisalignedAddress",
@@ -47,18 +58,30 @@ const lost = {
 const seen = "seen on an H200, driver 580.159.04, before there was this row";
 
 export const situations: readonly Situation[] = [
-  ...Object.entries(notAligned).map(([what, body]): Situation => ({
-    name: `a kernel's ${what} of 4 bytes at 0x1a, which is neither aligned nor mapped`,
-    documented: { answer: lost, because: what === "load" ? seen : "no GPU was at hand; the answer is that of a load" },
-    run({ driver }) {
-      const kernel = load(driver, body);
-      return attemptEach({
-        launch: () => launch(driver, kernel, { parameters: [0x1an] }),
-        synchronize: () => driver.deviceSynchronize(0),
-        "synchronize again": () => driver.deviceSynchronize(0),
-      });
-    },
-  })),
+  ...Object.entries(notAligned).flatMap(([what, body]) =>
+    Object.entries(notAlignedAddresses).map(([where, addressOf]): Situation => {
+      const isMapped = where === "in an allocation";
+      return {
+        name: `a kernel's ${what} of 4 bytes at an address that is not aligned, ${where}${
+          isMapped ? "" : ": whether it is one of two errors"
+        }`,
+        documented: { answer: isMapped ? lost : true, because: seen },
+        run({ driver }) {
+          const kernel = load(driver, body);
+          const address = addressOf(driver);
+          const answer = attemptEach({
+            launch: () => launch(driver, kernel, { parameters: [address] }),
+            synchronize: () => driver.deviceSynchronize(0),
+            "synchronize again": () => driver.deviceSynchronize(0),
+          });
+          if (isMapped) return answer;
+          const code = answer["synchronize again"];
+          return code === answer.synchronize &&
+            (code === "cudaErrorMisalignedAddress" || code === "cudaErrorIllegalAddress");
+        },
+      };
+    })
+  ),
   ...["st.shared.u32 [%r1+16]; ld.shared.u32 [%r2+16]", "st.u32 [%rd1+16]; ld.u32 [%rd2+16]"].map(
     (accesses): Situation => ({
       name: `the shared memory that a launch adds for a kernel that names none: ${accesses}`,
