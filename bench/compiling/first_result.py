@@ -20,13 +20,14 @@ def with_cuda_core():
     device.set_current()
     stream = device.create_stream()
     memory = device.memory_resource.allocate(1024, stream=stream)
-    address = int(memory.handle)
     result = numpy.empty(1, numpy.float32)
 
     def prepare():
-        driver.cuMemcpyHtoD(address, ones.ctypes.data, 1024)
+        driver.cuMemcpyHtoD(int(memory.handle), ones.ctypes.data, 1024)
 
     def run(source):
+        # The buffer is freed once nothing refers to it.
+        address = int(memory.handle)
         options = ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
         module = Program(source, "c++", options).compile("cubin")
         launch(stream, LaunchConfig(grid=1, block=256), module.get_kernel("scale"), address, numpy.int32(256))
