@@ -58,18 +58,9 @@ export const exclusions: readonly Exclusion[] = [
       "comparisons are",
   },
   {
-    opcodes: [
-      ...["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2"],
-      ...["vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vmin4", "vmax4", "vset4"],
-    ],
-    reason: "not recorded yet; what ptxas makes of them for sm_90 differs from the manual in a few cases",
+    modifiers: ["b128"],
+    reason: "moves and swaps of 16 bytes: tests/compiler/instructions/wide_test.ts compares them",
   },
-  {
-    opcodes: ["vabsdiff2", "vabsdiff4"],
-    modifiers: ["s32", "sat"],
-    reason: "not recorded yet; .u32 is compared",
-  },
-  { modifiers: ["b128"], reason: "not recorded yet" },
   {
     opcodes: ["ldmatrix", "stmatrix", "movmatrix"],
     reason:

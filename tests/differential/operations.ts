@@ -22,6 +22,9 @@ const directed = "<rn|rz|rm|rp>";
 /** The member mask of operations of a whole warp, as their text has it. */
 export const allLanes = "0xffffffff";
 
+/** How the names of the families of video instructions begin. */
+export const videoFamilies = "video";
+
 const table: Operation[] = [];
 const names = new Set<string>();
 
@@ -367,6 +370,35 @@ define("bar.red.<and|or>.pred d, <0|1>, <a|!a>", "pred pred", uniform("bar.red")
 define("bar.red.popc.u32 d, 2, THREADS, a", "b32 pred", uniform("bar.red"));
 define("barrier.red.<and|or>.pred d, 4, THREADS, a", "pred pred", uniform("bar.red"));
 define("barrier.red.popc.u32 d, 5, a", "b32 pred", uniform("bar.red"));
+
+// Video instructions. Every source is a word, of which a part may be selected. The random programs of the first seeds
+// were recorded without them.
+const video = (family: string) => ({ family: `${videoFamilies} ${family}` });
+const three = "b32 b32 b32", four = "b32 b32 b32 b32";
+const sources = "<u32|s32>.<u32|s32>";
+const scalarVideo = "<vadd|vsub|vabsdiff|vmin|vmax>.<u32|s32>";
+define(`${scalarVideo}.${sources}<.sat|> d, a, b`, three, video("scalar"));
+define(`${scalarVideo}.${sources}<|.sat>.add d, a, b, c`, four, video("scalar"));
+define(`${scalarVideo}.${sources}.<min|max> d, a, b, c`, four, video("scalar"));
+define(`${scalarVideo}.${sources} d, <a.b1, b.h0|a.h1, b.b3>`, three, video("scalar"));
+define(`${scalarVideo}.${sources}<.sat|> <d.b3, a, b|d.h1, a.b2, b>, c`, four, video("scalar"));
+const videoShift = "<vshl|vshr>.<u32|s32>.<u32|s32>.u32<.sat|>.<clamp|wrap>";
+define(`${videoShift} d, a, b`, "b32 b32 amount", video("shift"));
+define(`${videoShift}.<add|min> d, a, b, c`, "b32 b32 amount b32", video("shift"));
+define(`${videoShift} <d.b2, a.b1, b.h0|d.h1, a.h0, b.b1>, c`, four, video("shift"));
+define(`vset.${sources}.<eq|ne|lt|le|gt|ge> d, a, b`, three, video("vset"));
+define(`vset.${sources}.<eq|lt|ge>.<add|min|max> d, a.b2, b, c`, four, video("vset"));
+define(`vset.${sources}.<ne|le|gt> <d.b1, a, b.h1|d.h1, a, b.b0>, c`, four, video("vset"));
+define(`vmad.<u32|s32>.${sources}<.sat|><.shr7|.shr15|> d, a, b, c`, four, video("vmad"));
+define(`vmad.<u32|s32>.${sources}.po<.sat|><.shr7|> d, <a.b1, b.h0|a.h1, b>, c`, four, video("vmad"));
+define(`vmad.s32.${sources}<.sat|><.shr7|> d, <-a, b, c|a, -b, c|a, b, -c|-a, -b, c>`, four, video("vmad"));
+const packedVideo = "<vadd|vsub|vavrg|vabsdiff|vmin|vmax>";
+for (const [count, parts] of [[2, "d.h1, a.h30, b.h12, c"], [4, "d.b210, a.b7520, b.b3614, c"]] as const) {
+  define(`${packedVideo}${count}.<u32|s32>.${sources}<.sat|.add|> d, a, b, c`, four, video("packed"));
+  define(`${packedVideo}${count}.<u32|s32>.${sources} ${parts}`, four, video("packed"));
+  define(`vset${count}.${sources}.<eq|ne|lt|le|gt|ge><.add|> d, a, b, c`, four, video("packed"));
+  define(`vset${count}.${sources}.<lt|ge> ${parts}`, four, video("packed"));
+}
 
 function defineConversions(): void {
   const types = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"];

@@ -9,7 +9,7 @@
  */
 import { kernelText, loadRegister, ownBytes, storeRegister } from "./kernel_text.ts";
 import { type OperandType, operandType, type Operation, type RegisterBits, writeOperation } from "./operation.ts";
-import { allLanes, operations } from "./operations.ts";
+import { allLanes, operations, videoFamilies } from "./operations.ts";
 import { randomOperand } from "./operands.ts";
 import { Random } from "./random.ts";
 import type { Trial } from "./trial.ts";
@@ -56,8 +56,14 @@ const wordsPerThread = 40;
 const operandNames = ["a", "b", "c", "e"];
 
 const families = Map.groupBy(operations, ({ family }) => family);
-const familyNames = [...families.keys()];
-const divergentFamilies = familyNames.filter((name) => !families.get(name)![0]!.isUniform);
+const isDivergent = (name: string) => !families.get(name)![0]!.isUniform;
+const isVideo = (name: string) => name.startsWith(videoFamilies);
+const familyNames = [...families.keys()].filter((name) => !isVideo(name));
+const divergentFamilies = familyNames.filter(isDivergent);
+const videoFamilyNames = [...families.keys()].filter(isVideo);
+
+/** The seeds before this one were recorded before there were video instructions. */
+const firstSeedWithVideo = 3000;
 
 /**
  * Returns the program of a seed.
@@ -76,6 +82,7 @@ class ProgramWriter {
   readonly #threads: number;
   /** Whether NaNs keep their bits after instructions for which the driver's compiler cannot have changed them. */
   readonly #keepsNaNs: boolean;
+  readonly #hasVideo: boolean;
   readonly #lines: string[] = [];
   readonly #steps: Step[] = [];
   #labels = 0;
@@ -89,6 +96,7 @@ class ProgramWriter {
     this.#random = new Random(seed);
     this.#threads = this.#random.pick([32, 64]);
     this.#keepsNaNs = seed % 4 === 3;
+    this.#hasVideo = seed >= firstSeedWithVideo;
   }
 
   write(kernelName: string, keepsLog: boolean): Program {
@@ -189,7 +197,12 @@ class ProgramWriter {
   }
 
   #operation({ isUniform }: { isUniform: boolean }): void {
-    this.#write(this.#random.pick(families.get(this.#random.pick(isUniform ? familyNames : divergentFamilies))!));
+    const names = this.#hasVideo && this.#random.percent(40)
+      ? videoFamilyNames
+      : isUniform
+      ? familyNames
+      : divergentFamilies;
+    this.#write(this.#random.pick(families.get(this.#random.pick(names))!));
   }
 
   /** Splits each warp into halves that diverge. The threads of each half execute an operation together. */
@@ -233,7 +246,7 @@ class ProgramWriter {
     // The driver's compiler must not know a divisor: it may give any result for a division by zero.
     if (
       type.bits === 1 || /^[us]8$|f16|x2$|tf32/.test(type.name) ||
-      /^st\.|^div|^rem|^vabs|vote|match|red|bar|\{/.test(text)
+      /^st\.|^div|^rem|^v|vote|match|red|bar|\{/.test(text)
     ) {
       return undefined;
     }

@@ -18,17 +18,19 @@ export interface RunAllOptions {
   readonly driverName: string;
   readonly subject: Subject;
   readonly count: number;
+  /** The first index to run. Default: 0. Those before it have no outcome. */
+  readonly from?: number;
   readonly onProgress: (done: number) => void;
 }
 
 /** Returns the outcomes, by index. */
-export async function runAll({ driverName, subject, count, onProgress }: RunAllOptions): Promise<Outcome[]> {
+export async function runAll({ driverName, subject, count, from = 0, onProgress }: RunAllOptions): Promise<Outcome[]> {
   const folder = mkdtempSync(`${tmpdir()}/differential-`);
   const output = `${folder}/outcomes`;
   writeFileSync(output, "");
   const failed = new Map<number, Error>();
   try {
-    let next = 0;
+    let next = from;
     let alone = 0;
     while (next < count) {
       // After a failure, the trials of its batch run one by one.
