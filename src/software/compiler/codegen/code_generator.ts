@@ -14,7 +14,7 @@ import { mayHave } from "../instructions/instruction_traits.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
 import { runType } from "./fixed_locals.ts";
-import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
+import { type CompileOptions, type EmittedCode, FunctionEmitter, type ParameterOffsets } from "./function_emitter.ts";
 import {
   blockBefore,
   type DivergencePoint,
@@ -27,6 +27,10 @@ import {
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { emitSteps, registerReaders } from "./nan_checks.ts";
+import { knownZeroBits } from "./known_zero_bits.ts";
+import { parameterOffsets } from "./parameter_offsets.ts";
+import { readersOf } from "../control_flow/readers.ts";
+import { resultsOf } from "../simd/uniformity.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
@@ -147,6 +151,9 @@ class KernelGenerator {
   /** The order of the blocks that end with suspensions. */
   readonly #order: ReadonlyMap<FlowBlock, number>;
   readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
+  readonly #parameterOffsets = new Map<FunctionFlow, ParameterOffsets>();
+  /** The instructions that set each register. */
+  readonly #definitions = new Map<FunctionFlow, ReadonlyMap<Register, readonly ResolvedInstruction[]>>();
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions has been emitted. */
@@ -181,7 +188,15 @@ class KernelGenerator {
       const isCalledWhereThreadsSpin = callsInSpinLoops && flow.function !== resolved.kernel;
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
-      this.#intervals.set(flow, liveIntervals(flow));
+      // The gang's function does not keep the offsets for threads that leave their gang.
+      const definitions = readersOf(instructionsOf(flow.function), resultsOf);
+      this.#definitions.set(flow, definitions);
+      const offsets = flow.function === resolved.kernel && divergencePoints === undefined
+        ? parameterOffsets(flow, definitions)
+        : new Map();
+      this.#parameterOffsets.set(flow, offsets);
+      const readsToo = new Map([...offsets].map(([instruction, { offset }]) => [instruction, [offset]]));
+      this.#intervals.set(flow, liveIntervals(flow, readsToo));
     }
     this.#order = orderOfSuspensions([...this.#flows.values()]);
     this.#isResumable = divergencePoints !== undefined ||
@@ -314,7 +329,10 @@ class KernelGenerator {
         targets: [flow.entry, ...this.#divergencePoints],
       };
     }
-    e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!);
+    e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!, {
+      parameterOffsets: this.#parameterOffsets.get(flow)!,
+      knownZeroBits: knownZeroBits(this.#definitions.get(flow)!, e.sizes),
+    });
     const readers = registerReaders(instructionsOf(resolved));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {

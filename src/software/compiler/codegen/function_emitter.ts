@@ -76,6 +76,33 @@ export interface StandIns {
   readonly member?: number;
 }
 
+/** Finds how many of the low bits of an integer are certainly 0, as are those of a multiple of a power of two. */
+export type KnownZeroBits = (operand: ResolvedOperand) => number;
+
+/** A register that holds the sum of a parameter and an offset. */
+export interface ParameterOffset {
+  readonly sum: Register;
+  /** Where the parameter of 64 bits begins in the kernel's parameters. */
+  readonly parameter: number;
+  readonly offset: Register;
+}
+
+/** The sums that accesses have as their addresses. Their offsets still hold the same when the access is made. */
+export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
+
+/** A pointer that is a parameter of the kernel. */
+export interface ParameterPointer {
+  /** The i64 local with the pointer, and the i32 local with its offset in linear memory. */
+  readonly pointer: number;
+  readonly location: number;
+  /**
+   * The i64 local with the number of bytes behind the pointer where accesses of the given size may begin, all in one
+   * allocation: 0 if none may, or if the pointer is misaligned.
+   */
+  readonly reach: number;
+  readonly bytes: number;
+}
+
 /** How an operand may differ from the instruction's type. */
 export interface OperandOptions {
   /** Whether the register may be wider than the type, as in loads, stores and conversions. */
@@ -111,6 +138,9 @@ export class FunctionEmitter {
   readonly #parameters = new Map<string, { local: number; offset: number; type: ScalarType }>();
   readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
   readonly #sharedCapacity = new Map<number, number>();
+  readonly #pointers = new Map<string, ParameterPointer>();
+  #parameterOffsets: ParameterOffsets = new Map();
+  #knownZeroBits: KnownZeroBits = () => 0;
   #deferredNaNs: ReadonlySet<Register> = new Set();
   #underlyingPointerOf: UnderlyingPointers = (register) => register;
   #carry = newCarry();
@@ -144,13 +174,20 @@ export class FunctionEmitter {
   /**
    * Begins the next function, whose registers reuse the locals of the function before.
    *
-   * @param classOf which registers may share a local, beside those of the same type
+   * @param options `classOf` says which registers may share a local, beside those of the same type; `parameterOffsets`
+   * are accesses whose offsets are live
    */
   enterFunction(
     instructions: readonly ResolvedInstruction[],
     intervals: readonly LiveInterval[],
-    classOf: (register: Register) => string = () => "",
+    { classOf = () => "", parameterOffsets = new Map(), knownZeroBits = () => 0 }: {
+      readonly classOf?: (register: Register) => string;
+      readonly parameterOffsets?: ParameterOffsets;
+      readonly knownZeroBits?: KnownZeroBits;
+    } = {},
   ): void {
+    this.#parameterOffsets = parameterOffsets;
+    this.#knownZeroBits = knownZeroBits;
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#underlyingPointerOf = underlyingPointers(instructions);
@@ -407,6 +444,36 @@ export class FunctionEmitter {
     return cache;
   }
 
+  /** The parameter and the offset whose sum is the current instruction's address, if it is known. */
+  parameterOffset(base: ResolvedAddress["base"]): ParameterOffset | undefined {
+    const found = this.#parameterOffsets.get(this.#current!);
+    return found?.sum === base ? found : undefined;
+  }
+
+  /** The locals with a pointer that is a parameter of the kernel, for accesses of the given size. */
+  parameterPointer(parameter: number, bytes: number): ParameterPointer {
+    const key = `${parameter} ${bytes}`;
+    let found = this.#pointers.get(key);
+    if (found === undefined) {
+      const pointer = this.parameterLocal(parameter, pointerType);
+      const other = [...this.#pointers.values()].find((other) => other.pointer === pointer);
+      const location = other?.location ?? this.newLocal("i32");
+      this.#pointers.set(key, found = { pointer, location, reach: this.newLocal("i64"), bytes });
+    }
+    return found;
+  }
+
+  /** The pointers for which there are such locals. */
+  get parameterPointers(): Iterable<ParameterPointer> {
+    return this.#pointers.values();
+  }
+
+  /** How many of the low bits of an address are certainly 0. */
+  zeroBitsOf({ base, offset }: ResolvedAddress): number {
+    const ofOffset = this.#knownZeroBits({ kind: "integer", value: offset });
+    return base === undefined ? ofOffset : Math.min(ofOffset, this.#knownZeroBits(base));
+  }
+
   /** The local that tells how many accesses of the given size the block's shared memory has room for. */
   sharedCapacity(bytes: number): number {
     const local = this.#sharedCapacity.get(bytes) ?? this.newLocal("i32");
@@ -519,6 +586,8 @@ export class FunctionEmitter {
     if (!this.#isConditional) this.#definitions.add(register);
   }
 }
+
+const pointerType = typeNamed("u64");
 
 function newCarry(): Register {
   return { kind: "register", name: "CC.CF", type: typeNamed("u32") };

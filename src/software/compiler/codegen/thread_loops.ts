@@ -5,6 +5,7 @@
  */
 import { type FixedLocal, launchRecordLocal } from "./fixed_locals.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
+import { helperIndex } from "../helpers/helper_functions.ts";
 import { loadOp } from "../instructions/memory_instructions.ts";
 import {
   type LaunchField,
@@ -131,6 +132,10 @@ function emitPreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySe
   if (e.fixedLocals.has("fuel")) code.get(e.fixedLocal("fuelLeft")).set(e.fixedLocal("fuel"));
   for (const { local, offset, type } of e.preloadedParameters) {
     code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
+  }
+  for (const { pointer, location, reach, bytes } of e.parameterPointers) {
+    code.get(pointer).ops("i32WrapI64").set(location);
+    code.get(pointer).i32(bytes).get(e.fixedLocal("bounds")).call(helperIndex("findReach")).set(reach);
   }
   for (const [bytes, local] of e.sharedCapacityLocals) {
     code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);

@@ -4,10 +4,17 @@ import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts"
 import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
 import { walkLiveRanges } from "./liveness.ts";
 import type { Register } from "../typing/names.ts";
-import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** The live intervals of a function's registers, in the order of their begins. */
-export function liveIntervals({ entry, suspendPoints }: FunctionFlow): readonly LiveInterval[] {
+/**
+ * The live intervals of a function's registers, in the order of their begins.
+ *
+ * @param readsToo registers that the code of some instructions reads although they are no operands
+ */
+export function liveIntervals(
+  { entry, suspendPoints }: FunctionFlow,
+  readsToo: ReadonlyMap<ResolvedInstruction, readonly Register[]> = new Map(),
+): readonly LiveInterval[] {
   const blocks = postorder([entry], successors).reverse();
   const suspending = new Set(suspendPoints.map(({ suspendBlock }) => suspendBlock));
   const intervals = new Map<Register, LiveInterval>();
@@ -47,6 +54,7 @@ export function liveIntervals({ entry, suspendPoints }: FunctionFlow): readonly 
         visitRegisters(operands[index]!, read);
       }
       if (predicate !== undefined) read(predicate.register);
+      readsToo.get(instruction)?.forEach(read);
       // Without its predicate, an instruction leaves its result as it was.
       if (result !== undefined) visitRegisters(result, predicate === undefined ? set : read);
     }

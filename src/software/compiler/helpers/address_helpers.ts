@@ -19,11 +19,19 @@ import { hostIndex } from "./host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** The names of these functions. */
-export type AddressHelper = "findRange" | "findGeneric" | "findGenericOrReserved" | "checkBounded";
+export type AddressHelper =
+  | "findRange"
+  | "findReach"
+  | "checkSum"
+  | "findGeneric"
+  | "findGenericOrReserved"
+  | "checkBounded";
 
 /** These functions, by name. */
 export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findRange,
+  findReach,
+  checkSum,
   findGeneric,
   findGenericOrReserved,
   checkBounded,
@@ -56,6 +64,43 @@ function findRange(): HelperFunction {
     locals: ["i32", "i32", "i32", "i32"],
     code: code.finish(),
   };
+}
+
+/**
+ * Finds how many bytes behind a pointer accesses may begin, all in the allocation that it points into.
+ *
+ * Takes the pointer, the bytes of an access, and the offset of the bounds table. Returns 0 if the pointer is misaligned
+ * for such accesses or not in an allocation.
+ */
+function findReach(): HelperFunction {
+  const [address, bytes, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5] as const;
+  const code = new CodeWriter();
+  pushIsIn(code, address, addressBase);
+  code.get(address).ops("i32WrapI64").get(bytes).i32(1).ops("i32Sub", "i32And", "i32Eqz", "i32And").if();
+  pushAllocation(code, { address, bounds, begin, length, offset });
+  code.if();
+  pushIsInside(code, { offset, bytes, length });
+  code.if();
+  code.get(length).get(offset).ops("i32Sub").get(bytes).ops("i32Sub", "i64ExtendI32U").i64(1n).ops("i64Add", "return");
+  code.end().end().end().i64(0n);
+  return {
+    type: { parameters: ["i64", "i32", "i32"], results: ["i64"] },
+    locals: ["i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+/**
+ * Checks an access to global memory as `findRange` does.
+ *
+ * Takes a pointer and an offset, whose sum is the address; the place and the thread; and the offset of the bounds table.
+ */
+function checkSum(indexOf: HelperIndex): HelperFunction {
+  const [pointer, offset, place, thread, bounds] = [0, 1, 2, 3, 4] as const;
+  const code = new CodeWriter();
+  code.get(pointer).get(offset).ops("i64Add").get(place).get(thread).get(bounds);
+  code.call(indexOf("findRange")).ops("drop", "drop");
+  return { type: { parameters: ["i64", "i64", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
 }
 
 function pushIsIn(code: CodeWriter, address: number, base: bigint): void {

@@ -8,6 +8,10 @@
  * accesses of that size it has room for. Rotating the low bits that must be 0 to the top checks alignment and bounds in
  * one comparison. Only if that fails, a helper looks the address up.
  *
+ * If the address is the sum of a parameter of the kernel and an aligned offset, the offset is compared with the number
+ * of bytes between the parameter and the end of its allocation. Accesses before the parameter, which are rare, call the
+ * helper each time.
+ *
  * @module
  */
 import { faultKind, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
@@ -64,6 +68,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
       e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
     }
   }
+  if (pushParameterLocation(e, address, access)) return;
   switch (access.space) {
     case "const":
       if (base?.kind === "register" && base.type.bits === 32) e.refuse("an address in .const has 64 bits here");
@@ -122,6 +127,40 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
     }
     if (offset !== 0n) code.i64(offset).ops("i64Add");
   }
+}
+
+/** Pushes the location of an access whose address is a parameter plus an offset. Otherwise returns false. */
+function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
+  const { bytes, space, operation, alignment = bytes } = access;
+  if (space !== "global" && space !== "const" && space !== "generic" || alignment > bytes) return false;
+  const sum = e.parameterOffset(address.base);
+  if (sum === undefined) return false;
+  const fromParameter: ResolvedAddress = { kind: "address", base: sum.offset, offset: address.offset };
+  if (e.zeroBitsOf(fromParameter) < zeroBitsOf(bytes)) return false;
+  const { code } = e;
+  const { pointer, location, reach } = e.parameterPointer(sum.parameter, bytes);
+  const offset = e.temporary("i64");
+  pushAddress(e, fromParameter, space);
+  code.set(offset);
+  const pushLocation = () => code.get(location).get(offset).ops("i32WrapI64", "i32Add");
+  if (space === "generic") {
+    const found = e.temporary("i32"), generic = e.temporary("i64");
+    pushLocation().set(found);
+    code.get(offset).get(reach).ops("i64GeU").ifUnlikely();
+    code.get(pointer).get(offset).ops("i64Add").set(generic);
+    pushFound(e, { address: generic, bytes, operation });
+    code.ops("drop", "drop").set(found).end().get(found);
+    return true;
+  }
+  if (e.options.boundsChecks) {
+    // The helper computes the sum. Here, an engine would compute it before each check.
+    code.get(offset).get(reach).ops("i64GeU").ifUnlikely().get(pointer).get(offset);
+    e.pushPlace({ operation, bytes });
+    e.getFixed("bounds");
+    e.callHelper("checkSum").end();
+  }
+  pushLocation();
+  return true;
 }
 
 /** The number of low bits that are 0 in an aligned address. */
@@ -221,6 +260,8 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   const { code } = e;
   const { base, offset } = address;
   const begin = space === "shared" ? "shared" : "local";
+  const size = space === "shared" ? e.sizes.shared : e.sizes.local;
+  const isAligned = size !== undefined && e.zeroBitsOf(address) >= zeroBitsOf(bytes);
   if (base?.kind === "register" && base.type.bits === 32) {
     const location = e.temporary("i32");
     e.push(base, u32);
@@ -228,8 +269,8 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
     code.set(location);
     if (e.options.boundsChecks) {
       code.get(location);
-      if (bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
-      pushCapacity(e, { space, bytes });
+      if (!isAligned && bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
+      pushCapacity(e, { space, bytes, isAligned });
       code.ops("i32GeU").ifUnlikely().get(location).ops("i64ExtendI32U");
       checkBounded(e, access);
     }
@@ -240,8 +281,8 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   const local = e.temporary("i64");
   pushAddress(e, address, space);
   code.set(local).get(local);
-  if (bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
-  pushCapacity(e, { space, bytes });
+  if (!isAligned && bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
+  pushCapacity(e, { space, bytes, isAligned });
   code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
   checkBounded(e, access);
   e.getFixed(begin);
@@ -249,12 +290,16 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
 }
 
 /**
- * Pushes how many aligned accesses a state space has room for. If the kernel names no dynamic shared memory, that which
- * a launch adds is not counted.
+ * Pushes how many aligned accesses a state space has room for, or the address behind the last one if accesses are known
+ * to be aligned. If the kernel names no dynamic shared memory, that which a launch adds is not counted.
  */
-function pushCapacity(e: FunctionEmitter, { space, bytes }: Pick<MemoryAccess, "space" | "bytes">): void {
+function pushCapacity(
+  e: FunctionEmitter,
+  { space, bytes, isAligned }: Pick<MemoryAccess, "space" | "bytes"> & { readonly isAligned: boolean },
+): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   if (size === undefined) e.code.get(e.sharedCapacity(bytes));
+  else if (isAligned) e.code.i32(Math.max(0, size - bytes + 1));
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 

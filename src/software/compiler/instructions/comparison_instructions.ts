@@ -69,8 +69,11 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   if (type.kind === "signed" && ["lo", "ls", "hi", "hs"].includes(comparison)) {
     e.fail(`.${comparison} needs an unsigned type`);
   }
-  e.push(a, type);
-  e.push(b, type);
+  // Numbers are equal or not whichever way they are extended, and registers hold narrow ones with zeros above.
+  const ignoresSign = comparison === "eq" || comparison === "ne";
+  const read = ignoresSign && type.kind === "signed" ? typeNamed(`u${type.bits}`) : type;
+  e.push(a, read);
+  e.push(b, read);
   const [signed, unsigned] = integerComparisons[comparison]!;
   e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
 }

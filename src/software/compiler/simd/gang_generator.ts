@@ -164,7 +164,9 @@ class GangGenerator {
       constants: this.#context.constants,
     }, this.#context.options);
     const gang = new GangEmitter(emitter, uniformity, this.#context.width);
-    emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), (register) => gang.kindOf(register));
+    emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), {
+      classOf: (register) => gang.kindOf(register),
+    });
     return gang;
   }
 

@@ -1,0 +1,96 @@
+import type { KnownZeroBits } from "./function_emitter.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import {
+  strideOfConversion,
+  strideOfDifference,
+  strideOfMove,
+  strideOfNegation,
+  strideOfProduct,
+  strideOfProductSum,
+  strideOfShift,
+  strideOfSum,
+} from "../instructions/strides.ts";
+
+/** Addresses are computed in a few steps. Longer computations are not followed. */
+const mostSteps = 8;
+
+/** All bits of the widest integer. */
+const allBits = 64;
+
+/**
+ * Finds the low bits of a function's registers that are 0 whenever the registers are read.
+ *
+ * @param definitions the instructions that set each register
+ * @param hasFrames whether variables in `.local` lie in frames, whose addresses are not known
+ */
+export function knownZeroBits(
+  definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+  { hasFrames }: { readonly hasFrames: boolean },
+): KnownZeroBits {
+  const found = new Map<Register, number>();
+  const ofOperand = (operand: ResolvedOperand | undefined, steps: number): number => {
+    switch (operand?.kind) {
+      case "integer":
+        return trailingZeros(operand.value);
+      case "variable":
+        if (operand.space !== "shared" && (operand.space !== "local" || hasFrames)) return 0;
+        return trailingZeros(BigInt(operand.offset));
+      case "sum":
+        return Math.min(ofOperand(operand.variable, steps), trailingZeros(operand.offset));
+      case "register":
+        return ofRegister(operand, steps);
+      default:
+        return 0;
+    }
+  };
+  const ofRegister = (register: Register, steps: number): number => {
+    const known = found.get(register);
+    if (known !== undefined) return known;
+    const setting = definitions.get(register);
+    if (setting === undefined || steps === mostSteps) return 0;
+    // Until it is known, nothing is assumed of a register that depends on itself.
+    found.set(register, 0);
+    const bits = Math.min(...setting.map((instruction) => ofResult(instruction, steps + 1)));
+    found.set(register, bits);
+    return bits;
+  };
+  const ofResult = ({ form, operands, type, sourceType, choices }: ResolvedInstruction, steps: number): number => {
+    const { stride, pointer } = form.traits;
+    const [destination, a, b, c] = operands;
+    if (destination?.kind !== "register" || type.kind === "float" || sourceType.kind === "float") return 0;
+    const of = (operand: ResolvedOperand | undefined) => ofOperand(operand, steps);
+    // The generic addresses of state spaces begin at multiples of 2^32.
+    if (pointer === "converted") return Math.min(of(a), 32);
+    switch (stride) {
+      case strideOfMove:
+      case strideOfNegation:
+        return of(a);
+      case strideOfConversion:
+        return choices.has("sat") ? 0 : of(a);
+      case strideOfSum:
+      case strideOfDifference:
+        return Math.min(of(a), of(b));
+      case strideOfShift:
+        return b?.kind === "integer" && b.value >= 0n ? atMostAll(of(a) + Number(b.value)) : 0;
+      case strideOfProduct:
+        return atMostAll(of(a) + of(b));
+      case strideOfProductSum:
+        return Math.min(atMostAll(of(a) + of(b)), of(c));
+      default:
+        return 0;
+    }
+  };
+  return (operand) => ofOperand(operand, 0);
+}
+
+function atMostAll(bits: number): number {
+  return Math.min(bits, allBits);
+}
+
+function trailingZeros(value: bigint): number {
+  if (value === 0n) return allBits;
+  let bits = 0;
+  while ((value >> BigInt(bits) & 1n) === 0n) bits++;
+  return Math.min(bits, allBits);
+}
