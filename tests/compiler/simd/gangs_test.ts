@@ -101,6 +101,8 @@ const edges = Uint32Array.of(
   ...nanBits,
   ...[0, 0x8000_0000, 1, 0x8000_0001, 0x7f_ffff, 0x80_0000, 0x7f7f_ffff, 0x7f80_0000, 0xff80_0000],
   ...[0x3f80_0000, 0xbf80_0000, 0x3f80_0001, 0x7fff_fffe, 31, 32, 33, 0x4b80_0000, 0xcf00_0000, 0x5f00_0000],
+  // The upper halves of infinities and NaNs of 64 bits.
+  ...[0x7ff0_0000, 0xfff0_0000, 0x7ff0_0001, 0xfff8_1234],
 );
 
 /** Words with every pair of edge cases at the same index of two halves, and random words. */
@@ -127,6 +129,34 @@ function operation(text: string, count: number): string {
   ld.global.f32 %f3, [%rd9+${count * 8}];
   ${text}`);
 }
+
+/** Computes a number of 64 bits from three others, and writes a word that depends on all of its bits. */
+function ofDoubles(text: string): string {
+  return `mov.b64 %fd1, {%r1, %r2};
+  mov.b64 %fd2, {%r3, %r1};
+  mov.b64 %fd3, {%r2, %r3};
+  ${text};
+  mov.b64 {%r4, %r5}, %fd4;
+  mad.lo.u32 %r4, %r5, 31, %r4;
+  st.global.u32 [%rd8], %r4;`;
+}
+
+const comparisonsOfFloats = [
+  "eq",
+  "ne",
+  "lt",
+  "le",
+  "gt",
+  "ge",
+  "equ",
+  "neu",
+  "ltu",
+  "leu",
+  "gtu",
+  "geu",
+  "num",
+  "nan",
+];
 
 const operations: readonly string[] = [
   ...["add.rn", "sub.rn", "mul.rn", "div.rn", "min", "max", "add.ftz", "mul.sat", "add.rz", "min.NaN"].map((name) =>
@@ -181,7 +211,7 @@ const operations: readonly string[] = [
   "mul.wide.u32 %rd3, %r1, %r2;\n  shr.u64 %rd4, %rd3, 7;\n  cvt.u32.u64 %r4, %rd4;\n  st.global.u32 [%rd8], %r4;",
   "mov.b64 %rd3, {%r1, %r2};\n  mov.b64 {%r4, %r5}, %rd3;\n  st.global.u32 [%rd8], %r5;",
   "cvt.u16.u32 %h1, %r1;\n  cvt.s32.s16 %r4, %h1;\n  st.global.u32 [%rd8], %r4;",
-  ...["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"].map((comparison) =>
+  ...comparisonsOfFloats.map((comparison) =>
     `setp.${comparison}.f32 %p1, %f1, %f2;\n  selp.b32 %r4, %r3, %r0, %p1;\n  st.global.u32 [%rd8], %r4;`
   ),
   ...["eq", "ne"].map((comparison) =>
@@ -191,6 +221,40 @@ const operations: readonly string[] = [
     ["s32", "u32"].map((type) =>
       `setp.${comparison}.${type} %p1, %r1, %r2;\n  selp.f32 %f4, %f3, %f1, %p1;\n  st.global.f32 [%rd8], %f4;`
     )
+  ),
+  ...["add.rn", "sub.rn", "mul.rn", "div.rn", "add.rz", "min", "max"].map((name) =>
+    ofDoubles(`${name}.f64 %fd4, %fd1, %fd2`)
+  ),
+  ...["neg", "abs", "sqrt.rn", "rcp.rn", "mov"].map((name) => ofDoubles(`${name}.f64 %fd4, %fd1`)),
+  ...["cvt.rn.f64.s32 %fd4, %r1", "cvt.rn.f64.u32 %fd4, %r1", "cvt.rn.f64.s32 %fd4, %r0", "cvt.f64.f32 %fd4, %f1"].map(
+    ofDoubles,
+  ),
+  ofDoubles("fma.rn.f64 %fd4, %fd1, %fd2, %fd3"),
+  ofDoubles("mul.rn.f64 %fd4, %fd1, 0d3FF8000000000000"),
+  ofDoubles("add.f64 %fd5, %fd1, %fd2;\n  mul.f64 %fd6, %fd5, %fd3;\n  sub.f64 %fd4, %fd6, %fd1"),
+  ofDoubles("cvt.s64.s32 %rd3, %r0;\n  mov.b64 %fd5, %rd3;\n  add.f64 %fd4, %fd5, %fd5"),
+  // What a run reads is in memory, and set again in the run.
+  ofDoubles(`ld.global.u32 %rd3, [%rd9];
+  mul.f64 %fd5, %fd1, %fd2;
+  add.s64 %rd3, %rd3, 1;
+  add.f64 %fd5, %fd5, %fd3;
+  cvt.rn.f64.s64 %fd6, %rd3;
+  sub.f64 %fd4, %fd5, %fd6`),
+  // Some results are read before the last one, are set again, or reach no other operation.
+  ofDoubles(`add.f64 %fd1, %fd1, %fd2;
+  mul.f64 %fd5, %fd1, %fd3;
+  setp.lt.f64 %p1, %fd5, %fd2;
+  add.f64 %fd1, %fd1, %fd3;
+  add.u32 %r1, %r1, 1;
+  selp.f64 %fd4, %fd1, %fd5, %p1;
+  cvt.rn.f64.u32 %fd6, %r1;
+  mul.f64 %fd4, %fd4, %fd6`),
+  ofDoubles(`mov.f64 %fd4, %fd3;
+  setp.gt.f64 %p1, %fd1, %fd2;
+  @%p1 add.f64 %fd4, %fd1, %fd2;
+  @!%p1 mov.f64 %fd4, %fd2`),
+  ...comparisonsOfFloats.map((comparison) =>
+    ofDoubles(`setp.${comparison}.f64 %p1, %fd1, %fd2;\n  selp.f64 %fd4, %fd3, %fd1, %p1`)
   ),
   `setp.lt.u32 %p1, %r1, %r2;
   setp.gt.and.s32 %p2, %r2, %r3, %p1;

@@ -8,7 +8,7 @@ const widths = [4, 8, 16, 32] as const;
 
 function entry(body: string): string {
   return `${header}.visible .entry test(.param .u64 out, .param .u64 in) {
-  .reg .pred p<9>; .reg .b32 r<20>; .reg .f32 f<9>; .reg .b64 l<12>;
+  .reg .pred p<9>; .reg .b32 r<20>; .reg .f32 f<9>; .reg .f64 d<9>; .reg .b64 l<12>;
   ld.param.u64 l0, [out]; ld.param.u64 l1, [in];
   mov.u32 r0, %tid.x; mul.wide.u32 l2, r0, 4; add.u64 l0, l0, l2; add.u64 l3, l1, l2;
   ld.global.u32 r1, [l3];
@@ -104,6 +104,27 @@ function floatsResult(number: number): number {
   return (bits[0]! ^ steps) >>> 0;
 }
 
+/**
+ * Some members set `d1` on one way and some on the other, some get a NaN on the way, and those that have left the loop
+ * would take the square root of a negative number.
+ */
+const doubles = (result: string) =>
+  entry(`
+  cvt.rn.f64.u32 d0, r1; mov.f64 d1, 0d3FF0000000000000; mov.u32 r2, 0;
+  AGAIN:
+  cvt.rn.f64.u32 d2, r1; add.f64 d2, d2, 0dBFE0000000000000; sqrt.rn.f64 d3, d2; and.b32 r3, r1, 1;
+  setp.eq.u32 p0, r3, 0;
+  @p0 bra EVEN;
+  mul.f64 d1, d1, d3; mul.f64 d4, d1, d1; sub.f64 d0, d4, d0;
+  bra JOIN;
+  EVEN:
+  sub.f64 d4, d0, d1; div.rn.f64 d1, d4, d3;
+  JOIN:
+  mul.f64 d0, d0, d0; shr.u32 r1, r1, 1; add.u32 r2, r2, 1; setp.ne.u32 p1, r1, 0;
+  @p1 bra AGAIN;
+  selp.f64 d5, d0, d1, p0; add.f64 d6, d5, d1; mov.b64 {r4, r5}, d6; mad.lo.u32 r6, r5, 31, r4;
+  st.global.u32 [l0], ${result};`);
+
 /** More loops than are judged one by one, each of which depends on the one before. */
 const loopCount = 20;
 const manyLoops = entry(`
@@ -129,7 +150,10 @@ function manyLoopsResult(number: number): number {
   return number;
 }
 
-function run(ptx: string, { input, gangWidth }: { input: Uint32Array; gangWidth: typeof widths[number] | undefined }) {
+function run(
+  ptx: string,
+  { input, gangWidth }: { input: Uint32Array; gangWidth: typeof widths[number] | undefined },
+) {
   const out = allocate(2048), source = allocate(input.byteLength);
   source.bytes.set(new Uint8Array(input.buffer));
   const parameters = [out, source].map(({ address }) => ({ type: "u64" as const, value: address }));
@@ -157,6 +181,18 @@ for (
     }
   });
 }
+
+test("loops of doubles whose threads diverge give the same results in gangs, NaNs included", () => {
+  const [upper, mixed] = ["r5", "r6"].map(doubles) as [string, string];
+  assert(compilePtx(mixed).kernels.get("test")!.compileGangs(16)?.hasMaskedLoops);
+  const isNaN = (upperHalf: number) => (upperHalf & 0x7fff_ffff) >= 0x7ff8_0000;
+  const nans = run(upper, { input: numbers, gangWidth: undefined }).filter(isNaN).length;
+  assert(nans > 8 && nans < 56, `${nans} results are NaNs`);
+  const expected = run(mixed, { input: numbers, gangWidth: undefined });
+  for (const gangWidth of widths) {
+    assertEquals(run(mixed, { input: numbers, gangWidth }), expected, `in gangs of ${gangWidth}`);
+  }
+});
 
 test("divergent loops with memory accesses give the same results in gangs", () => {
   const input = new Uint32Array(128).map((_, index) => index < 64 ? 1 + index * 37 % 61 : index * 9999);

@@ -36,15 +36,27 @@ export function registerReaders(instructions: readonly ResolvedInstruction[]): R
 
 /** Emits the steps of a block. */
 export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: RegisterReaders | undefined): void {
+  for (const { run, checked } of runsOf(steps, readers)) {
+    const operations = run.filter(({ instruction }) => instruction !== undefined && propagates(instruction)).length;
+    if (checked.length > 0 && operations >= leastOperations * checked.length) emitRun(e, run, checked);
+    else run.forEach((step) => step.emit(e));
+  }
+}
+
+/** Some steps of a block, and the instructions among them whose results show whether any of them gave a NaN. */
+export interface Run {
+  readonly run: readonly Step[];
+  readonly checked: readonly ResolvedInstruction[];
+}
+
+/** Divides the steps of a block into runs that can be executed again, and single other steps. */
+export function* runsOf(steps: readonly Step[], readers: RegisterReaders | undefined): Generator<Run> {
   for (let begin = 0; begin < steps.length;) {
     let end = begin;
     if (readers !== undefined) { while (end < steps.length && canRepeat(steps[end]!)) end++; }
     const run = steps.slice(begin, end);
-    const checked = readers === undefined ? [] : checkedResults(run, readers);
-    const operations = run.filter(({ instruction }) => propagates(instruction!)).length;
-    if (checked.length > 0 && operations >= leastOperations * checked.length) emitRun(e, run, checked);
-    else run.forEach((step) => step.emit(e));
-    if (end === begin) steps[end++]!.emit(e);
+    if (run.length > 0) yield { run, checked: checkedResults(run, readers!) };
+    if (end === begin) yield { run: [steps[end++]!], checked: [] };
     begin = end;
   }
 }
@@ -112,7 +124,7 @@ function checkedResults(run: readonly Step[], readers: RegisterReaders): Resolve
 }
 
 /** The registers that a run reads before it sets them, if it sets them at all. */
-function readFirst(run: readonly Step[]): Register[] {
+export function readFirst(run: readonly Step[]): Register[] {
   const set = new Set<Register>(), found = new Set<Register>();
   for (const { instruction } of run) {
     for (const register of readBy(instruction!)) if (!set.has(register)) found.add(register);
@@ -121,7 +133,8 @@ function readFirst(run: readonly Step[]): Register[] {
   return [...found];
 }
 
-function propagates({ form }: ResolvedInstruction): boolean {
+/** Whether an instruction's result is a NaN wherever a source is. */
+export function propagates({ form }: ResolvedInstruction): boolean {
   return form.traits.propagatesNaN64 === true;
 }
 

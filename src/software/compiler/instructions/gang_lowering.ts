@@ -5,6 +5,7 @@
  */
 import { integerComparisons } from "./comparison_instructions.ts";
 import { type EmitVectors, type GangForm, hasOnlyModifiers } from "./instruction_traits.ts";
+import { comparisonsOfDoubles, convertToDoubles, moveDoubles, onDoubles, selectDoubles } from "./gang_doubles.ts";
 import type { Register } from "../typing/names.ts";
 import { knownDistance } from "./logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
@@ -272,23 +273,30 @@ export const gangComparison: GangForm = (gang, i) => {
   if (choices.has("combine") !== (combined !== undefined)) return undefined;
   const ordered = compareOrdered(gang, i);
   if (ordered !== undefined) return ordered;
-  if (type.bits !== 32) return undefined;
-  if (!gang.hasVectors(a) || !gang.hasVectors(b)) return undefined;
-  const comparison = choices.get("compare")!;
   const isFloat = type.kind === "float";
+  const isDouble = isFloat && type.bits === 64;
+  if (isDouble ? !gang.hasDoubles(a) || !gang.hasDoubles(b) : type.bits !== 32) return undefined;
+  if (!isDouble && (!gang.hasVectors(a) || !gang.hasVectors(b))) return undefined;
+  const comparison = choices.get("compare")!;
   const [signed, unsigned] = integerComparisons[comparison] ?? [];
   const [operation, isNegated] = isFloat
-    ? floatComparisons[comparison] ?? []
+    ? (isDouble ? comparisonsOfDoubles : floatComparisons)[comparison] ?? []
     : [`i32x4${type.kind === "signed" || signed === "Eq" || signed === "Ne" ? signed : unsigned}` as SimdOpName, false];
   if (operation === undefined) return undefined;
   return () => {
     const { code, emitter: e } = gang;
-    const pushA = gang.vector(i, { operand: a, anyNaN: isFloat }),
-      pushB = gang.vector(i, { operand: b, anyNaN: isFloat });
+    const [pushA, pushB] = [a, b].map((operand) => {
+      return isDouble ? gang.doubles(operand) : gang.vector(i, { operand, anyNaN: isFloat });
+    });
+    const compare = (part: number) => {
+      pushA!(part);
+      return pushB!(part).simd(operation);
+    };
     const outcomes = Array.from({ length: gang.vectors }, (_, part) => {
       const outcome = e.newLocal("v128");
-      pushA(part);
-      pushB(part).simd(operation).set(outcome);
+      if (isDouble) gang.narrow(compare, part);
+      else compare(part);
+      code.set(outcome);
       return outcome;
     });
     gang.pushGathered(outcomes);
@@ -355,12 +363,20 @@ function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): EmitVectors 
   };
 }
 
+/** The first form that an instruction has. */
+function either(first: GangForm, second: GangForm): GangForm {
+  return (gang, i) => first(gang, i) ?? second(gang, i);
+}
+
 /** `selp` */
-export const gangSelection: GangForm = onWords(select);
+export const gangSelection: GangForm = either(onWords(select), selectDoubles);
 /** `cvt` */
-export const gangConversion: GangForm = onWords(convert, { implemented: ["from", "rounding"] });
+export const gangConversion: GangForm = either(
+  onWords(convert, { implemented: ["from", "rounding"] }),
+  convertToDoubles,
+);
 /** `mov` */
-export const gangMove: GangForm = alsoOnMasks(onWords(move), (gang, { operands: [, a] }) => {
+export const gangMove: GangForm = alsoOnMasks(either(onWords(move), moveDoubles), (gang, { operands: [, a] }) => {
   gang.pushMask(a);
 });
 
@@ -428,4 +444,17 @@ export const floatGangForms: Readonly<Record<FloatGangForm, GangForm>> = {
   negate: onWords(inOrder("f32x4Neg")),
   minimum: onWords(extremeFloats("f32x4Min")),
   maximum: onWords(extremeFloats("f32x4Max")),
+};
+
+type DoubleGangForm = "add" | "subtract" | "multiply" | "divide" | "squareRoot" | "absolute" | "negate";
+
+/** Of 64-bit floats. */
+export const doubleGangForms: Readonly<Record<DoubleGangForm, GangForm>> = {
+  add: onDoubles("f64x2Add"),
+  subtract: onDoubles("f64x2Sub"),
+  multiply: onDoubles("f64x2Mul"),
+  divide: onDoubles("f64x2Div"),
+  squareRoot: onDoubles("f64x2Sqrt"),
+  absolute: onDoubles("f64x2Abs"),
+  negate: onDoubles("f64x2Neg"),
 };

@@ -17,7 +17,7 @@ export type Holding =
   | { readonly kind: "number"; readonly stride: bigint }
   /** A predicate: one bit for each member. */
   | { readonly kind: "mask" }
-  /** 32-bit numbers, in vectors. */
+  /** 32-bit numbers, or floats of 64 bits, in vectors. */
   | { readonly kind: "vectors"; readonly locals: readonly number[] }
   /** Anything else, in memory. */
   | { readonly kind: "memory" };
@@ -35,6 +35,16 @@ export interface Masking {
 /** Pushes one of the vectors of an operand. */
 export type PushVector = (part: number) => CodeWriter;
 
+/** Whether a register in vectors has two numbers in each, and not four. */
+function isWide({ type }: Register): boolean {
+  return type.bits === 64;
+}
+
+/** The binary logarithm of the bytes between the numbers of two members, for a register in vectors. */
+export function memberShift(register: Register): 2 | 3 {
+  return isWide(register) ? 3 : 2;
+}
+
 /** Turns the first member's number on the stack into that of another member, whose index in the gang is in a local. */
 export function addStrides(
   code: CodeWriter,
@@ -47,6 +57,8 @@ export function addStrides(
 }
 
 const predicateType = typeNamed("pred");
+const doubleType = typeNamed("f64");
+const splats = { i32: "i32x4Splat", f32: "f32x4Splat", i64: "i64x2Splat", f64: "f64x2Splat" } as const;
 
 /** Emits instructions so that all members of a gang execute them. */
 export class GangEmitter {
@@ -66,6 +78,8 @@ export class GangEmitter {
   #area: number | undefined;
   #masking: Masking | undefined;
   readonly #maskVectors = new Map<Register, readonly number[]>();
+  /** Whether arithmetic of 64-bit floats is executed member by member, because their NaNs have the bits of an operand's. */
+  propagatesNaNs = false;
 
   constructor(emitter: FunctionEmitter, uniformity: Uniformity, width: GangWidth) {
     this.emitter = emitter;
@@ -101,14 +115,16 @@ export class GangEmitter {
     if (kind !== "vectors") return { kind };
     const holder = this.emitter.holderOf(register);
     if (holder !== register) return this.holding(holder);
-    return { kind, locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
+    const count = isWide(register) ? 2 * this.vectors : this.vectors;
+    return { kind, locals: Array.from({ length: count }, () => this.emitter.newLocal("v128")) };
   }
 
   /** How a register is held. Only registers that are held in the same way share locals and slots. */
   kindOf(register: Register): Holding["kind"] {
     if (this.uniformity.strideOf(register) !== undefined) return "number";
     if (register.type.kind === "predicate") return "mask";
-    return register.type.bits === 32 ? "vectors" : "memory";
+    const { bits, kind } = register.type;
+    return bits === 32 || (bits === 64 && kind === "float") ? "vectors" : "memory";
   }
 
   /** The offset of a register in the gang's save area. */
@@ -118,7 +134,8 @@ export class GangEmitter {
     if (slot === undefined) {
       this.#slots.set(holder, slot = this.#slotsEnd);
       const { kind } = this.holding(register);
-      this.#slotsEnd += kind === "vectors" ? 4 * this.width : kind === "memory" ? 8 * this.width : 8;
+      const isOfFour = kind === "vectors" && !isWide(register);
+      this.#slotsEnd += isOfFour ? 4 * this.width : kind === "vectors" || kind === "memory" ? 8 * this.width : 8;
     }
     return slot;
   }
@@ -140,6 +157,11 @@ export class GangEmitter {
     const holding = this.holding(register);
     if (holding.kind === "vectors") return holding.locals;
     return holding.kind === "memory" ? [] : [this.emitter.registerLocal(register)];
+  }
+
+  /** The local with the members that execute the code. Undefined if all do. */
+  get mask(): number | undefined {
+    return this.#masking?.mask;
   }
 
   /** Emits code that only some members execute. */
@@ -194,6 +216,7 @@ export class GangEmitter {
     const { predicate, form } = instruction;
     if (predicate !== undefined && uniformity.strideOf(predicate.register) !== 0n) return "members";
     if (isMasked && mayHave(instruction, "writes")) return "members";
+    if (form.traits.propagatesNaN64 === true && (this.propagatesNaNs || predicate !== undefined)) return "members";
     return form.traits.gangForm?.(this, instruction) ?? "members";
   }
 
@@ -230,7 +253,7 @@ export class GangEmitter {
         break;
       case "vectors":
         holding.locals.forEach((local, part) => {
-          code.get(shadow).simd(this.emitter.valueType(register) === "f32" ? "f32x4Splat" : "i32x4Splat");
+          code.get(shadow).simd(splats[this.emitter.valueType(register)]);
           this.#blendVector(register, part);
           code.set(local);
         });
@@ -338,7 +361,7 @@ export class GangEmitter {
         code.get(this.emitter.registerLocal(register)).get(member).ops("i32ShrU").i32(1).ops("i32And");
         break;
       case "vectors":
-        this.#pushMemberOffset(member, 2).memory(wholeLoad[type], this.slot(register));
+        this.#pushMemberOffset(member, memberShift(register)).memory(wholeLoad[type], this.slot(register));
         break;
       case "memory":
         this.#pushMemberOffset(member, 3).memory(wholeLoad[type], this.slot(register));
@@ -361,7 +384,7 @@ export class GangEmitter {
         break;
       }
       case "vectors":
-        this.#pushMemberOffset(member, 2).get(shadow).memory(wholeStore[type], this.slot(register));
+        this.#pushMemberOffset(member, memberShift(register)).get(shadow).memory(wholeStore[type], this.slot(register));
         break;
       case "memory":
         this.#pushMemberOffset(member, 3).get(shadow).memory(wholeStore[type], this.slot(register));
@@ -442,7 +465,14 @@ export class GangEmitter {
     const masking = this.#masking;
     if (masking === undefined || !masking.blends(register)) return;
     this.emitter.noteUse(register);
-    this.code.get(this.locals(register)[part]!).get(masking.vectors[part]!).simd("v128Bitselect");
+    this.code.get(this.locals(register)[part]!);
+    this.lanesOf(register, (part) => this.code.get(masking.vectors[part]!))(part).simd("v128Bitselect");
+  }
+
+  /** Vectors of all ones or zeros for the members, given those for 32-bit numbers, as a register's vectors need them. */
+  lanesOf(register: Register, push: PushVector): PushVector {
+    if (!isWide(register)) return push;
+    return (part) => push(part >> 1).simd(part % 2 === 0 ? "i64x2ExtendLowI32x4S" : "i64x2ExtendHighI32x4S");
   }
 
   /** Pushes the mask for vectors of all ones or zeros in locals, one for each four members. */
@@ -458,6 +488,12 @@ export class GangEmitter {
     }
     // Each of two vectors was narrowed twice.
     return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
+  }
+
+  /** Pushes a vector of 32-bit ones or zeros for four members, from those of 64 bits that `push` pushes for two. */
+  narrow(push: PushVector, part: number): CodeWriter {
+    push(2 * part);
+    return push(2 * part + 1).i8x16Shuffle([0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]);
   }
 
   /** Remembers, for the rest of the block, vectors of all ones where a predicate that was just set holds. */
@@ -513,6 +549,29 @@ export class GangEmitter {
       const steps = [0, 1, 2, 3].map((lane) => Number(BigInt.asIntN(32, stride * BigInt(part * 4 + lane))));
       return code.get(spread).i32x4(steps).simd("i32x4Add");
     };
+  }
+
+  /** Whether an operand can be pushed as vectors of 64-bit floats. */
+  hasDoubles(operand: ResolvedOperand | undefined): boolean {
+    if (operand?.kind === "float") return true;
+    if (operand?.kind !== "register" || operand.type.bits !== 64 || operand.type.kind !== "float") return false;
+    // An integer that grows from member to member may have been moved to the register.
+    const stride = this.uniformity.strideOf(operand);
+    return stride === undefined || stride === 0n;
+  }
+
+  /** Prepares a 64-bit float to be pushed vector by vector, two members in each. */
+  doubles(operand: ResolvedOperand | undefined): PushVector {
+    const { emitter: e, code } = this;
+    const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
+    if (operand?.kind === "register" && holding?.kind === "vectors") {
+      e.noteUse(operand);
+      return (part) => code.get(holding.locals[part]!);
+    }
+    const spread = e.temporary("v128");
+    e.push(operand, doubleType);
+    code.simd("f64x2Splat").set(spread);
+    return () => code.get(spread);
   }
 
   copiesAnyNaN(instruction: ResolvedInstruction): boolean {

@@ -31,6 +31,8 @@ import { branchesOf, type BranchingBlock, splitAt, suspendBlocksOf } from "../co
 import type { Register } from "../typing/names.ts";
 import { reconvergeFunction, type ScalarExit, scalarExitFunction } from "./scalar_exits.ts";
 import { GangEmitter } from "./gang_emitter.ts";
+import { emitGangSteps } from "./gang_runs.ts";
+import { type RegisterReaders, registerReaders } from "../codegen/nan_checks.ts";
 import { gangHeader, gangState, type GangWidth } from "./gang_layout.ts";
 import {
   type BlockState,
@@ -102,6 +104,8 @@ export function generateGangKernel(
   return new GangGenerator(resolved, context, { masks: false }).generate(name);
 }
 
+/** Runs of 64-bit arithmetic are emitted once more, member by member. */
+const mostInstructionsOfRuns = 4000;
 /** Choosing masked loops takes longer than linear time. */
 const mostInstructionsOfMasked = 4000;
 
@@ -112,6 +116,7 @@ class GangGenerator {
   readonly #context: GangContext;
   readonly #resolved: ResolvedKernel;
   readonly #instructions: readonly ResolvedInstruction[];
+  readonly #readers: RegisterReaders | undefined;
   readonly #uniformity: Uniformity;
   readonly #flow: FunctionFlow;
   readonly #emitter: FunctionEmitter;
@@ -131,6 +136,9 @@ class GangGenerator {
     this.#resolved = resolved;
     this.#context = context;
     this.#instructions = instructionsOf(resolved.kernel);
+    this.#readers = this.#instructions.length <= mostInstructionsOfRuns
+      ? registerReaders(this.#instructions)
+      : undefined;
     this.#flow = functionFlow(resolved.kernel);
     this.#masked = masks && this.#instructions.length <= mostInstructionsOfMasked ? this.#chooseMaskedRegions() : {
       regions: [],
@@ -164,6 +172,7 @@ class GangGenerator {
       constants: this.#context.constants,
     }, this.#context.options);
     const gang = new GangEmitter(emitter, uniformity, this.#context.width);
+    gang.propagatesNaNs = this.#readers === undefined;
     emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), {
       classOf: (register) => gang.kindOf(register),
     });
@@ -459,11 +468,7 @@ class GangGenerator {
   }
 
   #emitSteps({ instructions }: FlowBlock): void {
-    this.#gang.beginBlock();
-    for (const { instruction, emit } of instructions) {
-      if (instruction === undefined) emit(this.#emitter);
-      else this.#gang.emit(instruction, instruction.form.emit!);
-    }
+    emitGangSteps(this.#gang, instructions, this.#readers);
   }
 
   #emitScalarExit(): void {

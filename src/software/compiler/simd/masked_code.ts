@@ -171,8 +171,10 @@ export class MaskedCode {
     this.#setMaskVectors(mask, vectors);
     for (const [register, locals] of saved) {
       if (this.#gang.holding(register).kind !== "vectors") continue;
+      const lanes = this.#gang.lanesOf(register, (part) => code.get(vectors[part]!));
       this.#gang.locals(register).forEach((held, part) => {
-        code.get(held).get(locals[part]!).get(vectors[part]!).simd("v128Bitselect").set(locals[part]!);
+        code.get(held).get(locals[part]!);
+        lanes(part).simd("v128Bitselect").set(locals[part]!);
       });
     }
   }

@@ -2,7 +2,7 @@ import type { ResumableKernel, ResumePoint } from "../codegen/code_generator.ts"
 import { launchRecordLocal } from "../codegen/fixed_locals.ts";
 import { exited, type LaunchField, launchFieldOffset, threadRecord, threadRecordByteLength } from "../launch_record.ts";
 import type { Register } from "../typing/names.ts";
-import { addStrides, type GangEmitter } from "./gang_emitter.ts";
+import { addStrides, type GangEmitter, memberShift } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
@@ -145,8 +145,8 @@ function gatherRegister(
       load().get(gatheredMember).ops("i32Shl", "i32Or").memory("i32Store", to);
       break;
     case "vectors":
-      pushMember(2);
-      load().memory("i32Store", to);
+      pushMember(memberShift(register));
+      load().memory(`${type}Store`, to);
       break;
     case "memory":
       pushMember(3);
@@ -209,7 +209,7 @@ function copyRegister(
       code.get(area).memory("i32Load", from).get(member).ops("i32ShrU").i32(1).ops("i32And");
       break;
     case "vectors":
-      pushMember(2).memory("i32Load", from);
+      pushMember(memberShift(register)).memory(`${type}Load`, from);
       break;
     case "memory":
       pushMember(3).memory(`${type}Load`, from);

@@ -44,6 +44,7 @@ export const comparisonForms: readonly InstructionForm[] = [
   form(`setp.${floatComparison}.${combined}.<type:f64> p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
     ignoresNaNBits: true,
+    gangForm: gangComparison,
   }),
   form(`selp.${selected} d, a, b, c`, "9.7.6.3", selectByPredicate, {
     ...pure,

@@ -19,7 +19,7 @@ import {
   signChange,
   testProperty,
 } from "../float_instructions.ts";
-import { floatGangForms } from "../gang_lowering.ts";
+import { doubleGangForms, floatGangForms } from "../gang_lowering.ts";
 import {
   halfExponential,
   halfExtreme,
@@ -59,19 +59,31 @@ export const floatForms: readonly InstructionForm[] = [
     mayBeFused,
     gangForm: floatGangForms.add,
   }),
-  form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), { ...arithmetic64, mayBeFused }),
+  form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), {
+    ...arithmetic64,
+    mayBeFused,
+    gangForm: doubleGangForms.add,
+  }),
   form(`sub.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.4", float("Sub"), {
     ...arithmetic32,
     mayBeFused,
     gangForm: floatGangForms.subtract,
   }),
-  form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), { ...arithmetic64, mayBeFused }),
+  form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), {
+    ...arithmetic64,
+    mayBeFused,
+    gangForm: doubleGangForms.subtract,
+  }),
   form(`mul.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.5", float("Mul"), {
     ...arithmetic32,
     mayBeFused,
     gangForm: floatGangForms.multiply,
   }),
-  form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), { ...arithmetic64, mayBeFused }),
+  form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), {
+    ...arithmetic64,
+    mayBeFused,
+    gangForm: doubleGangForms.multiply,
+  }),
   form(`fma.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, {
     ...arithmetic32,
     gangForm: floatGangForms.multiplyAdd,
@@ -91,14 +103,17 @@ export const floatForms: readonly InstructionForm[] = [
     ...arithmetic32,
     gangForm: floatGangForms.divide,
   }),
-  form(`div.${rounding}.<type:f64> d, a, b`, "9.7.3.8", float("Div"), arithmetic64),
+  form(`div.${rounding}.<type:f64> d, a, b`, "9.7.3.8", float("Div"), {
+    ...arithmetic64,
+    gangForm: doubleGangForms.divide,
+  }),
   form("abs.ftz?.<type:f32> d, a", "9.7.3.9", signChange("Abs"), {
     ...arithmetic32,
     gangForm: floatGangForms.absolute,
   }),
-  form("abs.<type:f64> d, a", "9.7.3.9", signChange("Abs"), pure),
+  form("abs.<type:f64> d, a", "9.7.3.9", signChange("Abs"), { ...arithmetic64, gangForm: doubleGangForms.absolute }),
   form("neg.ftz?.<type:f32> d, a", "9.7.3.10", signChange("Neg"), { ...arithmetic32, gangForm: floatGangForms.negate }),
-  form("neg.<type:f64> d, a", "9.7.3.10", signChange("Neg"), pure),
+  form("neg.<type:f64> d, a", "9.7.3.10", signChange("Neg"), { ...arithmetic64, gangForm: doubleGangForms.negate }),
   form("min.ftz?.NaN?.<type:f32> d, a, b", "9.7.3.11", extremeFloat("Min"), {
     ...arithmetic32,
     gangForm: floatGangForms.minimum,
@@ -120,7 +135,10 @@ export const floatForms: readonly InstructionForm[] = [
     ...arithmetic32,
     gangForm: floatGangForms.squareRoot,
   }),
-  form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), arithmetic64),
+  form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), {
+    ...arithmetic64,
+    gangForm: doubleGangForms.squareRoot,
+  }),
   form("rsqrt.approx.ftz?.<type:f32> d, a", "9.7.3.16", reciprocalRoot, { ...arithmetic32, bound: "2^-22.9 relative" }),
   form("rsqrt.approx.<type:f64> d, a", "9.7.3.16", reciprocalRoot64, { ...pure, bound: noBound }),
   form("rsqrt.approx.ftz.<type:f64> d, a", "9.7.3.17", upperHalf("reciprocalRoot"), { ...pure, bound: noBound }),

@@ -1,0 +1,102 @@
+/**
+ * Emits the steps of a block for gangs, so that runs of 64-bit arithmetic on vectors look for NaNs only once.
+ *
+ * As `codegen/nan_checks.ts` does for single threads: if the last results of a run are numbers for all members that
+ * execute it, all that led to them were. Otherwise the members execute the run again, one by one.
+ *
+ * @module
+ */
+import { propagates, readFirst, type RegisterReaders, runsOf } from "../codegen/nan_checks.ts";
+import type { Step } from "../control_flow/function_flow.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { GangEmitter } from "./gang_emitter.ts";
+import { resultsOf } from "./uniformity.ts";
+
+/** Emits the steps of a block for all members, or for those in the mask. */
+export function emitGangSteps(
+  gang: GangEmitter,
+  steps: readonly Step[],
+  readers: RegisterReaders | undefined,
+): void {
+  gang.beginBlock();
+  for (const { run, checked } of runsOf(steps, readers)) {
+    const isOnVectors = run.some(({ instruction }) => {
+      return instruction !== undefined && propagates(instruction) && isInVectors(gang, instruction) &&
+        !gang.takesLoop(instruction);
+    });
+    if (!isOnVectors || checked.length === 0) emitOnce(gang, run);
+    else if (restoredBy(gang, run).some((register) => gang.kindOf(register) === "memory")) emitExactly(gang, run);
+    else emitRun(gang, run, checked);
+  }
+}
+
+function emitOnce(gang: GangEmitter, steps: readonly Step[]): void {
+  for (const { instruction, emit } of steps) {
+    if (instruction === undefined) emit(gang.emitter);
+    else gang.emit(instruction, instruction.form.emit!);
+  }
+}
+
+/** Emits steps so that the members execute 64-bit arithmetic one by one. */
+function emitExactly(gang: GangEmitter, run: readonly Step[]): void {
+  gang.propagatesNaNs = true;
+  emitOnce(gang, run);
+  gang.propagatesNaNs = false;
+}
+
+function isInVectors(gang: GangEmitter, instruction: ResolvedInstruction): boolean {
+  return resultsOf(instruction).some((register) => gang.kindOf(register) === "vectors");
+}
+
+/** The registers that must have their numbers from before a run when it is executed again. */
+function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
+  // Registers share locals, and the memory that holds them.
+  const holderOf = (register: Register) => gang.emitter.holderOf(register);
+  const set = new Set(run.flatMap(({ instruction }) => resultsOf(instruction!)).map(holderOf));
+  return readFirst(run).filter((register) => set.has(holderOf(register)));
+}
+
+function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly ResolvedInstruction[]): void {
+  const { code, emitter: e } = gang;
+  const restored = restoredBy(gang, run).flatMap((register) => {
+    const { kind } = gang.holding(register);
+    const type = kind === "vectors" ? "v128" : kind === "mask" ? "i32" : e.valueType(register);
+    e.noteUse(register);
+    return gang.locals(register).map((local) => ({ local, before: e.newLocal(type) }));
+  });
+  for (const { local, before } of restored) code.get(local).set(before);
+  const results: (readonly number[])[] = [];
+  for (const step of run) {
+    emitOnce(gang, [step]);
+    if (!checked.includes(step.instruction!) || !isInVectors(gang, step.instruction!)) continue;
+    const [register] = resultsOf(step.instruction!);
+    results.push(
+      gang.locals(register!).map((local) => {
+        const result = e.newLocal("v128");
+        code.get(local).set(result);
+        return result;
+      }),
+    );
+  }
+  const isNaN = (part: number) => {
+    results.forEach((result, index) => {
+      code.get(result[part]!).get(result[part]!).simd("f64x2Ne");
+      if (index > 0) code.simd("v128Or");
+    });
+    return code;
+  };
+  const found = Array.from({ length: gang.vectors }, (_, part) => {
+    const vector = e.newLocal("v128");
+    gang.narrow(isNaN, part).set(vector);
+    return vector;
+  });
+  gang.pushGathered(found);
+  if (gang.mask !== undefined) code.get(gang.mask).ops("i32And");
+  code.ifUnlikely();
+  for (const { local, before } of restored) code.get(before).set(local);
+  e.emitConditionally(() => emitExactly(gang, run));
+  code.end();
+  // Vectors that were remembered may be those of either execution.
+  gang.beginBlock();
+}
