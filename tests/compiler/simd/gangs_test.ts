@@ -230,6 +230,7 @@ const operations: readonly string[] = [
     ofDoubles,
   ),
   ofDoubles("fma.rn.f64 %fd4, %fd1, %fd2, %fd3"),
+  ofDoubles("mad.rn.f64 %fd4, %fd1, %fd2, %fd3"),
   ofDoubles("mul.rn.f64 %fd4, %fd1, 0d3FF8000000000000"),
   ofDoubles("add.f64 %fd5, %fd1, %fd2;\n  mul.f64 %fd6, %fd5, %fd3;\n  sub.f64 %fd4, %fd6, %fd1"),
   ofDoubles("cvt.s64.s32 %rd3, %r0;\n  mov.b64 %fd5, %rd3;\n  add.f64 %fd4, %fd5, %fd5"),
@@ -575,6 +576,19 @@ test("gangs read and write memory in every order", () => {
   for (const ptx of [reversed, gathered, narrow, vectors, oneAddress, generic]) {
     assertSame({ ptx, input: randomWords(256, 9), grid: [8, 1, 1] });
   }
+  const doubles = body(`
+  mul.wide.s32 %rd2, %r0, 8;
+  add.s64 %rd3, %rd1, %rd2;
+  add.s64 %rd4, %rd0, %rd2;
+  ld.global.f64 %fd1, [%rd3+8];
+  ld.f64 %fd2, [%rd3];
+  neg.f64 %fd3, %fd1;
+  st.global.f64 [%rd4], %fd3;
+  @%p1 st.f64 [%rd4], %fd2;
+  ld.global.f64 %fd4, [%rd4+1024];
+  st.global.f64 [%rd4+1024], 0d3FF0000000000000;
+  st.f64 [%rd4+1024], %fd4;`);
+  assertSame({ ptx: doubles, input: randomWords(1024, 9), grid: [8, 1, 1] });
 });
 
 test("an illegal access by one member faults as it does without gangs", () => {
@@ -584,6 +598,10 @@ test("an illegal access by one member faults as it does without gangs", () => {
     store: [`st.global.u32 [%rd9], %r0;`, 30],
     misaligned: [`add.s64 %rd9, %rd9, 2;\n  ld.global.u32 %r1, [%rd9];`, 32],
     generic: [`st.u32 [%rd9], %r0;`, 30],
+    double: [`add.s64 %rd9, %rd9, %rd7;\n  ld.global.f64 %fd1, [%rd9];`, 62],
+    halfDouble: [`add.s64 %rd9, %rd9, %rd7;\n  ld.global.f64 %fd1, [%rd9];`, 63],
+    storedDouble: [`add.s64 %rd9, %rd9, %rd7;\n  st.global.f64 [%rd9], 0d0000000000000000;`, 62],
+    misalignedDouble: [`add.s64 %rd9, %rd9, %rd7;\n  ld.global.f64 %fd1, [%rd9+4];`, 128],
     gathered: [
       `xor.b32 %r1, %r0, 3;\n  mul.wide.u32 %rd2, %r1, 4;\n  add.s64 %rd3, %rd1, %rd2;\n  ld.global.u32 %r2, [%rd3];`,
       30,
@@ -607,6 +625,22 @@ test("shared memory is checked for all members of a gang", () => {
   assertSame({ ptx: body(text(0)) });
   for (const skipped of [4, 2, 128, -4]) {
     assertSameFault({ ptx: body(text(skipped)) }, `an access ${skipped} bytes further on`);
+  }
+  const doubles = (skipped: number) =>
+    body(`
+  .shared .align 8 .b8 tile[256];
+  mov.u32 %r1, tile;
+  shl.b32 %r2, %r29, 3;
+  add.s32 %r3, %r1, %r2;
+  cvt.rn.f64.s32 %fd1, %r0;
+  st.shared.f64 [%r3+${skipped}], %fd1;
+  bar.sync 0;
+  ld.shared.f64 %fd2, [%r3+${skipped}];
+  cvt.rzi.s32.f64 %r4, %fd2;
+  st.global.u32 [%rd8], %r4;`);
+  assertSame({ ptx: doubles(0) });
+  for (const skipped of [8, 4, 256, -8]) {
+    assertSameFault({ ptx: doubles(skipped) }, `an access to a double ${skipped} bytes further on`);
   }
   // What a launch adds, although the kernel does not name it.
   assertSame({ ptx: body(text(100)), sharedMemoryBytes: 100 });

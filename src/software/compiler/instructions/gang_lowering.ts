@@ -446,13 +446,18 @@ export const floatGangForms: Readonly<Record<FloatGangForm, GangForm>> = {
   maximum: onWords(extremeFloats("f32x4Max")),
 };
 
-type DoubleGangForm = "add" | "subtract" | "multiply" | "divide" | "squareRoot" | "absolute" | "negate";
+const multiplyAddDoubles: GangForm = (gang, i) => {
+  return gang.emitter.options.fusedMultiplyAdd ? onDoubles("f64x2RelaxedMadd")(gang, i) : undefined;
+};
+
+type DoubleGangForm = "add" | "subtract" | "multiply" | "multiplyAdd" | "divide" | "squareRoot" | "absolute" | "negate";
 
 /** Of 64-bit floats. */
 export const doubleGangForms: Readonly<Record<DoubleGangForm, GangForm>> = {
   add: onDoubles("f64x2Add"),
   subtract: onDoubles("f64x2Sub"),
   multiply: onDoubles("f64x2Mul"),
+  multiplyAdd: multiplyAddDoubles,
   divide: onDoubles("f64x2Div"),
   squareRoot: onDoubles("f64x2Sqrt"),
   absolute: onDoubles("f64x2Abs"),

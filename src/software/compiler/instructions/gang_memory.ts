@@ -1,5 +1,5 @@
 /**
- * Loads and stores where the members of a gang access adjacent 32-bit numbers: one check, and whole vectors. If the
+ * Loads and stores where the members of a gang access adjacent numbers of 32 bits, or floats of 64 bits: one check, and whole vectors. If the
  * check fails, the members access memory one by one, as single threads do.
  *
  * @module
@@ -13,8 +13,6 @@ import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../t
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
-/** The bytes that each member accesses. */
-const bytes = 4;
 /** The slots of modifiers that do not change what vectors load or store. */
 const implemented: readonly string[] = [
   ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
@@ -43,14 +41,16 @@ function access(
   },
 ): EmitVectors | undefined {
   const { form, type } = instruction;
-  if (type.bits !== 32 || !hasOnlyModifiers(instruction, implemented) || address?.kind !== "address") return undefined;
+  const bytes = type.bits / 8;
+  if (bytes !== 4 && bytes !== 8 || !hasOnlyModifiers(instruction, implemented)) return undefined;
+  if (address?.kind !== "address") return undefined;
   const { base } = address;
   if (base?.kind !== "register" || gang.uniformity.strideOf(base) !== BigInt(bytes)) return undefined;
   const space = spaceOf(instruction);
   const isBounded = space === "shared";
   if (!isBounded && space !== "global" && space !== "const" && space !== "generic") return undefined;
   if (base.type.bits !== (isBounded ? 32 : 64)) return undefined;
-  if (!gang.hasVectors(value)) return undefined;
+  if (bytes === 4 ? !gang.hasVectors(value) : !gang.hasDoubles(value)) return undefined;
   return () => {
     const { code, emitter: e } = gang;
     const firstOffset = e.temporary("i32");
@@ -66,7 +66,7 @@ function access(
     };
     const one = () => gang.emitMembers(instruction, form.emit!);
     if (isBounded) {
-      pushBoundedIsOutside(gang, { base, offset: address.offset, firstOffset });
+      pushBoundedIsOutside(gang, { base, offset: address.offset, firstOffset, bytes });
       code.if();
       one();
       code.else();
@@ -81,10 +81,11 @@ function access(
         emit(() => code.get(firstOffset));
         return;
       }
-      const { begin, count } = gang.rangeCache(address);
-      code.get(wide).get(begin).ops("i64Sub").i64(2n).ops("i64Rotr").get(count).ops("i64GeU").if();
+      const { begin, count } = gang.rangeCache(address, bytes);
+      code.get(wide).get(begin).ops("i64Sub").i64(BigInt(Math.log2(bytes))).ops("i64Rotr").get(count).ops("i64GeU")
+        .if();
       one();
-      remember(gang, address, { begin, count });
+      remember(gang, address, { begin, count, bytes });
       code.else();
       emit(() => code.get(firstOffset));
       code.end();
@@ -97,8 +98,9 @@ function store(
   instruction: ResolvedInstruction,
   { value, location }: { value: ResolvedOperand; location: () => void },
 ): void {
-  const push = gang.vector(instruction, { operand: value });
-  for (let part = 0; part < gang.vectors; part++) {
+  const isDouble = instruction.type.bits === 64;
+  const push = isDouble ? gang.doubles(value) : gang.vector(instruction, { operand: value });
+  for (let part = 0; part < (isDouble ? 2 : 1) * gang.vectors; part++) {
     location();
     push(part).v128Store(16 * part);
   }
@@ -108,7 +110,7 @@ function store(
 function remember(
   gang: GangEmitter,
   address: ResolvedAddress,
-  { begin, count }: { begin: number; count: number },
+  { begin, count, bytes }: { begin: number; count: number; bytes: number },
 ): void {
   const { code, emitter: e } = gang;
   const single = e.rangeCache(address.base, bytes);
@@ -120,7 +122,7 @@ function remember(
 /** Pushes whether any member's access lies outside of shared memory, or all are misaligned. */
 function pushBoundedIsOutside(
   gang: GangEmitter,
-  { base, offset, firstOffset }: { base: Register; offset: bigint; firstOffset: number },
+  { base, offset, firstOffset, bytes }: { base: Register; offset: bigint; firstOffset: number; bytes: number },
 ): void {
   const { code, emitter: e } = gang;
   e.push(base, u32);
@@ -130,7 +132,7 @@ function pushBoundedIsOutside(
     code.ops("drop").i32(0);
     return;
   }
-  code.i32(2).ops("i32Rotr");
+  code.i32(Math.log2(bytes)).ops("i32Rotr");
   const { shared } = e.sizes;
   const gangBytes = bytes * gang.width;
   if (shared !== undefined) {

@@ -142,11 +142,11 @@ export class GangEmitter {
 
   /**
    * The i64 locals that cache where a pointer was last found to point: the start of the allocation, and how many
-   * gang-wide accesses of adjacent 32-bit numbers it has room for.
+   * gang-wide accesses of adjacent numbers of the given size it has room for.
    */
-  rangeCache({ base }: ResolvedAddress): { begin: number; count: number } {
+  rangeCache({ base }: ResolvedAddress, bytes: number): { begin: number; count: number } {
     const { emitter: e } = this;
-    const key = e.rangeCache(base, 4).begin;
+    const key = e.rangeCache(base, bytes).begin;
     let cache = this.#ranges.get(key);
     if (cache === undefined) this.#ranges.set(key, cache = { begin: e.newLocal("i64"), count: e.newLocal("i64") });
     return cache;

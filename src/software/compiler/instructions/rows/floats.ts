@@ -88,12 +88,18 @@ export const floatForms: readonly InstructionForm[] = [
     ...arithmetic32,
     gangForm: floatGangForms.multiplyAdd,
   }),
-  form(`fma.${rounding}.<type:f64> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, arithmetic64),
+  form(`fma.${rounding}.<type:f64> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, {
+    ...arithmetic64,
+    gangForm: doubleGangForms.multiplyAdd,
+  }),
   form(`mad.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, {
     ...arithmetic32,
     gangForm: floatGangForms.multiplyAdd,
   }),
-  form(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, arithmetic64),
+  form(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, {
+    ...arithmetic64,
+    gangForm: doubleGangForms.multiplyAdd,
+  }),
   form("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", divideApproximately, {
     ...arithmetic32,
     bound: "2 ulp for a divisor from 2^-126 to 2^126",
