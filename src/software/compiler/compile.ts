@@ -139,6 +139,8 @@ export interface GangKernel {
   readonly width: GangWidth;
   /** How many of the registers in the innermost loops are held in vectors, each with one number for every member. */
   readonly vectorRegisters: number;
+  /** How many of these have 64 bits. */
+  readonly wideRegisters: number;
   /** The bytes of each gang's save area. */
   readonly gangBytes: number;
   /** Whether all gangs of a block exist at once. If not, they run one after another. */

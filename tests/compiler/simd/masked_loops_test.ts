@@ -184,7 +184,10 @@ for (
 
 test("loops of doubles whose threads diverge give the same results in gangs, NaNs included", () => {
   const [upper, mixed] = ["r5", "r6"].map(doubles) as [string, string];
-  assert(compilePtx(mixed).kernels.get("test")!.compileGangs(16)?.hasMaskedLoops);
+  const compiled = compilePtx(mixed).kernels.get("test")!.compileGangs(16);
+  assert(compiled?.hasMaskedLoops);
+  // d0 to d4: the others are set outside of the loop.
+  assertEquals(compiled?.wideRegisters, 5);
   const isNaN = (upperHalf: number) => (upperHalf & 0x7fff_ffff) >= 0x7ff8_0000;
   const nans = run(upper, { input: numbers, gangWidth: undefined }).filter(isNaN).length;
   assert(nans > 8 && nans < 56, `${nans} results are NaNs`);

@@ -65,8 +65,9 @@ export interface GeneratedGangKernel {
   readonly gangs: FunctionDefinition;
   /** The bytes of each gang's save area. */
   readonly gangBytes: number;
-  /** How many of the registers in the innermost loops are held in vectors. */
+  /** How many of the registers in the innermost loops are held in vectors, and how many of these have 64 bits. */
   readonly vectorRegisters: number;
+  readonly wideRegisters: number;
   /** Whether gangs can be suspended, so that all gangs of a block need memory at once. */
   readonly hasBarriers: boolean;
   /** Whether gangs run a loop to its end although their members diverge. */
@@ -233,15 +234,17 @@ class GangGenerator {
     const code = this.#hasBarriers
       ? emitSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
       : emitWholeGangs(this.#gang, body);
+    const inVectors = [...this.#costModel.innermostRegisters].filter((register) => {
+      return this.#gang.holding(register).kind === "vectors";
+    });
     return {
       resumable,
       scalarExit,
       reconverge,
       gangs: { type: gangFunctionType, locals: this.#emitter.locals, code, exportName: "gangs" },
       gangBytes: this.#gang.savedBytes,
-      vectorRegisters: [...this.#costModel.innermostRegisters].filter((register) => {
-        return this.#gang.holding(register).kind === "vectors";
-      }).length,
+      vectorRegisters: inVectors.length,
+      wideRegisters: inVectors.filter(({ type }) => type.bits === 64).length,
       hasBarriers: this.#hasBarriers,
       hasMaskedLoops: this.hasMaskedLoops,
     };

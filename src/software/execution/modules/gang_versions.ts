@@ -32,6 +32,9 @@ const mostRegistersOfWidest = 6;
 
 /** The more members a gang has, the longer the first ones to leave a loop wait for the last. */
 const widthOfMasked = 16;
+/** The vectors of a register of 64 bits are as many as in a gang twice as wide. */
+const widthOfWideRegisters = 16;
+const mostWideRegisters = 3;
 
 /** The versions of a kernel that run in gangs. Each is compiled when it is first used. */
 export class GangVersions {
@@ -54,8 +57,8 @@ export class GangVersions {
     let run = width === undefined ? undefined : this.#ofWidth(width);
     // Where the order of the lanes' accesses matters, only the widest gang holds a whole warp.
     if (this.#kernel.lockstepPointCount === 0) {
-      if (run?.compiled.width === 32 && run.compiled.vectorRegisters > mostRegistersOfWidest) run = this.#ofWidth(16);
-      if (run?.compiled.hasMaskedLoops && width! > widthOfMasked) run = this.#ofWidth(widthOfMasked);
+      const best = run && bestWidth(run.compiled);
+      if (best !== run?.compiled.width) run = this.#ofWidth(best!);
     }
     if (run === undefined) return undefined;
     return gangMemoryBytes(run.compiled, threads) > scratch.local.byteLength ? undefined : run;
@@ -73,6 +76,17 @@ export class GangVersions {
     const { gangs, threads } = instance.exports as unknown as { gangs: GangFunctions["gangs"]; threads: RunKernel };
     return { compiled: version.compiled, gangs, threads };
   }
+}
+
+/** The best width for a kernel, at most the one for which it was compiled. */
+function bestWidth({ width, vectorRegisters, wideRegisters, hasMaskedLoops }: GangKernel): GangWidth {
+  let best = width;
+  const limit = (most: GangWidth) => best = best > most ? most : best;
+  if (vectorRegisters > mostRegistersOfWidest) limit(16);
+  if (hasMaskedLoops) limit(widthOfMasked);
+  if (wideRegisters > 0) limit(widthOfWideRegisters);
+  if (wideRegisters > mostWideRegisters) limit(8);
+  return best;
 }
 
 /** The bytes of memory that the threads and gangs of a block need at once. */
