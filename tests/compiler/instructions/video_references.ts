@@ -1,5 +1,10 @@
 /**
- * The video instructions as the manual's pseudocode has them, section 9.7.18, and instructions with random modifiers.
+ * The video instructions, and instructions with random modifiers.
+ *
+ * They are the manual's pseudocode, section 9.7.18, with the deviations of an H200 with the driver of CUDA 13.0, each
+ * behind a comment that names it. The deviations are those of the code that ptxas 13.0 for `sm_90` writes for the scalar
+ * instructions, and the answers that `tests/differential` has recorded agree with them. The SIMD instructions follow
+ * the manual.
  *
  * @module
  */
@@ -44,10 +49,14 @@ const compared: Readonly<Record<string, (a: bigint, b: bigint) => boolean>> = {
 };
 
 function scalarResult({ operation, types, sat, mode, op2, selectors }: Scalar, [a, b, c]: readonly bigint[]): bigint {
-  const [dtype, atype, btype] = types;
+  const [, atype, btype] = types;
+  // An H200 takes the type of the first source for the second operation of `vset`. The manual's is unsigned.
+  const dtype = operation === "vset" ? atype : types[0];
+  const isSigned = dtype === "s32";
   const [dsel, asel, bsel] = selectors;
   const ta = partSelect(a!, atype, asel);
   let tb = partSelect(b!, btype, bsel);
+  const bits = dsel === "" ? 32 : dsel[1] === "h" ? 16 : 8;
   let tmp: bigint;
   if (operation === "vadd") tmp = ta + tb;
   else if (operation === "vsub") tmp = ta - tb;
@@ -58,19 +67,33 @@ function scalarResult({ operation, types, sat, mode, op2, selectors }: Scalar, [
   else {
     if (mode === "clamp" && tb > 32n) tb = 32n;
     if (mode === "wrap") tb &= 31n;
-    // The intermediate result is an .s34.
-    tmp = operation === "vshl" ? asSigned(ta << tb, 34) : ta >> tb;
+    tmp = operation === "vshl" ? ta << tb : ta >> tb;
+    // The manual wraps every result around at 34 bits. An H200 does so only with `.sat`, and clamps to 32 bits where the
+    // manual clamps to the bits of a selected destination.
+    if (sat) tmp = clamp(asSigned(tmp, 34), 32, isSigned);
   }
-  const bits = dsel === "" ? 32 : dsel[1] === "h" ? 16 : 8;
-  if (sat) tmp = clamp(tmp, bits, dtype === "s32");
-  // The operands of second operations are .s33.
+  if (sat && operation !== "vshl" && operation !== "vshr") {
+    if (dsel !== "") {
+      // An H200 replaces negative results by the largest number, the manual by the smallest.
+      tmp = tmp < 0n ? clamp(1n << 32n, bits, isSigned) : clamp(tmp, bits, isSigned);
+    } else if (isSigned) tmp = clamp(tmp, 32, true);
+    else if (tmp < 0n) tmp = 0n;
+    // An H200 lets unsigned results of more than 32 bits wrap around. The manual clamps them.
+  }
   if (op2 === "add") return tmp + c!;
-  if (op2 === "min") return least(asSigned(tmp, 33), numberOf(c!, dtype));
-  if (op2 === "max") return most(asSigned(tmp, 33), numberOf(c!, dtype));
+  if (op2 !== "") {
+    // The manual's second operations compare 33 bits with their signs. Those of an H200 compare 64 bits, unsigned unless
+    // the type of the result is signed. They see sums, differences and clamped shifts of 32 bits, with their signs.
+    const isWord = ["vadd", "vsub"].includes(operation) || (["vshl", "vshr"].includes(operation) && sat);
+    const wide = isWord ? asSigned(tmp, 32) : tmp;
+    return (op2 === "min" ? least : most)(isSigned ? wide : asUnsigned(wide, 64), numberOf(c!, dtype));
+  }
   if (dsel === "") return tmp;
   const first = BigInt(Number(dsel[2]) * bits);
   const mask = ((1n << BigInt(bits)) - 1n) << first;
-  return (tmp << first & mask) | (c! & ~mask);
+  // The manual replaces a part by the lowest bits of the result. An H200 takes the upper half for the upper half.
+  const moved = dsel === ".h1" ? tmp : tmp << first;
+  return (moved & mask) | (c! & ~mask);
 }
 
 interface Product {
@@ -88,7 +111,10 @@ function productResult(
 ): bigint {
   const isNegated = negated[0] !== negated[1];
   const signedFinal = types.includes("s32") || isNegated || negated[2];
-  let tmp = partSelect(a!, types[0], selectors[0]) * partSelect(b!, types[1], selectors[1]);
+  // To the manual, a whole register has its type. To an H200, it is signed, and so is the third source.
+  const factor = (value: bigint, at: 0 | 1) =>
+    partSelect(value, selectors[at] === "" ? "s32" : types[at], selectors[at]);
+  let tmp = factor(a!, 0) * factor(b!, 1);
   let c = third!;
   let lsb = 0n;
   if (po) lsb = 1n;
@@ -99,8 +125,9 @@ function productResult(
     c = ~c;
     lsb = 1n;
   }
-  tmp += numberOf(c, signedFinal ? "s32" : "u32") + lsb;
-  const result = tmp >> BigInt(scale);
+  tmp += asSigned(c, 32) + lsb;
+  // The manual's sums have as many bits as they need. Those of an H200 have 64, and unsigned ones are shifted as such.
+  const result = (signedFinal || scale === 0 ? tmp : asUnsigned(tmp, 64)) >> BigInt(scale);
   return sat ? clamp(result, 32, signedFinal) : result;
 }
 

@@ -1,8 +1,11 @@
 /**
  * Scalar video instructions. PTX ISA, section 9.7.18.1.
  *
- * An operand may be a byte or a half of its register, and the result may replace one in a third operand. The manual's
- * intermediate results have 34 bits, those of second operations 33, and those of `vmad` more.
+ * An operand may be a byte or a half of its register, and the result may replace one in a third operand.
+ *
+ * GPUs since `sm_50` have no such instructions: ptxas writes others for them, which compute with 64 bits. Their results
+ * are not always those of the manual's pseudocode. These lowerings do what an H200 does with ptxas 13.0; a comment that
+ * begins with "Unlike the manual" marks each deviation.
  *
  * @module
  */
@@ -43,13 +46,41 @@ export function checkNegations(e: FunctionEmitter, i: ResolvedInstruction, allow
 }
 
 /** Pushes the minimum or the maximum of two i64 on the stack. */
-function pushExtreme(e: FunctionEmitter, which: "min" | "max"): void {
+function pushExtreme(e: FunctionEmitter, which: "min" | "max", { isSigned = true } = {}): void {
   const { code } = e;
   const a = e.temporary("i64"), b = e.temporary("i64");
-  code.set(b).set(a).get(a).get(b).get(a).get(b).ops(which === "min" ? "i64LtS" : "i64GtS", "select");
+  const comparison = `i64${which === "min" ? "Lt" : "Gt"}${isSigned ? "S" : "U"}` as const;
+  code.set(b).set(a).get(a).get(b).get(a).get(b).ops(comparison, "select");
 }
 
-/** Pops the intermediate result, and assigns what the modifiers make of it. */
+/** Wraps an i64 on the stack around at a number of bits, and extends its sign. */
+function wrapSigned(e: FunctionEmitter, bits: number): void {
+  const distance = BigInt(64 - bits);
+  e.code.i64(distance).ops("i64Shl").i64(distance).ops("i64ShrS");
+}
+
+/** Clamps an i64 on the stack to the numbers of 32 bits. */
+function clampToWord(e: FunctionEmitter, isSigned: boolean): void {
+  if (isSigned) clampSigned64(e, -(1n << 31n), (1n << 31n) - 1n);
+  else clampSigned64(e, 0n, (1n << 32n) - 1n);
+}
+
+/** `.sat` of `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax` */
+function saturate(e: FunctionEmitter, { bits, isSigned }: { bits: number; isSigned: boolean }): void {
+  if (bits < 32) {
+    // Unlike the manual, a negative result becomes the largest number: the comparison is unsigned.
+    e.code.i64((1n << BigInt(isSigned ? bits - 1 : bits)) - 1n);
+    pushExtreme(e, "min", { isSigned: false });
+  } else if (isSigned) {
+    clampToWord(e, isSigned);
+  } else {
+    // Unlike the manual, a result of more than 32 bits wraps around: only negative ones are replaced.
+    e.code.i64(0n);
+    pushExtreme(e, "max");
+  }
+}
+
+/** Pops the saturated intermediate result, and assigns what a second operation or a merge makes of it. */
 function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): void {
   const { code } = e;
   const { choices, operands: [destination, , , c] } = i;
@@ -60,32 +91,29 @@ function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): 
   }
   if ((second !== undefined || part !== undefined) && c === undefined) e.fail("it needs a third source");
   const type = isSigned ? s32 : u32;
-  if (choices.has("sat")) {
-    const bits = BigInt(part?.bits ?? 32);
-    if (isSigned) clampSigned64(e, -(1n << bits - 1n), (1n << bits - 1n) - 1n);
-    else clampSigned64(e, 0n, (1n << bits) - 1n);
-  }
   const result = e.temporary("i64");
   code.set(result);
   e.assign(destination, type, () => {
-    if (second !== undefined && second !== "add") {
-      // These compare 33 bits.
-      code.get(result).i64(31n).ops("i64Shl").i64(31n).ops("i64ShrS");
+    code.get(result);
+    if (second === "min" || second === "max") {
+      // Unlike the manual, these compare 64 bits, and negative results as unsigned ones unless the type is signed.
       e.push(c, type);
       code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
-      pushExtreme(e, second as "min" | "max");
+      pushExtreme(e, second, { isSigned });
       code.ops("i32WrapI64");
       return;
     }
-    code.get(result).ops("i32WrapI64");
+    code.ops("i32WrapI64");
     if (second === "add") {
       e.push(c, type);
       code.ops("i32Add");
     } else if (part !== undefined) {
-      const mask = part.bits === 16 ? 0xffff : 0xff;
-      code.i32(mask).ops("i32And").i32(part.first).ops("i32Shl");
+      const mask = (part.bits === 16 ? 0xffff : 0xff) << part.first;
+      // Unlike the manual, `.h1` takes the upper half of the result, and all other parts its lowest bits.
+      if (part.bits < 16 || part.first === 0) code.i32(part.first).ops("i32Shl");
+      code.i32(mask).ops("i32And");
       e.push(c, type);
-      code.i32(~(mask << part.first)).ops("i32And", "i32Or");
+      code.i32(~mask).ops("i32And", "i32Or");
     }
   });
 }
@@ -111,11 +139,15 @@ function arithmetic(operation: "add" | "sub" | "absdiff" | "min" | "max"): Emit 
         code.get(difference).i64(0n).ops("i64LtS", "select");
       }
     }
-    finish(e, i, isSignedChoice(i, "type"));
+    const isSigned = isSignedChoice(i, "type");
+    if (i.choices.has("sat")) saturate(e, { bits: selectedPart(e, i, 0)?.bits ?? 32, isSigned });
+    // Unlike the manual, second operations see sums and differences of 32 bits, with their sign.
+    if (operation === "add" || operation === "sub") wrapSigned(e, 32);
+    finish(e, i, isSigned);
   };
 }
 
-/** `vshl` and `vshr`. Results of `vshl` wrap around at 34 bits. */
+/** `vshl` and `vshr` */
 function shift(direction: "left" | "right"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -124,30 +156,38 @@ function shift(direction: "left" | "right"): Emit {
     pushSelected(e, i, 2, false);
     if (i.choices.get("mode") === "wrap") code.i64(31n).ops("i64And");
     else clampSigned64(e, 0n, 32n);
-    if (direction === "left") code.ops("i64Shl").i64(30n).ops("i64Shl").i64(30n).ops("i64ShrS");
-    else code.ops("i64ShrS");
-    finish(e, i, isSignedChoice(i, "type"));
+    code.ops(direction === "left" ? "i64Shl" : "i64ShrS");
+    const isSigned = isSignedChoice(i, "type");
+    if (i.choices.has("sat")) {
+      // As in the manual, results wrap around at 34 bits first. Unlike in the manual, they do so only here, they are
+      // clamped to 32 bits even if a part of the destination is selected, and second operations see them with a sign.
+      wrapSigned(e, 34);
+      clampToWord(e, isSigned);
+      wrapSigned(e, 32);
+    }
+    finish(e, i, isSigned);
   };
 }
 
-/** `vset`: 1 or 0. The result and the third source are unsigned. */
+/** `vset`: 1 or 0. Unlike the manual, the second operation has the type of the first source. */
 const compare: Emit = (e, i) => {
   checkNegations(e, i, false);
-  pushSelected(e, i, 1, isSignedChoice(i, "first"));
+  const isSigned = isSignedChoice(i, "first");
+  pushSelected(e, i, 1, isSigned);
   pushSelected(e, i, 2, isSignedChoice(i, "second"));
   const comparison = i.choices.get("compare") as keyof typeof comparisons;
   e.code.ops(`i64${comparisons[comparison]}`, "i64ExtendI32U");
-  finish(e, i, false);
+  finish(e, i, isSigned);
 };
 
 /** The signed comparisons, by their modifiers. */
 export const comparisons = { eq: "Eq", ne: "Ne", lt: "LtS", le: "LeS", gt: "GtS", ge: "GeS" } as const;
 
-/** `vmad`: a product, plus a third operand, plus 1 with `.po`, divided by a power of two. The sum may need 65 bits. */
+/** `vmad`: a product, plus a third operand, plus 1 with `.po`, divided by a power of two. */
 const multiplyAdd: Emit = (e, i) => {
   const { code } = e;
   const { choices } = i;
-  const [firstSigned, secondSigned] = [isSignedChoice(i, "first"), isSignedChoice(i, "second")];
+  const types = [isSignedChoice(i, "first"), isSignedChoice(i, "second")] as const;
   const isNegated = choices.has("negated1") !== choices.has("negated2");
   const isSumNegated = choices.has("negated3");
   if (isNegated && isSumNegated) e.fail("either the product or the third source can be negated, not both");
@@ -155,44 +195,24 @@ const multiplyAdd: Emit = (e, i) => {
     e.fail(".po cannot be combined with negated sources");
   }
   if (choices.has("selector0") || choices.has("selector3")) e.fail("only its factors can be parts of a register");
-  const isSigned = firstSigned || secondSigned || isNegated || isSumNegated;
-  const low = e.temporary("i64"), high = e.temporary("i64"), term = e.temporary("i64");
-  pushSelected(e, i, 1, firstSigned);
-  pushSelected(e, i, 2, secondSigned);
-  code.ops("i64Mul").set(low);
-  if (firstSigned || secondSigned) code.get(low).i64(63n).ops("i64ShrS").set(high);
-  else code.i64(0n).set(high);
-  if (isNegated) { for (const half of [low, high]) code.get(half).i64(-1n).ops("i64Xor").set(half); }
-  e.push(i.operands[3], u32);
-  if (isSumNegated) code.i32(-1).ops("i32Xor");
-  code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U").set(term);
-  // Adds the term, with its sign and with the carry.
-  code.get(low).get(term).ops("i64Add").tee(low).get(term).ops("i64LtU", "i64ExtendI32U");
-  code.get(high).ops("i64Add");
-  if (isSigned) code.get(term).i64(63n).ops("i64ShrS", "i64Add");
-  code.set(high);
-  if (choices.has("po") || isNegated || isSumNegated) {
-    code.get(low).i64(1n).ops("i64Add").tee(low).ops("i64Eqz", "i64ExtendI32U").get(high).ops("i64Add").set(high);
-  }
-  const distance = BigInt(choices.get("scale")?.slice(3) ?? 0);
-  if (distance > 0n) {
-    code.get(low).i64(distance).ops("i64ShrU").get(high).i64(64n - distance).ops("i64Shl", "i64Or").set(low);
-    code.get(high).i64(distance).ops("i64ShrS").set(high);
-  }
-  e.assign(i.operands[0], u32, () => {
-    code.get(low);
-    if (choices.has("sat")) {
-      // A sum that does not fit into 64 bits is replaced by one that is as far out of range.
-      if (isSigned) {
-        code.get(high).i64(63n).ops("i64ShrS").i64((1n << 63n) - 1n).ops("i64Xor");
-        code.get(low).i64(63n).ops("i64ShrS").get(high).ops("i64Eq", "select");
-        clampSigned64(e, -(1n << 31n), (1n << 31n) - 1n);
-      } else {
-        code.i64(0xffff_ffffn).get(low).i64(0xffff_ffffn).ops("i64LtU", "select");
-      }
-    }
-    code.ops("i32WrapI64");
+  const isSigned = types.includes(true) || isNegated || isSumNegated;
+  if (isNegated) code.i64(0n);
+  // Unlike the manual, whole registers are signed, also if their type is not. Parts have their type.
+  types.forEach((isSignedFactor, at) => {
+    pushSelected(e, i, at + 1, isSignedFactor || selectedPart(e, i, at + 1) === undefined);
   });
+  code.ops("i64Mul");
+  if (isNegated) code.ops("i64Sub");
+  e.push(i.operands[3], s32);
+  code.ops("i64ExtendI32S", isSumNegated ? "i64Sub" : "i64Add");
+  if (choices.has("po")) code.i64(1n).ops("i64Add");
+  // An unsigned result is shifted as a number of 64 bits, so that a negative sum becomes a large number.
+  const distance = BigInt(choices.get("scale")?.slice(3) ?? 0);
+  if (distance > 0n) code.i64(distance).ops(isSigned ? "i64ShrS" : "i64ShrU");
+  if (choices.has("sat")) clampToWord(e, isSigned);
+  const result = e.temporary("i64");
+  code.set(result);
+  e.assign(i.operands[0], u32, () => code.get(result).ops("i32WrapI64"));
 };
 
 const types = "<type:u32|s32>.<first:u32|s32>.<second:u32|s32>";
