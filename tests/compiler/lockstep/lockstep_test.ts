@@ -79,6 +79,24 @@ test("a lane sees what a later lane has stored", async () => {
   assertEquals(written, upTo(32, () => 31));
 });
 
+test("a lane that has left its gang between two lockstep points waits at the second one", async () => {
+  // The sum wraps around within the gang, whose members diverge before they extend it to 64 bits.
+  const written = await run(
+    kernelOf(`${ownWord}
+  st.shared.u32 [%r1], %r0;
+  ld.shared.u32 %r4, [s+124];
+  add.u32 %r5, %r0, 4294967280;
+  mul.wide.u32 %rd5, %r5, 2;
+  cvt.u32.u64 %r6, %rd5;
+  add.u32 %r6, %r6, %r4;
+  st.shared.u32 [%r1], %r6;
+  ld.shared.u32 %r7, [s+120];
+  st.global.u32 [%rd3], %r7;`),
+    { block: 32, words: 32 },
+  );
+  assertEquals(written, upTo(32, () => 28 + 31));
+});
+
 test("a warp reduces without barriers", async () => {
   const halves = [16, 8, 4, 2, 1];
   // Every lane adds, as the classic code does: lanes past the half read what they need not.

@@ -198,12 +198,12 @@ class KernelGenerator {
       const readsToo = new Map([...offsets].map(([instruction, { offset }]) => [instruction, [offset]]));
       this.#intervals.set(flow, liveIntervals(flow, readsToo));
     }
-    this.#order = orderOfSuspensions([...this.#flows.values()]);
     this.#isResumable = divergencePoints !== undefined ||
       [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
     this.#divergencePoints = divergencePoints === undefined
       ? []
       : resumeBlocksAt(this.#flows.get(resolved.kernel)!, divergencePoints);
+    this.#order = orderOfSuspensions([...this.#flows.values()]);
     this.#divergenceLines = divergencePoints?.map(({ instruction }) => instruction.line) ?? [];
     const instructions = all.flatMap(instructionsOf);
     const hasStackPointer = instructions.some((instruction) => mayHave(instruction, "allocates"));

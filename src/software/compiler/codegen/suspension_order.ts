@@ -7,7 +7,6 @@ import {
   blockBefore,
   type FlowBlock,
   type FunctionFlow,
-  newBlock,
   splitBefore,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
@@ -98,17 +97,18 @@ export function addLockstepPoints(
     ...spinningBlocks(flow.entry),
     ...loops.filter(({ body }) => body.some((block) => yielding.has(block))).flatMap(({ body }) => body),
   ]);
-  const wait = (block: FlowBlock, line: number) => {
-    const suspendBlock = newBlock();
-    const resumeBlock = blockBefore(block);
-    suspendBlock.terminator = { kind: "jump", target: resumeBlock };
-    const request = { kind: "lockstep", spins: isCalledWhereThreadsSpin || spinning.has(block) } as const;
+  const wait = (line: number, { suspendBlock, resumeBlock, spins }: {
+    readonly suspendBlock: FlowBlock;
+    readonly resumeBlock: FlowBlock;
+    readonly spins: boolean;
+  }) => {
+    const request = { kind: "lockstep", spins: isCalledWhereThreadsSpin || spins } as const;
     flow.suspendPoints.push({ request, instruction: undefined, line, suspendBlock, resumeBlock });
     gathering.add(suspendBlock);
-    return suspendBlock;
   };
-  for (const [instruction, { before, block }] of splits) {
-    before.terminator = { kind: "jump", target: wait(block, instruction.line) };
+  // Only the block before a split leads to the block behind it: they need no others in between.
+  for (const [{ line }, { before, block }] of splits) {
+    wait(line, { suspendBlock: before, resumeBlock: block, spins: spinning.has(block) });
   }
   for (const loop of loopsOf(flow.entry)) {
     // No lane passes a barrier of all.
@@ -117,7 +117,9 @@ export function addLockstepPoints(
     const isEven = fewest === total && !loop.body.some((block) => uneven.has(block));
     if (isEven || gathered.fewest > 0) continue;
     const line = lineOf(loop.header) ?? loop.latches.map(lineOf).find((line) => line !== undefined) ?? 0;
-    const again = wait(loop.header, line);
+    const resumeBlock = blockBefore(loop.header);
+    const again = blockBefore(resumeBlock);
+    wait(line, { suspendBlock: again, resumeBlock, spins: spinning.has(loop.header) });
     for (const latch of loop.latches) redirect(latch, { target: loop.header, replacement: again });
   }
 }

@@ -70,12 +70,16 @@ export interface DivergencePoint {
 
 /**
  * Splits blocks so that each of the given instructions begins a block. Returns the blocks before and after each split.
+ * A suspension stays at the end of what was its block.
  */
 export function splitBefore(
-  { entry }: FunctionFlow,
+  { entry, suspendPoints }: FunctionFlow,
   instructions: ReadonlySet<ResolvedInstruction>,
 ): Map<ResolvedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
   const splits = new Map<ResolvedInstruction, { before: FlowBlock; block: FlowBlock }>();
+  if (instructions.size === 0) return splits;
+  /** The last part of each block that has been split. */
+  const ends = new Map<FlowBlock, FlowBlock>();
   for (const whole of postorder([entry], successors)) {
     let block = whole;
     whole.instructions.splice(0).forEach((step) => {
@@ -89,7 +93,12 @@ export function splitBefore(
       }
       block.instructions.push(step);
     });
+    if (block !== whole) ends.set(whole, block);
   }
+  suspendPoints.forEach((point, index) => {
+    const suspendBlock = ends.get(point.suspendBlock);
+    if (suspendBlock !== undefined) suspendPoints[index] = { ...point, suspendBlock };
+  });
   return splits;
 }
 

@@ -16,7 +16,10 @@ export function liveIntervals(
   readsToo: ReadonlyMap<ResolvedInstruction, readonly Register[]> = new Map(),
 ): readonly LiveInterval[] {
   const blocks = postorder([entry], successors).reverse();
-  const suspending = new Set(suspendPoints.map(({ suspendBlock }) => suspendBlock));
+  /** The blocks of instructions that suspend threads, or call functions. */
+  const suspending = new Set(
+    suspendPoints.flatMap(({ instruction, suspendBlock }) => instruction === undefined ? [] : suspendBlock),
+  );
   const intervals = new Map<Register, LiveInterval>();
   const extend = (register: Register, begin: number, end = begin): void => {
     const interval = intervals.get(register);
