@@ -32,7 +32,7 @@ export function emitBlocks(
     return local;
   };
   const append = (emitted: EmittedCode | undefined) => {
-    if (emitted !== undefined) e.code.append(emitted.code);
+    if (emitted !== undefined) e.code.appendPiece(emitted.code);
   };
   e.code = new CodeWriter();
   emitStructured(entry, {
@@ -90,8 +90,8 @@ export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): R
 }
 
 /** Concatenates code. The result does not track which registers it uses. */
-export function joined(...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
-  const code = new CodeWriter();
-  for (const part of parts) if (part !== undefined) code.append(part.code);
-  return { code: code.finish(), uses: new Set(), definitions: new Set() };
+export function joined(e: FunctionEmitter, ...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
+  return e.emitSeparately(() => {
+    for (const part of parts) if (part !== undefined) e.code.appendPiece(part.code);
+  });
 }

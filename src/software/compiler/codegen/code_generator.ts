@@ -525,11 +525,11 @@ class KernelGenerator {
   }
 
   #append(block: FlowBlock, emit: () => void): void {
-    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitSeparately(emit)));
+    this.#code.set(block, joined(this.#emitter, this.#code.get(block), this.#emitter.emitSeparately(emit)));
   }
 
   #prepend(block: FlowBlock, emit: () => void): void {
-    this.#code.set(block, joined(this.#emitter.emitSeparately(emit), this.#code.get(block)));
+    this.#code.set(block, joined(this.#emitter, this.#emitter.emitSeparately(emit), this.#code.get(block)));
   }
 }
 

@@ -14,7 +14,7 @@ import { isSpecialRegister, specialRegister } from "../instructions/special_regi
 import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
 import { type UnderlyingPointers, underlyingPointers } from "./underlying_pointers.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import { CodeWriter } from "../webassembly/code_writer.ts";
+import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 
 /** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
@@ -25,8 +25,10 @@ export interface RegisterUse {
 
 /** A piece of code, and its use of registers. */
 export interface EmittedCode extends RegisterUse {
-  readonly code: Uint8Array;
+  readonly code: CodePiece;
 }
+
+const noRegisters: ReadonlySet<Register> = new Set();
 
 /** The index of the global with the address of the module's image. */
 export const imageAddressGlobal = 0;
@@ -144,8 +146,11 @@ export class FunctionEmitter {
   #deferredNaNs: ReadonlySet<Register> = new Set();
   #underlyingPointerOf: UnderlyingPointers = (register) => register;
   #carry = newCarry();
-  #uses = new Set<Register>();
-  #definitions = new Set<Register>();
+  #uses: Set<Register> | undefined;
+  #definitions: Set<Register> | undefined;
+  readonly #store = new CodeStore();
+  /** Writers for separate code that are not in use. */
+  readonly #writers: CodeWriter[] = [];
   #isConditional = false;
   #standIns: StandIns | undefined;
   #current: ResolvedInstruction | undefined;
@@ -211,13 +216,16 @@ export class FunctionEmitter {
   /** Emits code into a separate buffer. */
   emitSeparately(emit: () => void): EmittedCode {
     const { code } = this;
-    this.code = new CodeWriter();
-    this.#uses = new Set();
-    this.#definitions = new Set();
+    const writer = this.#writers.pop() ?? new CodeWriter();
+    this.code = writer;
+    this.#uses = undefined;
+    this.#definitions = undefined;
     emit();
-    const emitted = { code: this.code.finish(), uses: this.#uses, definitions: this.#definitions };
+    const uses = this.#uses ?? noRegisters;
+    const definitions = this.#definitions ?? noRegisters;
     this.code = code;
-    return emitted;
+    this.#writers.push(writer);
+    return { code: writer.cutPiece(this.#store), uses, definitions };
   }
 
   /** Emits an instruction, under its predicate if it has one. */
@@ -504,7 +512,7 @@ export class FunctionEmitter {
     if (options.anyNaN && type.value === "f32" && !this.#deferredNaNs.has(destination)) this.canonicalizeNaN32();
     writeAs(this.code, type, { register: destination, held: this.valueType(destination) });
     this.code.set(this.registerLocal(destination));
-    if (!this.#isConditional) this.#definitions.add(destination);
+    this.noteDefinition(destination);
   }
 
   /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */
@@ -573,7 +581,7 @@ export class FunctionEmitter {
   }
 
   #use(register: Register): void {
-    if (!this.#definitions.has(register)) this.#uses.add(register);
+    if (this.#definitions?.has(register) !== true) (this.#uses ??= new Set()).add(register);
   }
 
   /** Records that the code reads a register without {@linkcode push}. */
@@ -583,7 +591,7 @@ export class FunctionEmitter {
 
   /** Records that the code sets a register without {@linkcode assign}. */
   noteDefinition(register: Register): void {
-    if (!this.#isConditional) this.#definitions.add(register);
+    if (!this.#isConditional) (this.#definitions ??= new Set()).add(register);
   }
 }
 

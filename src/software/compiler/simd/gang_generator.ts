@@ -551,12 +551,12 @@ class GangGenerator {
     const restore = e.emitSeparately(() => {
       for (const register of registers) this.#gang.restore(register);
     });
-    this.#code.set(resumeBlock, joined(restore, body));
+    this.#code.set(resumeBlock, joined(e, restore, body));
   }
 
   #append(block: FlowBlock, emit: () => void): void {
     const body = this.#code.get(block);
-    if (body !== undefined) this.#code.set(block, joined(body, this.#emitter.emitSeparately(emit)));
+    if (body !== undefined) this.#code.set(block, joined(this.#emitter, body, this.#emitter.emitSeparately(emit)));
   }
 }
 

@@ -1,6 +1,8 @@
+/** As many bytes are copied faster one by one than by the engine. */
+const fewBytes = 64;
+
 /** A growing buffer, with the encodings of numbers and names in WebAssembly binaries. */
 export class ByteWriter {
-  // Engines keep small arrays in their own heap. There is a writer for each block of a kernel.
   #bytes = new Uint8Array(64);
   #length = 0;
 
@@ -14,9 +16,25 @@ export class ByteWriter {
   }
 
   bytes(values: ArrayLike<number>): void {
-    this.#reserve(values.length);
-    this.#bytes.set(values, this.#length);
-    this.#length += values.length;
+    const { length } = values;
+    this.#reserve(length);
+    if (length > fewBytes) this.#bytes.set(values, this.#length);
+    else for (let index = 0; index < length; index++) this.#bytes[this.#length + index] = values[index]!;
+    this.#length += length;
+  }
+
+  /** The bytes of an array from one index to another. */
+  slice(values: Uint8Array, { begin, end }: { readonly begin: number; readonly end: number }): void {
+    if (end - begin > fewBytes) return this.bytes(values.subarray(begin, end));
+    this.#reserve(end - begin);
+    for (let index = begin; index < end; index++) this.#bytes[this.#length++] = values[index]!;
+  }
+
+  /** Copies what has been written to an array, and forgets it. */
+  moveTo(target: Uint8Array, begin: number): void {
+    if (this.#length > fewBytes) target.set(this.#bytes.subarray(0, this.#length), begin);
+    else for (let index = 0; index < this.#length; index++) target[begin + index] = this.#bytes[index]!;
+    this.#length = 0;
   }
 
   unsigned(value: number): void {
@@ -25,6 +43,15 @@ export class ByteWriter {
       value = Math.floor(value / 0x80);
     }
     this.byte(value);
+  }
+
+  /** A number of at most 32 bits. */
+  signed32(value: number): void {
+    while (value < -64 || value > 63) {
+      this.byte(value & 0x7f | 0x80);
+      value >>= 7;
+    }
+    this.byte(value & 0x7f);
   }
 
   signed(value: bigint): void {

@@ -22,20 +22,53 @@ export function unlikelyBranchesOf(code: Uint8Array): readonly number[] {
   return unlikelyBranches.get(code) ?? [];
 }
 
+const noBranches: readonly number[] = [];
+
+/** Code that becomes a part of a function: bytes of an array that many pieces share. */
+export interface CodePiece {
+  readonly bytes: Uint8Array;
+  readonly begin: number;
+  readonly end: number;
+  /** The offsets of unlikely branches from the begin. */
+  readonly unlikely: readonly number[];
+}
+
+/** The bytes of an array of a store, which has pieces of many blocks: an array for each would be slow to allocate. */
+const storeBytes = 65536;
+
+/** Keeps the bytes of the pieces of a function. */
+export class CodeStore {
+  #bytes = new Uint8Array(0);
+  #length = 0;
+
+  /** Moves what has been written to a piece. */
+  take(out: ByteWriter, unlikely: readonly number[]): CodePiece {
+    const { length } = out;
+    if (this.#length + length > this.#bytes.length) {
+      this.#bytes = new Uint8Array(Math.max(storeBytes, length));
+      this.#length = 0;
+    }
+    const begin = this.#length;
+    out.moveTo(this.#bytes, begin);
+    this.#length += length;
+    return { bytes: this.#bytes, begin, end: this.#length, unlikely };
+  }
+}
+
 /** Writes the body of one function. Each method appends one instruction and returns the writer. */
 export class CodeWriter {
   readonly #out = new ByteWriter();
-  readonly #unlikely: number[] = [];
+  #unlikely: number[] = [];
 
   /** Instructions without immediates, in order. */
   ops(...names: readonly OpName[]): this {
-    for (const name of names) this.#out.bytes(op[name]);
+    for (let index = 0; index < names.length; index++) this.#out.bytes(op[names[index]!]);
     return this;
   }
 
   i32(value: number): this {
     this.#out.byte(0x41);
-    this.#out.signed(BigInt(value | 0));
+    this.#out.signed32(value | 0);
     return this;
   }
 
@@ -87,7 +120,8 @@ export class CodeWriter {
   }
 
   block(): this {
-    this.#out.bytes([0x02, 0x40]);
+    this.#out.byte(0x02);
+    this.#out.byte(0x40);
     return this;
   }
 
@@ -98,7 +132,8 @@ export class CodeWriter {
 
   /** Pops the condition. */
   if(result?: ValueType): this {
-    this.#out.bytes([0x04, result === undefined ? 0x40 : valueTypeCodes[result]]);
+    this.#out.byte(0x04);
+    this.#out.byte(result === undefined ? 0x40 : valueTypeCodes[result]);
     return this;
   }
 
@@ -144,7 +179,8 @@ export class CodeWriter {
 
   memory(name: MemoryOpName, offset = 0): this {
     const [opcode, alignment] = memoryOp[name];
-    this.#out.bytes([opcode, alignment]);
+    this.#out.byte(opcode);
+    this.#out.byte(alignment);
     this.#out.unsigned(offset);
     return this;
   }
@@ -205,6 +241,20 @@ export class CodeWriter {
     for (const offset of unlikelyBranchesOf(code)) this.#unlikely.push(this.#out.length + offset);
     this.#out.bytes(code);
     return this;
+  }
+
+  /** A part of a function. */
+  appendPiece(piece: CodePiece): this {
+    for (const offset of piece.unlikely) this.#unlikely.push(this.#out.length + offset);
+    this.#out.slice(piece.bytes, piece);
+    return this;
+  }
+
+  /** Makes a part of a function of what has been written, and begins anew. */
+  cutPiece(store: CodeStore): CodePiece {
+    const unlikely = this.#unlikely;
+    if (unlikely.length > 0) this.#unlikely = [];
+    return store.take(this.#out, unlikely.length > 0 ? unlikely : noBranches);
   }
 
   finish(): Uint8Array<ArrayBuffer> {
