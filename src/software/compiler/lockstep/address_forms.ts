@@ -50,7 +50,7 @@ export class AddressForms {
   readonly #definitions = new Map<Register, ResolvedInstruction[]>();
   /** The instructions of blocks in loops. */
   readonly #repeated = new Set<ResolvedInstruction>();
-  readonly #forms = new Map<Register, LinearForm>();
+  readonly #forms = new Map<Register | Variable, LinearForm>();
   readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
   readonly #multiples = new Map<Term, bigint>();
@@ -103,18 +103,21 @@ export class AddressForms {
 
   /** The form of an address. */
   formOf({ base, offset }: { readonly base: Register | Variable | undefined; readonly offset: bigint }): LinearForm {
-    const form = base === undefined ? constantForm(0n) : this.#formOf(base);
-    return { constant: form.constant + offset, terms: form.terms };
+    const form = base === undefined ? noForm : this.#formOf(base);
+    return offset === 0n ? form : { constant: form.constant + offset, terms: form.terms };
   }
 
   #formOf(operand: ResolvedOperand): LinearForm {
     switch (operand.kind) {
       case "integer":
         return constantForm(operand.value >= 1n << 63n ? BigInt.asIntN(64, operand.value) : operand.value);
-      case "variable":
-        return termForm(nameOf(operand));
+      case "variable": {
+        let form = this.#forms.get(operand);
+        if (form === undefined) this.#forms.set(operand, form = termForm(nameOf(operand)));
+        return form;
+      }
       case "sum":
-        return { ...termForm(nameOf(operand.variable)), constant: operand.offset };
+        return { ...this.#formOf(operand.variable), constant: operand.offset };
       case "special": {
         const dimension = /^%ntid\.([xyz])$/.exec(operand.name)?.[1];
         const { block } = this.#rules;
@@ -333,6 +336,8 @@ function readsPrivateMemory(instruction: ResolvedInstruction): boolean {
   const space = spaceOf(instruction);
   return space === "local" || space === "generic" || space === "param";
 }
+
+const noForm = constantForm(0n);
 
 function constantForm(constant: bigint): LinearForm {
   return { constant, terms: new Map() };

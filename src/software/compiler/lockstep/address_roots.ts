@@ -14,11 +14,13 @@ export interface Roots {
   readonly names: ReadonlySet<string>;
 }
 
+const unknownRoots: Roots = { isUnknown: true, names: new Set() };
+
 /** Finds what addresses in a function come from. */
 export class AddressRoots {
   readonly #definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>;
   readonly #nameOfParameter: (offset: number) => string;
-  readonly #roots = new Map<Register, Roots>();
+  readonly #roots = new Map<Register | Variable, Roots>();
 
   constructor(
     definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
@@ -30,17 +32,22 @@ export class AddressRoots {
 
   /** What an address may come from. */
   of(base: Register | Variable | undefined): Roots {
-    if (base === undefined) return { isUnknown: true, names: new Set() };
+    if (base === undefined) return unknownRoots;
     const roots = this.#rootsOf(base);
-    return roots.isUnknown || roots.names.size > 0 ? roots : { isUnknown: true, names: new Set() };
+    return roots.isUnknown || roots.names.size > 0 ? roots : unknownRoots;
   }
 
   #rootsOf(operand: ResolvedOperand): Roots {
     switch (operand.kind) {
-      case "variable":
-        return { isUnknown: false, names: new Set([nameOf(operand)]) };
+      case "variable": {
+        let roots = this.#roots.get(operand);
+        if (roots === undefined) {
+          this.#roots.set(operand, roots = { isUnknown: false, names: new Set([nameOf(operand)]) });
+        }
+        return roots;
+      }
       case "sum":
-        return { isUnknown: false, names: new Set([nameOf(operand.variable)]) };
+        return this.#rootsOf(operand.variable);
       case "register":
         return this.#roots.get(operand) ?? this.#findRoots(operand);
       default:

@@ -18,6 +18,7 @@ import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
 import { AddressForms, blocksOf, type Term } from "./address_forms.ts";
 import { AccessConflicts, anyChange, type KnownAccess } from "./access_conflicts.ts";
 import { divergentRegions } from "./divergent_regions.ts";
+import { AccessNumbers } from "./access_numbers.ts";
 import { accessesOf } from "./memory_accesses.ts";
 import { laneDifferences, type LaunchRules, usualLaunch } from "./warp_rules.ts";
 
@@ -84,13 +85,16 @@ function accessingFunctions(
   },
 ): ReadonlySet<ResolvedFunction> {
   const accessing = new Set<ResolvedFunction>();
+  if (all.length === 1) return accessing;
   const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
   /** Those that call functions by their addresses. */
   const callingAny = new Set<ResolvedFunction>();
   for (const resolved of all) {
     for (const instruction of instructionsOf(resolved)) {
       if (instruction.form.flow !== "call") {
-        if (accessesOf(instruction, { isUsed: () => true }).length > 0) accessing.add(resolved);
+        if (!accessing.has(resolved) && accessesOf(instruction, { isUsed: () => true }).length > 0) {
+          accessing.add(resolved);
+        }
         continue;
       }
       const target = callTarget(instruction);
@@ -190,7 +194,7 @@ class PointFinder {
   readonly #context: FinderContext;
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
-  readonly #accesses = new Map<ResolvedInstruction, readonly KnownAccess[]>();
+  readonly #accesses = new Map<ResolvedInstruction, KnownAccess[]>();
   /** The registers that addresses are sums of. */
   readonly #terms = new Set<Term>();
 
@@ -199,20 +203,16 @@ class PointFinder {
     this.#context = context;
     const { rules } = context;
     const instructions = instructionsOf(flow.function);
-    const used = new Set<unknown>();
-    for (const instruction of instructions) {
-      for (const source of sourcesOf(instruction)) used.add(source);
-      if (instruction.predicate !== undefined) used.add(instruction.predicate.register);
-      // The base of an address is read even if the address is the first operand.
-      for (const operand of instruction.operands) if (operand.kind === "address") used.add(operand.base);
-    }
-    const isUsed = (instruction: ResolvedInstruction) => resultsOf(instruction).some((register) => used.has(register));
+    let used: ReadonlySet<unknown> | undefined;
+    const isUsed = (instruction: ResolvedInstruction) => {
+      const read = used ??= operandsRead(instructions);
+      return resultsOf(instruction).some((register) => read.has(register));
+    };
     const addresses = new AddressForms(flow, rules);
     this.#addresses = addresses;
     this.#conflicts = new AccessConflicts(addresses, rules, laneDifferences(rules.block));
     const all: KnownAccess[] = [];
-    const numbers = new Numbers<string>();
-    const registers = new Numbers<Register>();
+    const numbers = new AccessNumbers();
     for (const instruction of instructions) {
       for (const access of accessesOf(instruction, { isUsed })) {
         const roots = addresses.rootsOf(access.address.base);
@@ -221,15 +221,8 @@ class PointFinder {
           if (name.startsWith("param ")) context.parameters.add(Number(name.slice("param ".length)));
         }
         const form = addresses.formOf(access.address);
-        const group = numbers.of(`${access.space} ${roots.isUnknown} ${[...roots.names].join()}`);
-        const factors = [...form.terms].map(([term, factor]) => {
-          return `${typeof term === "string" ? term : registers.of(term)}*${factor}`;
-        });
-        const terms = numbers.of(factors.toSorted().join());
-        const [name, ...others] = roots.names;
-        const isVariable = !roots.isUnknown && name !== undefined && others.length === 0 &&
-          /^(shared|global) /.test(name);
-        const variable = isVariable ? numbers.of(name.split(" ", 2).join(" ")) : undefined;
+        const { group, variable } = numbers.ofRoots(roots)[access.space];
+        const terms = numbers.ofTerms(form.terms);
         all.push({ ...access, form, roots, group, variable, terms, isRepeated: addresses.isRepeated(instruction) });
       }
     }
@@ -241,7 +234,9 @@ class PointFinder {
       // What is only read needs no points.
       if (!context.isCalled && !isWritten(group[0]!)) continue;
       for (const access of group) {
-        this.#accesses.set(access.instruction, [...this.#accesses.get(access.instruction) ?? [], access]);
+        const others = this.#accesses.get(access.instruction);
+        if (others === undefined) this.#accesses.set(access.instruction, [access]);
+        else others.push(access);
         for (const term of access.form.terms.keys()) this.#terms.add(term);
       }
     }
@@ -392,13 +387,14 @@ function meetingAny(given: readonly KnownAccess[], conflicts: AccessConflicts): 
   };
 }
 
-/** Numbers things. */
-class Numbers<T> {
-  readonly #numbers = new Map<T, number>();
-
-  of(thing: T): number {
-    let number = this.#numbers.get(thing);
-    if (number === undefined) this.#numbers.set(thing, number = this.#numbers.size);
-    return number;
+/** All that the instructions of a function read. */
+function operandsRead(instructions: readonly ResolvedInstruction[]): ReadonlySet<unknown> {
+  const read = new Set<unknown>();
+  for (const instruction of instructions) {
+    for (const source of sourcesOf(instruction)) read.add(source);
+    if (instruction.predicate !== undefined) read.add(instruction.predicate.register);
+    // The base of an address is read even if the address is the first operand.
+    for (const operand of instruction.operands) if (operand.kind === "address") read.add(operand.base);
   }
+  return read;
 }

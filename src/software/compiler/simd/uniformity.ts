@@ -31,35 +31,46 @@ export function resultsOf({ form, operands: [destination] }: ResolvedInstruction
 
 /** The operands that an instruction reads, one by one, without its predicate. */
 export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOperand[] {
-  return (form.hasResult ? operands.slice(1) : operands).flatMap(partsOf);
+  const sources: ResolvedOperand[] = [];
+  for (let index = form.hasResult ? 1 : 0; index < operands.length; index++) addParts(operands[index]!, sources);
+  return sources;
 }
 
 /** The same and its predicate: what its results depend on. */
 function readBy(instruction: ResolvedInstruction): ResolvedOperand[] {
-  const { predicate } = instruction;
-  return predicate === undefined ? sourcesOf(instruction) : [...sourcesOf(instruction), predicate.register];
+  const sources = sourcesOf(instruction);
+  if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);
+  return sources;
 }
 
-/** The elements of an operand: registers, numbers and so on. */
-function partsOf(operand: ResolvedOperand): ResolvedOperand[] {
+/** Adds the elements of an operand: registers, numbers and so on. */
+function addParts(operand: ResolvedOperand, parts: ResolvedOperand[]): void {
   switch (operand.kind) {
     case "vector":
     case "list":
-      return operand.elements.flatMap(partsOf);
+      for (const element of operand.elements) addParts(element, parts);
+      break;
     case "pair":
-      return [operand.first, operand.second].flatMap(partsOf);
+      addParts(operand.first, parts);
+      addParts(operand.second, parts);
+      break;
     case "not":
-      return [operand.register];
+      parts.push(operand.register);
+      break;
     case "address":
-      return operand.base === undefined ? [] : [operand.base];
+      if (operand.base !== undefined) parts.push(operand.base);
+      break;
     default:
-      return [operand];
+      parts.push(operand);
   }
 }
 
 function registersOf(operand: ResolvedOperand | undefined): Register[] {
   if (operand === undefined || operand.kind === "address") return [];
-  return partsOf(operand).filter((part): part is Register => part.kind === "register");
+  if (operand.kind === "register") return [operand];
+  const parts: ResolvedOperand[] = [];
+  addParts(operand, parts);
+  return parts.filter((part): part is Register => part.kind === "register");
 }
 
 /** What {@linkcode findUniformity} starts from, if not from the members of gangs, which are adjacent along x. */
@@ -89,7 +100,7 @@ export function findUniformity(
   // A register without an entry has not been reached yet. An undefined stride means varying.
   const strides = new Map<Register, Stride>([...varying].map((register) => [register, undefined]));
   const counting = new Map<Register, boolean>();
-  const defined = new Set(instructions.flatMap(resultsOf));
+  const defined = new Set<ResolvedOperand>();
   const isKnown = (operand: ResolvedOperand) =>
     operand.kind !== "register" || strides.has(operand) || !defined.has(operand);
   const strideOf = (operand: ResolvedOperand): Stride => {
@@ -103,9 +114,13 @@ export function findUniformity(
       (predicate === undefined || strideOf(predicate.register) === 0n) &&
       sourcesOf(instruction).every((source) => strideOf(source) === 0n);
   };
-  const setting = instructions.filter((instruction) => resultsOf(instruction).length > 0).map((instruction) => {
-    return { instruction, results: resultsOf(instruction), read: readBy(instruction) };
-  });
+  const setting: { instruction: ResolvedInstruction; results: Register[]; read: ResolvedOperand[] }[] = [];
+  for (const instruction of instructions) {
+    const results = resultsOf(instruction);
+    if (results.length === 0) continue;
+    for (const register of results) defined.add(register);
+    setting.push({ instruction, results, read: readBy(instruction) });
+  }
   const readers = readersOf<typeof setting[number], ResolvedOperand>(setting, ({ read }) => read);
   // An instruction is examined again when the stride of what it reads has changed, which happens at most twice.
   const waiting = new Set(setting);
