@@ -11,15 +11,20 @@ import { imageMemory, type LaneDifference, type LaunchRules } from "./warp_rules
 /** Among the terms that have changed: those of an access have changed, and it cannot be told how. */
 export const anyChange = "any";
 
-/** An access, and what is known of its address. */
-export interface KnownAccess extends MemoryAccess {
-  readonly form: LinearForm;
+/** An access, and what its address comes from. */
+export interface RootedAccess extends MemoryAccess {
   readonly roots: Roots;
-  /** Equal for accesses whose forms have the same terms, and for those with the same space and roots. */
-  readonly terms: number;
+  /** Equal for accesses with the same space and roots. */
   readonly group: number;
   /** A number of the variable of the module that it is to, in its space. Undefined if that is not known, or several. */
   readonly variable: number | undefined;
+}
+
+/** An access, and what is known of its address. */
+export interface KnownAccess extends RootedAccess {
+  readonly form: LinearForm;
+  /** Equal for accesses whose forms have the same terms. */
+  readonly terms: number;
   /** Whether it is in a loop. */
   readonly isRepeated: boolean;
 }
@@ -68,7 +73,7 @@ export class AccessConflicts {
   }
 
   /** Whether two accesses may be to the same variable or allocation. */
-  mayMeet(a: Pick<KnownAccess, "space" | "roots">, b: Pick<KnownAccess, "space" | "roots">): boolean {
+  mayMeet(a: Pick<RootedAccess, "space" | "roots">, b: Pick<RootedAccess, "space" | "roots">): boolean {
     if (a.space !== b.space && a.space !== "generic" && b.space !== "generic") return false;
     if (a.roots.isUnknown || b.roots.isUnknown) return mayLieIn(a.roots, b.space) && mayLieIn(b.roots, a.space);
     for (const one of a.roots.names) {

@@ -4,12 +4,12 @@
  * @module
  */
 import type { Register } from "../typing/names.ts";
-import type { KnownAccess } from "./access_conflicts.ts";
+import type { RootedAccess } from "./access_conflicts.ts";
 import type { LinearForm } from "./address_forms.ts";
 import type { Roots } from "./address_roots.ts";
 
 /** The numbers of the accesses of each space. */
-type NumbersOfSpaces = Readonly<Record<KnownAccess["space"], Pick<KnownAccess, "group" | "variable">>>;
+type NumbersOfSpaces = Readonly<Record<RootedAccess["space"], Pick<RootedAccess, "group" | "variable">>>;
 
 /** Numbers the roots and the terms of addresses. The same ones, which many accesses have, are looked at once. */
 export class AccessNumbers {
@@ -30,7 +30,7 @@ export class AccessNumbers {
     const [name, ...others] = names;
     const isVariable = !isUnknown && name !== undefined && others.length === 0 && /^(shared|global) /.test(name);
     const variable = isVariable ? this.#numbers.of(name.split(" ", 2).join(" ")) : undefined;
-    const numbersOf = (space: KnownAccess["space"]) => {
+    const numbersOf = (space: RootedAccess["space"]) => {
       return { group: this.#numbers.of(`${space} ${isUnknown} ${all}`), variable };
     };
     return { shared: numbersOf("shared"), global: numbersOf("global"), generic: numbersOf("generic") };

@@ -46,21 +46,23 @@ const mostUnfolded = 256;
 
 /** What is known of the addresses in a function. */
 export class AddressForms {
+  readonly #flow: FunctionFlow;
   readonly #rules: LaunchRules;
   readonly #definitions = new Map<Register, ResolvedInstruction[]>();
-  /** The instructions of blocks in loops. */
-  readonly #repeated = new Set<ResolvedInstruction>();
+  /** The instructions of blocks in loops. This and the next are found when they are first asked for. */
+  #repeatedOnce: ReadonlySet<ResolvedInstruction> | undefined;
   readonly #forms = new Map<Register | Variable, LinearForm>();
   readonly #roots: AddressRoots;
   readonly #steps = new Map<Register, bigint | undefined>();
   readonly #multiples = new Map<Term, bigint>();
-  readonly #uniformities: readonly Uniformity[];
+  /** For each axis. */
+  #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
 
-  constructor({ function: resolved, entry }: FunctionFlow, rules: LaunchRules) {
+  constructor(flow: FunctionFlow, rules: LaunchRules) {
+    this.#flow = flow;
     this.#rules = rules;
-    const instructions = instructionsOf(resolved);
-    for (const instruction of instructions) {
+    for (const instruction of instructionsOf(flow.function)) {
       for (const register of resultsOf(instruction)) {
         const known = this.#definitions.get(register);
         if (known === undefined) this.#definitions.set(register, [instruction]);
@@ -68,16 +70,17 @@ export class AddressForms {
       }
     }
     this.#roots = new AddressRoots(this.#definitions, (offset) => this.#nameOfParameter(offset));
-    for (const { body } of loopsOf(entry)) {
-      for (const block of body) {
-        for (const { instruction } of block.instructions) {
-          if (instruction !== undefined) this.#repeated.add(instruction);
-        }
-      }
-    }
-    this.#uniformities = (rules.block === undefined ? axes.slice(0, 1) : axes).map((axis) => {
+  }
+
+  get #repeated(): ReadonlySet<ResolvedInstruction> {
+    return this.#repeatedOnce ??= instructionsInLoops(this.#flow);
+  }
+
+  get #uniformities(): readonly Uniformity[] {
+    return this.#uniformitiesOnce ??= (this.#rules.block === undefined ? axes.slice(0, 1) : axes).map((axis) => {
       const strideOfSpecial = (name: string) => this.#strideOfSpecial(name, axis);
-      return findUniformity(instructions, { rules: { strideOfSpecial, isVarying: readsPrivateMemory } });
+      const rules = { strideOfSpecial, isVarying: readsPrivateMemory };
+      return findUniformity(instructionsOf(this.#flow.function), { rules });
     });
   }
 
@@ -321,6 +324,16 @@ export class AddressForms {
   isRepeated(instruction: ResolvedInstruction): boolean {
     return this.#repeated.has(instruction);
   }
+}
+
+function instructionsInLoops({ entry }: FunctionFlow): ReadonlySet<ResolvedInstruction> {
+  const repeated = new Set<ResolvedInstruction>();
+  for (const { body } of loopsOf(entry)) {
+    for (const { instructions } of body) {
+      for (const { instruction } of instructions) if (instruction !== undefined) repeated.add(instruction);
+    }
+  }
+  return repeated;
 }
 
 /** The blocks of a function, in reverse postorder. */

@@ -16,7 +16,7 @@ import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../t
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
 import { AddressForms, blocksOf, type Term } from "./address_forms.ts";
-import { AccessConflicts, anyChange, type KnownAccess } from "./access_conflicts.ts";
+import { AccessConflicts, anyChange, type KnownAccess, type RootedAccess } from "./access_conflicts.ts";
 import { divergentRegions } from "./divergent_regions.ts";
 import { AccessNumbers } from "./access_numbers.ts";
 import { accessesOf } from "./memory_accesses.ts";
@@ -211,7 +211,7 @@ class PointFinder {
     const addresses = new AddressForms(flow, rules);
     this.#addresses = addresses;
     this.#conflicts = new AccessConflicts(addresses, rules, laneDifferences(rules.block));
-    const all: KnownAccess[] = [];
+    const all: RootedAccess[] = [];
     const numbers = new AccessNumbers();
     for (const instruction of instructions) {
       for (const access of accessesOf(instruction, { isUsed })) {
@@ -220,24 +220,28 @@ class PointFinder {
         for (const name of roots.names) {
           if (name.startsWith("param ")) context.parameters.add(Number(name.slice("param ".length)));
         }
-        const form = addresses.formOf(access.address);
-        const { group, variable } = numbers.ofRoots(roots)[access.space];
-        const terms = numbers.ofTerms(form.terms);
-        all.push({ ...access, form, roots, group, variable, terms, isRepeated: addresses.isRepeated(instruction) });
+        all.push({ ...access, roots, ...numbers.ofRoots(roots)[access.space] });
       }
     }
-    const isWritten = meetingAny(
-      [...groupsOf(all.filter(({ writes }) => writes)).values()].map(([access]) => access!),
-      this.#conflicts,
-    );
-    for (const group of groupsOf(all).values()) {
+    const groups = groupsOf(all);
+    const written: RootedAccess[] = [];
+    for (const group of groups.values()) {
+      const access = group.find(({ writes }) => writes);
+      if (access !== undefined) written.push(access);
+    }
+    const isWritten = meetingAny(written, this.#conflicts);
+    for (const group of groups.values()) {
       // What is only read needs no points.
       if (!context.isCalled && !isWritten(group[0]!)) continue;
       for (const access of group) {
-        const others = this.#accesses.get(access.instruction);
-        if (others === undefined) this.#accesses.set(access.instruction, [access]);
-        else others.push(access);
-        for (const term of access.form.terms.keys()) this.#terms.add(term);
+        const { instruction } = access;
+        const form = addresses.formOf(access.address);
+        for (const term of form.terms.keys()) this.#terms.add(term);
+        const terms = numbers.ofTerms(form.terms);
+        const known = { ...access, form, terms, isRepeated: addresses.isRepeated(instruction) };
+        const others = this.#accesses.get(instruction);
+        if (others === undefined) this.#accesses.set(instruction, [known]);
+        else others.push(known);
       }
     }
   }
@@ -360,17 +364,17 @@ class PointFinder {
 }
 
 /** Accesses by what they may meet. */
-function groupsOf(accesses: readonly KnownAccess[]): Map<number, KnownAccess[]> {
+function groupsOf(accesses: readonly RootedAccess[]): Map<number, RootedAccess[]> {
   return Map.groupBy(accesses, ({ group }) => group);
 }
 
 /** Whether an access may be to the memory of one of the given ones. */
-function meetingAny(given: readonly KnownAccess[], conflicts: AccessConflicts): (access: KnownAccess) => boolean {
-  const isOfVariables = ({ roots: { isUnknown, names } }: KnownAccess) => {
+function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts): (access: RootedAccess) => boolean {
+  const isOfVariables = ({ roots: { isUnknown, names } }: RootedAccess) => {
     return !isUnknown && [...names].every((name) => !name.startsWith("param"));
   };
   // Accesses to variables meet those to the same variable. The others are compared one by one: there are few of them.
-  const variables = new Map<string, KnownAccess>();
+  const variables = new Map<string, RootedAccess>();
   const keyOf = (space: string, name: string) => `${space} ${name.split(" ", 2).join(" ")}`;
   for (const access of given) {
     if (access.roots.isUnknown) continue;

@@ -38,10 +38,15 @@ export function hasRowsOfWarps([x, y, z]: BlockSize): boolean {
 /** The differences between two lanes of a warp: in x, y and z, and in their numbers. */
 export type LaneDifference = readonly [x: number, y: number, z: number, lane: number];
 
+let usualDifferences: readonly LaneDifference[] | undefined;
+
 /** All differences between two lanes of a warp. */
 export function laneDifferences(block: BlockSize | undefined): readonly LaneDifference[] {
+  return block === undefined ? usualDifferences ??= findDifferences([warpSize, 1, 1]) : findDifferences(block);
+}
+
+function findDifferences([x, y, z]: BlockSize): readonly LaneDifference[] {
   const differences = new Map<string, LaneDifference>();
-  const [x, y, z] = block ?? [warpSize, 1, 1];
   const places = Array.from({ length: Math.min(x * y * z, 1024) }, (_, thread) => {
     return [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))] as const;
   });
