@@ -66,22 +66,24 @@ test("thousands of successive loops with many registers compile in linear time",
   assertEquals(launch(body, "%r5"), expected);
 });
 
-test("registers that are never live together share locals", { long: true }, () => {
-  const body: string[] = [];
-  // More registers than engines allow locals.
-  for (let index = 0; index < 52_000; index++) body.push(`add.u32 %r${index + 1}, %r${index}, 1;`);
-  const { kernels, refusals } = compilePtx(`.version 7.0
+for (const predicate of ["", "@%p "]) {
+  test(`registers that ${predicate}add sets and that are never live together share locals`, { long: true }, () => {
+    const body: string[] = [];
+    // More registers than engines allow locals.
+    for (let index = 0; index < 52_000; index++) body.push(`${predicate}add.u32 %r${index + 1}, %r${index}, 1;`);
+    const { kernels, refusals } = compilePtx(`.version 7.0
 .target sm_60
 .address_size 64
 .visible .entry test(.param .u64 output) {
-.reg .b32 %r<52001>; .reg .b64 %rd;
-mov.u32 %r0, %tid.x; ld.param.u64 %rd, [output];
+.reg .pred %p; .reg .b32 %r<52001>; .reg .b64 %rd;
+mov.u32 %r0, %tid.x; setp.eq.u32 %p, %r0, 0; ld.param.u64 %rd, [output];
 ${body.join("\n")}
 st.global.u32 [%rd], %r52000;
 }`);
-  assertEquals([...kernels.keys(), ...refusals.keys()], ["test"]);
-  assertEquals(refusals.size, 0);
-});
+    assertEquals([...kernels.keys(), ...refusals.keys()], ["test"]);
+    assertEquals(refusals.size, 0);
+  });
+}
 
 /** A chain of blocks. Each can leave it for the last one. */
 function ladder(length: number): BasicBlock<undefined>[] {

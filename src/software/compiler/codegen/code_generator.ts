@@ -36,6 +36,7 @@ import { type CallSite, exited, savedHeader, type Suspension, threadRecord } fro
 import { findsReservedShared } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";
+import { initializePredicated } from "../control_flow/predicated_definitions.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
@@ -186,6 +187,7 @@ class KernelGenerator {
     };
     for (const flow of this.#flows.values()) {
       const isCalledWhereThreadsSpin = callsInSpinLoops && flow.function !== resolved.kernel;
+      initializePredicated(flow);
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
       // The gang's function does not keep the offsets for threads that leave their gang.

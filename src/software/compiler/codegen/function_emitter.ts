@@ -515,6 +515,12 @@ export class FunctionEmitter {
     this.noteDefinition(destination);
   }
 
+  /** Sets a register to 0. */
+  initialize(register: Register): void {
+    pushZero(this.code, this.valueType(register)).set(this.registerLocal(register));
+    this.noteDefinition(register);
+  }
+
   /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */
   extend(type: ScalarType): void {
     extend(this.code, type);
@@ -596,6 +602,19 @@ export class FunctionEmitter {
 }
 
 const pointerType = typeNamed("u64");
+
+function pushZero(code: CodeWriter, type: ValueType): CodeWriter {
+  switch (type) {
+    case "i32":
+      return code.i32(0);
+    case "i64":
+      return code.i64(0n);
+    case "f32":
+      return code.f32Bits(0n);
+    case "f64":
+      return code.f64Bits(0n);
+  }
+}
 
 function newCarry(): Register {
   return { kind: "register", name: "CC.CF", type: typeNamed("u32") };

@@ -6,7 +6,7 @@ import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts"
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
 import type { SuspensionRequest } from "../launch_record.ts";
-import type { LabelName } from "../typing/names.ts";
+import type { LabelName, Register } from "../typing/names.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
@@ -17,6 +17,8 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 export interface Step {
   /** Undefined for code between instructions. */
   readonly instruction: ResolvedInstruction | undefined;
+  /** The register that code between instructions sets to 0. */
+  readonly initializes?: Register;
   emit(emitter: FunctionEmitter): void;
 }
 

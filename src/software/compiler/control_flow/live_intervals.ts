@@ -48,8 +48,9 @@ export function liveIntervals(
       extend(register, position);
       if (!isSuspending) use.definitions.add(register);
     };
-    for (const { instruction } of stepsOf(block)) {
+    for (const { instruction, initializes } of stepsOf(block)) {
       position++;
+      if (initializes !== undefined) set(initializes);
       if (instruction === undefined) continue;
       const { form, operands, predicate } = instruction;
       const result = form.hasResult && operands[0]?.kind !== "address" ? operands[0] : undefined;
@@ -82,7 +83,7 @@ export function liveIntervals(
 }
 
 /** A block's steps, and its branch. */
-function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<Step, "instruction">[] {
+function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<Step, "instruction" | "initializes">[] {
   if (terminator.kind !== "branch" && terminator.kind !== "switch") return instructions;
   return "kind" in terminator.on ? instructions : [...instructions, terminator.on];
 }

@@ -20,7 +20,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): void {
   const regions: BasicBlock<I>[][] = [postorder([entry], successors)];
   const before = predecessors(regions[0]!);
   for (let region = regions.pop(); region !== undefined; region = regions.pop()) {
-    for (const loop of loops(region)) {
+    for (const loop of cyclesIn(region)) {
       const entered = [...loop].filter((block) => [...before.get(block)!].some((from) => !loop.has(from)));
       if (entered.length > 1) {
         // The new header is left out, so that only the loop's own blocks remain to be examined.
@@ -34,7 +34,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): void {
 }
 
 /** The strongly connected components of some blocks that contain a cycle, found with Kosaraju's algorithm. */
-function loops<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
+export function cyclesIn<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   const inside = new Set(region);
   const next = (block: BasicBlock<I>) => successors(block).filter((successor) => inside.has(successor));
   const before = predecessors(region);

@@ -189,6 +189,20 @@ export class GangEmitter {
     }
   }
 
+  /** Sets a register to 0 for all members. */
+  initialize(register: Register): void {
+    const { code, emitter: e } = this;
+    const holding = this.holding(register);
+    this.#maskVectors.delete(register);
+    if (holding.kind === "number" || holding.kind === "mask") return e.initialize(register);
+    const zeros = holding.kind === "vectors" ? undefined : e.temporary("v128");
+    for (const local of holding.kind === "vectors" ? holding.locals : [zeros!]) code.i32x4([0, 0, 0, 0]).set(local);
+    for (let offset = 0; zeros !== undefined && offset < 8 * this.width; offset += 16) {
+      code.get(this.area).get(zeros).v128Store(this.slot(register) + offset);
+    }
+    e.noteDefinition(register);
+  }
+
   /** Whether an instruction is executed at once for all members in a mask. */
   runsOnVectors(instruction: ResolvedInstruction): boolean {
     let way: unknown;

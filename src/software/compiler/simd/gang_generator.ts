@@ -47,6 +47,7 @@ import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
 import { liveIntervals } from "../control_flow/live_intervals.ts";
+import { initializePredicated } from "../control_flow/predicated_definitions.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -141,6 +142,7 @@ class GangGenerator {
       ? registerReaders(this.#instructions)
       : undefined;
     this.#flow = functionFlow(resolved.kernel);
+    initializePredicated(this.#flow);
     this.#masked = masks && this.#instructions.length <= mostInstructionsOfMasked ? this.#chooseMaskedRegions() : {
       regions: [],
       uniformity: findUniformity(this.#instructions),

@@ -32,8 +32,9 @@ export function emitGangSteps(
 }
 
 function emitOnce(gang: GangEmitter, steps: readonly Step[]): void {
-  for (const { instruction, emit } of steps) {
-    if (instruction === undefined) emit(gang.emitter);
+  for (const { instruction, initializes, emit } of steps) {
+    if (initializes !== undefined) gang.initialize(initializes);
+    else if (instruction === undefined) emit(gang.emitter);
     else gang.emit(instruction, instruction.form.emit!);
   }
 }
