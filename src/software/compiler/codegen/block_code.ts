@@ -14,6 +14,9 @@ import { CodeWriter } from "../webassembly/code_writer.ts";
 export interface WrittenBlocks {
   readonly entry: FlowBlock;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
+  /** What is emitted before and behind the code of some blocks. */
+  readonly before?: ReadonlyMap<FlowBlock, () => void>;
+  readonly behind?: ReadonlyMap<FlowBlock, () => void>;
   /** For each block that branches, the code that pushes the operand of its branch. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
   /** The fuel that one iteration of a loop costs. */
@@ -23,7 +26,7 @@ export interface WrittenBlocks {
 /** Emits a reducible graph as structured code. */
 export function emitBlocks(
   e: FunctionEmitter,
-  { entry, code, conditions, fuelPerIteration }: WrittenBlocks,
+  { entry, code, before, behind, conditions, fuelPerIteration }: WrittenBlocks,
 ): Uint8Array {
   const selectors = new Map<Selector, number>();
   const selectorLocal = (selector: Selector): number => {
@@ -37,7 +40,11 @@ export function emitBlocks(
   e.code = new CodeWriter();
   emitStructured(entry, {
     code: e.code,
-    emitBody: (block) => append(code.get(block)),
+    emitBody: (block) => {
+      before?.get(block)?.();
+      append(code.get(block));
+      behind?.get(block)?.();
+    },
     pushCondition: (block) => append(conditions.get(block)),
     pushIndex: (block) => {
       const { terminator } = block;

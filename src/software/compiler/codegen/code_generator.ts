@@ -25,7 +25,7 @@ import {
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
-import { emitBlocks, joined, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
+import { emitBlocks, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { knownZeroBits } from "./known_zero_bits.ts";
 import { parameterOffsets } from "./parameter_offsets.ts";
@@ -162,6 +162,9 @@ class KernelGenerator {
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
+  /** What restores registers before the code of a block, and saves them behind it. */
+  readonly #before = new Map<FlowBlock, () => void>();
+  readonly #behind = new Map<FlowBlock, () => void>();
   readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
   readonly #resumeLines: number[] = [];
@@ -248,6 +251,8 @@ class KernelGenerator {
     const body = emitBlocks(this.#emitter, {
       entry,
       code: this.#code,
+      before: this.#before,
+      behind: this.#behind,
       conditions: this.#conditions,
       fuelPerIteration: 1,
     });
@@ -402,7 +407,7 @@ class KernelGenerator {
   #resumeAt(block: FlowBlock, point: Omit<ResumePoint, "live">): void {
     const owner = this.#functions.get(this.#resolved.kernel)!;
     this.#resumePoints.set(block, { ...point, live: owner.live(block) });
-    this.#prepend(block, () => this.#restoreRegisters(owner, block));
+    this.#before.set(block, () => this.#restoreRegisters(owner, block));
   }
 
   #suspendAt({ suspendPoint, owner, resumeIndex }: NumberedSuspendPoint): void {
@@ -415,7 +420,7 @@ class KernelGenerator {
       e.getFixed("record");
       e.getFixed(field).memory("i32Store", threadRecord[field]);
     };
-    this.#append(suspendBlock, () => {
+    this.#behind.set(suspendBlock, () => {
       this.#saveRegisters(owner, resumeBlock);
       e.getFixed("record").i32(resumeIndex).memory("i32Store", threadRecord.resumeIndex);
       e.getFixed("record").i32(number).memory("i32Store", threadRecord.request);
@@ -426,7 +431,7 @@ class KernelGenerator {
       if (e.sizes.hasStackPointer) store("stackPointer");
     });
     suspendBlock.terminator = { kind: "exit" };
-    this.#prepend(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
+    this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
   }
 
   #callFrom(
@@ -443,7 +448,7 @@ class KernelGenerator {
     const target = callTarget(instruction);
     const { frameBytes } = owner.flow.function;
     const pushCalleesSaved = () => e.getFixed("saved").i32(owner.savedBytes).ops("i32Add");
-    this.#append(suspendBlock, () => {
+    this.#behind.set(suspendBlock, () => {
       e.begin(instruction);
       this.#saveRegisters(owner, resumeBlock);
       if (target.kind !== "function") chooseFunction(e, instruction, addressed);
@@ -466,7 +471,7 @@ class KernelGenerator {
         ? this.#functions.get(this.#resolved.callees.get(target)!)!.flow.entry
         : dispatch,
     };
-    this.#prepend(resumeBlock, () => {
+    this.#before.set(resumeBlock, () => {
       for (const field of e.sizes.hasStackPointer ? ["frame", "stackPointer"] as const : ["frame"] as const) {
         e.getFixed("saved").memory("i32Load", savedHeader[field]);
         e.setFixed(field);
@@ -482,11 +487,11 @@ class KernelGenerator {
     const e = this.#emitter;
     const isKernel = resolved.call === undefined;
     for (const block of isKernel ? [returning, exiting] : [exiting]) {
-      this.#append(block, () => e.getFixed("record").i32(exited).memory("i32Store", threadRecord.request));
+      this.#behind.set(block, () => e.getFixed("record").i32(exited).memory("i32Store", threadRecord.request));
     }
     if (isKernel) return;
-    this.#append(entry, () => this.#enterCallee(resolved));
-    this.#append(returning, () => {
+    this.#behind.set(entry, () => this.#enterCallee(resolved));
+    this.#behind.set(returning, () => {
       e.getFixed("saved").memory("i32Load", savedHeader.resumeIndex);
       e.setFixed("resumeIndex");
     });
@@ -524,14 +529,6 @@ class KernelGenerator {
       e.getFixed("saved").memory(wholeLoad[e.valueType(register)], owner.slots.get(register)!);
       e.code.set(e.registerLocal(register));
     }
-  }
-
-  #append(block: FlowBlock, emit: () => void): void {
-    this.#code.set(block, joined(this.#emitter, this.#code.get(block), this.#emitter.emitSeparately(emit)));
-  }
-
-  #prepend(block: FlowBlock, emit: () => void): void {
-    this.#code.set(block, joined(this.#emitter, this.#emitter.emitSeparately(emit), this.#code.get(block)));
   }
 }
 
