@@ -217,6 +217,39 @@ test("a call of an address without a function faults, with its line", () => {
   assertEquals(ofKernel.kind, faultKind.invalidFunction);
 });
 
+test("of several calls by address, the one that faults is named", () => {
+  const call = (register: string) => `call (%r3), ${register}, (%r0), P;`;
+  const body = `P: .callprototype (.param .b32 _) _ (.param .b32 _);
+mov.u64 %rd3, twice;
+mov.u64 %rd4, 8;`;
+  const lines = [["%rd4", "%rd3"], ["%rd3", "%rd4"]].map(([first, second]) => {
+    return faultOf(`${body}\n${call(first!)}\n${call(second!)}`, double).line;
+  });
+  assertEquals(lines[1]! - lines[0]!, 1);
+});
+
+test("calls by address and functions do not multiply the code", () => {
+  const bytesOf = (calls: number, functions: number) => {
+    const all = upTo(functions, (index) => index);
+    const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+${all.map((index) => `.func f${index}() { ret; }`).join("\n")}
+.global .u64 table[${functions}] = {${all.map((index) => `f${index}`).join()}};
+.visible .entry test() {
+  .reg .b64 %rd;
+  P: .callprototype _ ();
+  ld.global.u64 %rd, [table];
+${upTo(calls, () => "  call %rd, (), P;").join("\n")}
+  ret;
+}`;
+    return compilePtx(ptx).wasm.length;
+  };
+  const [neither, moreCalls, moreFunctions, both] = [bytesOf(1, 1), bytesOf(50, 1), bytesOf(1, 50), bytesOf(50, 50)];
+  // Some indices take a byte more.
+  assert(both - neither < 1.1 * (moreCalls - neither + moreFunctions - neither));
+});
+
 test("a prototype with too many parameters does not reach other threads' memory", () => {
   const fault = (): number[] =>
     runThreads(

@@ -9,7 +9,15 @@
  *
  * @module
  */
-import { chooseFunction, faultStack, passedBytes, pushNextFrame } from "../instructions/call_instructions.ts";
+import {
+  type AddressedFunction,
+  chooseFunction,
+  faultStack,
+  type IndirectCall,
+  noteTarget,
+  passedBytes,
+  pushNextFrame,
+} from "../instructions/call_instructions.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
@@ -143,6 +151,12 @@ interface NumberedSuspendPoint {
   readonly suspendPoint: SuspendPoint;
   readonly owner: GeneratedFunction;
   readonly resumeIndex: number;
+}
+
+/** The block that finds the function with an address, and the locals that calls set before they lead there. */
+interface Chooser {
+  readonly block: FlowBlock;
+  readonly call: IndirectCall;
 }
 
 class KernelGenerator {
@@ -394,8 +408,10 @@ class KernelGenerator {
       lines[resumeIndex] = this.#divergenceLines[index]!;
       this.#resumeAt(block, { resumeIndex, request: 0 });
     });
+    let chooser: Chooser | undefined;
+    const chooserOnce = () => chooser ??= this.#newChooser(dispatch, addressed);
     for (const numbered of suspendPoints) {
-      if (numbered.suspendPoint.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
+      if (numbered.suspendPoint.request === undefined) this.#callFrom(numbered, chooserOnce);
       else this.#suspendAt(numbered);
     }
     for (const { flow } of this.#functions.values()) this.#finishFunction(flow, dispatch);
@@ -434,13 +450,16 @@ class KernelGenerator {
     this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
   }
 
-  #callFrom(
-    { suspendPoint, owner, resumeIndex }: NumberedSuspendPoint,
-    { dispatch, addressed }: {
-      dispatch: FlowBlock;
-      addressed: readonly { name: FunctionName; resumeIndex: number }[];
-    },
-  ): void {
+  /** The block that all calls of functions by their addresses lead to. */
+  #newChooser(dispatch: FlowBlock, functions: readonly AddressedFunction[]): Chooser {
+    const e = this.#emitter;
+    const block = blockBefore(dispatch);
+    const call = { address: e.newLocal("i64"), place: e.newLocal("i32") };
+    this.#before.set(block, () => chooseFunction(e, call, functions));
+    return { block, call };
+  }
+
+  #callFrom({ suspendPoint, owner, resumeIndex }: NumberedSuspendPoint, chooserOnce: () => Chooser): void {
     const e = this.#emitter;
     const { suspendBlock, resumeBlock } = suspendPoint;
     this.#callSites.set(resumeIndex, { order: this.#order.get(suspendBlock) ?? 0, savedBytes: owner.savedBytes });
@@ -451,7 +470,7 @@ class KernelGenerator {
     this.#behind.set(suspendBlock, () => {
       e.begin(instruction);
       this.#saveRegisters(owner, resumeBlock);
-      if (target.kind !== "function") chooseFunction(e, instruction, addressed);
+      if (target.kind !== "function") noteTarget(e, instruction, chooserOnce().call);
       const frame = e.temporary("i32");
       pushNextFrame(e, frameBytes);
       e.code.set(frame);
@@ -469,7 +488,7 @@ class KernelGenerator {
       kind: "jump",
       target: target.kind === "function"
         ? this.#functions.get(this.#resolved.callees.get(target)!)!.flow.entry
-        : dispatch,
+        : chooserOnce().block,
     };
     this.#before.set(resumeBlock, () => {
       for (const field of e.sizes.hasStackPointer ? ["frame", "stackPointer"] as const : ["frame"] as const) {

@@ -303,11 +303,21 @@ export class FunctionEmitter {
     return this.#threads === "record";
   }
 
-  /** Pushes where a fault would be, as the host functions take it: the place and the thread. */
-  pushPlace(
+  /** Where a fault would be, as the host functions take it. */
+  place(
     { line = this.line, operation = "none", space = "generic", bytes = 1 }: Partial<Omit<FaultPlace, "thread">> = {},
-  ): CodeWriter {
-    this.code.i32(encodePlace({ line, operation, space, bytes, thread: this.#threads }));
+  ): number {
+    return encodePlace({ line, operation, space, bytes, thread: this.#threads });
+  }
+
+  /** Pushes where a fault would be: the place and the thread. */
+  pushPlace(place: Partial<Omit<FaultPlace, "thread">> = {}): CodeWriter {
+    this.code.i32(this.place(place));
+    return this.pushThread();
+  }
+
+  /** Pushes the thread of a fault. */
+  pushThread(): CodeWriter {
     if (this.#threads === "record") return this.getFixed("thread");
     const standIn = this.#standIns?.fixed.get("threadX");
     this.getFixed("threadX");

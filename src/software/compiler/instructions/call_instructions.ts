@@ -206,21 +206,32 @@ export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops("drop");
 }
 
+/** The locals of a call by address: the address, an i64, and where a fault would be, an i32. */
+export interface IndirectCall {
+  readonly address: number;
+  readonly place: number;
+}
+
+/** Notes which function is called by its address, and where. */
+export function noteTarget(e: FunctionEmitter, i: ResolvedInstruction, { address, place }: IndirectCall): void {
+  e.push(callTarget(i), u64);
+  e.code.set(address);
+  e.code.i32(e.place()).set(place);
+}
+
 /** Finds the function with an address and sets where the kernel continues. Faults if no function has the address. */
 export function chooseFunction(
   e: FunctionEmitter,
-  i: ResolvedInstruction,
+  { address, place }: IndirectCall,
   functions: readonly AddressedFunction[],
 ): void {
-  const address = e.temporary("i64");
-  e.push(callTarget(i), u64);
-  e.code.set(address).block();
+  e.code.block();
   for (const { name, resumeIndex } of functions) {
     e.code.get(address).i64(functionAddress(name.index)).ops("i64Eq").if().i32(resumeIndex);
     e.setFixed("resumeIndex").br(1).end();
   }
-  e.code.i32(faultKind.invalidFunction).get(address);
-  e.pushPlace();
+  e.code.i32(faultKind.invalidFunction).get(address).get(place);
+  e.pushThread();
   e.callHelper("fault").ops("unreachable").end();
 }
 
