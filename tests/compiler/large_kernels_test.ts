@@ -85,6 +85,30 @@ st.global.u32 [%rd], %r52000;
   });
 }
 
+test("thousands of calls of thousands of functions by their addresses compile in linear time", { long: true }, () => {
+  const count = 2000;
+  const names = Array.from({ length: count }, (_, index) => `f${index}`);
+  const call = "call %rd2, (), P;";
+  const functions = names.map((name, index) => {
+    const calling = index % 2 === 0 ? "" : `.reg .b64 %rd2; P: .callprototype _ (); mov.u64 %rd2, f0; ${call}`;
+    return `.func ${name}() { ${calling} ret; }`;
+  });
+  const { kernels } = compilePtx(`.version 7.0
+.target sm_60
+.address_size 64
+${functions.join("\n")}
+.global .u64 table[${count}] = {${names.join()}};
+.visible .entry test(.param .u64 output) {
+.reg .b64 %rd<4>; .reg .b32 %r<4>;
+P: .callprototype _ ();
+ld.param.u64 %rd1, [output]; ld.global.u64 %rd2, [table];
+ld.global.u32 %r1, [%rd1]; st.global.u32 [%rd1], %r1;
+${names.map(() => call).join("\n")}
+ret;
+}`);
+  assertEquals([...kernels.keys()], ["test"]);
+});
+
 /** A chain of blocks. Each can leave it for the last one. */
 function ladder(length: number): BasicBlock<undefined>[] {
   const chain = Array.from({ length }, (): BasicBlock<undefined> => ({

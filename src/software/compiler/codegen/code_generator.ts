@@ -53,7 +53,6 @@ import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
-import { calledBy } from "../lockstep/lockstep_points.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
@@ -197,10 +196,16 @@ class KernelGenerator {
     const all = [resolved.kernel, ...resolved.callees.values()];
     this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
     const callsInSpinLoops = context.lockstep.size > 0 && [...this.#flows.values()].some(callsWhereThreadsSpin);
-    const calls = { callees: resolved.callees, addressed: context.addressed };
-    const uneven = unevenFunctions(this.#flows, context.lockstep, calls);
+    const { callees } = resolved;
+    const uneven = unevenFunctions(this.#flows, context.lockstep, { callees, addressed: context.addressed });
+    const isUnevenFunction = (name: FunctionName) => {
+      const callee = callees.get(name);
+      return callee !== undefined && uneven.has(callee);
+    };
+    const isAnyUneven = uneven.size > 0 && [...context.addressed].some(isUnevenFunction);
     const isUneven = (call: ResolvedInstruction) => {
-      return uneven.size > 0 && calledBy(call, calls).some((callee) => uneven.has(callee));
+      const target = callTarget(call);
+      return target.kind === "function" ? isUnevenFunction(target) : isAnyUneven;
     };
     for (const flow of this.#flows.values()) {
       const isCalledWhereThreadsSpin = callsInSpinLoops && flow.function !== resolved.kernel;

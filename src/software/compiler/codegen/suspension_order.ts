@@ -14,7 +14,7 @@ import { postorder, redirect, successors } from "../control_flow/control_flow_gr
 import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
 import { lineOf } from "./block_code.ts";
 import { spinningBlocks } from "../control_flow/spin_loops.ts";
-import { calledBy } from "../lockstep/lockstep_points.ts";
+import { callTarget } from "../typing/call_layout.ts";
 import { programOrder } from "../lockstep/program_order.ts";
 import type { FunctionName } from "../typing/names.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -27,15 +27,20 @@ import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 export function unevenFunctions(
   flows: ReadonlyMap<ResolvedFunction, FunctionFlow>,
   points: ReadonlySet<ResolvedInstruction>,
-  context: { callees: ResolvedKernel["callees"]; addressed: ReadonlySet<FunctionName> },
+  { callees, addressed }: { callees: ResolvedKernel["callees"]; addressed: ReadonlySet<FunctionName> },
 ): ReadonlySet<ResolvedFunction> {
   const found = new Set<ResolvedFunction>();
   if (points.size === 0) return found;
-  const callers = new Map<ResolvedFunction, ResolvedFunction[]>();
+  const callers = new Map<ResolvedFunction, Set<ResolvedFunction>>();
+  /** Those that call functions by their addresses. */
+  const callingAny = new Set<ResolvedFunction>();
   for (const [function_, { entry, suspendPoints }] of flows) {
-    const calls = suspendPoints.filter(({ instruction }) => instruction?.form.flow === "call");
-    for (const callee of calls.flatMap(({ instruction }) => calledBy(instruction!, context))) {
-      callers.set(callee, [...callers.get(callee) ?? [], function_]);
+    for (const { instruction } of suspendPoints) {
+      if (instruction?.form.flow !== "call") continue;
+      const target = callTarget(instruction);
+      const callee = target.kind === "function" ? callees.get(target) : undefined;
+      if (target.kind !== "function") callingAny.add(function_);
+      if (callee !== undefined) callers.set(callee, (callers.get(callee) ?? new Set()).add(function_));
     }
     const blocks = postorder([entry], successors).reverse();
     const counts = new Map(blocks.map((block) => {
@@ -44,8 +49,14 @@ export function unevenFunctions(
     if (blocks.every((block) => counts.get(block) === 0)) continue;
     if (!areEven(blocks, counts)) found.add(function_);
   }
-  // A function that calls itself, or one of these, is one of these.
-  for (const function_ of found) for (const caller of callers.get(function_) ?? []) found.add(caller);
+  // A function that calls one of these is one of these. A set goes on with what is added to it.
+  const called = new Set([...addressed].map((name) => callees.get(name)));
+  for (const function_ of found) {
+    for (const caller of callers.get(function_) ?? []) found.add(caller);
+    if (!called.has(function_)) continue;
+    for (const caller of callingAny) found.add(caller);
+    callingAny.clear();
+  }
   return found;
 }
 

@@ -119,16 +119,6 @@ function accessingFunctions(
   return accessing;
 }
 
-/** The functions that a call may reach. */
-export function calledBy(
-  instruction: ResolvedInstruction,
-  { callees, addressed }: { callees: ResolvedKernel["callees"]; addressed: Iterable<FunctionName> },
-): ResolvedFunction[] {
-  const target = callTarget(instruction);
-  const names = target.kind === "function" ? [target] : [...addressed];
-  return names.flatMap((name) => callees.get(name) ?? []);
-}
-
 /** The accesses that lanes may have made since they were last together, with the terms that have changed since each. */
 class Pending {
   /** Whether they may have made others, in another function. */

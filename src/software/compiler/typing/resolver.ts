@@ -67,14 +67,30 @@ export function surveyKernel(
   for (const parameter of parameters) scope.declare(parameter, declaration.line);
   const kernel = resolveFunction(declaration, { scope, module, shared, unsupported, call: undefined });
   const callees = new Map<FunctionName, ResolvedFunction>();
-  const waiting = calledBy(kernel, module);
+  let callsAny = false;
+  /** The functions with a body that a function may call. Those that are called by address are added once. */
+  const calledBy = ({ items }: ResolvedFunction) => {
+    const called: FunctionName[] = [];
+    for (const item of items) {
+      if (item.kind === "label" || item.form.flow !== "call") continue;
+      const target = callTarget(item);
+      if (target.kind === "function") {
+        if (target.declaration.body !== undefined) called.push(target);
+      } else if (!callsAny) {
+        callsAny = true;
+        for (const name of module.addressed) called.push(name);
+      }
+    }
+    return called;
+  };
+  const waiting = calledBy(kernel);
   for (let callee = waiting.pop(); callee !== undefined; callee = waiting.pop()) {
     if (callees.has(callee)) continue;
     const call = layOutCall(callee.declaration);
     const scope = new Scope();
     const resolved = resolveFunction(callee.declaration, { scope, module, shared, unsupported, call });
     callees.set(callee, resolved);
-    waiting.push(...calledBy(resolved, module));
+    for (const name of calledBy(resolved)) waiting.push(name);
   }
   const usesDynamicShared = shared.placeDynamic();
   let { frameAlignment } = kernel;
@@ -134,15 +150,3 @@ const functionDirectives: ReadonlySet<string> = new Set([
   "abi_preserve",
   "abi_preserve_control",
 ]);
-
-/** The functions with a body that a function may call. */
-function calledBy({ items }: ResolvedFunction, { addressed }: ModuleScope): FunctionName[] {
-  const called: FunctionName[] = [];
-  for (const item of items) {
-    if (item.kind === "label" || item.form.flow !== "call") continue;
-    const target = callTarget(item);
-    if (target.kind !== "function") called.push(...addressed);
-    else if (target.declaration.body !== undefined) called.push(target);
-  }
-  return called;
-}
