@@ -39,13 +39,22 @@ interface Bench {
   readonly rounds: number;
 }
 
+/** The processor time in which a process counts as idle, within ten times that, and the longest wait for that, in ms. */
+const idleTime = 5;
+const longestWait = 60_000;
+
 /** Enough threads to have the kernel compiled for gangs. They do nothing. */
 const geometry = { grid: 16, block: 512 } as const;
 
-function timeKernel(shape: KernelShape, lines: number, { cuda, stream, buffer, rounds }: Bench): Times {
+async function timeKernel(
+  shape: KernelShape,
+  lines: number,
+  { cuda, stream, buffer, rounds }: Bench,
+): Promise<Times> {
   const { ptx, kernel } = shape.write(lines);
   let [load, launch] = [Infinity, Infinity];
   for (let round = 0; round < rounds; round++) {
+    await settle();
     const begin = processorTime();
     // The comment makes it another module, which is not kept.
     using module = cuda.device(0).loadModule(`${ptx}\n// ${performance.now()}`);
@@ -56,6 +65,16 @@ function timeKernel(shape: KernelShape, lines: number, { cuda, stream, buffer, r
     launch = Math.min(launch, processorTime() - loaded);
   }
   return { lines: ptx.split("\n").length, load, launch, memory: process.resourceUsage().maxRSS / 1024 };
+}
+
+/** Waits until the engine has optimized the kernel before, which takes it seconds that belong to none of the next. */
+async function settle(): Promise<void> {
+  const end = performance.now() + longestWait;
+  for (let spent = Infinity; spent > idleTime && performance.now() < end;) {
+    const before = processorTime();
+    await new Promise((resolve) => setTimeout(resolve, 10 * idleTime));
+    spent = processorTime() - before;
+  }
 }
 
 /** Of all threads, those of the engine's compiler included, in milliseconds. */
@@ -153,5 +172,9 @@ if (shapeName !== undefined || only === "") {
   const bench: Bench = { cuda, stream, buffer, rounds };
   const shape = kernelShapes.find(({ name }) => name === shapeName);
   if (shape === undefined) printEmptyLaunches(bench);
-  else console.log(JSON.stringify(lengthsTo(Number(lines)).map((lines) => timeKernel(shape, lines, bench))));
+  else {
+    const times: Times[] = [];
+    for (const length of lengthsTo(Number(lines))) times.push(await timeKernel(shape, length, bench));
+    console.log(JSON.stringify(times));
+  }
 }
