@@ -4,7 +4,7 @@ import type { LocalType } from "../webassembly/opcodes.ts";
 export class LocalPools {
   readonly #newLocal: (type: LocalType) => number;
   readonly #locals: Readonly<Record<LocalType, number[]>> = { i32: [], i64: [], f32: [], f64: [], v128: [] };
-  #taken: Record<LocalType, number> = noneTaken();
+  readonly #taken: Record<LocalType, number> = { i32: 0, i64: 0, f32: 0, f64: 0, v128: 0 };
 
   constructor(newLocal: (type: LocalType) => number) {
     this.#newLocal = newLocal;
@@ -16,10 +16,12 @@ export class LocalPools {
   }
 
   giveBackAll(): void {
-    this.#taken = noneTaken();
+    const taken = this.#taken;
+    taken.i32 =
+      taken.i64 =
+      taken.f32 =
+      taken.f64 =
+      taken.v128 =
+        0;
   }
-}
-
-function noneTaken(): Record<LocalType, number> {
-  return { i32: 0, i64: 0, f32: 0, f64: 0, v128: 0 };
 }

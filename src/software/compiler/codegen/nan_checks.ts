@@ -36,6 +36,10 @@ export function registerReaders(instructions: readonly ResolvedInstruction[]): R
 
 /** Emits the steps of a block. */
 export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: RegisterReaders | undefined): void {
+  if (readers === undefined) {
+    for (const step of steps) step.emit(e);
+    return;
+  }
   for (const { run, checked } of runsOf(steps, readers)) {
     const operations = run.filter(({ instruction }) => instruction !== undefined && propagates(instruction)).length;
     if (checked.length > 0 && operations >= leastOperations * checked.length) emitRun(e, run, checked);

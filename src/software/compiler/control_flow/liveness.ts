@@ -12,12 +12,6 @@ export interface LivenessGraph<I> {
   use(block: BasicBlock<I>): RegisterUse;
 }
 
-/** The blocks that use a register before they set it, and those that set it, by their indices. */
-interface Occurrences {
-  readonly uses: number[];
-  readonly definitions: number[];
-}
-
 /** The registers that are live at the start of some blocks. Only those of the blocks in `at` are kept. */
 export function liveRegisters<I>(
   { at, ...graph }: LivenessGraph<I> & { readonly at: Iterable<BasicBlock<I>> },
@@ -40,43 +34,86 @@ export function walkLiveRanges<I>(
 ): void {
   const blocks = postorder([entry], next);
   const indices = new Map(blocks.map((block, index) => [block, index]));
-  const occurrences = occurrencesOf(blocks.map(use));
-  const before = blocks.map((): number[] => []);
+  const { registers, uses, definitions } = occurrencesOf(blocks.map(use));
+  const edges = new Pairs();
   blocks.forEach((block, index) => {
-    for (const successor of next(block)) before[indices.get(successor)!]!.push(index);
+    for (const successor of next(block)) edges.add(indices.get(successor)!, index);
   });
+  const before = edges.group(blocks.length);
   const definedIn = new Uint32Array(blocks.length);
   const visitedFor = new Uint32Array(blocks.length);
-  let number = 0;
-  for (const [register, { uses, definitions }] of occurrences) {
-    number++;
-    for (const index of definitions) definedIn[index] = number;
-    const rest: number[] = [];
+  const rest: number[] = [];
+  registers.forEach((register, number) => {
+    const mark = number + 1;
+    for (let at = definitions.begins[number]!; at < definitions.begins[number + 1]!; at++) {
+      definedIn[definitions.values[at]!] = mark;
+    }
     const reach = (index: number): void => {
-      if (visitedFor[index] === number) return;
-      visitedFor[index] = number;
+      if (visitedFor[index] === mark) return;
+      visitedFor[index] = mark;
       visit(register, blocks[index]!);
       rest.push(index);
     };
-    for (const index of uses) reach(index);
+    for (let at = uses.begins[number]!; at < uses.begins[number + 1]!; at++) reach(uses.values[at]!);
     for (let index = rest.pop(); index !== undefined; index = rest.pop()) {
-      for (const predecessor of before[index]!) if (definedIn[predecessor] !== number) reach(predecessor);
+      for (let at = before.begins[index]!; at < before.begins[index + 1]!; at++) {
+        const predecessor = before.values[at]!;
+        if (definedIn[predecessor] !== mark) reach(predecessor);
+      }
     }
-  }
+  });
 }
 
-/** Where registers occur, without those that no block uses before it sets them. */
-function occurrencesOf(blocks: readonly RegisterUse[]): Map<Register, Occurrences> {
-  const occurrences = new Map<Register, Occurrences>();
-  blocks.forEach(({ uses }, index) => {
-    for (const register of uses) {
-      const found = occurrences.get(register);
-      if (found === undefined) occurrences.set(register, { uses: [index], definitions: [] });
-      else found.uses.push(index);
+/** Where registers occur: those that some block uses before it sets them, and the indices of blocks for each. */
+function occurrencesOf(
+  blocks: readonly RegisterUse[],
+): { readonly registers: readonly Register[]; readonly uses: Groups; readonly definitions: Groups } {
+  const numbers = new Map<Register, number>();
+  const [uses, definitions] = [new Pairs(), new Pairs()];
+  blocks.forEach((block, index) => {
+    for (const register of block.uses) {
+      let number = numbers.get(register);
+      if (number === undefined) numbers.set(register, number = numbers.size);
+      uses.add(number, index);
     }
   });
-  blocks.forEach(({ definitions }, index) => {
-    for (const register of definitions) occurrences.get(register)?.definitions.push(index);
+  blocks.forEach((block, index) => {
+    for (const register of block.definitions) {
+      const number = numbers.get(register);
+      if (number !== undefined) definitions.add(number, index);
+    }
   });
-  return occurrences;
+  return {
+    registers: [...numbers.keys()],
+    uses: uses.group(numbers.size),
+    definitions: definitions.group(numbers.size),
+  };
+}
+
+/** Numbers for each of some keys: those of key `k` from `begins[k]` to `begins[k + 1]`, in the order they were added. */
+interface Groups {
+  readonly begins: Uint32Array;
+  readonly values: Uint32Array;
+}
+
+/** Pairs of a key and a number. A list for each of many keys would be slow to allocate. */
+class Pairs {
+  readonly #keys: number[] = [];
+  readonly #values: number[] = [];
+
+  add(key: number, value: number): void {
+    this.#keys.push(key);
+    this.#values.push(value);
+  }
+
+  /** Sorts the pairs by their keys, which are less than `count`. */
+  group(count: number): Groups {
+    const begins = new Uint32Array(count + 1);
+    for (const key of this.#keys) begins[key + 1]!++;
+    for (let key = 0; key < count; key++) begins[key + 1]! += begins[key]!;
+    const ends = begins.slice();
+    const values = new Uint32Array(this.#values.length);
+    this.#keys.forEach((key, index) => values[ends[key]!++] = this.#values[index]!);
+    return { begins, values };
+  }
 }
