@@ -5,14 +5,16 @@
  */
 import type { Selector } from "../control_flow/control_flow_graph.ts";
 import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitter.ts";
-import type { FlowBlock } from "../control_flow/function_flow.ts";
+import type { DominatorTree } from "../control_flow/dominator_tree.ts";
+import type { FlowBlock, Step } from "../control_flow/function_flow.ts";
 import { emitStructured } from "../control_flow/structured_code.ts";
 import { threadRecord } from "../launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** A graph of blocks whose code has been emitted. */
 export interface WrittenBlocks {
-  readonly entry: FlowBlock;
+  /** The graph is reducible. */
+  readonly tree: DominatorTree<Step>;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
   /** What is emitted before and behind the code of some blocks. */
   readonly before?: ReadonlyMap<FlowBlock, () => void>;
@@ -26,7 +28,7 @@ export interface WrittenBlocks {
 /** Emits a reducible graph as structured code. */
 export function emitBlocks(
   e: FunctionEmitter,
-  { entry, code, before, behind, conditions, fuelPerIteration }: WrittenBlocks,
+  { tree, code, before, behind, conditions, fuelPerIteration }: WrittenBlocks,
 ): Uint8Array {
   const selectors = new Map<Selector, number>();
   const selectorLocal = (selector: Selector): number => {
@@ -38,7 +40,7 @@ export function emitBlocks(
     if (emitted !== undefined) e.code.appendPiece(emitted.code);
   };
   e.code = new CodeWriter();
-  emitStructured(entry, {
+  emitStructured(tree, {
     code: e.code,
     emitBody: (block) => {
       before?.get(block)?.();

@@ -266,9 +266,8 @@ class KernelGenerator {
   /** Joins the functions to one WebAssembly function. */
   #finish(name: string): GeneratedKernel {
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
-    makeReducible(entry);
     const body = emitBlocks(this.#emitter, {
-      entry,
+      tree: makeReducible(entry),
       code: this.#code,
       before: this.#before,
       behind: this.#behind,

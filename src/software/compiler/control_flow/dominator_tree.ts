@@ -39,11 +39,12 @@ export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
 }
 
 /** Whether every loop of a graph is entered only through its header. */
-export function isReducible<I>(entry: BasicBlock<I>): boolean {
-  const { number, children } = dominatorTree(entry);
+export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): boolean {
+  const isBackward = (from: BasicBlock<I>, to: BasicBlock<I>) => number.get(to)! <= number.get(from)!;
+  if (!blocks.some((block) => successors(block).some((to) => isBackward(block, to)))) return true;
   const [begins, ends] = [new Map<BasicBlock<I>, number>(), new Map<BasicBlock<I>, number>()];
   // The successors are asked for when a block is reached.
-  const order = postorder([entry], (block) => {
+  const order = postorder(blocks.slice(0, 1), (block) => {
     begins.set(block, begins.size);
     return children(block);
   });
@@ -51,7 +52,7 @@ export function isReducible<I>(entry: BasicBlock<I>): boolean {
   const dominates = (block: BasicBlock<I>, other: BasicBlock<I>) =>
     begins.get(block)! <= begins.get(other)! && ends.get(block)! >= ends.get(other)!;
   return order.every((block) =>
-    successors(block).every((successor) => number.get(successor)! > number.get(block)! || dominates(successor, block))
+    successors(block).every((successor) => !isBackward(block, successor) || dominates(successor, block))
   );
 }
 

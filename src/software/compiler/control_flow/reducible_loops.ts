@@ -7,16 +7,18 @@ import {
   type Selector,
   successors,
 } from "./control_flow_graph.ts";
-import { isReducible } from "./dominator_tree.ts";
+import { type DominatorTree, dominatorTree, isReducible } from "./dominator_tree.ts";
 
 /**
  * Makes a graph reducible, as structured code requires: every loop is entered only through its header.
  *
  * A loop with several entries gets a new header, which switches to the entry that was meant; blocks that jump into the
- * loop set a selector first. Other loops stay as they are. The graph's entry must not be part of a loop.
+ * loop set a selector first. Other loops stay as they are. The graph's entry must not be part of a loop. Returns the
+ * dominator tree of the result.
  */
-export function makeReducible<I>(entry: BasicBlock<I>): void {
-  if (isReducible(entry)) return;
+export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
+  const tree = dominatorTree(entry);
+  if (isReducible(tree)) return tree;
   const regions: BasicBlock<I>[][] = [postorder([entry], successors)];
   const before = predecessors(regions[0]!);
   for (let region = regions.pop(); region !== undefined; region = regions.pop()) {
@@ -31,6 +33,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): void {
       }
     }
   }
+  return dominatorTree(entry);
 }
 
 /** The strongly connected components of some blocks that contain a cycle, found with Kosaraju's algorithm. */

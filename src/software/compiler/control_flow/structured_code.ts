@@ -1,5 +1,5 @@
-import { type BasicBlock, postorder, type Selector, successors } from "./control_flow_graph.ts";
-import { type DominatorTree, dominatorTree } from "./dominator_tree.ts";
+import { type BasicBlock, type Selector, successors } from "./control_flow_graph.ts";
+import type { DominatorTree } from "./dominator_tree.ts";
 import { type LoopForest, loopForest } from "./loop_forest.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
@@ -26,7 +26,8 @@ export class StructureError extends Error {
 }
 
 /**
- * Emits a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
+ * Emits a reducible graph, given by its dominator tree, as structured WebAssembly: loops as `loop`, joins as the end of
+ * a `block`.
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
  * (2022). A block's code is followed by the joins that the block dominates, each behind the end of a `block` from which
@@ -35,8 +36,8 @@ export class StructureError extends Error {
  *
  * Where the graph exits, the code branches out of the outermost construct, which the caller opens and closes.
  */
-export function emitStructured<I>(entry: BasicBlock<I>, emitter: BlockEmitter<I>): void {
-  new StructuredEmitter(entry, emitter).emit(entry);
+export function emitStructured<I>(tree: DominatorTree<I>, emitter: BlockEmitter<I>): void {
+  new StructuredEmitter(tree, emitter).emit(tree.blocks[0]!);
 }
 
 /** An enclosing construct: the block that a branch to it leads to, or undefined for an `if`. */
@@ -61,11 +62,11 @@ class StructuredEmitter<I> {
   /** The number of open loops and conditions. */
   #depthOfNest = 0;
 
-  constructor(entry: BasicBlock<I>, emitter: BlockEmitter<I>) {
+  constructor(tree: DominatorTree<I>, emitter: BlockEmitter<I>) {
     this.#emitter = emitter;
-    this.#tree = dominatorTree(entry);
+    this.#tree = tree;
     const reached = new Set<BasicBlock<I>>();
-    for (const block of postorder([entry], successors)) {
+    for (const block of tree.blocks) {
       for (const successor of successors(block)) {
         if (this.#isBackward(block, successor)) continue;
         if (reached.has(successor) || block.terminator.kind === "switch") this.#joins.add(successor);

@@ -222,9 +222,8 @@ class GangGenerator {
     this.#diverge(divergencePoints, { resumable, points });
     this.#emitBlocks(entry);
     this.#emitSuspensions(entry, points);
-    makeReducible(entry);
     const body = emitBlocks(this.#emitter, {
-      entry,
+      tree: makeReducible(entry),
       code: this.#code,
       conditions: this.#conditions,
       fuelPerIteration: this.#gang.width,
