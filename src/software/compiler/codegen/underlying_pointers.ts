@@ -7,6 +7,9 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
  */
 export type UnderlyingPointers = (register: Register) => Register;
 
+/** How many computations are followed to find how certain it is that a register is a pointer. */
+const deepest = 8;
+
 /** How certain it is that a register is a pointer, by a trait of the instruction that sets it. */
 const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
 
@@ -26,11 +29,17 @@ export function underlyingPointers(instructions: Iterable<ResolvedInstruction>):
     if (known === undefined) sources.set(destination, { pointer, operands: rest });
   }
   const roots = new Map<Register, Register>();
-  const rankOf = (register: Register, depth: number): number => {
+  /** For each register, by how much deeper it may still be looked. */
+  const known = new Map<Register, (number | undefined)[]>();
+  const rankOf = (register: Register, deeper: number): number => {
     const source = sources.get(register);
-    if (source === undefined || depth > 8) return 0;
+    if (source === undefined || deeper < 0) return 0;
     if (source.pointer !== "derived") return ranks[source.pointer];
-    return Math.max(0, ...registersOf(source.operands).map((operand) => rankOf(operand, depth + 1)));
+    let found = known.get(register);
+    if (found === undefined) known.set(register, found = []);
+    return found[deeper] ??= registersOf(source.operands).reduce((most, operand) => {
+      return Math.max(most, rankOf(operand, deeper - 1));
+    }, 0);
   };
   const underlyingPointerOf = (register: Register): Register => {
     const path = new Set<Register>();
@@ -40,7 +49,7 @@ export function underlyingPointers(instructions: Iterable<ResolvedInstruction>):
       const source = sources.get(root);
       if (source === undefined || source.pointer === "loaded") break;
       const next = registersOf(source.operands).reduce<Register | undefined>((best, operand) => {
-        return best === undefined || rankOf(operand, 0) > rankOf(best, 0) ? operand : best;
+        return best === undefined || rankOf(operand, deepest) > rankOf(best, deepest) ? operand : best;
       }, undefined);
       if (next === undefined) break;
       root = next;
