@@ -8,6 +8,7 @@ import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_supp
 import { parsePtx } from "../../ptx/parsing/parser.ts";
 import type { FunctionDeclaration, PtxModule } from "../../ptx/syntax.ts";
 import { compilePtx } from "./compile.ts";
+import { mayBeContracted } from "./instructions/instruction_traits.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import { specialRegister } from "./instructions/special_registers.ts";
 import { linkModules } from "./linking/link_ptx.ts";
@@ -106,7 +107,7 @@ function kindOf(instruction: ResolvedInstruction): Kind {
   }
   if (traits.bound !== undefined) return { ...named, support: "approximate", bound: traits.bound };
   if (traits.hasNoEffect) return { ...named, support: "ignored" };
-  return { ...named, support: "exact", mayBeFused: traits.mayBeFused?.(instruction) ?? false };
+  return { ...named, support: "exact", mayBeFused: mayBeContracted(instruction) };
 }
 
 /** The name of the special register that an operand is, if the device has it not. */

@@ -91,8 +91,13 @@ export interface InstructionTraits {
    * bound, too. Default: the manual defines every bit.
    */
   readonly bound?: string;
-  /** Whether a GPU may fuse the instruction with another, so that they round once. Default: no. */
-  readonly mayBeFused?: (instruction: Pick<ResolvedInstruction, "choices">) => boolean;
+  /**
+   * The part that the instruction has if a GPU contracts a product and a sum to one instruction, which rounds once. Those
+   * with a rounding modifier have none. Default: none.
+   */
+  readonly contraction?: "product" | "sum" | "difference" | "negation";
+  /** Whether `ptxas` ends a basic block at the instruction. Default: only if the instruction branches. */
+  readonly dividesBlock?: (instruction: ResolvedInstruction) => boolean;
   /** Whether the instruction is a hint, which no program can observe and the software device ignores. Default: no. */
   readonly hasNoEffect?: boolean;
   /** Whether a vector of one element stands for the element. Default: it is a vector, which the instruction may refuse. */
@@ -119,6 +124,12 @@ export function mayHave({ form }: ResolvedInstruction, effect: Effect): boolean 
 /** Whether an instruction's only modifiers are its type and those in the given slots of its form. */
 export function hasOnlyModifiers({ choices }: ResolvedInstruction, slots: readonly string[]): boolean {
   return [...choices.keys()].every((slot) => slot === "type" || slots.includes(slot));
+}
+
+/** Whether a GPU may contract an instruction and another to one. */
+export function mayBeContracted({ form, choices }: Pick<ResolvedInstruction, "form" | "choices">): boolean {
+  const { contraction } = form.traits;
+  return contraction !== undefined && contraction !== "negation" && !choices.has("rounding") && !choices.has("rn");
 }
 
 /** Whether nothing is known of an instruction's side effects. */

@@ -10,7 +10,7 @@
  */
 import type { InstructionSet } from "../typing/instruction_set.ts";
 import type { InstructionForm } from "./instruction_form.ts";
-import { pure } from "./instruction_traits.ts";
+import { type InstructionTraits, pure } from "./instruction_traits.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { packedVideoForms } from "./packed_video_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
@@ -25,6 +25,8 @@ import { floatForms } from "./rows/floats.ts";
 import { integerForms } from "./rows/integers.ts";
 import { logicForms } from "./rows/logic.ts";
 import { synchronizationForms } from "./rows/synchronization.ts";
+
+const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
 /**
  * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, what
@@ -42,9 +44,9 @@ export const instructions: readonly InstructionForm[] = [
   ...atomicForms,
   ...videoForms,
   ...packedVideoForms,
-  form("pmevent a", "9.7.19.3", performanceEvent, hint),
-  form("pmevent.mask a", "9.7.19.3", performanceEvent, hint),
-  form("trap", "9.7.19.4", trap, { ...pure, effects: ["traps"] }),
+  form("pmevent a", "9.7.19.3", performanceEvent, dividingHint),
+  form("pmevent.mask a", "9.7.19.3", performanceEvent, dividingHint),
+  form("trap", "9.7.19.4", trap, { ...pure, effects: ["traps"], dividesBlock: () => true }),
   form("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", redistributeRegisters, hint),
   ...refusedForms,
 ];

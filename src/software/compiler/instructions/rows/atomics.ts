@@ -15,8 +15,11 @@ const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsIn
 
 /** Fences and atomics. Every atomic instruction is sequentially consistent, which is stronger than any of them requires. */
 export const atomicForms: readonly InstructionForm[] = [
-  form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, orderingFence),
-  form("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|cluster|gpu|sys>", "9.7.13.4", fence, orderingFence),
+  form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, { ...orderingFence, dividesBlock: () => true }),
+  form("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|cluster|gpu|sys>", "9.7.13.4", fence, {
+    ...orderingFence,
+    dividesBlock: ({ choices }) => !["acquire", "release"].includes(choices.get("semantics") ?? ""),
+  }),
   // Every access is made in the order of the program, by one proxy.
   form("membar.proxy.alias", "9.7.13.4", fence, orderingFence),
   form("fence.proxy.alias", "9.7.13.4", fence, orderingFence),

@@ -1,4 +1,3 @@
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
 import {
   cosine,
   divideApproximately,
@@ -40,13 +39,16 @@ const arithmetic64: InstructionTraits = { ...pure, propagatesNaN64: true };
 const noBound = "the manual states none";
 const boundOfAngles = "2^-20.5 absolute from -2pi to 2pi, 2^-14.7 absolute from -100pi to 100pi, none beyond";
 
-/** A driver may fuse a multiplication and an addition that have no rounding modifiers. */
-const mayBeFused = ({ choices }: Pick<ResolvedInstruction, "choices">): boolean =>
-  !choices.has("rounding") && !choices.has("rn");
+const product: InstructionTraits = { contraction: "product" };
+const sum: InstructionTraits = { contraction: "sum" };
+const difference: InstructionTraits = { contraction: "difference" };
+const negation: InstructionTraits = { contraction: "negation" };
+/** Correctly rounded division and roots, for which `ptxas` branches to code for operands that are rare. */
+const rounded: InstructionTraits = { dividesBlock: () => true };
 
 /** Floating-point arithmetic. */
 export const floatForms: readonly InstructionForm[] = [
-  // Floating-point arithmetic in 32 and 64 bits. Without a rounding modifier, the manual allows `add`, `sub` and `mul` to be fused. Here they never are.
+  // Floating-point arithmetic in 32 and 64 bits.
   form(
     "testp.<property:finite|infinite|number|notanumber|normal|subnormal>.<type:f32|f64> p, a",
     "9.7.3.1",
@@ -56,32 +58,32 @@ export const floatForms: readonly InstructionForm[] = [
   form("copysign.<type:f32|f64> d, a, b", "9.7.3.2", copySign, pure),
   form(`add.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.3", float("Add"), {
     ...arithmetic32,
-    mayBeFused,
+    ...sum,
     gangForm: floatGangForms.add,
   }),
   form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), {
     ...arithmetic64,
-    mayBeFused,
+    ...sum,
     gangForm: doubleGangForms.add,
   }),
   form(`sub.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.4", float("Sub"), {
     ...arithmetic32,
-    mayBeFused,
+    ...difference,
     gangForm: floatGangForms.subtract,
   }),
   form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), {
     ...arithmetic64,
-    mayBeFused,
+    ...difference,
     gangForm: doubleGangForms.subtract,
   }),
   form(`mul.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.5", float("Mul"), {
     ...arithmetic32,
-    mayBeFused,
+    ...product,
     gangForm: floatGangForms.multiply,
   }),
   form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), {
     ...arithmetic64,
-    mayBeFused,
+    ...product,
     gangForm: doubleGangForms.multiply,
   }),
   form(`fma.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, {
@@ -107,10 +109,12 @@ export const floatForms: readonly InstructionForm[] = [
   form("div.full.ftz?.<type:f32> d, a, b", "9.7.3.8", float("Div"), { ...arithmetic32, bound: "2 ulp" }),
   form(`div.${rounding}.ftz?.<type:f32> d, a, b`, "9.7.3.8", float("Div"), {
     ...arithmetic32,
+    ...rounded,
     gangForm: floatGangForms.divide,
   }),
   form(`div.${rounding}.<type:f64> d, a, b`, "9.7.3.8", float("Div"), {
     ...arithmetic64,
+    ...rounded,
     gangForm: doubleGangForms.divide,
   }),
   form("abs.ftz?.<type:f32> d, a", "9.7.3.9", signChange("Abs"), {
@@ -118,8 +122,16 @@ export const floatForms: readonly InstructionForm[] = [
     gangForm: floatGangForms.absolute,
   }),
   form("abs.<type:f64> d, a", "9.7.3.9", signChange("Abs"), { ...arithmetic64, gangForm: doubleGangForms.absolute }),
-  form("neg.ftz?.<type:f32> d, a", "9.7.3.10", signChange("Neg"), { ...arithmetic32, gangForm: floatGangForms.negate }),
-  form("neg.<type:f64> d, a", "9.7.3.10", signChange("Neg"), { ...arithmetic64, gangForm: doubleGangForms.negate }),
+  form("neg.ftz?.<type:f32> d, a", "9.7.3.10", signChange("Neg"), {
+    ...arithmetic32,
+    ...negation,
+    gangForm: floatGangForms.negate,
+  }),
+  form("neg.<type:f64> d, a", "9.7.3.10", signChange("Neg"), {
+    ...arithmetic64,
+    ...negation,
+    gangForm: doubleGangForms.negate,
+  }),
   form("min.ftz?.NaN?.<type:f32> d, a, b", "9.7.3.11", extremeFloat("Min"), {
     ...arithmetic32,
     gangForm: floatGangForms.minimum,
@@ -133,20 +145,22 @@ export const floatForms: readonly InstructionForm[] = [
   form("max.ftz?.NaN?.xorsign.abs.<type:f32> d, a, b", "9.7.3.12", extremeFloat("Max"), arithmetic32),
   form("max.<type:f64> d, a, b", "9.7.3.12", extremeFloat("Max"), pure),
   form("rcp.approx.ftz?.<type:f32> d, a", "9.7.3.13", reciprocal, { ...arithmetic32, bound: "1 ulp" }),
-  form(`rcp.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.13", reciprocal, arithmetic32),
-  form(`rcp.${rounding}.<type:f64> d, a`, "9.7.3.13", reciprocal, arithmetic64),
+  form(`rcp.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.13", reciprocal, { ...arithmetic32, ...rounded }),
+  form(`rcp.${rounding}.<type:f64> d, a`, "9.7.3.13", reciprocal, { ...arithmetic64, ...rounded }),
   form("rcp.approx.ftz.<type:f64> d, a", "9.7.3.14", upperHalf("reciprocal"), { ...pure, bound: noBound }),
   form("sqrt.approx.ftz?.<type:f32> d, a", "9.7.3.15", float("Sqrt"), { ...arithmetic32, bound: "2^-23 relative" }),
   form(`sqrt.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.15", float("Sqrt"), {
     ...arithmetic32,
+    ...rounded,
     gangForm: floatGangForms.squareRoot,
   }),
   form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), {
     ...arithmetic64,
+    ...rounded,
     gangForm: doubleGangForms.squareRoot,
   }),
   form("rsqrt.approx.ftz?.<type:f32> d, a", "9.7.3.16", reciprocalRoot, { ...arithmetic32, bound: "2^-22.9 relative" }),
-  form("rsqrt.approx.<type:f64> d, a", "9.7.3.16", reciprocalRoot64, { ...pure, bound: noBound }),
+  form("rsqrt.approx.<type:f64> d, a", "9.7.3.16", reciprocalRoot64, { ...pure, ...rounded, bound: noBound }),
   form("rsqrt.approx.ftz.<type:f64> d, a", "9.7.3.17", upperHalf("reciprocalRoot"), { ...pure, bound: noBound }),
   form("sin.approx.ftz?.<type:f32> d, a", "9.7.3.18", sine, { ...arithmetic32, bound: boundOfAngles }),
   form("cos.approx.ftz?.<type:f32> d, a", "9.7.3.19", cosine, { ...arithmetic32, bound: boundOfAngles }),
@@ -158,17 +172,17 @@ export const floatForms: readonly InstructionForm[] = [
   form("tanh.approx.<type:f32> d, a", "9.7.3.22", hyperbolicTangent, { ...arithmetic32, bound: "2^-11 relative" }),
 
   // Floating-point arithmetic in 16 bits.
-  form("add.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.1", halfSum("Add"), { ...pure, mayBeFused }),
-  form("add.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.1", halfSum("Add"), { ...pure, mayBeFused }),
-  form("sub.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.2", halfSum("Sub"), { ...pure, mayBeFused }),
-  form("sub.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.2", halfSum("Sub"), { ...pure, mayBeFused }),
-  form("mul.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.3", halfProduct, { ...pure, mayBeFused }),
-  form("mul.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.3", halfProduct, { ...pure, mayBeFused }),
+  form("add.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.1", halfSum("Add"), { ...pure, ...sum }),
+  form("add.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.1", halfSum("Add"), { ...pure, ...sum }),
+  form("sub.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.2", halfSum("Sub"), { ...pure, ...difference }),
+  form("sub.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.2", halfSum("Sub"), { ...pure, ...difference }),
+  form("mul.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.3", halfProduct, { ...pure, ...product }),
+  form("mul.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.3", halfProduct, { ...pure, ...product }),
   form("fma.rn.ftz?.sat?.<type:f16|f16x2> d, a, b, c", "9.7.4.4", halfMultiplyAdd, pure),
   form("fma.rn.ftz?.relu.<type:f16|f16x2> d, a, b, c", "9.7.4.4", halfMultiplyAdd, pure),
   form("fma.rn.relu?.<type:bf16|bf16x2> d, a, b, c", "9.7.4.4", halfMultiplyAdd, pure),
-  form("neg.ftz?.<type:f16|f16x2> d, a", "9.7.4.5", halfSignChange("Neg"), pure),
-  form("neg.<type:bf16|bf16x2> d, a", "9.7.4.5", halfSignChange("Neg"), pure),
+  form("neg.ftz?.<type:f16|f16x2> d, a", "9.7.4.5", halfSignChange("Neg"), { ...pure, ...negation }),
+  form("neg.<type:bf16|bf16x2> d, a", "9.7.4.5", halfSignChange("Neg"), { ...pure, ...negation }),
   form("abs.ftz?.<type:f16|f16x2> d, a", "9.7.4.6", halfSignChange("Abs"), pure),
   form("abs.<type:bf16|bf16x2> d, a", "9.7.4.6", halfSignChange("Abs"), pure),
   ...[["min", "Min", "9.7.4.7"] as const, ["max", "Max", "9.7.4.8"] as const].flatMap(([name, operation, section]) => [

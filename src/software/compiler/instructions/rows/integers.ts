@@ -44,6 +44,9 @@ const pairs = "<packed:u16x2|s16x2>";
 /** Instructions with the carry, which each thread has beside its registers. */
 const carrying: InstructionTraits = { effects: [] };
 
+const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.name !== "u32" };
+const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
+
 /** Integer arithmetic. */
 export const integerForms: readonly InstructionForm[] = [
   // Integer arithmetic.
@@ -93,8 +96,8 @@ export const integerForms: readonly InstructionForm[] = [
   form("mad24.hi.<type:u32|s32> d, a, b, c", "9.7.1.6", multiply24, pure),
   form("mad24.hi.sat.<type:s32> d, a, b, c", "9.7.1.6", multiply24, pure),
   form(`sad.${integers} d, a, b, c`, "9.7.1.7", absoluteDifference, pure),
-  form(`div.${integers} d, a, b`, "9.7.1.8", divide("quotient"), pure),
-  form(`rem.${integers} d, a, b`, "9.7.1.9", divide("remainder"), pure),
+  form(`div.${integers} d, a, b`, "9.7.1.8", divide("quotient"), division),
+  form(`rem.${integers} d, a, b`, "9.7.1.9", divide("remainder"), division),
   form(`abs.${signed} d, a`, "9.7.1.10", absolute, { ...pure, gangForm: integerGangForms.absolute }),
   form(`neg.${signed} d, a`, "9.7.1.11", negate, {
     ...pure,
@@ -111,7 +114,7 @@ export const integerForms: readonly InstructionForm[] = [
   form("max.relu.<packed:s16x2> d, a, b", "9.7.1.13", extremeOfPairs("max"), pure),
   form(`popc.${wideBits} d, a`, "9.7.1.14", count("Popcnt"), pure),
   form(`clz.${wideBits} d, a`, "9.7.1.15", count("Clz"), pure),
-  form("bfind.shiftamt?.<type:u32|u64|s32|s64> d, a", "9.7.1.16", findHighestBit, pure),
+  form("bfind.shiftamt?.<type:u32|u64|s32|s64> d, a", "9.7.1.16", findHighestBit, bitSearch),
   form("fns.<type:b32> d, a, b, c", "9.7.1.17", findNthSet, pure),
   form(`brev.${wideBits} d, a`, "9.7.1.18", reverseBits, pure),
   form("bfe.<type:u32|u64|s32|s64> d, a, b, c", "9.7.1.19", extractBits, pure),

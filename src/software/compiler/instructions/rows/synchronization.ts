@@ -54,7 +54,10 @@ export const synchronizationForms: readonly InstructionForm[] = [
   form("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", reduction, exchange),
   form("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", reduction, exchange),
   // A kernel starts when the work in front of it is done, which a program cannot tell from a GPU that is never early.
-  form("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", fence, orderingFence),
+  form("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", fence, {
+    ...orderingFence,
+    dividesBlock: ({ choices }) => choices.get("action") !== "wait",
+  }),
   form("elect.sync d, membermask", "9.7.13.14", elect, { effects: [], runsInGangs: true }),
   ...clusterForms,
   ...memoryBarrierForms,
