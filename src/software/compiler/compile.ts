@@ -5,11 +5,12 @@
  * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the one table of instructions
  *    (`instructions/`). A row holds the instruction's syntax, its section in the manual, what it compiles to, and what
  *    may be assumed of it. The types of operands are checked later, while code is emitted.
- * 3. `control_flow/` builds a graph of basic blocks and makes it reducible.
- * 4. `lockstep/` finds where the lanes of a warp must wait for each other, as those of a GPU's advance together.
- * 5. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
- * 6. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
- * 7. `webassembly/` encodes the result.
+ * 3. `contraction/` replaces products and sums with fused multiply-adds where a driver's compiler does.
+ * 4. `control_flow/` builds a graph of basic blocks and makes it reducible.
+ * 5. `lockstep/` finds where the lanes of a warp must wait for each other, as those of a GPU's advance together.
+ * 6. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
+ * 7. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
+ * 8. `webassembly/` encodes the result.
  *
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
@@ -25,6 +26,7 @@ import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { type FunctionDeclaration, PtxError, type PtxModule } from "../../ptx/syntax.ts";
 import { generateKernel, type GeneratorContext } from "./codegen/code_generator.ts";
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
+import { contractKernel } from "./contraction/contract.ts";
 import type { CompileOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { instructionSet } from "./instructions/instructions.ts";
@@ -195,6 +197,7 @@ export function compilePtx(
   const { target, functions, lineInfo } = parsed;
   const module = moduleScope(parsed, instructions);
   const { image } = module;
+  const isOptimized = !target.names.includes("debug");
   const all: CompileOptions = {
     boundsChecks: true,
     fusedMultiplyAdd: hasFusedMultiplyAdd(),
@@ -209,7 +212,7 @@ export function compilePtx(
     if (kernel.kind !== "entry" || kernel.body === undefined) continue;
     if (kernels.has(name) || refusals.has(name)) throw new PtxError(line, `cannot define the kernel "${name}" twice`);
     try {
-      const { compiled, definition } = compileKernel(kernel, { module, options: all });
+      const { compiled, definition } = compileKernel(kernel, { module, isOptimized, options: all });
       kernels.set(name, compiled);
       definitions.push(definition);
     } catch (error) {
@@ -239,11 +242,11 @@ function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<A
 
 function compileKernel(
   kernel: FunctionDeclaration,
-  { module, options }: { module: ModuleScope; options: CompileOptions },
+  { module, isOptimized, options }: { module: ModuleScope; isOptimized: boolean; options: CompileOptions },
 ): { compiled: CompiledKernel; definition: FunctionDefinition } {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
   const threads = threadsPerBlock(kernel);
-  const resolved = resolveKernel(kernel, {
+  const written = resolveKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
       const { name, elementCount, type } = kernel.parameters[index]!;
       const elementBytes = elementCount === undefined ? undefined : (scalarTypes.get(type)?.bits ?? 0) / 8;
@@ -251,6 +254,7 @@ function compileKernel(
     }),
     module,
   });
+  const resolved = isOptimized ? contractKernel(written, module.instructions) : written;
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {

@@ -115,7 +115,7 @@ const doubles = (result: string) =>
   cvt.rn.f64.u32 d2, r1; add.f64 d2, d2, 0dBFE0000000000000; sqrt.rn.f64 d3, d2; and.b32 r3, r1, 1;
   setp.eq.u32 p0, r3, 0;
   @p0 bra EVEN;
-  mul.f64 d1, d1, d3; mul.f64 d4, d1, d1; sub.f64 d0, d4, d0;
+  mul.f64 d1, d1, d3; mul.rn.f64 d4, d1, d1; sub.rn.f64 d0, d4, d0;
   bra JOIN;
   EVEN:
   sub.f64 d4, d0, d1; div.rn.f64 d1, d4, d3;

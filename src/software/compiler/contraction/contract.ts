@@ -1,0 +1,167 @@
+/**
+ * Contracts products and sums to fused multiply-adds, as the compiler in NVIDIA's driver does.
+ *
+ * The PTX manual lets a compiler round once for a `mul` and an `add` or `sub` without rounding modifiers, and does not say
+ * when it does. The rule here is that of `ptxas` 13.0 for `sm_90`, found by experiment: `tests/compiler/contraction/`
+ * compares it with what `ptxas` does. In straight-line code, sum by sum, a product is contracted if nothing but such sums
+ * read it, and each of them can be contracted with it. So a product that is read by several sums is computed in each of
+ * them, and one that is read by anything else is not contracted at all.
+ *
+ * @module
+ */
+import { InsertedInstructions } from "../typing/inserted_instructions.ts";
+import type { InstructionSet } from "../typing/instruction_set.ts";
+import type { LabelName, Register } from "../typing/names.ts";
+import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import { isPacked, type Product, type Products, productsIn, type Sum, type Term } from "./products.ts";
+import { straightLineCode } from "./straight_line_code.ts";
+
+/** What replaces instructions: nothing, or others. */
+type Replacements = Map<ResolvedInstruction, readonly ResolvedInstruction[]>;
+
+/** Contracts the products and sums of a kernel, and of the functions that it may call. */
+export function contractKernel(resolved: ResolvedKernel, instructions: InstructionSet): ResolvedKernel {
+  const contracted = (body: ResolvedFunction) => contractFunction(body, instructions);
+  return {
+    ...resolved,
+    kernel: contracted(resolved.kernel),
+    callees: new Map([...resolved.callees].map(([name, body]) => [name, contracted(body)])),
+  };
+}
+
+function contractFunction(resolved: ResolvedFunction, instructions: InstructionSet): ResolvedFunction {
+  const has = (role: "product" | "sum" | "difference") =>
+    resolved.items.some((item) => item.kind === "instruction" && item.form.traits.contraction === role);
+  if (!has("product") || !(has("sum") || has("difference"))) return resolved;
+  const replacements: Replacements = new Map();
+  for (const code of straightLineCode(resolved)) {
+    const products = productsIn(code);
+    decide(products.sums);
+    new Rewriter(replacements, instructions).rewrite(products);
+  }
+  if (replacements.size === 0) return resolved;
+  const items = resolved.items.flatMap((item): readonly (ResolvedInstruction | LabelName)[] => {
+    return (item.kind === "instruction" ? replacements.get(item) : undefined) ?? [item];
+  });
+  return { ...resolved, items };
+}
+
+/** Decides which sums are contracted with which of their terms. */
+function decide(sums: readonly Sum[]): void {
+  // For types with one number, products that are read once come before the others.
+  for (const sum of sums) if (!isPacked(sum.instruction)) contractWith(sum, ({ count }) => count === 1);
+  for (const sum of sums) contractWith(sum, () => true);
+}
+
+function contractWith(sum: Sum, accepts: (product: Product) => boolean): void {
+  if (sum.contracted !== undefined) return;
+  let best: Term | undefined;
+  for (const term of sum.terms) {
+    const { product } = term.value;
+    if (product === undefined || product.isPinned || !product.sums.has(sum) || !accepts(product)) continue;
+    if (best === undefined || product.count < best.value.product!.count) best = term;
+  }
+  if (best === undefined) return;
+  sum.contracted = best;
+  for (const { value: { product } } of sum.terms) {
+    if (product === best.value.product) product?.sums.delete(sum);
+    // The sum still reads its other term.
+    else if (product !== undefined) product.isPinned = true;
+  }
+}
+
+/** Replaces the sums that are contracted, and removes the products that nothing reads any longer. */
+class Rewriter {
+  readonly #replacements: Replacements;
+  readonly #instructions: InstructionSet;
+  /** The registers that keep factors whose own registers are set before the sum. */
+  readonly #kept = new Map<Product, (Register | undefined)[]>();
+
+  constructor(replacements: Replacements, instructions: InstructionSet) {
+    this.#replacements = replacements;
+    this.#instructions = instructions;
+  }
+
+  rewrite({ sums, copies }: Products): void {
+    const contracted = sums.filter((sum) => sum.contracted !== undefined);
+    for (const sum of contracted) this.#replacements.set(sum.instruction, this.#fused(sum, sum.contracted!));
+    const products = new Set(contracted.map((sum) => sum.contracted!.value.product!));
+    const removed = new Set([...products].filter(({ sums, isPacked }) => sums.size === 0 && !isPacked));
+    for (const product of products) {
+      const { instruction } = product;
+      const copies = this.#kept.get(product)?.flatMap((to, index) => {
+        const { type } = instruction;
+        const bits = type.kind === "float" && type.value === "i32" ? `b${type.bits}` : type.name;
+        return to === undefined
+          ? []
+          : [this.#create(`mov.${bits}`, [to, instruction.operands[index + 1]!], instruction)];
+      });
+      this.#replacements.set(instruction, [...copies ?? [], ...removed.has(product) ? [] : [instruction]]);
+    }
+    for (const [instruction, product] of copies) {
+      if (removed.has(product)) this.#replacements.set(instruction, []);
+    }
+  }
+
+  /** One multiply-add instead of a sum, behind the negations that it needs. */
+  #fused(sum: Sum, term: Term): ResolvedInstruction[] {
+    const { instruction, terms } = sum;
+    const { operands: [destination], choices, type } = instruction;
+    const [first, second] = this.#factors(term) as [ResolvedOperand, ResolvedOperand];
+    const [addend] = terms.filter((other) => other !== term) as [Term];
+    const isSubtracted = instruction.form.traits.contraction === "difference" && addend === terms[1];
+    const negations: ResolvedInstruction[] = [];
+    const negatedIf = (condition: boolean, operand: ResolvedOperand): ResolvedOperand => {
+      if (!condition) return operand;
+      const result = this.#register(instruction);
+      negations.push(this.#negation(instruction, { result, operand }));
+      return result;
+    };
+    const operands = [
+      destination!,
+      negatedIf(term.isNegated, first),
+      second,
+      negatedIf(isSubtracted, addend.operand),
+    ];
+    const modifiers = ["rn", ...["ftz", "sat"].filter((modifier) => choices.has(modifier)), type.name];
+    const { predicate } = instruction;
+    return [...negations, { ...this.#create(`fma.${modifiers.join(".")}`, operands, instruction), predicate }];
+  }
+
+  #factors({ value, isIntact }: Term): readonly ResolvedOperand[] {
+    const { instruction } = value.product!;
+    const kept = this.#kept.get(value.product!) ?? [];
+    this.#kept.set(value.product!, kept);
+    return instruction.operands.slice(1).map((operand, index) => {
+      return isIntact[index] ? operand : kept[index] ??= this.#register(instruction);
+    });
+  }
+
+  /** Negates numbers. Those of 16 bits by their bits, which is cheaper. */
+  #negation(
+    instruction: ResolvedInstruction,
+    { result, operand }: { result: Register; operand: ResolvedOperand },
+  ): ResolvedInstruction {
+    const { type } = instruction;
+    if (type.value !== "i32") return this.#create(`neg.${type.name}`, [result, operand], instruction);
+    const signs = { kind: "integer", value: type.bits === 16 ? 0x8000n : 0x8000_8000n } as const;
+    return this.#create(`xor.b${type.bits}`, [result, operand, signs], instruction);
+  }
+
+  #register({ type, line }: ResolvedInstruction): Register {
+    const held = type.value === "i32" ? typeNamed(`b${type.bits}`) : type;
+    return { kind: "register", name: `a factor of line ${line}`, type: held };
+  }
+
+  #create(
+    text: string,
+    operands: readonly ResolvedOperand[],
+    { line }: ResolvedInstruction,
+  ): ResolvedInstruction {
+    const created: ResolvedInstruction[] = [];
+    new InsertedInstructions(created, { instructions: this.#instructions, line }).addTo(text, operands);
+    return created[0]!;
+  }
+}

@@ -1,0 +1,235 @@
+/**
+ * Which sums in straight-line code `ptxas` may contract with which products: what reads each product.
+ *
+ * @module
+ */
+import { mayBeContracted } from "../instructions/instruction_traits.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { registersRead, registersSet } from "./operand_registers.ts";
+import type { StraightLineCode } from "./straight_line_code.ts";
+
+/** A multiplication without a rounding modifier. */
+export interface Product {
+  readonly instruction: ResolvedInstruction;
+  readonly factors: readonly [Value, Value];
+  /** The sums that read it. One that has been contracted with it reads it no longer. */
+  readonly sums: Set<Sum>;
+  /** How many sums read it at first. */
+  count: number;
+  /** Whether something else reads it, so that it is not contracted. */
+  isPinned: boolean;
+  /** Whether it is computed even if it is contracted, because it is packed with something else. */
+  isPacked: boolean;
+}
+
+/** An addition or a subtraction without a rounding modifier. */
+export interface Sum {
+  readonly instruction: ResolvedInstruction;
+  readonly terms: readonly [Term, Term];
+  /** What it is contracted with. */
+  contracted: Term | undefined;
+}
+
+/** A term of a sum. */
+export interface Term {
+  readonly operand: ResolvedOperand;
+  readonly value: Value;
+  /** Whether the sum subtracts the product that the value is, or adds it negated. */
+  readonly isNegated: boolean;
+  /** For each factor, whether its register still holds it at the sum. */
+  readonly isIntact: readonly boolean[];
+}
+
+/** The value of a register. Two registers with the same value have the same object. */
+export interface Value {
+  /** Set if the value is this product, or its negation. */
+  readonly product?: Product;
+  readonly isNegated?: boolean;
+  /** Set if the value was packed from these. */
+  readonly parts?: readonly Value[];
+}
+
+/** The products and sums in straight-line code. */
+export interface Products {
+  readonly sums: readonly Sum[];
+  /** The instructions that only copy or negate a product. */
+  readonly copies: ReadonlyMap<ResolvedInstruction, Product>;
+}
+
+/** Finds the products and sums in straight-line code. */
+export function productsIn({ instructions, liveAtEnd }: StraightLineCode): Products {
+  const walk = new ProductWalk();
+  const needed = neededInstructions({ instructions, liveAtEnd });
+  for (const instruction of instructions) {
+    if (needed.has(instruction)) walk.visit(instruction);
+    else walk.forgetResults(instruction);
+  }
+  for (const register of liveAtEnd) pin(walk.valueOf(register));
+  return walk;
+}
+
+/** The instructions whose results are read, or that do something else. */
+function neededInstructions({ instructions, liveAtEnd }: StraightLineCode): Set<ResolvedInstruction> {
+  const live = new Set(liveAtEnd);
+  const needed = new Set<ResolvedInstruction>();
+  for (const instruction of instructions.toReversed()) {
+    const { form: { traits, flow, hasResult }, predicate } = instruction;
+    const set = registersSet(instruction);
+    const onlyComputes = hasResult && flow === undefined && traits.effects?.length === 0;
+    if (onlyComputes === true && !set.some((register) => live.has(register))) continue;
+    needed.add(instruction);
+    if (predicate === undefined) { for (const register of set) live.delete(register); }
+    else live.add(predicate.register);
+    for (const register of registersRead(instruction)) live.add(register);
+  }
+  return needed;
+}
+
+function pin({ product, parts }: Value): void {
+  if (product !== undefined) product.isPinned = true;
+  parts?.forEach(pin);
+}
+
+/** Follows the values of registers from instruction to instruction. */
+class ProductWalk implements Products {
+  readonly sums: Sum[] = [];
+  readonly copies = new Map<ResolvedInstruction, Product>();
+  readonly #values = new Map<Register, Value>();
+
+  valueOf(operand: ResolvedOperand): Value {
+    if (operand.kind !== "register") return {};
+    const known = this.#values.get(operand);
+    if (known !== undefined) return known;
+    const value: Value = {};
+    this.#values.set(operand, value);
+    return value;
+  }
+
+  visit(instruction: ResolvedInstruction): void {
+    const { form: { traits: { contraction } }, predicate, operands: [destination], choices } = instruction;
+    if (predicate === undefined && this.#copies(instruction)) return;
+    const result = destination?.kind === "register" && mayBeContracted(instruction) ? destination : undefined;
+    if (result !== undefined && contraction === "product" && predicate === undefined && !choices.has("sat")) {
+      const [first, second] = this.#operandsOf(instruction);
+      const factors = [this.valueOf(first), this.valueOf(second)] as const;
+      factors.forEach(pin);
+      this.#values.set(result, {
+        product: { instruction, factors, sums: new Set(), count: 0, isPinned: false, isPacked: false },
+        isNegated: false,
+      });
+    } else if (result !== undefined && (contraction === "sum" || contraction === "difference")) {
+      if (predicate !== undefined) pin(this.valueOf(result));
+      this.#addSum(instruction);
+      this.#values.set(result, {});
+    } else {
+      for (const register of registersRead(instruction)) pin(this.valueOf(register));
+      this.forgetResults(instruction);
+    }
+  }
+
+  forgetResults(instruction: ResolvedInstruction): void {
+    for (const register of registersSet(instruction)) this.#values.set(register, {});
+  }
+
+  #operandsOf({ operands }: ResolvedInstruction): readonly [ResolvedOperand, ResolvedOperand] {
+    return [operands[1]!, operands[2]!];
+  }
+
+  #addSum(instruction: ResolvedInstruction): void {
+    const isDifference = instruction.form.traits.contraction === "difference";
+    const term = (operand: ResolvedOperand, isSubtracted: boolean): Term => {
+      const value = this.valueOf(operand);
+      return {
+        operand,
+        value,
+        isNegated: isSubtracted !== (value.isNegated === true),
+        isIntact: this.#areIntact(value.product),
+      };
+    };
+    const [first, second] = this.#operandsOf(instruction);
+    const terms = [term(first, false), term(second, isDifference)] as const;
+    const sum: Sum = { instruction, terms, contracted: undefined };
+    this.sums.push(sum);
+    const cannot = isTwice(terms);
+    for (const { value } of terms) {
+      const { product } = value;
+      if (product === undefined || cannot || !fits(product, instruction)) pin(value);
+      else {
+        product.count++;
+        product.sums.add(sum);
+      }
+    }
+  }
+
+  #areIntact(product: Product | undefined): boolean[] {
+    if (product === undefined) return [];
+    const { instruction, factors } = product;
+    return this.#operandsOf(instruction).map((operand, index) =>
+      operand.kind !== "register" || this.#values.get(operand) === factors[index]
+    );
+  }
+
+  /** Follows a value through an instruction that does not change it, or only its sign. */
+  #copies(instruction: ResolvedInstruction): boolean {
+    const { form: { traits }, operands: [destination, source], choices } = instruction;
+    if (destination === undefined || source === undefined) return false;
+    const value = this.valueOf(source);
+    if (traits.contraction === "negation") {
+      if (value.product === undefined || destination.kind !== "register") return false;
+      if (!seesThroughNegation(instruction, value.product)) return false;
+      this.#copy(instruction, destination, { ...value, isNegated: !value.isNegated });
+      return true;
+    }
+    if (traits.copies !== 1 || choices.has("vector")) return false;
+    if (destination.kind === "register" && source.kind === "register") {
+      this.#copy(instruction, destination, value);
+      return true;
+    }
+    if (destination.kind === "register" && source.kind === "vector") {
+      const parts = source.elements.map((part) => this.valueOf(part));
+      for (const { product } of parts) if (product !== undefined) product.isPacked = true;
+      this.#values.set(destination, { parts });
+      return true;
+    }
+    const { parts } = value;
+    if (destination.kind !== "vector" || destination.elements.length !== parts?.length) return false;
+    destination.elements.forEach((part, index) => {
+      if (part.kind === "register") this.#values.set(part, parts[index]!);
+    });
+    return true;
+  }
+
+  #copy(instruction: ResolvedInstruction, to: Register, value: Value): void {
+    this.#values.set(to, value);
+    if (value.product !== undefined) this.copies.set(instruction, value.product);
+  }
+}
+
+/** Whether a product may be contracted with a sum of these types and modifiers. */
+function fits({ instruction }: Product, { type, choices }: ResolvedInstruction): boolean {
+  return instruction.type === type && instruction.choices.has("ftz") === choices.has("ftz");
+}
+
+/** Whether both terms are the same number, which `ptxas` doubles, or subtracts from itself. */
+function isTwice([first, second]: readonly [Term, Term]): boolean {
+  const one = first.value.product;
+  const other = second.value.product;
+  if (one === undefined || other === undefined) return false;
+  if (one === other) return true;
+  if (isPacked(one.instruction) || first.isNegated !== second.isNegated) return false;
+  const [a, b] = one.factors;
+  const [c, d] = other.factors;
+  return (a === c && b === d) || (a === d && b === c);
+}
+
+/** Whether an instruction computes two numbers. */
+export function isPacked({ type }: ResolvedInstruction): boolean {
+  return type.name.endsWith("x2");
+}
+
+/** Whether `ptxas` contracts the negation of a product as it does the product. */
+function seesThroughNegation({ type, choices }: ResolvedInstruction, { instruction }: Product): boolean {
+  if (type !== instruction.type || type.name === "bf16x2") return false;
+  return !choices.has("ftz") || (type.name === "f32" && instruction.choices.has("ftz"));
+}
