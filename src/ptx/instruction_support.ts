@@ -24,7 +24,7 @@ export interface ExactInstruction extends InstructionUse {
   readonly support: "exact";
   /**
    * Whether a GPU's driver may fuse it with another instruction, and then rounds once instead of twice: it has no
-   * rounding modifier. The software device never does.
+   * rounding modifier. The software device fuses by the rule of ptxas 13.0, as far as that is known.
    */
   readonly mayBeFused: boolean;
 }
