@@ -11,7 +11,14 @@ import { buildIdOf } from "./compilers/build_id.ts";
 import { dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
 import { libnvrtc } from "./libnvrtc.ts";
 import { cString } from "./shim/shim.ts";
-import { condaFolders, pathOfLibrary, realPath, toolkitCandidates, toolkitFolders } from "./toolkit_libraries.ts";
+import {
+  condaFolders,
+  libraryOf,
+  type LoadedLibrary,
+  realPath,
+  toolkitCandidates,
+  toolkitFolders,
+} from "./toolkit_libraries.ts";
 
 type Functions = NativeFunctions<typeof libnvrtc>;
 
@@ -101,7 +108,8 @@ class Nvrtc implements Compiler {
     this.cudaVersion = major * 1000 + minor * 10;
     this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
     this.architectures = this.#readArchitectures();
-    const path = fileOf(library);
+    const file = fileOf(library);
+    const path = file?.path;
     // A link may stand beside links to the rest of the toolkit, or lead to where that is.
     const files = path === undefined ? [] : [path, realPath(path) ?? path];
     const folders = [...new Set(files.map((file) => file.slice(0, file.lastIndexOf("/"))))];
@@ -109,7 +117,7 @@ class Nvrtc implements Compiler {
     for (const folder of folders) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
     const roots = [...folders.map((folder) => `${folder}/..`), ...toolkitFolders(), ...condaFolders()];
     this.#includePaths = roots.flatMap((root) => [`${root}/include`, `${root}/include/cccl`]);
-    const id = path === undefined ? undefined : buildIdOf(path);
+    const id = file === undefined ? undefined : buildIdOf(file.base);
     this.build = id && [id, ...this.#includePaths].join("\n");
   }
 
@@ -220,8 +228,8 @@ class Nvrtc implements Compiler {
 }
 
 /** The file that a library was loaded from, with its folder, if the loader knows. */
-function fileOf(library: NativeLibrary<typeof libnvrtc>): string | undefined {
+function fileOf(library: NativeLibrary<typeof libnvrtc>): LoadedLibrary | undefined {
   const address = library.addressOfFunction("nvrtcVersion");
-  const path = address === undefined ? undefined : pathOfLibrary(address);
-  return path?.includes("/") ? path : undefined;
+  const file = address === undefined ? undefined : libraryOf(address);
+  return file?.path.includes("/") ? file : undefined;
 }

@@ -66,14 +66,23 @@ const pathSymbols = {
 } as const;
 /** `PATH_MAX` */
 const pathBytes = 4096;
-/** `Dl_info` has four pointers, of which the first is the file's name. */
+/** `Dl_info` has four pointers, of which the first are the file's name and where it has been loaded. */
 const addressInfoBytes = 32;
 
-/** The path of the library that has a function, as the loader names it. Undefined if the loader cannot be asked. */
-export function pathOfLibrary(addressOfFunction: bigint): string | undefined {
+/** A library that has been loaded. */
+export interface LoadedLibrary {
+  /** As the loader names it. */
+  readonly path: string;
+  /** The address of its first byte. */
+  readonly base: bigint;
+}
+
+/** The library that has a function. Undefined if the loader cannot be asked. */
+export function libraryOf(addressOfFunction: bigint): LoadedLibrary | undefined {
   const info = new BigUint64Array(addressInfoBytes / 8);
   withLoader(loaderSymbols, ({ dladdr }) => dladdr(addressOfFunction, new Uint8Array(info.buffer)));
-  return info[0] === 0n ? undefined : stringAt(info[0]!);
+  const [name = 0n, base = 0n] = info;
+  return name === 0n ? undefined : { path: stringAt(name), base };
 }
 
 /** The path of a file without links. Undefined if there is no such file. */

@@ -3,49 +3,56 @@
  *
  * @module
  */
-import { closeDescriptor, openDescriptor, readAt } from "../shim/descriptors.ts";
-import { shimRefusal } from "../shim/shim.ts";
+import { foreignBuffer } from "../host.ts";
 
-/** Larger than the headers of any library, and their notes. */
-const maximumHeaderByteLength = 65536;
-const programHeader = { byteLength: 56, noteType: 4 } as const;
+const headerByteLength = 64;
+const programHeader = { byteLength: 56, loadType: 1, noteType: 4 } as const;
 /** `NT_GNU_BUILD_ID`. */
 const buildIdType = 3;
 
-/** The build ID of a 64-bit ELF file, in hexadecimal digits. Undefined if it has none, or cannot be read. */
-export function buildIdOf(path: string): string | undefined {
-  if (shimRefusal() !== undefined) return undefined;
-  const bytes = new Uint8Array(maximumHeaderByteLength);
-  try {
-    const fd = openDescriptor(path);
-    try {
-      return buildIdIn(bytes.subarray(0, readAt(fd, bytes)));
-    } finally {
-      closeDescriptor(fd);
-    }
-  } catch {
-    return undefined;
-  }
-}
-
-function buildIdIn(bytes: Uint8Array): string | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const isElf64 = view.getUint32(0) === 0x7f454c46 && view.getUint8(4) === 2;
+/**
+ * The build ID of a 64-bit ELF library, in hexadecimal digits. Undefined if it has none.
+ *
+ * @param base where the library has been loaded: its headers and notes are read there, because the file may be out of
+ * reach
+ */
+export function buildIdOf(base: bigint): string | undefined {
+  const header = new DataView(foreignBuffer(base, headerByteLength));
+  const isElf64 = header.getUint32(0) === 0x7f454c46 && header.getUint8(4) === 2;
   if (!isElf64) return undefined;
-  const headers = Number(view.getBigUint64(32, true));
-  const count = view.getUint16(56, true);
-  for (let at = headers; at < headers + count * programHeader.byteLength; at += programHeader.byteLength) {
-    if (view.getUint32(at, true) !== programHeader.noteType) continue;
-    const begin = Number(view.getBigUint64(at + 8, true));
-    const end = begin + Number(view.getBigUint64(at + 32, true));
-    for (let note = begin; note < end;) {
-      const [nameLength, length, type] = [0, 4, 8].map((field) => view.getUint32(note + field, true));
-      const content = note + 12 + padded(nameLength!);
-      if (type === buildIdType) return bytes.slice(content, content + length!).toHex();
-      note = content + padded(length!);
-    }
+  const [at, count] = [header.getBigUint64(32, true), header.getUint16(56, true)];
+  const headers = new DataView(foreignBuffer(base + at, count * programHeader.byteLength));
+  const segments = Array.from({ length: count }, (_, index) => {
+    const begin = index * programHeader.byteLength;
+    return {
+      type: headers.getUint32(begin, true),
+      address: headers.getBigUint64(begin + 16, true),
+      byteLength: Number(headers.getBigUint64(begin + 40, true)),
+    };
+  });
+  // The segments that are loaded are in the order of their addresses.
+  const first = segments.find(({ type }) => type === programHeader.loadType)?.address ?? 0n;
+  const notes = segments.filter(({ type }) => type === programHeader.noteType);
+  for (const { address, byteLength } of notes) {
+    const found = buildIdIn(new Uint8Array(foreignBuffer(base - pageOf(first) + address, byteLength)));
+    if (found !== undefined) return found;
   }
   return undefined;
+}
+
+function buildIdIn(notes: Uint8Array): string | undefined {
+  const view = new DataView(notes.buffer, notes.byteOffset, notes.byteLength);
+  for (let note = 0; note + 12 <= notes.length;) {
+    const [nameLength, length, type] = [0, 4, 8].map((field) => view.getUint32(note + field, true));
+    const content = note + 12 + padded(nameLength!);
+    if (type === buildIdType) return notes.slice(content, content + length!).toHex();
+    note = content + padded(length!);
+  }
+  return undefined;
+}
+
+function pageOf(address: bigint): bigint {
+  return address & ~0xfffn;
 }
 
 function padded(byteLength: number): number {

@@ -2,7 +2,7 @@ import { assertMatch } from "@std/assert";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { basename } from "node:path";
 import { dlopen, ffiRefusal } from "../../ffi/host.ts";
-import { pathOfLibrary, realPath, toolkitCandidates } from "../../ffi/toolkit_libraries.ts";
+import { libraryOf, realPath, toolkitCandidates } from "../../ffi/toolkit_libraries.ts";
 import { inFolder } from "../support/folders.ts";
 import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
@@ -13,7 +13,7 @@ function nvrtcPath(): string | undefined {
   for (const name of toolkitCandidates({ names: ["libnvrtc.so.13", "libnvrtc.so.12"], packageFolder: "cuda_nvrtc" })) {
     try {
       const library = dlopen(name, { nvrtcVersion: { parameters: ["buffer", "buffer"], result: "i32" } });
-      return pathOfLibrary(library.addressOfFunction("nvrtcVersion")!);
+      return libraryOf(library.addressOfFunction("nvrtcVersion")!)?.path;
     } catch {
       // Not there.
     }
