@@ -57,7 +57,7 @@ export interface Situation {
   readonly limit?: number;
   /**
    * For a row that could not be recorded: the answer that CUDA's documentation gives, and why the row could not be
-   * recorded. A recorded answer takes precedence.
+   * recorded. Remove it when the row is recorded: a row has one or the other.
    */
   readonly documented?: { readonly answer: Answer | { readonly error: string }; readonly because: string };
   /** Does what the name says and returns the result. If it throws a CudaError, the answer is `{ error: code }`. */

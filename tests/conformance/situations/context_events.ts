@@ -8,8 +8,6 @@ import { readBytes } from "../launch.ts";
 import { prepareLongWork } from "../long_work.ts";
 import type { Answer, Situation } from "../situation.ts";
 
-const because = "no GPU was at hand; the answer is that of cuCtxRecordEvent's documentation";
-
 /** Creates streams of each kind and an event of device 0, and work for the streams. */
 function setUp(driver: Driver) {
   const { keepBusy } = prepareLongWork(driver, 0);
@@ -50,38 +48,30 @@ function overtakes(driver: Driver, stream: "second" | "nonBlocking" | "default")
   return !driver.eventQuery(event);
 }
 
-const documented = { answer: { before: false, after: true, bytes: [2, 2, 2, 2] }, because };
-
 /** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "an event recorded for a device behind a blocking stream",
-    documented,
     run: ({ driver }) => recordBehind(driver, "first"),
   },
   {
     name: "an event recorded for a device behind a nonblocking stream",
-    documented,
     run: ({ driver }) => recordBehind(driver, "nonBlocking"),
   },
   {
     name: "an event recorded for a device behind the default stream",
-    documented,
     run: ({ driver }) => recordBehind(driver, "default"),
   },
   {
     name: "an event recorded for a device behind a blocking stream that was destroyed while busy",
-    documented,
     run: ({ driver }) => recordBehind(driver, "first", { destroyed: true }),
   },
   {
     name: "an event recorded for a device behind a nonblocking stream that was destroyed while busy",
-    documented,
     run: ({ driver }) => recordBehind(driver, "nonBlocking", { destroyed: true }),
   },
   {
     name: "an event recorded for a device behind streams of every kind: which are done when it is",
-    documented: { answer: [true, true, true], because },
     run({ driver }) {
       const { keepBusy, first, second, nonBlocking, event } = setUp(driver);
       const streams = [first, second, nonBlocking];
@@ -93,7 +83,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event recorded for a device without work",
-    documented: { answer: true, because },
     run({ driver }) {
       const { event } = setUp(driver);
       driver.ctxRecordEvent(0, event);
@@ -103,7 +92,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event recorded for a device before its streams have work: whether it comes first",
-    documented: { answer: true, because },
     run({ driver }) {
       const { keepBusy, first, nonBlocking, event } = setUp(driver);
       driver.ctxRecordEvent(0, event);
@@ -114,22 +102,18 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event on a blocking stream after one for the device behind another: whether it comes first",
-    documented: { answer: true, because },
     run: ({ driver }) => overtakes(driver, "second"),
   },
   {
     name: "an event on a nonblocking stream after one for the device behind a blocking one: whether it comes first",
-    documented: { answer: true, because },
     run: ({ driver }) => overtakes(driver, "nonBlocking"),
   },
   {
     name: "an event on the default stream after one for the device behind a nonblocking one: whether it comes first",
-    documented: { answer: true, because },
     run: ({ driver }) => overtakes(driver, "default"),
   },
   {
     name: "a stream waits for an event recorded for a device: whether it is idle before and after",
-    documented: { answer: { before: false, after: true, first: true }, because },
     run({ driver }) {
       const { keepBusy, first, nonBlocking, event } = setUp(driver);
       keepBusy(first);
@@ -143,7 +127,6 @@ export const situations: readonly Situation[] = [
   {
     name: "an event recorded for a device while the other device is busy: whether it comes first",
     devices: 2,
-    documented: { answer: true, because },
     run({ driver }) {
       const { event } = setUp(driver);
       prepareLongWork(driver, 1).keepBusy(defaultStream);
@@ -155,7 +138,6 @@ export const situations: readonly Situation[] = [
   {
     name: "an event recorded for another device than its own",
     devices: 2,
-    documented: { answer: { error: "cudaErrorInvalidResourceHandle" }, because },
     run({ driver }) {
       const { event } = setUp(driver);
       driver.ctxRecordEvent(1, event);
@@ -163,7 +145,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "streams that are not captured asked whether they are",
-    documented: { answer: [false, false, false], because: "no GPU was at hand; the answer is that of its name" },
     run({ driver }) {
       const { first, nonBlocking } = setUp(driver);
       return [first, nonBlocking, defaultStream].map((stream) => driver.streamIsCapturing(0, stream));

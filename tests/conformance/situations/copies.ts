@@ -155,10 +155,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "fills with values of 16 and 32 bits: what is in memory then",
-    documented: {
-      answer: [0x34, 0x12, 0x34, 0x12, 0, 0, 0, 0, 0x98, 0xba, 0xdc, 0xfe, 0x98, 0xba, 0xdc, 0xfe, 0, 0, 0, 0],
-      because: "the functions set as many values as they are given",
-    },
     run({ driver }) {
       const address = driver.malloc(0, 20);
       driver.memsetAsync(0, address, 0, 20, defaultStream);
@@ -169,10 +165,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a fill of rows of 32-bit values whose pitch is larger than a row, and of one whose pitch is a row",
-    documented: {
-      answer: [1, 1, 0, 1, 1, 0, 2, 0, 2, 0, 2, 0, 0, 3, 3, 3, 3],
-      because: "the function sets the first values of each row, and the pitch is the number of bytes between rows",
-    },
     run({ driver }) {
       const address = driver.malloc(0, 68);
       driver.memsetAsync(0, address, 0, 68, defaultStream);
@@ -184,7 +176,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the two halves of a million values of 64 bits, each filled as a column",
-    documented: { answer: true, because: "the function's documentation states no limit on the number of rows" },
     run({ driver }) {
       const count = 1_000_003;
       const address = driver.malloc(0, 8 * count);
@@ -198,16 +189,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "fills with values of 16 and 32 bits at addresses that are not multiples of 2 and 4",
-    documented: {
-      answer: {
-        "memsetD16Async + 1": "cudaErrorInvalidValue",
-        "memsetD32Async + 2": "cudaErrorInvalidValue",
-        "memsetD2D32Async + 2": "cudaErrorInvalidValue",
-        "memsetD2D32Async, a pitch of 6": "cudaErrorInvalidValue",
-        "memsetD2D32Async, a pitch below the width": "cudaErrorInvalidValue",
-      },
-      because: "the addresses and the pitch must be multiples of the values' size",
-    },
     run({ driver }) {
       const address = driver.malloc(0, 64);
       return attemptEach({
@@ -222,18 +203,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "fills with no values of 16 and 32 bits, and with values past the end of an allocation",
-    documented: {
-      answer: {
-        "memsetD16Async of none": "done",
-        "memsetD32Async of none": "done",
-        "memsetD2D32Async of no rows": "done",
-        "memsetD2D32Async of empty rows": "done",
-        "memsetD16Async past the end": "cudaErrorInvalidValue",
-        "memsetD32Async past the end": "cudaErrorInvalidValue",
-        "memsetD2D32Async past the end": "cudaErrorInvalidValue",
-      },
-      because: "as fills with bytes are recorded to behave",
-    },
     run({ driver }) {
       const address = driver.malloc(0, 2 * mebibyte);
       const [halves, words] = [mebibyte, mebibyte / 2];
@@ -265,10 +234,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "64 KiB of pageable memory copied by a busy stream: which bytes arrive, and whether it is done at the return",
-    documented: {
-      answer: { isDone: false, bytes: [1, 1, 1, 1] },
-      because: "a copy of pageable memory of 64 KiB or less is asynchronous to the host",
-    },
     run({ driver }) {
       const { keepBusy } = prepareLongWork(driver, 0);
       const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
@@ -284,7 +249,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "page-locked memory allocated while a stream is busy: whether the stream is done then",
-    documented: { answer: false, because: "CUDA's documentation does not say that cudaHostAlloc waits for streams" },
     run({ driver }) {
       const { keepBusy } = prepareLongWork(driver, 0);
       const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);

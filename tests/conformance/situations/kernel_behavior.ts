@@ -50,12 +50,6 @@ const notAlignedAddresses: Readonly<Record<string, (driver: Driver) => bigint>> 
     return address + 0x100002n;
   },
 };
-const lost = {
-  launch: "done",
-  synchronize: "cudaErrorMisalignedAddress",
-  "synchronize again": "cudaErrorMisalignedAddress",
-};
-const seen = "seen on an H200, driver 580.159.04, before there was this row";
 
 export const situations: readonly Situation[] = [
   ...Object.entries(notAligned).flatMap(([what, body]) =>
@@ -65,7 +59,6 @@ export const situations: readonly Situation[] = [
         name: `a kernel's ${what} of 4 bytes at an address that is not aligned, ${where}${
           isMapped ? "" : ": whether it is one of two errors"
         }`,
-        documented: { answer: isMapped ? lost : true, because: seen },
         run({ driver }) {
           const kernel = load(driver, body);
           const address = addressOf(driver);
@@ -85,10 +78,6 @@ export const situations: readonly Situation[] = [
   ...["st.shared.u32 [%r1+16]; ld.shared.u32 [%r2+16]", "st.u32 [%rd1+16]; ld.u32 [%rd2+16]"].map(
     (accesses): Situation => ({
       name: `the shared memory that a launch adds for a kernel that names none: ${accesses}`,
-      documented: {
-        answer: Array.from({ length: 64 }, (_, index) => 1000 + (index ^ 63)),
-        because: "the CUDA guide: a launch's dynamic shared memory is allocated in addition to the static one",
-      },
       run({ driver }) {
         const [store, read] = accesses.split("; ");
         return storedBy(
@@ -118,7 +107,6 @@ export const situations: readonly Situation[] = [
   ),
   {
     name: "lane 0 reads what lane 31 has stored to shared memory, with no barrier between them",
-    documented: { answer: [131], because: seen },
     run({ driver }) {
       return storedBy(
         driver,
@@ -141,7 +129,6 @@ DONE:`,
   },
   {
     name: "shfl.sync by lanes that its mask does not name, and a bar.sync behind it",
-    documented: { answer: [1, 1], because: seen },
     run({ driver }) {
       // Whether the first and the last thread get past the barrier: what the lanes receive is not defined.
       return storedBy(

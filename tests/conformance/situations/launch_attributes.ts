@@ -8,8 +8,6 @@ import { deviceAttributes } from "../../../src/support/device_attributes.ts";
 import { attemptEach } from "../attempts.ts";
 import type { Fixture, Situation } from "../situation.ts";
 
-const because = "no GPU was at hand; the answer is that of CUDA's documentation";
-
 const ptx = `.version 7.0
 .target sm_70
 .address_size 64
@@ -65,10 +63,6 @@ function launcher({ driver }: Fixture) {
 export const situations: readonly Situation[] = [
   {
     name: "launches with a priority, as dependents of what is in front of them, and with no attributes",
-    documented: {
-      answer: { none: "done", least: "done", greatest: "done", dependent: "done", both: "done", synchronize: "done" },
-      because,
-    },
     run(fixture) {
       const { driver } = fixture;
       const start = launcher(fixture);
@@ -85,7 +79,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches in clusters of one block",
-    documented: { answer: { cluster: "done", synchronize: "done" }, because },
     run(fixture) {
       const cluster = launcher(fixture)({ clusterDim: [1, 1, 1] });
       return attemptEach({ cluster, synchronize: () => fixture.driver.deviceSynchronize(0) });
@@ -93,16 +86,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches in clusters of several blocks, and cooperative launches of few blocks and of too many",
-    documented: {
-      answer: {
-        "2 blocks": "done",
-        "8 blocks": "done",
-        cooperative: "done",
-        "too many": "cudaErrorCooperativeLaunchTooLarge",
-        synchronize: "done",
-      },
-      because: `${because}, for a GPU of compute capability 9.0`,
-    },
     run(fixture) {
       const start = launcher(fixture);
       return attemptEach({
@@ -116,7 +99,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the null kernel launched with attributes",
-    documented: { answer: { error: "cudaErrorInvalidResourceHandle" }, because: "as for a launch without attributes" },
     run({ driver }) {
       driver.deviceSynchronize(0);
       driver.launchKernelEx(driver.createKernelLaunch(0, 0n, 0), { ...nothingAsked, priority: 0 });
@@ -124,7 +106,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with attributes that have too many threads, and no blocks",
-    documented: { answer: { threads: "cudaErrorInvalidValue", blocks: "cudaErrorInvalidValue" }, because },
     run({ driver }) {
       const launch = driver.createKernelLaunch(0, load(driver, "nothing"), 0);
       const start = (shape: object) => () =>
@@ -134,19 +115,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "what kernels need: threads, shared and constant memory, and the versions of their code",
-    documented: {
-      answer: {
-        "nothing: threads": 1024,
-        "narrow: threads": 48,
-        "needy: shared": 48,
-        "nothing: shared": 0,
-        "needy: constant": 64,
-        "nothing: local": 0,
-        "nothing: PTX": 70,
-        "nothing: binary": true,
-      },
-      because,
-    },
     run({ driver }) {
       const value = (name: string, attribute: keyof typeof functionAttribute) => () =>
         driver.funcGetAttribute(load(driver, name), functionAttribute[attribute]);
@@ -166,10 +134,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "attributes of a kernel that cannot be set, and one that does not exist",
-    documented: {
-      answer: { numRegs: "cudaErrorInvalidValue", ptxVersion: "cudaErrorInvalidValue", none: "cudaErrorInvalidValue" },
-      because,
-    },
     run({ driver }) {
       const kernel = load(driver, "nothing");
       return attemptEach({
@@ -181,19 +145,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the preferred share of shared memory, set to what it can be, and to less and more",
-    documented: {
-      answer: {
-        first: -1,
-        "0 %": "done",
-        "100 %": "done",
-        default: "done",
-        "37 %": "done",
-        "-2 %": "cudaErrorInvalidValue",
-        "101 %": "cudaErrorInvalidValue",
-        last: 37,
-      },
-      because,
-    },
     run({ driver }) {
       const kernel = load(driver, "nothing");
       const { preferredSharedMemoryCarveout } = functionAttribute;
@@ -213,17 +164,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the cache configurations of a kernel, and of the null kernel",
-    documented: {
-      answer: {
-        preferNone: "done",
-        preferShared: "done",
-        preferL1: "done",
-        preferEqual: "done",
-        none: "cudaErrorInvalidValue",
-        "of the null kernel": "cudaErrorInvalidResourceHandle",
-      },
-      because,
-    },
     run({ driver }) {
       const kernel = load(driver, "nothing");
       const set = (config: number, of = kernel) => () => driver.funcSetCacheConfig(of, config);
@@ -239,10 +179,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the block size with the most threads on a multiprocessor, and the grid that fills the device",
-    documented: {
-      answer: { nothing: 1024, "at most 96": 64, "at most 32": 32, narrow: 48, fills: true },
-      because: "no GPU was at hand; the answer is that of the occupancy rules for compute capability 9.0",
-    },
     run({ driver }) {
       const [kernel, narrow] = [load(driver, "nothing"), load(driver, "narrow")];
       const sizeOf = (of: bigint, limit = 0) => () => driver.occupancyMaxPotentialBlockSize(of, 0, limit).blockSize;
@@ -261,10 +197,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "blocks of part of a warp that fit on a multiprocessor",
-    documented: {
-      answer: { "32": 32, "33": 32, "65": 21, "100": 16, "1000": 2 },
-      because: "no GPU was at hand; the answer is that of the occupancy rules for compute capability 9.0",
-    },
     run({ driver }) {
       const kernel = load(driver, "nothing");
       const fitting = (size: number) => () => driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel, size, 0);

@@ -4,10 +4,6 @@ import { launch } from "../kernels.ts";
 import { readBytes } from "../launch.ts";
 import type { Answer, Situation } from "../situation.ts";
 
-const because =
-  "no GPU was at hand; the answer is that of nvlink 13.0 for the same PTX, where it says one, and the error " +
-  "is the one that others have seen of cuLinkAddData for a multiple definition";
-
 const header = ".version 7.0\n.target sm_60\n.address_size 64\n";
 
 /** Stores what the function `value` returns, plus a variable of its own. */
@@ -65,20 +61,14 @@ function stored(driver: Driver, ...images: readonly string[]): Answer {
   return readBytes(driver, 0, address, 1)[0]!;
 }
 
-function documented(answer: Answer): Situation["documented"] {
-  return { answer, because };
-}
-
 /** Rows about linking, and about what the driver knows of a module's kernels. */
 export const situations: readonly Situation[] = [
   {
     name: "two images linked, in both orders: what a kernel of one gets of the other",
-    documented: documented([123, 123]),
     run: ({ driver }) => [stored(driver, caller, callee), stored(driver, callee, caller)],
   },
   {
     name: "a linked module's variable, which one image declares and the other defines",
-    documented: documented([20]),
     run({ driver }) {
       const module = link(driver, caller, callee);
       const { address } = driver.moduleGetGlobal(module, "shared_by_both");
@@ -89,14 +79,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "images that cannot be linked",
-    documented: documented({
-      undefinedFunction: "cudaErrorInvalidSource",
-      undefinedVariable: "cudaErrorInvalidSource",
-      definedTwice: "cudaErrorInvalidSource",
-      otherSize: "cudaErrorInvalidSource",
-      notPtx: "cudaErrorInvalidPtx",
-      newerPtx: "cudaErrorUnsupportedPtxVersion",
-    }),
     run: ({ driver }) =>
       attemptEach({
         undefinedFunction: () => void link(driver, callOfF),
@@ -109,7 +91,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a weak function and another definition, and a function that is only declared",
-    documented: documented({ weak: "ok", onlyDeclared: "ok" }),
     run({ driver }) {
       const weak = functionF.replace(".visible", ".weak");
       link(driver, callOfF, weak, functionF);
@@ -119,10 +100,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the places of a kernel's parameters, and the names of a module's kernels",
-    documented: {
-      answer: { places: [[0, 8], [8, 1], [12, 12], [24, 2]], none: [], names: ["none", "several"] },
-      because: "no GPU was at hand; the answer is that of cuFuncGetParamInfo's documentation",
-    },
     run({ driver }) {
       const module = driver.moduleLoadData(
         0,

@@ -51,31 +51,26 @@ const recordForDevice: Wait = (driver, event, stream) => {
 };
 const synchronizeEvent: Wait = (driver, event) => driver.eventSynchronize(event);
 
-/** What the host does after a free and the record of an event, and how many bytes a pool keeps when it is trimmed then. */
-const observations: Readonly<Record<string, { readonly waits: readonly Wait[]; readonly kept: number }>> = {
-  "its event is queried until it is done": { waits: [untilEvent], kept: 64 * mebibyte },
-  "its stream is queried until it is done": { waits: [untilStream], kept: 64 * mebibyte },
-  "its event is queried until it is done, and synchronized": { waits: [untilEvent, synchronizeEvent], kept: 0 },
-  "its stream is queried until it is done, and its event is synchronized": {
-    waits: [untilStream, synchronizeEvent],
-    kept: 0,
-  },
-  "its stream is queried until it is done, and synchronized": {
-    waits: [untilStream, (driver, _event, stream) => driver.streamSynchronize(0, stream)],
-    kept: 0,
-  },
-  "its event is queried until it is done, recorded again, queried and synchronized": {
-    waits: [untilEvent, recordLater, synchronizeEvent],
-    kept: 0,
-  },
-  "its stream is synchronized": { waits: [(driver, _event, stream) => driver.streamSynchronize(0, stream)], kept: 0 },
-  "its device is synchronized": { waits: [(driver) => driver.deviceSynchronize(0)], kept: 0 },
-  "its event is synchronized": { waits: [synchronizeEvent], kept: 0 },
-  "an event for the device is queried until it is done": { waits: [recordForDevice], kept: 64 * mebibyte },
-  "an event for the device is queried until it is done, and synchronized": {
-    waits: [recordForDevice, synchronizeEvent],
-    kept: 0,
-  },
+/** What the host does after a free and the record of an event, before a pool is trimmed. */
+const observations: Readonly<Record<string, readonly Wait[]>> = {
+  "its event is queried until it is done": [untilEvent],
+  "its stream is queried until it is done": [untilStream],
+  "its event is queried until it is done, and synchronized": [untilEvent, synchronizeEvent],
+  "its stream is queried until it is done, and its event is synchronized": [untilStream, synchronizeEvent],
+  "its stream is queried until it is done, and synchronized": [
+    untilStream,
+    (driver, _event, stream) => driver.streamSynchronize(0, stream),
+  ],
+  "its event is queried until it is done, recorded again, queried and synchronized": [
+    untilEvent,
+    recordLater,
+    synchronizeEvent,
+  ],
+  "its stream is synchronized": [(driver, _event, stream) => driver.streamSynchronize(0, stream)],
+  "its device is synchronized": [(driver) => driver.deviceSynchronize(0)],
+  "its event is synchronized": [synchronizeEvent],
+  "an event for the device is queried until it is done": [recordForDevice],
+  "an event for the device is queried until it is done, and synchronized": [recordForDevice, synchronizeEvent],
 };
 
 /** The rows of this file. */
@@ -226,9 +221,8 @@ export const situations: readonly Situation[] = [
       return { isBusy: !driver.streamQuery(0, stream), after };
     },
   },
-  ...Object.entries(observations).map(([name, { waits, kept }]): Situation => ({
+  ...Object.entries(observations).map(([name, waits]): Situation => ({
     name: `reserved after memory was freed, ${name}, and the pool is trimmed to 0`,
-    documented: { answer: kept, because: "no GPU was at hand; the answer is that of the rows without trimming" },
     run({ driver }) {
       const stream = createStream(driver);
       const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming);

@@ -11,36 +11,21 @@ import { type allPolicies, type Approach, approaches, byteLength, choices, creat
 
 /** Pieces that fill a pool, which a buffer as large as all of them must then be served from. */
 const pieceCount = 4;
-const unrecorded = "these rows were written where there is no GPU; CUDA's guide says which policy permits which reuse";
 
 /** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(choices).map(([which, policies]): Situation => ({
     name:
       `pieces freed while their stream is busy, all of a full pool, allocated as one on the same stream with ${which}`,
-    documented: { answer: { allocate: "done", waits: true }, because: unrecorded },
     run: ({ driver }) => combinePieces(driver, approaches["while its stream is busy"]!, { policies, isSame: true }),
   })),
   ...Object.entries(approaches).flatMap(([when, approach]) =>
     Object.entries(choices).map(([which, policies]): Situation => ({
       name: `pieces freed ${when}, all of a full pool, allocated as one on another stream with ${which}`,
-      documented: {
-        answer: permits(policies, when)
-          ? { allocate: "done", waits: when.includes("busy") || when.includes("event") }
-          : { allocate: "cudaErrorMemoryAllocation", waits: when.includes("event") },
-        because: unrecorded,
-      },
       run: ({ driver }) => combinePieces(driver, approach, { policies, isSame: false }),
     }))
   ),
 ];
-
-/** Whether the guide says that memory freed on one stream may be reused on another. */
-function permits(policies: readonly (typeof allPolicies[number])[], when: string): boolean {
-  return when.includes("synchronized") || policies.includes("reuseAllowInternalDependencies") ||
-    (when.includes("event") && policies.includes("reuseFollowEventDependencies")) ||
-    (when.includes("queried") && policies.includes("reuseAllowOpportunistic"));
-}
 
 function combinePieces(
   driver: Driver,

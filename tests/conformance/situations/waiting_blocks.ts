@@ -34,10 +34,6 @@ function storedBy(
 export const situations: readonly Situation[] = [
   ...[false, true].map((cooperative): Situation => ({
     name: `${cooperative ? "a cooperative" : "an ordinary"} launch whose blocks each wait for the next one`,
-    documented: {
-      answer: [4, 3, 2, 1],
-      because: cooperative ? "the CUDA guide: all blocks run at once" : "GPUs run as many blocks at once as fit",
-    },
     run({ driver }) {
       return storedBy(
         driver,
@@ -57,8 +53,8 @@ WAIT:
   })),
   ...[false, true].map((cooperative): Situation => ({
     name: `whether %envreg1 and %envreg2 give a workspace to ${cooperative ? "a cooperative" : "an ordinary"} launch`,
-    documented: { answer: [Number(cooperative)], because: "cooperative_groups.h: grid_group::is_valid()" },
     run({ driver }) {
+      // What `grid_group::is_valid()` of `cooperative_groups.h` asks.
       return storedBy(
         driver,
         `mov.u32 %r1, %envreg1;
@@ -72,8 +68,8 @@ WAIT:
   })),
   {
     name: "the reserved shared memory: whether it has 288 bytes for libraries, and keeps what is stored there",
-    documented: { answer: [1, 77], because: "cooperative_groups/details/memory.h expects as much" },
     run({ driver }) {
+      // What `cooperative_groups/details/memory.h` relies on.
       return storedBy(
         driver,
         `mov.u32 %r1, %reserved_smem_offset_1;
