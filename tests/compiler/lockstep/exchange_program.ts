@@ -104,7 +104,10 @@ const blocks: readonly (readonly [number, number, number])[] = [
  * stay apart behind the join of their ways, and ptxas moves other accesses past each other if their own lane does not
  * notice.
  */
-export function exchangeProgram(seed: number, { staysTogether = false } = {}): ExchangeProgram {
+export function exchangeProgram(
+  seed: number,
+  { staysTogether = false }: { staysTogether?: boolean } = {},
+): ExchangeProgram {
   return new ProgramWriter(seed, staysTogether).write();
 }
 
