@@ -48,6 +48,6 @@ export const excludedSeeds: ReadonlyMap<number, string> = new Map([
   [1751, "and of a register with its own copysign: the driver's compiler drops the sign"],
   [3146, guardedSum],
   [3417, guardedSum],
-  [3350, "cvt.rn.ftz.sat.f16.f32 keeps the sign of a zero, which it does not alone; why is not known"],
+  [3350, "cvt.rn.ftz.sat.f16.f32 of a zero: the driver's compiler leaves out the saturation, which removes the sign"],
   [2670, "a guarded slct.s32.s32 by the constant 0x80000000: the driver's compiler takes it for positive"],
 ]);
