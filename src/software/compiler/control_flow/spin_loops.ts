@@ -4,6 +4,7 @@ import { type Loop, loopsOf } from "./natural_loops.ts";
 import { readersOf } from "./readers.ts";
 import { hasUnknownEffects, mayHave } from "../instructions/instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
+import { registersOf } from "../typing/operand_registers.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** An edge that leads back to a loop's header. */
@@ -98,20 +99,4 @@ function spread(
 
 function depends(operand: ResolvedOperand, seen: ReadonlySet<Register | "memory">): boolean {
   return registersOf(operand).some((register) => seen.has(register));
-}
-
-function registersOf(operand: ResolvedOperand | undefined): Register[] {
-  switch (operand?.kind) {
-    case "register":
-      return [operand];
-    case "not":
-      return [operand.register];
-    case "pair":
-      return [operand.first, operand.second].flatMap(registersOf);
-    case "vector":
-    case "list":
-      return operand.elements.flatMap(registersOf);
-    default:
-      return [];
-  }
 }

@@ -8,6 +8,7 @@ import { readersOf } from "../control_flow/readers.ts";
 import type { Stride } from "../instructions/instruction_traits.ts";
 import { specialRegister } from "../instructions/special_registers.ts";
 import type { Register } from "../typing/names.ts";
+import { registersOf } from "../typing/operand_registers.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** Which registers and operands of a kernel are uniform, strided or varying. */
@@ -63,14 +64,6 @@ function addParts(operand: ResolvedOperand, parts: ResolvedOperand[]): void {
     default:
       parts.push(operand);
   }
-}
-
-function registersOf(operand: ResolvedOperand | undefined): Register[] {
-  if (operand === undefined || operand.kind === "address") return [];
-  if (operand.kind === "register") return [operand];
-  const parts: ResolvedOperand[] = [];
-  addParts(operand, parts);
-  return parts.filter((part): part is Register => part.kind === "register");
 }
 
 /** What {@linkcode findUniformity} starts from, if not from the members of gangs, which are adjacent along x. */
