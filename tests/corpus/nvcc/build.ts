@@ -8,7 +8,9 @@
  *
  * @module
  */
+import { execFile } from "node:child_process";
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { promisify } from "node:util";
 import { answerHelp } from "../../support/program_help.ts";
 
 /** A way to compile a program. */
@@ -119,10 +121,12 @@ export async function run(program: string, args: readonly string[], folder: stri
 
 /** Runs a compiler that writes to standard output, and returns the text. Throws an error with its output if it fails. */
 export async function output(program: string, args: readonly string[], folder: string): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(program, { args: [...args], cwd: folder }).output();
-  const text = new TextDecoder().decode(stdout);
-  if (!success) throw new Error(`Cannot run ${program} ${args.join(" ")}: ${text}${new TextDecoder().decode(stderr)}`);
-  return text;
+  try {
+    return (await promisify(execFile)(program, args, { cwd: folder, maxBuffer: Infinity })).stdout;
+  } catch (error) {
+    const { stdout = "", stderr = error } = error as { stdout?: string; stderr?: string };
+    throw new Error(`Cannot run ${program} ${args.join(" ")}: ${stdout}${stderr}`);
+  }
 }
 
 /** Replaces long names, most of which are mangled and some of which differ between builds, by short ones. */
