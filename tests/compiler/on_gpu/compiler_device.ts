@@ -1,5 +1,5 @@
 /**
- * Stands in for `../compiler_device.ts` in `deno task test:on-gpu`: every kernel that a test of the compiler runs on the
+ * Stands in for `../compiler_device.ts` in `deno task test:gpu`: every kernel that a test of the compiler runs on the
  * software device runs on a GPU, too, with the same memory, and what differs is printed. The tests go on with the results
  * of the software device.
  *

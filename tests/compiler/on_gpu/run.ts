@@ -1,7 +1,7 @@
 /**
  * Runs the tests of the compiler with every kernel on a GPU, too, and prints what differs:
  *
- *     deno task test:on-gpu [FILE...]
+ *     deno task test:gpu [FILE...]
  *
  * @module
  */
