@@ -52,7 +52,7 @@ export function storedByMachineCode(code: readonly string[], type: string): Reco
   const registers = new Map<string, Halves>([["RZ", zero]]);
   const stored: Record<number, string> = {};
   const isHalf = type.includes("f16");
-  /** Undefined for what is no number. */
+  /** Undefined for what is not a number. */
   const read = (operand: string): Halves | undefined => {
     const [, sign, name = "", part] = /^(-?)(R\d+|RZ)(?:\.reuse)?(?:\.(\w+?))?$/.exec(operand.replace(".reuse", "")) ??
       [];
