@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { withoutPtxas } from "../compiler/instructions/ptxas/ask_ptxas.ts";
-import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
+import { driverNamed, type DriverUnderTest } from "../support/drivers.ts";
 import { checkPtx, type Corpus, programNames, readPtx } from "./nvcc/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 import type { Buffers, CorpusProgram } from "./corpus_program.ts";
@@ -81,8 +81,4 @@ function assertNoDifferences(found: readonly string[], what: string): void {
 
 function only(names: readonly string[], buffers: Buffers): Buffers {
   return Object.fromEntries(names.map((name) => [name, buffers[name]!]));
-}
-
-function driverNamed(name: string): DriverUnderTest {
-  return driversUnderTest.find((driver) => driver.name === name)!;
 }

@@ -14,7 +14,7 @@ import { forbiddenDeviceFile } from "../../ffi/device_files.ts";
 import { visibleDevices } from "../../src/software/software_device.ts";
 import { formatUuid, isSameUuid, parseUuid } from "../../src/support/uuid.ts";
 import { startScript } from "../support/child_process.ts";
-import { driversUnderTest } from "../support/drivers.ts";
+import { driverNamed } from "../support/drivers.ts";
 import {
   driverFunctions,
   Libraries,
@@ -334,7 +334,7 @@ simulationTest(
   { skip: noCompiler ?? forbidsDeviceFiles, long: true },
 );
 
-const hasDriver = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
+const hasDriver = driverNamed("cuda").skip === false;
 
 simulationTest(
   "without libcuda, open with driver cuda says where to get one",

@@ -7,7 +7,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { startScript } from "../support/child_process.ts";
-import { driversUnderTest, testOnEachDriver } from "../support/drivers.ts";
+import { driverNamed, testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
 const mpsEnabled = 133;
@@ -96,7 +96,7 @@ test(
 );
 
 async function reasonWithoutMps(): Promise<string | false> {
-  const cuda = driversUnderTest.find(({ name }) => name === "cuda")!;
+  const cuda = driverNamed("cuda");
   if (cuda.skip !== false) return cuda.skip;
   try {
     await using _daemon = new MpsDaemon();

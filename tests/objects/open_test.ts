@@ -3,10 +3,10 @@ import process from "node:process";
 import { open } from "../../src/open.ts";
 import { checkRuntime } from "../../src/support/runtime.ts";
 import { startScript } from "../support/child_process.ts";
-import { driversUnderTest } from "../support/drivers.ts";
+import { driverNamed } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
-const hasGpu = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
+const hasGpu = driverNamed("cuda").skip === false;
 
 interface Described {
   driver?: string;

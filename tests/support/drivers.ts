@@ -41,6 +41,11 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
   onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
 ];
 
+/** The driver of a name. */
+export function driverNamed(name: "software" | "cuda"): DriverUnderTest {
+  return driversUnderTest.find((driver) => driver.name === name)!;
+}
+
 /** The requirements of a test. */
 export interface TestNeeds {
   /** Number of devices, by default 1. */

@@ -2,13 +2,13 @@ import { assertEquals } from "@std/assert";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
-import { driversUnderTest } from "../../support/drivers.ts";
+import { driverNamed } from "../../support/drivers.ts";
 import { isLong, test } from "../../support/test.ts";
 import { exchangeProgram } from "./exchange_program.ts";
 
 const programs = isLong ? 1000 : 16;
 
-const onGpu = driversUnderTest.find(({ name }) => name === "cuda")!;
+const onGpu = driverNamed("cuda");
 
 const software = (gangs: false | "always") => () => new SoftwareDriver({ devices: 1, peers: true, gangs });
 

@@ -41,7 +41,7 @@ async function run(
   { block, grid = 1, input = [0], words, isInPlace = false, stepLimit }: Run,
 ): Promise<number[]> {
   const results: number[][] = [];
-  for (const driver of lockstepDrivers({ ...stepLimit !== undefined && { stepLimit } })) {
+  for (const driver of lockstepDrivers(stepLimit)) {
     using cuda = new Cuda(new Session(driver));
     const gpu = cuda.device(0);
     using stream = gpu.createStream();

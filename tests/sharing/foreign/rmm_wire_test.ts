@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startScript } from "../../support/child_process.ts";
-import { driversUnderTest } from "../../support/drivers.ts";
+import { driverNamed } from "../../support/drivers.ts";
 import { test } from "../../support/test.ts";
 
-const cuda = driversUnderTest.find(({ name }) => name === "cuda")!;
+const cuda = driverNamed("cuda");
 const skip = cuda.skip || (hasNvcc() ? false : "nvcc is not installed");
 const byteLength = 10_000_003;
 const writers = 3;
