@@ -94,10 +94,10 @@ export function startCommand(
   if (options.namespaces !== undefined) command = ["unshare", ...options.namespaces, ...command];
   const child = deno === undefined ? spawnByNode(command, options) : spawnByDeno(deno, command, options);
   const errors = textOf(child.stderr);
-  const lines = linesOf(child.stdout);
+  const lines = readAll(linesOf(child.stdout)).getReader();
   return {
     pid: child.pid,
-    nextLine: async () => (await lines.next()).value,
+    nextLine: async () => (await lines.read()).value,
     errors: () => errors,
     kill: child.kill,
     ended: child.ended,
@@ -106,7 +106,7 @@ export function startCommand(
       await child.ended;
       await errors;
       // A process that inherited the output may still have it open, so the remaining output is read only until then.
-      while ((await lines.next()).value !== undefined);
+      while (!(await lines.read()).done);
       await child.closed();
     },
   };
@@ -202,6 +202,16 @@ async function textOf(stream: AsyncIterable<Uint8Array>): Promise<string> {
   let text = "";
   for await (const chunk of stream) text += decoder.decode(chunk, { stream: true });
   return text;
+}
+
+/** Reads from now on, because Node drops the output of a process that ends before anybody has begun to read it. */
+function readAll(lines: AsyncIterable<string>): ReadableStream<string> {
+  return new ReadableStream({
+    async start(controller) {
+      for await (const line of lines) controller.enqueue(line);
+      controller.close();
+    },
+  });
 }
 
 async function* linesOf(stream: AsyncIterable<Uint8Array>): AsyncGenerator<string, undefined> {
