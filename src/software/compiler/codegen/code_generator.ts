@@ -35,6 +35,7 @@ import {
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { emitSteps, registerReaders } from "./nan_checks.ts";
+import { impliedChecks } from "./implied_checks.ts";
 import { knownZeroBits } from "./known_zero_bits.ts";
 import { parameterOffsets } from "./parameter_offsets.ts";
 import { readersOf } from "../control_flow/readers.ts";
@@ -356,6 +357,7 @@ class KernelGenerator {
     }
     e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!, {
       parameterOffsets: this.#parameterOffsets.get(flow)!,
+      impliedChecks: impliedChecks(flow, this.#definitions.get(flow)!),
       knownZeroBits: knownZeroBits(this.#definitions.get(flow)!, e.sizes),
     });
     const readers = registerReaders(instructionsOf(resolved));

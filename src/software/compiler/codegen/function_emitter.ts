@@ -92,6 +92,9 @@ export interface ParameterOffset {
 /** The sums that accesses have as their addresses. Their offsets still hold the same when the access is made. */
 export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
 
+/** The addresses of the accesses that lie in their memory if they are aligned, because of others before them. */
+export type ImpliedChecks = ReadonlySet<ResolvedAddress>;
+
 /** A pointer that is a parameter of the kernel. */
 export interface ParameterPointer {
   /** The i64 local with the pointer, and the i32 local with its offset in linear memory. */
@@ -142,6 +145,7 @@ export class FunctionEmitter {
   readonly #sharedCapacity = new Map<number, number>();
   readonly #pointers = new Map<string, ParameterPointer>();
   #parameterOffsets: ParameterOffsets = new Map();
+  #impliedChecks: ImpliedChecks = new Set();
   #knownZeroBits: KnownZeroBits = () => 0;
   #deferredNaNs: ReadonlySet<Register> = new Set();
   #underlyingPointerOf: UnderlyingPointers = (register) => register;
@@ -185,13 +189,15 @@ export class FunctionEmitter {
   enterFunction(
     instructions: readonly ResolvedInstruction[],
     intervals: readonly LiveInterval[],
-    { classOf = () => "", parameterOffsets = new Map(), knownZeroBits = () => 0 }: {
+    { classOf = () => "", parameterOffsets = new Map(), impliedChecks = new Set(), knownZeroBits = () => 0 }: {
       readonly classOf?: (register: Register) => string;
       readonly parameterOffsets?: ParameterOffsets;
+      readonly impliedChecks?: ImpliedChecks;
       readonly knownZeroBits?: KnownZeroBits;
     } = {},
   ): void {
     this.#parameterOffsets = parameterOffsets;
+    this.#impliedChecks = impliedChecks;
     this.#knownZeroBits = knownZeroBits;
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
@@ -484,6 +490,11 @@ export class FunctionEmitter {
   /** The pointers for which there are such locals. */
   get parameterPointers(): Iterable<ParameterPointer> {
     return this.#pointers.values();
+  }
+
+  /** Whether an access that is aligned is known to lie in its memory. */
+  isImplied(address: ResolvedAddress): boolean {
+    return this.#impliedChecks.has(address);
   }
 
   /** How many of the low bits of an address are certainly 0. */

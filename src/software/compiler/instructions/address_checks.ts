@@ -262,12 +262,14 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   const begin = space === "shared" ? "shared" : "local";
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   const isAligned = size !== undefined && e.zeroBitsOf(address) >= zeroBitsOf(bytes);
+  // A kernel that uses reserved shared memory may access two ranges with a gap between them.
+  const isImplied = isAligned && e.isImplied(address) && !(space === "shared" && e.sizes.usesReservedShared);
   if (base?.kind === "register" && base.type.bits === 32) {
     const location = e.temporary("i32");
     e.push(base, u32);
     if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
     code.set(location);
-    if (e.options.boundsChecks) {
+    if (e.options.boundsChecks && !isImplied) {
       code.get(location);
       if (!isAligned && bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
       pushCapacity(e, { space, bytes, isAligned });
@@ -280,11 +282,14 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Memor
   }
   const local = e.temporary("i64");
   pushAddress(e, address, space);
-  code.set(local).get(local);
-  if (!isAligned && bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
-  pushCapacity(e, { space, bytes, isAligned });
-  code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
-  checkBounded(e, access);
+  code.set(local);
+  if (!isImplied) {
+    code.get(local);
+    if (!isAligned && bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
+    pushCapacity(e, { space, bytes, isAligned });
+    code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
+    checkBounded(e, access);
+  }
   e.getFixed(begin);
   code.get(local).ops("i32WrapI64", "i32Add");
 }

@@ -106,6 +106,11 @@ export interface InstructionTraits {
   readonly readsConstants?: boolean;
   /** Whether the instruction is a weak store: no thread sees it before a barrier for sure. Default: it may be any other. */
   readonly isPlainStore?: boolean;
+  /**
+   * Whether the instruction accesses as many bytes as its type has, for each element of its vector. Default: it may
+   * access others.
+   */
+  readonly accessesType?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
   /**

@@ -44,12 +44,19 @@ const weakLoad: InstructionTraits = {
   effects: ["reads"],
   pointer: "loaded",
   takesVectorOfOne: true,
+  accessesType: true,
   gangForm: gangLoad,
 };
 
 /** A load that sees what other threads store in the meantime. */
 const observingLoad: InstructionTraits = { ...weakLoad, effects: ["reads", "observes"] };
-const plainStore: InstructionTraits = { ...pure, effects: ["writes"], takesVectorOfOne: true, gangForm: gangStore };
+const plainStore: InstructionTraits = {
+  ...pure,
+  effects: ["writes"],
+  takesVectorOfOne: true,
+  accessesType: true,
+  gangForm: gangStore,
+};
 
 /** Accesses to 128 bits, which gangs make member by member. */
 const wideLoad: InstructionTraits = { ...pure, effects: ["reads"] };

@@ -1,0 +1,257 @@
+/**
+ * Finds the accesses to local and shared memory that earlier checks have shown to be legal, as for the elements of several
+ * arrays with one index: if the bytes on both sides of an access lie in the memory, so does the access.
+ *
+ * Addresses are compared as sums: the values of registers, which are numbered, with factors, and a constant. All of it
+ * holds for 64-bit arithmetic that wraps around, and so for 32-bit arithmetic, because the memory is much smaller than
+ * what a sum wraps around at. Only what is set in the function's first block, or on the way from a block that several
+ * lead to, is known: there, a register is set before it is read.
+ *
+ * @module
+ */
+import type { ImpliedChecks } from "./function_emitter.ts";
+import { postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
+import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
+import { spaceOf } from "../instructions/address_checks.ts";
+import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+
+/** A sum of numbered values with factors, and a constant. Sums of 32 bits wrap around at 32 bits. */
+interface Sum {
+  readonly terms: ReadonlyMap<number, bigint>;
+  readonly constant: bigint;
+  readonly bits: 32 | 64;
+}
+
+/** The bytes that are known to lie in the memory, from the value of an address without its constant. */
+interface Extent {
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** Constants that are far from what wraps around. */
+const largestConstant = 2n ** 28n;
+/** Longer sums are values of their own. */
+const mostTerms = 4;
+
+/**
+ * Finds the accesses of a function.
+ *
+ * @param definitions the instructions that set each register
+ */
+export function impliedChecks(
+  { entry }: FunctionFlow,
+  definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+): ImpliedChecks {
+  const blocks = postorder([entry], successors);
+  const isConcerned = blocks.some(({ instructions }) =>
+    instructions.some(({ instruction }) => instruction !== undefined && accessOf(instruction) !== undefined)
+  );
+  return isConcerned ? new Search(entry, blocks, definitions).implied : new Set();
+}
+
+class Search {
+  readonly implied = new Set<ResolvedAddress>();
+  readonly #definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>;
+  readonly #numbers = new Map<string, number>();
+  #nextNumber = 0;
+  /** What registers hold that only the first block sets, from its end on. */
+  #lasting = new Map<Register, Sum>();
+  /** What registers hold on the way to the current block. */
+  readonly #sums = new ScopedMap<Register, Sum>();
+  readonly #extents = new ScopedMap<string, Extent>();
+
+  constructor(
+    entry: FlowBlock,
+    blocks: readonly FlowBlock[],
+    definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+  ) {
+    this.#definitions = definitions;
+    const before = predecessors(blocks);
+    const follows = (block: FlowBlock) => block !== entry && before.get(block)!.size === 1;
+    this.#searchFrom(entry, follows);
+    for (const block of blocks) if (block !== entry && !follows(block)) this.#searchFrom(block, follows);
+  }
+
+  /** Follows all ways from a block to where others join them. */
+  #searchFrom(start: FlowBlock, follows: (block: FlowBlock) => boolean): void {
+    const waiting: (FlowBlock | "leave")[] = [start];
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      if (next === "leave") {
+        this.#sums.leave();
+        this.#extents.leave();
+        continue;
+      }
+      this.#sums.enter();
+      this.#extents.enter();
+      next.instructions.forEach((step) => this.#visit(step));
+      if (this.#lasting.size === 0) this.#lasting = this.#lastingSums();
+      waiting.push("leave", ...new Set(successors(next).filter(follows)));
+    }
+  }
+
+  /** What registers hold that are set once, at the end of the first block. */
+  #lastingSums(): Map<Register, Sum> {
+    return new Map(
+      [...this.#sums.entries()].filter(([register]) => {
+        const [definition, ...others] = this.#definitions.get(register) ?? [];
+        return definition !== undefined && definition.predicate === undefined && others.length === 0;
+      }),
+    );
+  }
+
+  #visit({ instruction, initializes }: Step): void {
+    if (initializes !== undefined) this.#sums.set(initializes, this.#unknown(bitsOf(initializes)));
+    if (instruction === undefined) return;
+    const access = accessOf(instruction);
+    if (access !== undefined) this.#visitAccess(access, instruction.predicate !== undefined);
+    const results = resultsOf(instruction);
+    const sum = results.length === 1 ? this.#sumOf(instruction, results[0]!) : undefined;
+    for (const result of results) this.#sums.set(result, sum ?? this.#unknown(bitsOf(result)));
+  }
+
+  #visitAccess({ address, base, space, bytes }: Access, isPredicated: boolean): void {
+    const sum = this.#sumIn(base, bitsOf(base));
+    if (sum === undefined) return;
+    const from = BigInt.asIntN(sum.bits, sum.constant + address.offset);
+    if (from < -largestConstant || from > largestConstant) return;
+    const key = `${space} ${keyOf(sum)}`;
+    const begin = Number(from), end = begin + bytes;
+    const known = this.#extents.get(key);
+    if (known !== undefined && known.begin <= begin && end <= known.end) {
+      this.implied.add(address);
+    } else if (!isPredicated) {
+      this.#extents.set(key, {
+        begin: Math.min(begin, known?.begin ?? begin),
+        end: Math.max(end, known?.end ?? end),
+      });
+    }
+  }
+
+  /** What an instruction computes, if it is a sum. */
+  #sumOf(instruction: ResolvedInstruction, result: Register): Sum | undefined {
+    const { form: { traits: { stride, widening } }, type, sourceType, choices, predicate } = instruction;
+    const bits = bitsOf(result);
+    if (stride === undefined || bits === undefined || predicate !== undefined || choices.has("sat")) return undefined;
+    if (type.kind === "float" || sourceType.kind === "float") return undefined;
+    const widened = widening?.(instruction);
+    let constant = stride(instruction, (operand) => operand?.kind === "integer" ? operand.value : 0n);
+    if (constant === undefined) return undefined;
+    const terms = new Map<number, bigint>();
+    for (const source of new Set(sourcesOf(instruction))) {
+      if (source.kind === "integer") continue;
+      const factor = stride(instruction, (operand) => operand === source ? 1n : 0n);
+      const isWidened = widened?.operands.includes(source) === true;
+      const sum = this.#sumIn(source, isWidened ? 32 : bits);
+      if (factor === undefined || sum === undefined) return undefined;
+      if (isWidened && bits !== 64) return undefined;
+      const part = isWidened ? this.#extended(sum, widened.type.kind === "signed") : sum;
+      constant += factor * part.constant;
+      for (const [term, count] of part.terms) {
+        const total = BigInt.asIntN(bits, (terms.get(term) ?? 0n) + factor * count);
+        if (total === 0n) terms.delete(term);
+        else terms.set(term, total);
+      }
+    }
+    return terms.size > mostTerms ? undefined : { terms, constant: BigInt.asIntN(bits, constant), bits };
+  }
+
+  /** What an operand holds. Undefined if that is not known to be an integer of so many bits. */
+  #sumIn(operand: ResolvedOperand, bits: 32 | 64 | undefined): Sum | undefined {
+    if (bits === undefined) return undefined;
+    switch (operand.kind) {
+      case "register": {
+        if (bitsOf(operand) !== bits) return undefined;
+        let sum = this.#sums.get(operand) ?? this.#lasting.get(operand);
+        if (sum === undefined) this.#sums.set(operand, sum = this.#unknown(bits));
+        return sum;
+      }
+      case "variable":
+        if (operand.space !== "local" && operand.space !== "shared") return undefined;
+        return { ...this.#value(`${operand.space} ${operand.isInFrame}`, bits), constant: BigInt(operand.offset) };
+      case "sum": {
+        const sum = this.#sumIn(operand.variable, bits);
+        return sum && { ...sum, constant: sum.constant + operand.offset };
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  /** A 32-bit sum with a sign or zeros in front. */
+  #extended(sum: Sum, isSigned: boolean): Sum {
+    return this.#value(`${isSigned ? "signed" : "unsigned"} ${sum.constant} ${keyOf(sum)}`, 64);
+  }
+
+  #unknown(bits: 32 | 64 | undefined): Sum {
+    return { terms: new Map([[this.#nextNumber++, 1n]]), constant: 0n, bits: bits ?? 64 };
+  }
+
+  /** A value with a name. */
+  #value(name: string, bits: 32 | 64): Sum {
+    const key = `${bits} ${name}`;
+    let number = this.#numbers.get(key);
+    if (number === undefined) this.#numbers.set(key, number = this.#nextNumber++);
+    return { terms: new Map([[number, 1n]]), constant: 0n, bits };
+  }
+}
+
+interface Access {
+  readonly address: ResolvedAddress;
+  readonly base: Register;
+  readonly space: "local" | "shared";
+  readonly bytes: number;
+}
+
+/** The access of a load or a store to local or shared memory by an address in a register. */
+function accessOf(instruction: ResolvedInstruction): Access | undefined {
+  const { form, operands, choices, type } = instruction;
+  if (form.traits.accessesType !== true) return undefined;
+  const address = operands[form.hasResult ? 1 : 0];
+  if (address?.kind !== "address" || address.base?.kind !== "register") return undefined;
+  const space = spaceOf(instruction);
+  if (space !== "local" && space !== "shared") return undefined;
+  return { address, base: address.base, space, bytes: type.bits / 8 * Number(choices.get("vector")?.slice(1) ?? 1) };
+}
+
+function keyOf({ terms, bits }: Pick<Sum, "terms" | "bits">): string {
+  return `${bits} ${[...terms].map(([term, factor]) => `${term}*${factor}`).sort().join("+")}`;
+}
+
+function bitsOf({ type }: Register): 32 | 64 | undefined {
+  return type.bits === 32 || type.bits === 64 ? type.bits : undefined;
+}
+
+/** A map whose changes are undone when the scope is left in which they were made. */
+class ScopedMap<K, V> {
+  readonly #entries = new Map<K, V>();
+  readonly #changes: { readonly key: K; readonly before: V | undefined }[] = [];
+  readonly #scopes: number[] = [];
+
+  enter(): void {
+    this.#scopes.push(this.#changes.length);
+  }
+
+  leave(): void {
+    const begin = this.#scopes.pop()!;
+    while (this.#changes.length > begin) {
+      const { key, before } = this.#changes.pop()!;
+      if (before === undefined) this.#entries.delete(key);
+      else this.#entries.set(key, before);
+    }
+  }
+
+  get(key: K): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  set(key: K, value: V): void {
+    this.#changes.push({ key, before: this.#entries.get(key) });
+    this.#entries.set(key, value);
+  }
+
+  entries(): Iterable<[K, V]> {
+    return this.#entries;
+  }
+}
