@@ -11,14 +11,7 @@ import { buildIdOf } from "./compilers/build_id.ts";
 import { dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
 import { libnvrtc } from "./libnvrtc.ts";
 import { cString } from "./shim/shim.ts";
-import {
-  condaFolders,
-  libraryOf,
-  type LoadedLibrary,
-  realPath,
-  toolkitCandidates,
-  toolkitFolders,
-} from "./toolkit_libraries.ts";
+import { condaFolders, libraryOf, type LoadedLibrary, toolkitCandidates, toolkitFolders } from "./toolkit_libraries.ts";
 
 type Functions = NativeFunctions<typeof libnvrtc>;
 
@@ -99,6 +92,8 @@ class Nvrtc implements Compiler {
   readonly #functions: Functions;
   /** The folders of CUDA's own headers, for the preprocessor. */
   readonly #includePaths: readonly string[];
+  /** Where the library's builtins may be, until they are loaded: a source that is found in a cache needs none. */
+  #builtins: readonly string[];
 
   constructor(library: NativeLibrary<typeof libnvrtc>) {
     this.#functions = library.symbols as Functions;
@@ -109,12 +104,10 @@ class Nvrtc implements Compiler {
     this.name = `nvrtc ${formatVersion(this.cudaVersion)}`;
     this.architectures = this.#readArchitectures();
     const file = fileOf(library);
-    const path = file?.path;
     // A link may stand beside links to the rest of the toolkit, or lead to where that is.
-    const files = path === undefined ? [] : [path, realPath(path) ?? path];
+    const files = file === undefined ? [] : [file.path, file.realPath];
     const folders = [...new Set(files.map((file) => file.slice(0, file.lastIndexOf("/"))))];
-    // The compiler loads its builtins by their bare name, which the loader finds only if they are loaded.
-    for (const folder of folders) keepLoaded(`${folder}/libnvrtc-builtins.so.${major}.${minor}`);
+    this.#builtins = folders.map((folder) => `${folder}/libnvrtc-builtins.so.${major}.${minor}`);
     const roots = [...folders.map((folder) => `${folder}/..`), ...toolkitFolders(), ...condaFolders()];
     this.#includePaths = roots.flatMap((root) => [`${root}/include`, `${root}/include/cccl`]);
     const id = file === undefined ? undefined : buildIdOf(file.base);
@@ -122,6 +115,9 @@ class Nvrtc implements Compiler {
   }
 
   compile(input: CompilerInput): CompilerOutput {
+    // The compiler loads them by their bare name, which the loader finds only if they are loaded.
+    for (const path of this.#builtins) keepLoaded(path);
+    this.#builtins = [];
     const functions = this.#functions;
     const handle = new BigUint64Array(1);
     const out = new Uint8Array(handle.buffer);

@@ -6,7 +6,7 @@
  */
 import { environmentVariable } from "./environment.ts";
 import { stringAt } from "./c_strings.ts";
-import { dlopen, withLoader } from "./host.ts";
+import { withLoader } from "./host.ts";
 import { cString } from "./shim/shim.ts";
 
 /** A library of the toolkit, such as libnvrtc. */
@@ -60,8 +60,6 @@ function pythonPackageFolders(): string[] {
 
 const loaderSymbols = {
   dladdr: { parameters: ["u64", /* const void *addr */ "buffer" /* Dl_info *info */], result: "i32" },
-} as const;
-const pathSymbols = {
   realpath: { parameters: ["buffer", /* const char *path */ "buffer" /* char *resolved_path */], result: "u64" },
 } as const;
 /** `PATH_MAX` */
@@ -73,23 +71,22 @@ const addressInfoBytes = 32;
 export interface LoadedLibrary {
   /** As the loader names it. */
   readonly path: string;
+  /** The path without links. The same as `path` if there is no such file. */
+  readonly realPath: string;
   /** The address of its first byte. */
   readonly base: bigint;
 }
 
 /** The library that has a function. Undefined if the loader cannot be asked. */
 export function libraryOf(addressOfFunction: bigint): LoadedLibrary | undefined {
-  const info = new BigUint64Array(addressInfoBytes / 8);
-  withLoader(loaderSymbols, ({ dladdr }) => dladdr(addressOfFunction, new Uint8Array(info.buffer)));
-  const [name = 0n, base = 0n] = info;
-  return name === 0n ? undefined : { path: stringAt(name), base };
-}
-
-/** The path of a file without links. Undefined if there is no such file. */
-export function realPath(path: string): string | undefined {
-  const { symbols, close } = dlopen("libc.so.6", pathSymbols);
-  const out = new Uint8Array(pathBytes);
-  const isFound = symbols.realpath!(cString(path), out) !== 0n;
-  close();
-  return isFound ? new TextDecoder().decode(out.subarray(0, out.indexOf(0))) : undefined;
+  return withLoader(loaderSymbols, ({ dladdr, realpath }) => {
+    const info = new BigUint64Array(addressInfoBytes / 8);
+    dladdr(addressOfFunction, new Uint8Array(info.buffer));
+    const [name = 0n, base = 0n] = info;
+    if (name === 0n) return undefined;
+    const path = stringAt(name);
+    const out = new Uint8Array(pathBytes);
+    const hasFile = realpath(cString(path), out) !== 0n;
+    return { path, base, realPath: hasFile ? new TextDecoder().decode(out.subarray(0, out.indexOf(0))) : path };
+  });
 }
