@@ -80,10 +80,11 @@ function run({ command, environment }: Contender, count: number, folder: string,
 function sample(contender: Contender): Sample {
   const folder = Deno.makeTempDirSync();
   try {
-    const [whole, [first]] = run(contender, 1, folder, `${folder}/once`);
-    const [, [, ...next]] = run(contender, sources, `${folder}/many`);
-    // The first run has filled the caches.
-    const [, [cached]] = run(contender, 1, folder, `${folder}/once`);
+    const [whole, [first]] = run(contender, 1, folder);
+    const [, [, ...next]] = run(contender, sources, folder);
+    // Poolpass keeps programs only if it is given a folder. The other caches have been filled.
+    run(contender, 1, folder, `${folder}/programs`);
+    const [, [cached]] = run(contender, 1, folder, `${folder}/programs`);
     return { whole, first: first!, next: median(next), cached: cached! };
   } finally {
     Deno.removeSync(folder, { recursive: true });
