@@ -86,6 +86,12 @@ export { open, type OpenOptions } from "./src/open.ts";
 export { type Access } from "./src/memory/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";
 export { ShareableHandle } from "./src/memory/shareable_handle.ts";
+export {
+  type SanitizerAccess,
+  type SanitizerCheck,
+  SanitizerError,
+  type SanitizerReport,
+} from "./src/sanitizer/sanitizer_report.ts";
 export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
 export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";

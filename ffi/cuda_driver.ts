@@ -81,6 +81,7 @@ export class CudaDriver implements Driver {
   readonly kind = "cuda";
   readonly dropsWork = false;
   readonly executesMachineCode = true;
+  readonly observesAccesses = false;
   readonly useBufferNames = undefined;
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;

@@ -126,6 +126,22 @@ export interface KernelLaunch {
   readonly parameters: DataView<ArrayBuffer>;
   /** The memory of the buffers among the arguments. Elements that are undefined mean nothing. */
   readonly buffers: readonly (MemoryRange | undefined)[];
+  /**
+   * Called with the global memory that the launch has accessed, when it is done or has failed. For drivers that observe
+   * accesses.
+   */
+  onAccesses?: ((accesses: readonly LaunchAccess[]) => void) | undefined;
+}
+
+/** Bytes that a launch has accessed, by the instruction that did so first. */
+export interface LaunchAccess {
+  readonly address: bigint;
+  /** Size in bytes. */
+  readonly byteLength: number;
+  /** `"atomic"` stands for all accesses that other threads may make at the same time: volatile and ordered ones, too. */
+  readonly operation: "read" | "write" | "atomic";
+  /** Where in the source, as `"saxpy.cu:12"`, or `"PTX line 31"`. */
+  readonly source: string;
 }
 
 /** The `CUlaunchAttribute`s of a launch. Those that are undefined or false are left out. */
@@ -221,6 +237,8 @@ export interface Driver {
   readonly hasContextEvents: boolean;
   /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
   readonly dropsWork: boolean;
+  /** Whether launches say what they have accessed. */
+  readonly observesAccesses: boolean;
   /** Whether devices execute machine code, and the instructions that only their own architecture has. */
   readonly executesMachineCode: boolean;
   /**

@@ -15,7 +15,10 @@ import { CudaUnavailableError } from "./support/errors.ts";
 import { didYouMean, nearestNames } from "./support/nearest_name.ts";
 import { Session } from "./session.ts";
 import { instructionSupport } from "./software/instruction_support.ts";
+import { Sanitizer, wantsSanitizer } from "./sanitizer/sanitizer.ts";
+import type { SanitizerCheck, SanitizerReport } from "./sanitizer/sanitizer_report.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
+import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "./support/validation.ts";
 
 /** Which driver to open, and its settings. */
@@ -33,11 +36,32 @@ export interface OpenOptions {
    * `POOLPASS_CACHE`. It is created if it does not exist. Whoever can write to it chooses the code that runs.
    */
   compileCache?: string;
+  /**
+   * Which mistakes to look for: true for all, or the names of checks; else what `POOLPASS_SANITIZE` names. Programs run
+   * slower then.
+   *
+   * `"stream-order"` finds accesses to memory that nothing orders, and those before its allocation or after its free. On
+   * a GPU, it knows copies and fills, and not yet what kernels access.
+   */
+  sanitize?: boolean | readonly SanitizerCheck[];
+  /**
+   * Called with every mistake that the sanitizer finds, once for each. Without it, mistakes are printed, and disposing
+   * of the `Cuda` object throws a `SanitizerError`.
+   */
+  onReport?: (report: SanitizerReport) => void;
 }
 
 const openOptions: KnownOptions<OpenOptions> = {
   action: "open CUDA",
-  names: { driver: true, cudart: true, softwareDevices: true, nvrtc: true, compileCache: true },
+  names: {
+    driver: true,
+    cudart: true,
+    softwareDevices: true,
+    nvrtc: true,
+    compileCache: true,
+    sanitize: true,
+    onReport: true,
+  },
   meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
 };
 
@@ -55,6 +79,7 @@ const variables = [
   "LOG",
   "NVRTC",
   "CACHE",
+  "SANITIZE",
 ] as const;
 /** A shorter name is near to too many others. */
 const minimumNameLength = 5;
@@ -75,6 +100,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
  *   nothing is kept
+ * - `POOLPASS_SANITIZE`: `1`, or the names of checks with commas: which mistakes to look for
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and where
  *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
@@ -86,9 +112,9 @@ const minimumNameLength = 5;
  *
  * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
- * @throws {TypeError} if `driver` is not one of the three, or `cudart`, `nvrtc` or `compileCache` is not a
- * string
- * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value
+ * @throws {TypeError} if `driver` is not one of the three, `cudart`, `nvrtc` or `compileCache` is not a
+ * string, `sanitize` is not a boolean or an array, or `onReport` is not a function
+ * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value, or there is no such check
  * @throws {CudaUnavailableError} if the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
  * @throws {CudaError} if CUDA is present and fails
@@ -107,9 +133,10 @@ export function open(options: OpenOptions = {}): Cuda {
   checkOptions(options, openOptions);
   checkRuntime();
   warnOfMistypedVariables();
+  const sanitizer = sanitizerFor(options);
   let driver: Driver;
   try {
-    driver = openDriver(options);
+    driver = openDriver(options, { observesAccesses: sanitizer !== undefined });
   } catch (error) {
     // The message says all: the stack need not show how the libraries were looked for.
     if (error instanceof CudaUnavailableError) startStackAbove(error, open);
@@ -119,7 +146,9 @@ export function open(options: OpenOptions = {}): Cuda {
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
-    const cuda = new Cuda(new Session(driver, { debug, compilers: compilersFor(options), instructionSupport }));
+    const compilers = compilersFor(options);
+    const observed = sanitizer?.observe(driver) ?? driver;
+    const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     return cuda;
@@ -163,7 +192,16 @@ function warnOfMps({ devices }: Cuda): void {
   );
 }
 
-function openDriver(options: OpenOptions): Driver {
+function sanitizerFor({ sanitize, onReport }: OpenOptions): Sanitizer | undefined {
+  if (onReport !== undefined && typeof onReport !== "function") {
+    throw new TypeError(`Cannot report to ${whatIs(onReport)}: onReport is a function`);
+  }
+  return wantsSanitizer(sanitize, environmentVariable("POOLPASS_SANITIZE")) ? new Sanitizer(onReport) : undefined;
+}
+
+type Observation = Required<Pick<SoftwareDriverOptions, "observesAccesses">>;
+
+function openDriver(options: OpenOptions, observation: Observation): Driver {
   const { driver, cudart, softwareDevices } = options;
   if (driver !== undefined && !driverNames.includes(driver)) {
     throw new TypeError(
@@ -177,12 +215,12 @@ function openDriver(options: OpenOptions): Driver {
   }
   if (softwareDevices !== undefined) checkNumber(softwareDevices, "softwareDevices");
   const wanted = driver ?? choiceFrom("POOLPASS_DRIVER", driverNames) ?? "auto";
-  if (wanted === "software") return openSoftwareDriver(options);
+  if (wanted === "software") return openSoftwareDriver(options, observation);
   try {
     return new CudaDriver(cudart === undefined ? {} : { cudart });
   } catch (error) {
     if (wanted === "cuda" || !(error instanceof CudaUnavailableError)) throw error;
-    return openSoftwareDriver(options);
+    return openSoftwareDriver(options, observation);
   }
 }
 
@@ -221,8 +259,9 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   }
 }
 
-function openSoftwareDriver({ softwareDevices }: OpenOptions): SoftwareDriver {
+function openSoftwareDriver({ softwareDevices }: OpenOptions, observation: Observation): SoftwareDriver {
   return new SoftwareDriver({
+    ...observation,
     devices: softwareDevices ?? numberFrom("POOLPASS_SOFTWARE_DEVICES", { from: 1, to: SoftwareDriver.deviceLimit }) ??
       defaultSoftwareDevices,
     peers: choiceFrom("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",

@@ -14,6 +14,7 @@ import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { MemoryRegistry } from "./memory/memory_registry.ts";
 import { ReleaseStreams } from "./memory/release_streams.ts";
+import type { Sanitizer } from "./sanitizer/sanitizer.ts";
 import { Staging } from "./memory/staging.ts";
 import { Uploads } from "./memory/uploads.ts";
 
@@ -44,6 +45,8 @@ export class Session {
   readonly releaseStreams: ReleaseStreams;
   /** Whether buffers and events record where they were created, for warnings, and launches where they were made. */
   readonly debug: boolean;
+  /** What looks for the program's mistakes, if it was asked to. */
+  readonly sanitizer: Pick<Sanitizer, "finish"> | undefined;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
   /** Lists how the software device supports the instructions of a module. */
@@ -74,14 +77,16 @@ export class Session {
 
   constructor(
     driver: Driver,
-    { debug = false, compilers = new Compilers([]), instructionSupport = refuseSurvey }: {
+    { debug = false, compilers = new Compilers([]), instructionSupport = refuseSurvey, sanitizer }: {
       debug?: boolean;
+      sanitizer?: Pick<Sanitizer, "finish"> | undefined;
       compilers?: Compilers;
       instructionSupport?: SupportOfInstructions;
     } = {},
   ) {
     this.driver = driver;
     this.compilers = compilers;
+    this.sanitizer = sanitizer;
     this.instructionSupport = instructionSupport;
     this.staging = new Staging(this);
     this.uploads = new Uploads(this);

@@ -91,6 +91,10 @@ export interface OpenOptions {
   nvrtc?: string;
   /** Folder of compiled PTX; none unless given here or in POOLPASS_CACHE. */
   compileCache?: string;
+  /** Which checks to make; true for all. Else what POOLPASS_SANITIZE names ("1", or names with commas). */
+  sanitize?: boolean | readonly SanitizerCheck[];
+  /** Gets every report; otherwise each is printed, and disposing of the Cuda object throws a SanitizerError. */
+  onReport?: (report: SanitizerReport) => void;
 }
 export interface CompileOptions {
   /** The name that messages call the source by; "kernel.cu" unless given. */
@@ -958,3 +962,33 @@ export type DeviceAttributeName =
   | "hostNumaMultinodeIpcSupported"
   | "hostMemoryPoolsSupported"
   | "onlyPartialHostNativeAtomicSupported";
+
+// -- the sanitizer
+
+export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "race" | "synchronization" | "leak";
+export interface SanitizerAccess {
+  /** "kernel saxpy", "copyFrom", "free", "allocate", ... */
+  readonly operation: string;
+  readonly access: "read" | "write" | "atomic" | "allocate" | "free" | "barrier";
+  readonly stream: string | undefined;
+  /** Where it was called in TypeScript. */
+  readonly stack: string;
+  readonly block?: readonly [number, number, number];
+  readonly thread?: readonly [number, number, number];
+  /** "saxpy.cu:12" where the PTX has line info, else "PTX line 31". */
+  readonly source?: string;
+  /** Another process's. */
+  readonly pid?: number;
+}
+export interface SanitizerReport {
+  readonly check: SanitizerCheck;
+  /** "use-after-free", "unordered-write-read", "out-of-bounds", "uninitialized-read", "shared-race", ... */
+  readonly kind: string;
+  readonly message: string;
+  /** The later access, then the earlier one. */
+  readonly accesses: readonly SanitizerAccess[];
+}
+export declare class SanitizerError extends Error {
+  override readonly name: "SanitizerError";
+  readonly reports: readonly SanitizerReport[];
+}

@@ -41,6 +41,7 @@ export type Instances = [
   Assignable<declared.ReceivedSlot, ours.ReceivedSlot>,
   Assignable<declared.CudaError, ours.CudaError>,
   Assignable<declared.CompileError, ours.CompileError>,
+  Assignable<declared.SanitizerError, ours.SanitizerError>,
   Assignable<declared.CudaUnavailableError, ours.CudaUnavailableError>,
   Assignable<declared.SharingError, ours.SharingError>,
 ];
@@ -73,6 +74,7 @@ export type StaticMembers = [
   Assignable<Statics<typeof declared.ReceivedSlot>, Statics<typeof ours.ReceivedSlot>>,
   Assignable<Statics<typeof declared.CudaError>, Statics<typeof ours.CudaError>>,
   Assignable<Statics<typeof declared.CompileError>, Statics<typeof ours.CompileError>>,
+  Assignable<Statics<typeof declared.SanitizerError>, Statics<typeof ours.SanitizerError>>,
   Assignable<Statics<typeof declared.CudaUnavailableError>, Statics<typeof ours.CudaUnavailableError>>,
   Assignable<Statics<typeof declared.SharingError>, Statics<typeof ours.SharingError>>,
 ];
@@ -104,6 +106,9 @@ export type Functions = [
   Assignable<typeof declared.open, typeof ours.open>,
   Assignable<typeof declared.struct, typeof ours.struct>,
   Assignable<ours.OpenOptions, declared.OpenOptions>,
+  Assignable<ours.SanitizerAccess, declared.SanitizerAccess>,
+  Assignable<ours.SanitizerCheck, declared.SanitizerCheck>,
+  Assignable<ours.SanitizerReport, declared.SanitizerReport>,
   Assignable<ours.PoolOptions, declared.PoolOptions>,
   Assignable<Omit<ours.AllocateAsyncOptions, "stream">, Omit<declared.AllocateAsyncOptions, "stream">>,
   Assignable<ours.CachingAllocatorOptions, declared.CachingAllocatorOptions>,
@@ -140,6 +145,9 @@ export type Functions = [
 /** The same the other way round: what we call by a declared name is what is declared by it. */
 export type Types = [
   Assignable<declared.OpenOptions, ours.OpenOptions>,
+  Assignable<declared.SanitizerAccess, ours.SanitizerAccess>,
+  Assignable<declared.SanitizerCheck, ours.SanitizerCheck>,
+  Assignable<declared.SanitizerReport, ours.SanitizerReport>,
   Assignable<declared.PoolOptions, ours.PoolOptions>,
   Assignable<declared.CachingAllocatorOptions, ours.CachingAllocatorOptions>,
   Assignable<declared.AllocateAsyncOptions, ours.AllocateAsyncOptions>,

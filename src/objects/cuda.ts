@@ -228,8 +228,13 @@ export class Cuda implements Disposable {
    *
    * Does not block: what pending work of a GPU may still use is released when that work is done. The software device
    * drops pending work.
+   *
+   * @throws {SanitizerError} If the sanitizer has found something, and `open` was given no `onReport`
    */
   [Symbol.dispose](): void {
+    const { hasEnded, sanitizer } = this.#session;
+    using stack = new DisposableStack();
+    if (!hasEnded) stack.defer(() => sanitizer?.finish());
     this.#session.end();
   }
 }

@@ -51,6 +51,8 @@ import {
   potentialBlockSize,
   setKernelAttribute,
 } from "./execution/launching/kernel_attributes.ts";
+import { AccessObserver } from "./execution/accesses/access_observer.ts";
+import { observedLaunch } from "./execution/launching/observed_launch.ts";
 import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launching/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/modules/loaded_module.ts";
 import {
@@ -114,6 +116,7 @@ export class SoftwareDriver implements Driver {
   readonly kind = "software";
   readonly dropsWork = true;
   readonly executesMachineCode = false;
+  readonly observesAccesses: boolean;
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly hasContextEvents: boolean = true;
@@ -148,17 +151,20 @@ export class SoftwareDriver implements Driver {
   readonly #kernels = new Map<bigint, LoadedKernel>();
   readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "gangs">> & {
     readonly stepLimit: number;
+    readonly accesses: AccessObserver | undefined;
   };
   #lastHandle = 0x5000n;
 
   constructor(options: SoftwareDriverOptions) {
-    const { stepLimit = defaultStepLimit, boundsChecks = true, gangs = true } = options;
+    const { stepLimit = defaultStepLimit, boundsChecks = true, gangs = true, observesAccesses = false } = options;
     if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
       throw new RangeError(
         `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
       );
     }
-    this.#kernelOptions = { stepLimit, boundsChecks, gangs };
+    this.observesAccesses = observesAccesses;
+    const accesses = observesAccesses ? new AccessObserver() : undefined;
+    this.#kernelOptions = { stepLimit, boundsChecks, gangs, accesses };
     this.#devices = new VisibleDevices(options);
     this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
@@ -1027,7 +1033,7 @@ export class SoftwareDriver implements Driver {
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
     if (target.device !== found.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#ensureBoundsTable(found.device, call);
-    const { run, release } = launchOf(found, {
+    const work = launchOf(found, {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
@@ -1038,6 +1044,14 @@ export class SoftwareDriver implements Driver {
       linearMemory: this.#linearMemory,
       memoryNames: this.#memoryNames[found.device]!,
       workspaces: this.#workspaces,
+    });
+    const { accesses } = this.#kernelOptions;
+    const { onAccesses } = launch;
+    const { run, release } = accesses === undefined || onAccesses === undefined ? work : observedLaunch(work, {
+      lineInfo: found.kernel.lineInfo,
+      accesses,
+      onAccesses,
+      allocations: this.#linearMemory.allocationsOf(found.device),
     });
     found.module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {

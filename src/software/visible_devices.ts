@@ -27,6 +27,8 @@ export interface SoftwareDriverOptions {
    * launches where the cost model expects a gain. False: never. `"always"`: wherever possible, for tests.
    */
   readonly gangs?: boolean | "always";
+  /** Whether launches say what they have accessed. They run thread by thread then. Default: no. */
+  readonly observesAccesses?: boolean;
 }
 
 /** The failure that the devices were lost to. */

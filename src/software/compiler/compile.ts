@@ -202,6 +202,7 @@ export function compilePtx(
     boundsChecks: true,
     fusedMultiplyAdd: hasFusedMultiplyAdd(),
     gangs: true,
+    observesAccesses: false,
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();

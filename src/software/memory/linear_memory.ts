@@ -221,6 +221,11 @@ export class LinearMemory {
     return this.#requireBoundsTable(device).begin;
   }
 
+  /** The first half of a device's bounds table. */
+  allocationsOf(device: number): Uint32Array {
+    return this.#requireBoundsTable(device).allocations;
+  }
+
   /** The heap of the device that has the bounds table at an offset. */
   heapAt(bounds: number): DeviceHeap {
     const device = [...this.#boundsTables].find(([, { begin }]) => begin === bounds)![0];

@@ -37,6 +37,7 @@ export class FakeDriver implements Partial<Driver> {
   readonly sharingRefusal: undefined = undefined;
   readonly hasContextEvents: boolean = true;
   readonly dropsWork: boolean = true;
+  readonly observesAccesses: boolean = false;
   readonly executesMachineCode = false;
   late: LateAnswers = "none";
   isClosed = false;

@@ -68,6 +68,8 @@ export interface CompileOptions {
    * or wherever it is possible.
    */
   readonly gangs: boolean | "always";
+  /** Whether kernels report every access to global memory. Not for gangs. */
+  readonly observesAccesses: boolean;
 }
 
 /** Locals that replace those of registers and of fixed locals while some code is emitted. */

@@ -21,6 +21,7 @@ export type HostFunctionName =
   | "encodeEightBits"
   | "fault"
   | "refuel"
+  | "access"
   | "clock"
   | "print"
   | "failAssertion"
@@ -46,6 +47,11 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
    * the kernel.
    */
   refuel: { type: { parameters: ["i32", "i32"], results: ["i32"] }, run: undefined },
+  /**
+   * Called after an access was checked. Takes its offset in linear memory, the place, whose operation is `atomic` for
+   * strong accesses too, and the thread.
+   */
+  access: { type: { parameters: ["i32", "i32", "i32"], results: [] }, run: undefined },
   /** A time in nanoseconds, from an arbitrary start. */
   clock: { type: { parameters: [], results: ["i64"] }, run: undefined },
   /**

@@ -33,6 +33,8 @@ export interface MemoryAccess {
   readonly alignment?: number;
   /** What it does. A kernel's parameters can only be read. */
   readonly operation: "read" | "write" | "atomic";
+  /** Whether other threads may access the memory at the same time, as by volatile and ordered accesses. */
+  readonly isStrong?: boolean;
 }
 
 /** The name of the state space of an access, or `generic`. */
@@ -56,6 +58,16 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
 
 /** Pushes the offset of an operand in linear memory, after the checks. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  pushChecked(e, address, access);
+  const { space, bytes, operation, isStrong = false } = access;
+  if (!e.options.observesAccesses || space !== "global" && space !== "generic") return;
+  const location = e.temporary("i32");
+  e.code.tee(location).get(location);
+  e.pushPlace({ operation: isStrong ? "atomic" : operation, bytes });
+  e.callHelper("access");
+}
+
+function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
   if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
   if (base?.kind === "variable") {

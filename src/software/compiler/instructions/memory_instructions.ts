@@ -7,6 +7,7 @@ import { addressOrElement, pushLocation, spaceOf } from "./address_checks.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
+import { mayHave } from "./instruction_traits.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
@@ -25,7 +26,8 @@ export const load: Emit = (e, i) => {
     return;
   }
   const location = e.temporary("i32");
-  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read" });
+  const isStrong = mayHave(i, "observes");
+  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read", isStrong });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.assign(element, i.type, () => e.code.get(location).memory(loadOp(i.type), index * bytes), { wide: true });
@@ -42,7 +44,8 @@ export const store: Emit = (e, i) => {
   if (address.base?.kind === "variable" && address.base.space === "param" && !address.base.isInFrame) {
     e.fail("a kernel's parameters are read-only");
   }
-  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write" });
+  const isStrong = i.form.traits.isPlainStore !== true;
+  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write", isStrong });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.code.get(location);

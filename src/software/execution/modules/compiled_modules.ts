@@ -25,6 +25,7 @@ export interface CompiledGangs {
 export interface CodeOptions {
   readonly boundsChecks: boolean;
   readonly gangs: boolean | "always";
+  readonly observesAccesses: boolean;
 }
 
 /** Keeps values by strings, as long as the strings are not too long together. The least recently used goes first. */
@@ -72,7 +73,8 @@ const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | und
  */
 export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeOptions): CompiledCode {
   const text = typeof ptx === "string" ? ptx : JSON.stringify(ptx.map(({ name, ptx }) => [name, ptx]));
-  return keptModules.get(`${options.boundsChecks} ${options.gangs} ${typeof ptx} ${text}`, () => {
+  const { boundsChecks, gangs, observesAccesses } = options;
+  return keptModules.get(`${boundsChecks} ${gangs} ${observesAccesses} ${typeof ptx} ${text}`, () => {
     const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
     return { module, code: new WebAssembly.Module(module.wasm) };
   });

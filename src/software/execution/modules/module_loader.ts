@@ -17,6 +17,7 @@ import {
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "../printing/device_print.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { compiledModule } from "./compiled_modules.ts";
+import type { AccessObserver } from "../accesses/access_observer.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
 import { StepCounter } from "../faults/step_counter.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
@@ -75,6 +76,8 @@ export interface ModulePlace {
    * possible.
    */
   readonly gangs?: boolean | "always";
+  /** Where launches report what they access. Default: nowhere. */
+  readonly accesses?: AccessObserver | undefined;
 }
 
 /** The number of threads from which on it pays to compile a kernel again for gangs. */
@@ -87,15 +90,16 @@ const leastGangThreads = 4096;
 export function loadModule(
   ptx: string | readonly NamedPtx[],
   linearMemory: LinearMemory,
-  { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true }: ModulePlace,
+  { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true, accesses }: ModulePlace,
 ): SoftwareModule {
-  const { module, code } = compiledModule(ptx, { boundsChecks, gangs });
+  const observesAccesses = accesses !== undefined;
+  const { module, code } = compiledModule(ptx, { boundsChecks, gangs: gangs && !observesAccesses, observesAccesses });
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads }),
+      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, accesses }),
       ...others,
       variables: new Map(),
       memory: undefined,
@@ -112,7 +116,7 @@ export function loadModule(
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads }),
+      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, accesses }),
       ...others,
       variables: new Map(variables),
       memory: { begin, byteLength },
@@ -127,11 +131,12 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels, lineInfo, image }: CompiledModule,
-  { linearMemory, begin, stepLimit, leastThreads }: {
+  { linearMemory, begin, stepLimit, leastThreads, accesses }: {
     linearMemory: LinearMemory;
     begin: number;
     stepLimit: number;
     leastThreads: number;
+    accesses: AccessObserver | undefined;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -141,6 +146,8 @@ function bindKernels(
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
       ...hostFunctionImports({
         fault(kind: number, address: bigint, place: number, thread: number): never {
+          const offset = kind === faultKind.illegalAddress ? offsetOfAddress(BigInt.asUintN(64, address)) : undefined;
+          if (offset !== undefined) accesses?.noteRefused(offset, place);
           throw new KernelStop({
             kind,
             address: BigInt.asUintN(64, address),
@@ -149,6 +156,7 @@ function bindKernels(
           });
         },
         refuel: (place: number, thread: number) => steps.refuel(place, thread),
+        access: (offset: number, place: number) => accesses?.note(offset >>> 0, place),
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
         print(format: bigint, values: bigint, place: number, thread: number, ...spaces: Spaces): number {
           try {

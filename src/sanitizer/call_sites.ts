@@ -1,0 +1,39 @@
+/**
+ * Where a program called the library.
+ *
+ * @module
+ */
+
+/** A call stack, which is only written out if it is asked for: that takes longer than to note it. */
+export interface CallSite {
+  readonly stack?: string;
+}
+
+/** Engines note ten frames unless told otherwise, and the library's own come first. */
+const frameCount = 40;
+const root = new URL("../../", import.meta.url).href;
+/** The library's own files, in a checkout or by URL. */
+const libraryFrame = new RegExp(`${escaped(root)}(?:src/|ffi/|mod\\.ts)`);
+
+/** Notes where the library was called. */
+export function callSiteHere(): CallSite {
+  const holder: CallSite = {};
+  // V8's and JavaScriptCore's; TypeScript's own library does not declare them.
+  const errors = Error as unknown as { stackTraceLimit: number; captureStackTrace(target: object): void };
+  const limit = errors.stackTraceLimit;
+  errors.stackTraceLimit = frameCount;
+  errors.captureStackTrace(holder);
+  errors.stackTraceLimit = limit;
+  return holder;
+}
+
+/** The lines of a call stack, from the line that called the library on. */
+export function stackOf(site: CallSite): string {
+  const frames = (site.stack ?? "").split("\n").filter((line) => /^\s+at |@/.test(line)).map((line) => line.trim());
+  const own = frames.filter((line) => !libraryFrame.test(line) && !/\(?(ext|node):/.test(line));
+  return own.map((line) => line.startsWith("at ") ? line : `at ${line}`).join("\n");
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}

@@ -1,0 +1,380 @@
+/**
+ * A driver whose calls are observed: which work comes before which, and what it accesses.
+ *
+ * @module
+ */
+import {
+  defaultStream,
+  type Driver,
+  type HostAllocation,
+  type KernelLaunch,
+  type LaunchAttributes,
+  legacyStream,
+  streamFlags,
+} from "../driver.ts";
+import { callSiteHere } from "./call_sites.ts";
+import type { Operation } from "./operation.ts";
+import type { Reports } from "./reports.ts";
+import { type Deed, type RangeAccess, StreamOrder } from "./stream_order.ts";
+import { type Clock, lastPoint, type Point, Timeline } from "./timelines.ts";
+
+/** An event, as far as it is observed. */
+interface ObservedEvent {
+  /** What comes before its last record. Undefined if it was not recorded. */
+  record: Point | undefined;
+  /** What comes before a record for all streams of a device. */
+  clock: Clock | undefined;
+}
+
+/** The calls that are observed. */
+type Observed = Partial<Driver>;
+
+/**
+ * Returns a driver that does what another one does, and looks at the calls.
+ *
+ * @param reports where mistakes go
+ */
+export function observedDriver(driver: Driver, reports: Reports): Driver {
+  const observed = new Observer(driver, reports).calls();
+  const bound = new Map<string | symbol, unknown>();
+  return new Proxy(driver, {
+    get(target, name) {
+      const own = observed[name as keyof Driver];
+      if (own !== undefined) return own;
+      // The other driver's methods need it as `this`.
+      const value = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      let method = bound.get(name);
+      if (method === undefined) bound.set(name, method = value.bind(target));
+      return method;
+    },
+  });
+}
+
+class Observer {
+  readonly #driver: Driver;
+  readonly #order: StreamOrder;
+  readonly #host = new Timeline("the host");
+  /** The streams of each device, by handle. */
+  readonly #streams = new Map<number, Map<bigint, Timeline>>();
+  #streamCount = 0;
+  readonly #events = new Map<bigint, ObservedEvent>();
+  readonly #kernels = new Map<bigint, string>();
+  /** The addresses of page-locked memory, by its buffers. */
+  readonly #hostBuffers = new Map<ArrayBufferLike, number>();
+
+  constructor(driver: Driver, reports: Reports) {
+    this.#driver = driver;
+    this.#order = new StreamOrder(reports);
+  }
+
+  calls(): Observed {
+    return { ...this.#streamCalls(), ...this.#eventCalls(), ...this.#memoryCalls(), ...this.#workCalls() };
+  }
+
+  #streamCalls(): Observed {
+    const driver = this.#driver;
+    return {
+      streamCreateWithPriority: (device, flags, priority) => {
+        const stream = driver.streamCreateWithPriority(device, flags, priority);
+        const name = `stream ${++this.#streamCount} of device ${device}`;
+        const isBlocking = flags !== streamFlags.nonBlocking;
+        this.#streamsOf(device).set(stream, new Timeline(name, { device, isBlocking }));
+        return stream;
+      },
+      streamDestroy: (device, stream) => {
+        driver.streamDestroy(device, stream);
+        this.#streamsOf(device).delete(stream);
+      },
+      streamQuery: (device, stream, options) => {
+        const isDone = driver.streamQuery(device, stream, options);
+        if (isDone) this.#hostKnows(this.#streamOf(device, stream));
+        return isDone;
+      },
+      streamSynchronize: (device, stream) => {
+        driver.streamSynchronize(device, stream);
+        this.#hostKnows(this.#streamOf(device, stream));
+      },
+      deviceSynchronize: (device) => {
+        driver.deviceSynchronize(device);
+        this.#hostKnowsDevice(device);
+      },
+      streamWaitEvent: (device, stream, event) => {
+        driver.streamWaitEvent(device, stream, event);
+        const { record, clock } = this.#eventOf(event);
+        const timeline = this.#streamOf(device, stream);
+        learn(timeline, record, clock);
+      },
+    };
+  }
+
+  #eventCalls(): Observed {
+    const driver = this.#driver;
+    return {
+      eventDestroy: (device, event) => {
+        driver.eventDestroy(device, event);
+        this.#events.delete(event);
+      },
+      eventRecord: (device, event, stream) => {
+        driver.eventRecord(device, event, stream);
+        const observed = this.#eventOf(event);
+        observed.record = this.#next(device, stream);
+        observed.clock = undefined;
+      },
+      ctxRecordEvent: (device, event) => {
+        driver.ctxRecordEvent(device, event);
+        const all = new Timeline("all streams");
+        for (const stream of this.#streamsOf(device).values()) all.learnFrom(stream);
+        const observed = this.#eventOf(event);
+        observed.record = undefined;
+        observed.clock = all.known();
+      },
+      eventQuery: (event, options) => {
+        const isDone = driver.eventQuery(event, options);
+        if (isDone) this.#hostKnowsEvent(event);
+        return isDone;
+      },
+      eventSynchronize: (event) => {
+        driver.eventSynchronize(event);
+        this.#hostKnowsEvent(event);
+      },
+      eventElapsedTime: (start, end) => {
+        const milliseconds = driver.eventElapsedTime(start, end);
+        this.#hostKnowsEvent(start);
+        this.#hostKnowsEvent(end);
+        return milliseconds;
+      },
+    };
+  }
+
+  #memoryCalls(): Observed {
+    const driver = this.#driver;
+    const allocated = (operation: Operation, address: bigint, byteLength: number) =>
+      this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
+    const freed = (operation: Operation, address: bigint) =>
+      this.#order.add({ operation, frees: Number(address), accesses: [] });
+    return {
+      mallocFromPoolAsync: (device, byteLength, pool, stream) => {
+        const address = driver.mallocFromPoolAsync(device, byteLength, pool, stream);
+        allocated(this.#operation("allocate", this.#next(device, stream)), address, byteLength);
+        return address;
+      },
+      freeAsync: (device, address, stream) => {
+        driver.freeAsync(device, address, stream);
+        freed(this.#operation("free", this.#next(device, stream)), address);
+      },
+      malloc: (device, byteLength) => {
+        const address = driver.malloc(device, byteLength);
+        allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
+        return address;
+      },
+      free: (device, address) => {
+        driver.free(device, address);
+        this.#hostKnowsDevice(device);
+        freed(this.#operation("free", this.#nextOfHost()), address);
+      },
+      memPoolImportPointer: (device, pool, exportData) => {
+        const address = driver.memPoolImportPointer(device, pool, exportData);
+        const { byteLength } = driver.memGetAddressRange(device, address);
+        allocated(this.#operation("import", this.#nextOfHost()), address, byteLength);
+        return address;
+      },
+      ipcOpenMemHandle: (device, handle) => {
+        const address = driver.ipcOpenMemHandle(device, handle);
+        const { byteLength } = driver.memGetAddressRange(device, address);
+        allocated(this.#operation("import", this.#nextOfHost()), address, byteLength);
+        return address;
+      },
+      ipcCloseMemHandle: (device, address) => {
+        driver.ipcCloseMemHandle(device, address);
+        freed(this.#operation("free", this.#nextOfHost()), address);
+      },
+      hostAlloc: (byteLength) => {
+        const allocation = driver.hostAlloc(byteLength);
+        const address = this.#addressOf(allocation);
+        this.#hostBuffers.set(allocation.buffer, Number(address));
+        allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
+        return allocation;
+      },
+      freeHost: (allocation) => {
+        const { buffer } = allocation;
+        const address = this.#hostBuffers.get(buffer);
+        driver.freeHost(allocation);
+        // CUDA waits for what uses it.
+        for (const device of this.#streams.keys()) this.#hostKnowsDevice(device);
+        this.#hostBuffers.delete(buffer);
+        if (address !== undefined) freed(this.#operation("free", this.#nextOfHost()), BigInt(address));
+      },
+      hostView: (address, byteLength) => {
+        const buffer = driver.hostView(address, byteLength);
+        this.#hostBuffers.set(buffer, Number(address));
+        return buffer;
+      },
+    };
+  }
+
+  #workCalls(): Observed {
+    const driver = this.#driver;
+    const range = (access: RangeAccess["access"], address: bigint, byteLength: number): RangeAccess => {
+      return { access, address: Number(address), byteLength };
+    };
+    const added = (device: number, stream: bigint, name: string, accesses: RangeAccess[]) =>
+      this.#order.add({ operation: this.#operation(name, this.#next(device, stream)), accesses });
+    const filled = (device: number, stream: bigint, address: bigint, byteLength: number) =>
+      added(device, stream, "fill", [range("write", address, byteLength)]);
+    return {
+      memcpyHtoDAsync: (device, destination, source, stream) => {
+        driver.memcpyHtoDAsync(device, destination, source, stream);
+        added(device, stream, "copyFrom", [
+          ...this.#rangeOfHost("read", source),
+          range("write", destination, source.byteLength),
+        ]);
+      },
+      memcpyDtoHAsync: (device, destination, source, stream) => {
+        driver.memcpyDtoHAsync(device, destination, source, stream);
+        const host = this.#rangeOfHost("write", destination);
+        added(device, stream, "read", [range("read", source, destination.byteLength), ...host]);
+        // A copy to pageable memory is done when the call returns.
+        if (host.length === 0) this.#hostKnows(this.#streamOf(device, stream));
+      },
+      memcpyAsync: (device, destination, source, byteLength, stream) => {
+        driver.memcpyAsync(device, destination, source, byteLength, stream);
+        added(device, stream, "copy", [range("read", source, byteLength), range("write", destination, byteLength)]);
+      },
+      memcpyPeerAsync: (device, destination, destinationDevice, source, sourceDevice, byteLength, stream) => {
+        driver.memcpyPeerAsync(device, destination, destinationDevice, source, sourceDevice, byteLength, stream);
+        added(device, stream, "copy", [range("read", source, byteLength), range("write", destination, byteLength)]);
+      },
+      memsetAsync: (device, address, byte, byteLength, stream) => {
+        driver.memsetAsync(device, address, byte, byteLength, stream);
+        filled(device, stream, address, byteLength);
+      },
+      memsetD16Async: (device, address, value, count, stream) => {
+        driver.memsetD16Async(device, address, value, count, stream);
+        filled(device, stream, address, 2 * count);
+      },
+      memsetD32Async: (device, address, value, count, stream) => {
+        driver.memsetD32Async(device, address, value, count, stream);
+        filled(device, stream, address, 4 * count);
+      },
+      memsetD2D32Async: (device, address, pitch, value, width, height, stream) => {
+        driver.memsetD2D32Async(device, address, pitch, value, width, height, stream);
+        const rows = Array.from({ length: height }, (_, row) => {
+          return range("write", address + BigInt(row * pitch), 4 * width);
+        });
+        added(device, stream, "fill", rows);
+      },
+      moduleGetFunction: (module, name) => {
+        const kernel = driver.moduleGetFunction(module, name);
+        this.#kernels.set(kernel, name);
+        return kernel;
+      },
+      launchKernel: (launch) => this.#launch(launch, () => driver.launchKernel(launch)),
+      launchKernelEx: (launch, attributes: LaunchAttributes) =>
+        this.#launch(launch, () => driver.launchKernelEx(launch, attributes)),
+    };
+  }
+
+  #launch(launch: KernelLaunch, call: () => void): void {
+    const { device, stream, kernel } = launch;
+    const name = `kernel ${this.#kernels.get(kernel) ?? kernel}`;
+    const deed: Deed = { operation: this.#operation(name, this.#next(device, stream)) };
+    if (!this.#driver.observesAccesses) deed.accesses = [];
+    launch.onAccesses = (accesses) => {
+      deed.accesses = accesses.map(({ address, byteLength, operation, source }) => {
+        return { address: Number(address), byteLength, access: operation, source };
+      });
+      this.#order.proceed();
+    };
+    call();
+    this.#order.add(deed);
+  }
+
+  #operation(name: string, point: Point): Operation {
+    return { name, site: callSiteHere(), ...point };
+  }
+
+  /** The next work of a stream. */
+  #next(device: number, stream: bigint): Point {
+    const timeline = this.#streamOf(device, stream);
+    timeline.learnFrom(this.#host);
+    if (timeline.isBlocking) {
+      for (const other of this.#streamsOf(device).values()) {
+        if (other.isBlocking && other.isDefault !== timeline.isDefault) timeline.learnFrom(other);
+      }
+    }
+    timeline.position++;
+    return lastPoint(timeline);
+  }
+
+  #nextOfHost(): Point {
+    this.#host.position++;
+    return lastPoint(this.#host);
+  }
+
+  #streamsOf(device: number): Map<bigint, Timeline> {
+    let streams = this.#streams.get(device);
+    if (streams === undefined) {
+      const name = `the default stream of device ${device}`;
+      const timeline = new Timeline(name, { device, isBlocking: true, isDefault: true });
+      this.#streams.set(device, streams = new Map([[defaultStream, timeline]]));
+    }
+    return streams;
+  }
+
+  #streamOf(device: number, handle: bigint): Timeline {
+    const streams = this.#streamsOf(device);
+    const stream = handle === legacyStream ? defaultStream : handle;
+    let timeline = streams.get(stream);
+    if (timeline === undefined) {
+      timeline = new Timeline(`a wrapped stream of device ${device}`, { device, isForeign: true });
+      streams.set(stream, timeline);
+    }
+    return timeline;
+  }
+
+  #eventOf(event: bigint): ObservedEvent {
+    let observed = this.#events.get(event);
+    if (observed === undefined) this.#events.set(event, observed = { record: undefined, clock: undefined });
+    return observed;
+  }
+
+  #hostKnows(timeline: Timeline): void {
+    this.#host.learnFrom(timeline);
+    if (!timeline.isDefault) return;
+    for (const other of this.#streamsOf(timeline.device!).values()) if (other.isBlocking) this.#host.learnFrom(other);
+  }
+
+  #hostKnowsDevice(device: number): void {
+    for (const stream of this.#streamsOf(device).values()) this.#host.learnFrom(stream);
+  }
+
+  #hostKnowsEvent(event: bigint): void {
+    const { record, clock } = this.#eventOf(event);
+    learn(this.#host, record, clock);
+  }
+
+  /** The range of page-locked memory that a view shows, if it does. */
+  #rangeOfHost(access: "read" | "write", view: Uint8Array): RangeAccess[] {
+    const address = this.#hostBuffers.get(view.buffer);
+    return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
+  }
+
+  /** Where kernels access page-locked memory, or its address for the driver if they cannot. */
+  #addressOf(allocation: HostAllocation): bigint {
+    try {
+      return this.#driver.hostGetDevicePointer(allocation);
+    } catch {
+      return allocation.address;
+    }
+  }
+}
+
+/** Notes what a timeline's next work comes after, if an event was recorded. */
+function learn(timeline: Timeline, record: Point | undefined, clock: Clock | undefined): void {
+  if (record !== undefined) {
+    timeline.learnAll(record.clock);
+    timeline.learn(record.timeline, record.position);
+  }
+  if (clock !== undefined) timeline.learnAll(clock);
+}

@@ -1,0 +1,96 @@
+/**
+ * The sanitizer of a `Cuda` object.
+ *
+ * @module
+ */
+import type { Driver } from "../driver.ts";
+import { listOf } from "../support/printing.ts";
+import { shown, whatIs } from "../support/validation.ts";
+import { observedDriver } from "./observed_driver.ts";
+import { Reports } from "./reports.ts";
+import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./sanitizer_report.ts";
+
+/** The checks that can be made. */
+const availableChecks: readonly SanitizerCheck[] = ["stream-order"];
+
+interface Process {
+  on(event: "exit", listener: () => void): void;
+  exitCode?: number | string | undefined;
+}
+
+/** Those that have found something of which nobody was told by an error yet. */
+const unfinished = new Set<Sanitizer>();
+let isWatchingExit = false;
+
+/** Looks for mistakes in what a program does with a driver. */
+export class Sanitizer {
+  readonly #reports: Reports;
+  readonly #hasListener: boolean;
+
+  /** @param onReport gets every report; by default, each is printed, and `finish` throws them */
+  constructor(onReport: ((report: SanitizerReport) => void) | undefined) {
+    this.#hasListener = onReport !== undefined;
+    this.#reports = new Reports(onReport ?? ((report) => this.#print(report)));
+  }
+
+  /** Returns a driver that does the same and is looked at. */
+  observe(driver: Driver): Driver {
+    return observedDriver(driver, this.#reports);
+  }
+
+  /**
+   * Ends it.
+   *
+   * @throws {SanitizerError} If there were reports, and nobody has got them
+   */
+  finish(): void {
+    unfinished.delete(this);
+    const { all } = this.#reports;
+    if (!this.#hasListener && all.length > 0) throw new SanitizerError(all);
+  }
+
+  #print(report: SanitizerReport): void {
+    console.error(report.message);
+    unfinished.add(this);
+    watchExit();
+  }
+}
+
+/** Lets the process fail if it ends with reports that no error has told. */
+function watchExit(): void {
+  const { process } = globalThis as unknown as { process?: Process };
+  if (isWatchingExit || process === undefined) return;
+  isWatchingExit = true;
+  process.on("exit", () => {
+    if (unfinished.size > 0) process.exitCode = 1;
+  });
+}
+
+/**
+ * Whether the checks that are asked for are to be made.
+ *
+ * @param option of `open`
+ * @param variable the value of POOLPASS_SANITIZE, which counts without the option
+ * @throws {TypeError} If the option has the wrong type
+ * @throws {RangeError} If there is no such check
+ */
+export function wantsSanitizer(option: unknown, variable: string | undefined): boolean {
+  if (option !== undefined) {
+    if (typeof option === "boolean") return option;
+    if (!Array.isArray(option)) {
+      throw new TypeError(`Cannot sanitize ${whatIs(option)}: give true, or an array of checks`);
+    }
+    return checksAmong(option, "sanitize");
+  }
+  if (variable === undefined || variable === "" || variable === "0") return false;
+  return variable === "1" || checksAmong(variable.split(","), "POOLPASS_SANITIZE");
+}
+
+function checksAmong(names: readonly unknown[], where: string): boolean {
+  for (const name of names) {
+    if (availableChecks.some((check) => check === name)) continue;
+    const known = listOf(availableChecks.map((check) => `"${check}"`));
+    throw new RangeError(`Cannot make the check ${shown(name)} of ${where}: the checks are ${known}`);
+  }
+  return names.length > 0;
+}

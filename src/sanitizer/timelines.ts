@@ -1,0 +1,86 @@
+/**
+ * The order of work: what is known, at each point of a stream's work, to be done before.
+ *
+ * @module
+ */
+
+/** How far other timelines are known to have got. */
+export type Clock = ReadonlyMap<Timeline, number>;
+
+/** The work of a stream, in order, or what the host does. */
+export class Timeline {
+  /** How messages call it: `"stream 1 of device 0"`. */
+  readonly name: string;
+  readonly device: number | undefined;
+  /** Whether its work and that of the device's default stream wait for each other. */
+  readonly isBlocking: boolean;
+  readonly isDefault: boolean;
+  /** Whether others, who are not observed, give it work too, and order that. */
+  readonly isForeign: boolean;
+  /** How much work it was given. */
+  position = 0;
+  #known = new Map<Timeline, number>();
+  /** Whether somebody has the map, which must then not change. */
+  #isShared = false;
+
+  constructor(
+    name: string,
+    { device, isBlocking = false, isDefault = false, isForeign = false }: {
+      device?: number;
+      isBlocking?: boolean;
+      isDefault?: boolean;
+      isForeign?: boolean;
+    } = {},
+  ) {
+    this.name = name;
+    this.device = device;
+    this.isBlocking = isBlocking;
+    this.isDefault = isDefault;
+    this.isForeign = isForeign;
+  }
+
+  /** What is done before its next work, its own work aside. The returned map does not change. */
+  known(): Clock {
+    this.#isShared = true;
+    return this.#known;
+  }
+
+  /** Notes that its next work comes after that of another timeline, up to a position. */
+  learn(other: Timeline, position: number): void {
+    if (other === this || position === 0 || (this.#known.get(other) ?? 0) >= position) return;
+    if (this.#isShared) this.#known = new Map(this.#known);
+    this.#isShared = false;
+    this.#known.set(other, position);
+  }
+
+  /** Notes that its next work comes after what a clock says. */
+  learnAll(clock: Clock): void {
+    if (clock === this.#known) return;
+    for (const [other, position] of clock) this.learn(other, position);
+  }
+
+  /** Notes that its next work comes after all work that another timeline was given, and after what that came after. */
+  learnFrom(other: Timeline): void {
+    this.learnAll(other.known());
+    this.learn(other, other.position);
+  }
+}
+
+/** A point in a timeline, with what is done before. */
+export interface Point {
+  readonly timeline: Timeline;
+  readonly position: number;
+  readonly clock: Clock;
+}
+
+/** The point of the work that a timeline was given last. */
+export function lastPoint(timeline: Timeline): Point {
+  return { timeline, position: timeline.position, clock: timeline.known() };
+}
+
+/** Whether one point is known to come before another. */
+export function isBefore(a: Point, b: Point): boolean {
+  if (a.timeline === b.timeline) return a.position <= b.position;
+  if (a.timeline.isForeign || b.timeline.isForeign) return true;
+  return (b.clock.get(a.timeline) ?? 0) >= a.position;
+}

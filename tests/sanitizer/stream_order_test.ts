@@ -1,0 +1,364 @@
+/**
+ * Pairs of programs: in each, one operation on one stream comes before another on a second one. Where the program orders
+ * the two, the sanitizer is silent, and where it does not, or not enough, it reports the two.
+ */
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
+import {
+  type CudaDevice,
+  CudaError,
+  type CudaStream,
+  type DeviceBuffer,
+  type MemoryPool,
+  open,
+  SanitizerError,
+  type SanitizerReport,
+} from "../../mod.ts";
+import { driverNamed } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
+
+const elements = 256;
+const byteLength = 4 * elements;
+
+/** What a program works with. */
+interface Context {
+  readonly gpu: CudaDevice;
+  readonly pool: MemoryPool;
+  /** The streams of the first and of the second operation, and another one. */
+  readonly a: CudaStream;
+  readonly b: CudaStream;
+  readonly other: CudaStream;
+  /** Buffers that all streams may use. */
+  readonly x: DeviceBuffer;
+  readonly y: DeviceBuffer;
+  fill(stream: CudaStream, buffer: DeviceBuffer): void;
+  /** y = 2x + y */
+  saxpy(stream: CudaStream, x: DeviceBuffer, y: DeviceBuffer): void;
+}
+
+/** An operation on `x`, and its name in reports. */
+interface Action {
+  readonly name: string;
+  readonly access: "read" | "write" | "free";
+  /** Whether a kernel does it, whose accesses a GPU does not tell. */
+  readonly isKernel?: boolean;
+  run(context: Context, stream: CudaStream): void;
+}
+
+const actions: readonly Action[] = [
+  { name: "copyFrom", access: "write", run: ({ x }, stream) => x.copyFrom(new Uint8Array(byteLength), stream) },
+  { name: "fill", access: "write", run: ({ x }, stream) => x.fill(1, stream) },
+  { name: "copy", access: "write", run: ({ x, y }, stream) => x.copyFrom(y, stream) },
+  { name: "copy", access: "read", run: ({ x, y }, stream) => y.copyFrom(x, stream) },
+  { name: "kernel fill", access: "write", isKernel: true, run: ({ fill, x }, stream) => fill(stream, x) },
+  { name: "kernel saxpy", access: "read", isKernel: true, run: ({ saxpy, x, y }, stream) => saxpy(stream, x, y) },
+  { name: "free", access: "free", run: ({ x }, stream) => x.free(stream) },
+];
+
+/** What stands between the two operations. */
+interface Link {
+  readonly name: string;
+  /** Whether it orders them. */
+  readonly orders: boolean;
+  /** Runs before the first operation. */
+  before?(context: Context): void;
+  /** Runs between them. */
+  between(context: Context): void | Promise<void>;
+}
+
+function recorded(gpu: CudaDevice, stream: CudaStream) {
+  const event = gpu.createEvent();
+  stream.record(event);
+  return event;
+}
+
+const links: readonly Link[] = [
+  { name: "nothing", orders: false, between: () => {} },
+  { name: "an event", orders: true, between: ({ gpu, a, b }) => b.wait(recorded(gpu, a)) },
+  {
+    name: "an event that another stream waits for, and one of that stream",
+    orders: true,
+    between({ gpu, a, b, other }) {
+      other.wait(recorded(gpu, a));
+      b.wait(recorded(gpu, other));
+    },
+  },
+  { name: "a synchronization of the first stream", orders: true, between: ({ a }) => a.synchronize() },
+  { name: "a synchronization of the device", orders: true, between: ({ gpu }) => gpu.synchronize() },
+  { name: "an awaited stream", orders: true, between: ({ a }) => a.finished() },
+  { name: "an awaited event", orders: true, between: ({ gpu, a }) => recorded(gpu, a).finished() },
+  { name: "a synchronized event", orders: true, between: ({ gpu, a }) => recorded(gpu, a).synchronize() },
+  {
+    name: "a query that says that all is done",
+    orders: true,
+    between: async ({ a }) => {
+      while (!a.query()) await new Promise((resolve) => setTimeout(resolve));
+    },
+  },
+  {
+    name: "an event of the device's default stream, which waits for blocking streams alone",
+    orders: false,
+    between: ({ gpu, b }) => b.wait(recorded(gpu, gpu.defaultStream)),
+  },
+  {
+    name: "an event that was recorded before",
+    orders: false,
+    between: ({ b }) => b.wait(early!),
+    before: ({ gpu, a }) => void (early = recorded(gpu, a)),
+  },
+  { name: "an event of another stream", orders: false, between: ({ gpu, b, other }) => b.wait(recorded(gpu, other)) },
+  {
+    name: "an event that only another stream waits for",
+    orders: false,
+    between: ({ gpu, a, other }) => other.wait(recorded(gpu, a)),
+  },
+  { name: "a synchronization of the second stream", orders: false, between: ({ b }) => b.synchronize() },
+  {
+    name: "an event that nobody waits for",
+    orders: false,
+    between: ({ gpu, a }) => void recorded(gpu, a),
+  },
+];
+let early: ReturnType<typeof recorded> | undefined;
+
+type Program = (context: Context) => void | Promise<void>;
+
+/** Runs a program, and returns what was reported. */
+async function reportsOf(driver: "software" | "cuda", program: Program): Promise<SanitizerReport[]> {
+  const reports: SanitizerReport[] = [];
+  {
+    using cuda = open({ driver, sanitize: true, onReport: (report) => reports.push(report) });
+    const gpu = cuda.device(0);
+    const [a, b, other] = [0, 1, 2].map(() => gpu.createStream({ nonBlocking: true })) as [
+      CudaStream,
+      CudaStream,
+      CudaStream,
+    ];
+    const pool = gpu.createPool();
+    const [x, y] = [0, 1].map(() => pool.allocate(byteLength, a)) as [DeviceBuffer, DeviceBuffer];
+    x.fill(0);
+    y.fill(0);
+    const fillKernel = gpu.loadModule(fillPtx).kernel("fill");
+    const saxpyKernel = gpu.loadModule(saxpyPtx).kernel("saxpy");
+    gpu.synchronize();
+    const launch = { grid: 1, block: elements };
+    await program({
+      gpu,
+      pool,
+      a,
+      b,
+      other,
+      x,
+      y,
+      // By addresses, so that the library does not know of the use.
+      fill: (stream, buffer) => fillKernel.launch({ ...launch, stream }, buffer.address, elements, 7),
+      saxpy: (stream, x, y) => saxpyKernel.launch({ ...launch, stream }, elements, 2, x.address, y.address),
+    });
+    gpu.synchronize();
+    for (const buffer of [x, y]) buffer[Symbol.dispose]();
+    pool[Symbol.dispose]();
+  }
+  return reports;
+}
+
+for (const driver of ["software", "cuda"] as const) {
+  const { skip } = driverNamed(driver);
+  for (const [first, second] of actions.flatMap((first) => actions.map((second) => [first, second] as const))) {
+    if (first.access === "read" && second.access === "read" || first.access === "free") continue;
+    // What the library knows, it orders before a free itself.
+    if (second.access === "free" && !first.isKernel) continue;
+    if (driver === "cuda" && (first.isKernel || second.isKernel)) continue;
+    const kind = second.access === "free" ? "use-after-free" : `unordered-${first.access}-${second.access}`;
+    const pair = `the ${first.access} of ${first.name} and the ${second.access} of ${second.name}`;
+    test(`${pair} are reported unless something orders them [${driver}]`, { skip }, async () => {
+      for (const { name, orders, before, between } of links) {
+        const reports = await reportsOf(driver, async (context) => {
+          before?.(context);
+          first.run(context, context.a);
+          await between(context);
+          second.run(context, context.b);
+        });
+        const found = reports.filter((report) => report.kind === kind).map(({ check, accesses: [later, earlier] }) => {
+          return { check, later: later!.operation, earlier: earlier!.operation };
+        });
+        const expected = { check: "stream-order", later: second.name, earlier: first.name };
+        assert(orders ? reports.length === 0 : found.length > 0, `${name}: ${JSON.stringify(reports, null, 1)}`);
+        if (!orders) assertEquals(found[0], expected as typeof found[0], name);
+      }
+    });
+  }
+
+  test(`one stream orders its own work [${driver}]`, { skip }, async () => {
+    for (const first of actions) {
+      for (const second of actions) {
+        if (first.access === "free") continue;
+        const reports = await reportsOf(driver, (context) => {
+          first.run(context, context.a);
+          second.run(context, context.a);
+        });
+        assertEquals(reports, [], `${first.name} ${second.name}`);
+      }
+    }
+  });
+
+  test(`the default stream orders the work of blocking streams, and of no others [${driver}]`, { skip }, async () => {
+    for (const nonBlocking of [false, true]) {
+      for (const isDefaultFirst of [false, true]) {
+        const reports = await reportsOf(driver, ({ gpu, x }) => {
+          const streams = [gpu.createStream({ nonBlocking }), gpu.defaultStream];
+          if (isDefaultFirst) streams.reverse();
+          for (const stream of streams) x.fill(1, stream);
+        });
+        assertEquals(reports.map(({ kind }) => kind), nonBlocking ? ["unordered-write-write"] : []);
+      }
+    }
+    const reports = await reportsOf(driver, ({ gpu, x }) => {
+      const [first, second] = [gpu.createStream(), gpu.createStream()];
+      x.fill(1, first);
+      gpu.defaultStream.record(gpu.createEvent());
+      x.fill(2, second);
+    });
+    assertEquals(reports, []);
+  });
+
+  test(`parts of a buffer that do not overlap need no order [${driver}]`, { skip }, async () => {
+    const fillBoth = (begin: number) => ({ x, a, b }: Context) => {
+      x.subarray(0, 512).fill(1, a);
+      x.subarray(begin, 1024).fill(2, b);
+    };
+    assertEquals(await reportsOf(driver, fillBoth(512)), []);
+    const [report] = await reportsOf(driver, fillBoth(511));
+    assertStringIncludes(report!.message, "bytes 511 to 511 of a buffer of 1024 bytes");
+  });
+
+  test(`memory is not used before its allocation [${driver}]`, { skip }, async () => {
+    for (const isOrdered of [true, false]) {
+      const reports = await reportsOf(driver, ({ gpu, pool, a, b }) => {
+        const buffer = pool.allocate(64, a);
+        if (isOrdered) b.wait(recorded(gpu, a));
+        buffer.fill(0, b);
+        buffer.free();
+      });
+      assertEquals(reports.map(({ kind }) => kind), isOrdered ? [] : ["use-before-allocation"]);
+    }
+  });
+
+  test(
+    `reads on several streams need no order, and a write comes after all of them [${driver}]`,
+    { skip },
+    async () => {
+      for (const waits of [2, 1]) {
+        const reports = await reportsOf(driver, ({ gpu, pool, x, a, b, other }) => {
+          const copies = [a, b].map((stream) => {
+            const copy = pool.allocate(byteLength, stream);
+            copy.copyFrom(x, stream);
+            return copy;
+          });
+          for (const stream of [a, b].slice(0, waits)) other.wait(recorded(gpu, stream));
+          x.fill(1, other);
+          for (const copy of copies) copy.free();
+        });
+        assertEquals(reports.map(({ kind }) => kind), waits === 2 ? [] : ["unordered-read-write"]);
+      }
+    },
+  );
+}
+
+test("memory is not used after its free, and the report comes with the device's own error", () => {
+  const reports: SanitizerReport[] = [];
+  using cuda = open({ driver: "software", sanitize: true, onReport: (report) => reports.push(report) });
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const stream = gpu.createStream();
+  const buffer = pool.allocate(byteLength, stream);
+  const { address } = buffer;
+  const kernel = gpu.loadModule(fillPtx).kernel("fill");
+  buffer.free();
+  kernel.launch({ grid: 1, block: 1, stream }, address, 1, 7);
+  assertThrows(() => stream.synchronize(), CudaError, "cudaErrorIllegalAddress");
+  assertEquals(reports.map(({ kind }) => kind), ["use-after-free"]);
+  assertEquals(reports[0]!.accesses.map(({ operation }) => operation), ["kernel fill", "free"]);
+  assertStringIncludes(reports[0]!.message, "The write of kernel fill comes after the memory was freed.");
+});
+
+test("atomic operations of several streams need no order among each other", async () => {
+  const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry add(.param .u64 to) {
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [to];
+  red.global.add.u32 [%rd1], 1;
+  ret;
+}
+.visible .entry set(.param .u64 to) {
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [to];
+  st.global.u32 [%rd1], 1;
+  ret;
+}`;
+  for (const second of ["add", "set"] as const) {
+    const reports = await reportsOf("software", ({ gpu, x, a, b }) => {
+      const module = gpu.loadModule(ptx);
+      module.kernel("add").launch({ grid: 1, block: 32, stream: a }, x);
+      module.kernel(second).launch({ grid: 1, block: 1, stream: b }, x);
+    });
+    assertEquals(reports.map(({ kind }) => kind), second === "add" ? [] : ["unordered-atomic-write"]);
+    if (second === "set") assertEquals(reports[0]!.accesses.map(({ source }) => source), ["PTX line 13", "PTX line 7"]);
+  }
+});
+
+test("a report says where the program called the library, and what would order the operations", async () => {
+  const [report] = await reportsOf("software", ({ x, fill, a, b }) => {
+    x.copyFrom(new Uint8Array(byteLength), a);
+    fill(b, x);
+  });
+  const { message, accesses: [later, earlier] } = report!;
+  assertEquals([later!.stream, earlier!.stream], ["stream 2 of device 0", "stream 1 of device 0"]);
+  for (const access of [later!, earlier!]) assertStringIncludes(access.stack.split("\n")[0]!, "stream_order_test.ts:");
+  assertStringIncludes(later!.source!, "fill.cu:");
+  assertStringIncludes(message, `${later!.source}, on stream 2 of device 0`);
+  assertStringIncludes(
+    message,
+    "Record an event on stream 1 of device 0 after copyFrom, and let stream 2 of device 0 wait for it.",
+  );
+});
+
+test("the same mistake is reported once", async () => {
+  const reports = await reportsOf("software", ({ x, a, b }) => {
+    for (let time = 0; time < 10; time++) {
+      for (const stream of [a, b]) x.fill(time, stream);
+    }
+  });
+  assert(reports.length <= 2, `${reports.length} reports`);
+});
+
+test("disposing of a Cuda object with reports throws, unless there is a listener", () => {
+  const printed: string[] = [];
+  const original = console.error;
+  console.error = (text: string) => void printed.push(text);
+  try {
+    const cuda = open({ driver: "software", sanitize: ["stream-order"] });
+    const gpu = cuda.device(0);
+    const buffer = gpu.allocate(64);
+    for (const nonBlocking of [true, true]) buffer.fill(1, gpu.createStream({ nonBlocking }));
+    buffer.free();
+    const error = assertThrows(() => cuda[Symbol.dispose](), SanitizerError, "1 mistake");
+    assertEquals(error.reports.map(({ message }: SanitizerReport) => message), printed);
+    // It has been told.
+    cuda[Symbol.dispose]();
+  } finally {
+    console.error = original;
+  }
+});
+
+test("the option and the environment variable take checks by name", () => {
+  assertThrows(() => open({ driver: "software", sanitize: 1 as unknown as boolean }), TypeError, "give true");
+  assertThrows(
+    () => open({ driver: "software", sanitize: ["racing" as "race"] }),
+    RangeError,
+    'Cannot make the check "racing" of sanitize: the checks are "stream-order"',
+  );
+  open({ driver: "software", sanitize: [] })[Symbol.dispose]();
+});
