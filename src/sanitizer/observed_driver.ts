@@ -6,6 +6,7 @@
 import {
   defaultStream,
   type Driver,
+  eventFlags,
   type HostAllocation,
   type KernelLaunch,
   type LaunchAttributes,
@@ -20,6 +21,11 @@ import { type Clock, lastPoint, type Point, Timeline } from "./timelines.ts";
 
 /** An event, as far as it is observed. */
 interface ObservedEvent {
+  /**
+   * Whether other processes may wait for it, and let this one know by means that are not observed: they are taken to
+   * order everything.
+   */
+  readonly isInterprocess: boolean;
   /** What comes before its last record. Undefined if it was not recorded. */
   record: Point | undefined;
   /** What comes before a record for all streams of a device. */
@@ -57,6 +63,8 @@ class Observer {
   readonly #host = new Timeline("the host");
   /** The streams of each device, by handle. */
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
+  /** Streams that were destroyed, and may have work. */
+  readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
   readonly #events = new Map<bigint, ObservedEvent>();
   readonly #kernels = new Map<bigint, string>();
@@ -84,7 +92,9 @@ class Observer {
       },
       streamDestroy: (device, stream) => {
         driver.streamDestroy(device, stream);
-        this.#streamsOf(device).delete(stream);
+        const streams = this.#streamsOf(device);
+        this.#destroyedOf(device).add(streams.get(stream)!);
+        streams.delete(stream);
       },
       streamQuery: (device, stream, options) => {
         const isDone = driver.streamQuery(device, stream, options);
@@ -111,6 +121,17 @@ class Observer {
   #eventCalls(): Observed {
     const driver = this.#driver;
     return {
+      eventCreateWithFlags: (device, flags) => {
+        const event = driver.eventCreateWithFlags(device, flags);
+        const isInterprocess = (flags & eventFlags.interprocess) !== 0;
+        this.#events.set(event, { isInterprocess, record: undefined, clock: undefined });
+        return event;
+      },
+      ipcOpenEventHandle: (device, handle) => {
+        const event = driver.ipcOpenEventHandle(device, handle);
+        this.#events.set(event, { isInterprocess: true, record: undefined, clock: undefined });
+        return event;
+      },
       eventDestroy: (device, event) => {
         driver.eventDestroy(device, event);
         this.#events.delete(event);
@@ -120,11 +141,12 @@ class Observer {
         const observed = this.#eventOf(event);
         observed.record = this.#next(device, stream);
         observed.clock = undefined;
+        if (observed.isInterprocess) this.#hostKnowsEvent(event);
       },
       ctxRecordEvent: (device, event) => {
         driver.ctxRecordEvent(device, event);
         const all = new Timeline("all streams");
-        for (const stream of this.#streamsOf(device).values()) all.learnFrom(stream);
+        for (const stream of this.#allStreamsOf(device)) all.learnFrom(stream);
         const observed = this.#eventOf(event);
         observed.record = undefined;
         observed.clock = all.known();
@@ -299,7 +321,7 @@ class Observer {
     const timeline = this.#streamOf(device, stream);
     timeline.learnFrom(this.#host);
     if (timeline.isBlocking) {
-      for (const other of this.#streamsOf(device).values()) {
+      for (const other of this.#allStreamsOf(device)) {
         if (other.isBlocking && other.isDefault !== timeline.isDefault) timeline.learnFrom(other);
       }
     }
@@ -335,18 +357,36 @@ class Observer {
 
   #eventOf(event: bigint): ObservedEvent {
     let observed = this.#events.get(event);
-    if (observed === undefined) this.#events.set(event, observed = { record: undefined, clock: undefined });
+    if (observed === undefined) {
+      this.#events.set(event, observed = { isInterprocess: false, record: undefined, clock: undefined });
+    }
     return observed;
   }
 
   #hostKnows(timeline: Timeline): void {
     this.#host.learnFrom(timeline);
     if (!timeline.isDefault) return;
-    for (const other of this.#streamsOf(timeline.device!).values()) if (other.isBlocking) this.#host.learnFrom(other);
+    for (const other of this.#allStreamsOf(timeline.device!)) if (other.isBlocking) this.#host.learnFrom(other);
   }
 
   #hostKnowsDevice(device: number): void {
-    for (const stream of this.#streamsOf(device).values()) this.#host.learnFrom(stream);
+    for (const stream of this.#allStreamsOf(device)) this.#host.learnFrom(stream);
+    this.#destroyedOf(device).clear();
+  }
+
+  #destroyedOf(device: number): Set<Timeline> {
+    let destroyed = this.#destroyed.get(device);
+    if (destroyed === undefined) this.#destroyed.set(device, destroyed = new Set());
+    return destroyed;
+  }
+
+  /** The streams of a device, and those that were destroyed and may have work. */
+  #allStreamsOf(device: number): Timeline[] {
+    const destroyed = this.#destroyedOf(device);
+    for (const timeline of destroyed) {
+      if ((this.#host.known().get(timeline) ?? 0) >= timeline.position) destroyed.delete(timeline);
+    }
+    return [...this.#streamsOf(device).values(), ...destroyed];
   }
 
   #hostKnowsEvent(event: bigint): void {

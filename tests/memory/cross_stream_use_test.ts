@@ -171,9 +171,12 @@ testWithBothAllocators("the other stream may be disposed before the free", async
 testWithBothAllocators("memory comes back when the other stream is done", async (fixture) => {
   const { own, other, gate, allocate } = fixture;
   const addresses = new Set<bigint>();
+  using allocated = own.device.createEvent();
   for (let round = 0; round < 20; round++) {
     const buffer = allocate(own);
     addresses.add(buffer.address);
+    own.record(allocated);
+    other.wait(allocated);
     gate.hold(other);
     buffer.fill(round, other);
     buffer.free();

@@ -3,11 +3,13 @@
  *
  * @module
  */
+import process from "node:process";
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
 import { Compilers } from "../../src/compile/compilers.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { Driver } from "../../src/driver.ts";
 import { CudaUnavailableError } from "../../src/support/errors.ts";
+import { Sanitizer, wantsSanitizer } from "../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../src/session.ts";
 import { instructionSupport } from "../../src/software/instruction_support.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
@@ -27,6 +29,8 @@ export interface DriverUnderTest {
 }
 
 const noGpu = reasonWithoutGpu();
+/** Whether the sanitizer looks at what the tests do: `deno task test:sanitized`. */
+const sanitizes = wantsSanitizer(undefined, process.env.POOLPASS_SANITIZE);
 
 /** All drivers. Those for a GPU are skipped without a GPU. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
@@ -35,7 +39,7 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
     skip: false,
     rowsTogether: Infinity,
     rowsShareDevices: false,
-    open: () => new SoftwareDriver({ devices: 2, peers: true }),
+    open: () => new SoftwareDriver({ devices: 2, peers: true, observesAccesses: sanitizes }),
   },
   onGpu("cuda", () => new CudaDriver()),
   onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
@@ -66,12 +70,19 @@ export function testOnEachDriver(
 ): void {
   for (const driver of driversUnderTest) {
     const run = async () => {
-      using cuda = new Cuda(new Session(driver.open(), { compilers, instructionSupport }));
+      using cuda = new Cuda(openSession(driver.open(), { compilers, instructionSupport }));
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);
     test(`${name} [${driver.name}]`, { skip, long }, () => assertLeavesNothing(run));
   }
+}
+
+/** Opens a session, which the sanitizer looks at if POOLPASS_SANITIZE asks for it. */
+function openSession(driver: Driver, options: Pick<Session, "compilers" | "instructionSupport">): Session {
+  if (!sanitizes) return new Session(driver, options);
+  const sanitizer = new Sanitizer(undefined);
+  return new Session(sanitizer.observe(driver), { ...options, sanitizer });
 }
 
 function onGpu(name: string, open: () => Driver): DriverUnderTest {

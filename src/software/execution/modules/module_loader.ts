@@ -156,7 +156,11 @@ function bindKernels(
           });
         },
         refuel: (place: number, thread: number) => steps.refuel(place, thread),
-        access: (offset: number, place: number) => accesses?.note(offset >>> 0, place),
+        access(offset: number, place: number): void {
+          const unsigned = offset >>> 0;
+          // The module's own variables are nobody's buffer.
+          if (unsigned < begin || unsigned >= begin + image.byteLength) accesses?.note(unsigned, place);
+        },
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
         print(format: bigint, values: bigint, place: number, thread: number, ...spaces: Spaces): number {
           try {
