@@ -46,7 +46,7 @@ export class Session {
   /** Whether buffers and events record where they were created, for warnings, and launches where they were made. */
   readonly debug: boolean;
   /** What looks for the program's mistakes, if it was asked to. */
-  readonly sanitizer: Pick<Sanitizer, "finish"> | undefined;
+  readonly sanitizer: Sanitizer | undefined;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
   /** Lists how the software device supports the instructions of a module. */
@@ -79,7 +79,7 @@ export class Session {
     driver: Driver,
     { debug = false, compilers = new Compilers([]), instructionSupport = refuseSurvey, sanitizer }: {
       debug?: boolean;
-      sanitizer?: Pick<Sanitizer, "finish"> | undefined;
+      sanitizer?: Sanitizer | undefined;
       compilers?: Compilers;
       instructionSupport?: SupportOfInstructions;
     } = {},

@@ -11,6 +11,7 @@ import {
   type KernelLaunch,
   type LaunchAttributes,
   legacyStream,
+  type MemoryRange,
   streamFlags,
 } from "../driver.ts";
 import { callSiteHere } from "./call_sites.ts";
@@ -32,16 +33,18 @@ interface ObservedEvent {
   clock: Clock | undefined;
 }
 
+/** A stream, by its device's ordinal and its handle. */
+export interface StreamHandle {
+  readonly device: number;
+  readonly stream: bigint;
+}
+
 /** The calls that are observed. */
 type Observed = Partial<Driver>;
 
-/**
- * Returns a driver that does what another one does, and looks at the calls.
- *
- * @param reports where mistakes go
- */
-export function observedDriver(driver: Driver, reports: Reports): Driver {
-  const observed = new Observer(driver, reports).calls();
+/** Returns a driver that does what another one does, and lets an observer look at the calls. */
+export function observedDriver(driver: Driver, observer: Observer): Driver {
+  const observed = observer.calls();
   const bound = new Map<string | symbol, unknown>();
   return new Proxy(driver, {
     get(target, name) {
@@ -57,7 +60,8 @@ export function observedDriver(driver: Driver, reports: Reports): Driver {
   });
 }
 
-class Observer {
+/** Looks at the calls of a driver. */
+export class Observer {
   readonly #driver: Driver;
   readonly #order: StreamOrder;
   readonly #host = new Timeline("the host");
@@ -71,11 +75,28 @@ class Observer {
   /** The addresses of page-locked memory, by its buffers. */
   readonly #hostBuffers = new Map<ArrayBufferLike, number>();
 
+  /** @param reports where mistakes go */
   constructor(driver: Driver, reports: Reports) {
     this.#driver = driver;
     this.#order = new StreamOrder(reports);
   }
 
+  /** Notes that an allocator has handed out a part of its memory. */
+  partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
+    const operation = this.#operation("allocate", this.#next(device, stream));
+    this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
+  }
+
+  /** Notes that an allocator has got a part back. */
+  partFreed({ device, stream }: StreamHandle, address: bigint): void {
+    this.#order.add({
+      operation: this.#operation("free", this.#next(device, stream)),
+      frees: Number(address),
+      accesses: [],
+    });
+  }
+
+  /** The calls to make instead of the driver's own. */
   calls(): Observed {
     return { ...this.#streamCalls(), ...this.#eventCalls(), ...this.#memoryCalls(), ...this.#workCalls() };
   }

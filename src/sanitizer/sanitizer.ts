@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Driver } from "../driver.ts";
+import type { Driver, MemoryRange } from "../driver.ts";
 import { listOf } from "../support/printing.ts";
 import { shown, whatIs } from "../support/validation.ts";
-import { observedDriver } from "./observed_driver.ts";
+import { observedDriver, Observer, type StreamHandle } from "./observed_driver.ts";
 import { Reports } from "./reports.ts";
 import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./sanitizer_report.ts";
 
@@ -26,6 +26,7 @@ let isWatchingExit = false;
 export class Sanitizer {
   readonly #reports: Reports;
   readonly #hasListener: boolean;
+  #observer: Observer | undefined;
 
   /** @param onReport gets every report; by default, each is printed, and `finish` throws them */
   constructor(onReport: ((report: SanitizerReport) => void) | undefined) {
@@ -35,7 +36,18 @@ export class Sanitizer {
 
   /** Returns a driver that does the same and is looked at. */
   observe(driver: Driver): Driver {
-    return observedDriver(driver, this.#reports);
+    this.#observer = new Observer(driver, this.#reports);
+    return observedDriver(driver, this.#observer);
+  }
+
+  /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */
+  partAllocated(stream: StreamHandle, part: MemoryRange): void {
+    this.#observer?.partAllocated(stream, part);
+  }
+
+  /** Notes that an allocator has got a part back, for use after the work of a stream. */
+  partFreed(stream: StreamHandle, address: bigint): void {
+    this.#observer?.partFreed(stream, address);
   }
 
   /**

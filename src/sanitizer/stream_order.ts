@@ -107,6 +107,7 @@ export class StreamOrder {
 
   #free(operation: Operation, address: number): void {
     const region = this.#regions[this.#indexFrom(address)];
+    // A slab whose parts were handed out is not there any more: they were freed before it.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
     for (const touch of region.history.unfinished(operation)) {

@@ -362,3 +362,26 @@ test("the option and the environment variable take checks by name", () => {
   );
   open({ driver: "software", sanitize: [] })[Symbol.dispose]();
 });
+
+test("parts of an allocator's slab are memory of their own", async () => {
+  for (const isOrdered of [true, false]) {
+    const reports = await reportsOf("software", ({ gpu, pool, fill, a, b }) => {
+      using allocator = pool.createCachingAllocator();
+      const neighbours = [0, 1].map(() => allocator.allocate(512, a)) as [DeviceBuffer, DeviceBuffer];
+      b.wait(recorded(gpu, a));
+      neighbours[0].fill(1, a);
+      neighbours[1].fill(2, b);
+      // The kernel has the address alone, so that the allocator does not know that the memory is still in use.
+      const part = allocator.allocate(byteLength, a);
+      b.wait(recorded(gpu, a));
+      fill(b, part);
+      if (isOrdered) a.wait(recorded(gpu, b));
+      part.free();
+      for (const neighbour of neighbours) neighbour.free();
+      const next = allocator.allocate(byteLength, a);
+      next.fill(3, a);
+      next.free();
+    });
+    assertEquals(reports.map(({ kind }) => kind), isOrdered ? [] : ["use-after-free"]);
+  }
+});

@@ -356,6 +356,8 @@ export class CachingAllocator implements Disposable {
       this.#origins.set(block, { byteLength, stack, time: performance.now() });
       this.#session.memory.sites!.addAllocated(block.address, byteLength, stack);
     }
+    const { sanitizer } = this.#session;
+    if (sanitizer !== undefined) sanitizer.partAllocated(handleOf(stream), { address: block.address, byteLength });
     const device = this.device ?? stream.device;
     return new Allocation(this.#session, block, this.pool, block.address, byteLength, device, stream);
   }
@@ -371,6 +373,7 @@ export class CachingAllocator implements Disposable {
       this.#slabs.used -= block.byteLength;
       if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
       if (this.#origins?.delete(block) === true) this.#session.memory.sites!.addFreed(block.address);
+      this.#session.sanitizer?.partFreed(handleOf(stream), block.address);
     }
     if (!this.#isDisposed) return;
     ignoreLoss(() => this.#slabs.release(block.slab));
@@ -402,4 +405,8 @@ export class CachingAllocator implements Disposable {
       : holdersByOrigin(this.#buffersOrigins());
     return holders.length === 0 ? held : `${held}: ${describeHolders(holders)}`;
   }
+}
+
+function handleOf({ device: { ordinal }, unsafeHandle }: CudaStream): { device: number; stream: bigint } {
+  return { device: ordinal, stream: unsafeHandle };
 }
