@@ -66,7 +66,7 @@ export class CudaEvent implements Disposable {
   #recordedBy: StreamProgress | undefined;
   #position = 0;
   /**
-   * With POOLPASS_DEBUG=1, where the event was created, until others may have recorded it or a wait for it was reported.
+   * With POOLPASS_DEBUG=1 or the sanitizer, where the event was created, until others may have recorded it or a wait for it was reported.
    */
   #unrecordedOrigin: string | undefined;
 
@@ -131,7 +131,8 @@ export class CudaEvent implements Disposable {
     this.#isInterprocess = isInterprocess;
     this.#hasTiming = hasTiming;
     this.#mayBeRecordedByOthers = isInterprocess;
-    if (session.debug && !isOpened) this.#unrecordedOrigin = callStack("event created");
+    const isWatched = session.debug || session.sanitizer !== undefined;
+    if (isWatched && !isOpened) this.#unrecordedOrigin = callStack("event created");
     this.#opened = { kind: "event", release: (driver) => driver.eventDestroy(device.ordinal, handle) };
     session.opened.add(this.#opened);
   }
@@ -146,7 +147,10 @@ export class CudaEvent implements Disposable {
 
   /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
-    if (this.#recordedBy === undefined) this.#checkRecorded("the host queries");
+    // A query waits for nothing: a program may ask whether it has recorded the event.
+    if (this.#recordedBy === undefined && this.#session.sanitizer === undefined) {
+      this.#checkRecorded("the host queries");
+    }
     try {
       const isComplete = this.#session.driver.eventQuery(handleOf(this));
       if (isComplete && !this.#isInterprocess) {
@@ -241,12 +245,16 @@ export class CudaEvent implements Disposable {
     return stateOf(() => this.#session.driver.eventQuery(handleOf(this), { peek: true }) ? "done" : "pending");
   }
 
-  /** With POOLPASS_DEBUG=1, warns once if the event was never recorded. For events without `#recordedBy`. */
+  /** With POOLPASS_DEBUG=1 or the sanitizer, warns once if the event was never recorded. For events without `#recordedBy`. */
   #checkRecorded(wait: string): void {
     const origin = this.#unrecordedOrigin;
     if (origin === undefined) return;
     this.#unrecordedOrigin = undefined;
-    if (this.#handle !== undefined) reportUnrecordedEvent(`${wait} an event of device ${this.device.ordinal}`, origin);
+    if (this.#handle === undefined) return;
+    const waitForEvent = `${wait} an event of device ${this.device.ordinal}`;
+    const { sanitizer } = this.#session;
+    if (sanitizer === undefined) reportUnrecordedEvent(waitForEvent, origin);
+    else sanitizer.waitedForNothing(waitForEvent, origin);
   }
 
   /** Destroys the event. Work that already waits for it is not affected. */

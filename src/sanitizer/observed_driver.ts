@@ -9,12 +9,14 @@ import {
   eventFlags,
   type HostAllocation,
   type KernelLaunch,
+  type LaunchAccess,
   type LaunchAttributes,
   legacyStream,
   type MemoryRange,
   streamFlags,
 } from "../driver.ts";
 import { callSiteHere } from "./call_sites.ts";
+import { CopiedSources, type EarlyChange } from "./copied_sources.ts";
 import type { Operation } from "./operation.ts";
 import type { Reports } from "./reports.ts";
 import { type Deed, type RangeAccess, StreamOrder } from "./stream_order.ts";
@@ -63,7 +65,9 @@ export function observedDriver(driver: Driver, observer: Observer): Driver {
 /** Looks at the calls of a driver. */
 export class Observer {
   readonly #driver: Driver;
+  readonly #reports: Reports;
   readonly #order: StreamOrder;
+  readonly #sources = new CopiedSources();
   readonly #host = new Timeline("the host");
   /** The streams of each device, by handle. */
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
@@ -74,10 +78,13 @@ export class Observer {
   readonly #kernels = new Map<bigint, string>();
   /** The addresses of page-locked memory, by its buffers. */
   readonly #hostBuffers = new Map<ArrayBufferLike, number>();
+  /** The buffers whose addresses the program has asked for. */
+  readonly #reachable = new WeakSet<ArrayBufferLike>();
 
   /** @param reports where mistakes go */
   constructor(driver: Driver, reports: Reports) {
     this.#driver = driver;
+    this.#reports = reports;
     this.#order = new StreamOrder(reports);
   }
 
@@ -239,6 +246,10 @@ export class Observer {
         allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
         return allocation;
       },
+      hostGetDevicePointer: (allocation) => {
+        this.#reachable.add(allocation.buffer);
+        return driver.hostGetDevicePointer(allocation);
+      },
       freeHost: (allocation) => {
         const { buffer } = allocation;
         const address = this.#hostBuffers.get(buffer);
@@ -261,19 +272,22 @@ export class Observer {
     const range = (access: RangeAccess["access"], address: bigint, byteLength: number): RangeAccess => {
       return { access, address: Number(address), byteLength };
     };
-    const added = (device: number, stream: bigint, name: string, accesses: RangeAccess[]) =>
-      this.#order.add({ operation: this.#operation(name, this.#next(device, stream)), accesses });
+    const added = (device: number, stream: bigint, name: string, accesses: RangeAccess[]) => {
+      const operation = this.#operation(name, this.#next(device, stream));
+      this.#order.add({ operation, accesses });
+      return operation;
+    };
     const filled = (device: number, stream: bigint, address: bigint, byteLength: number) =>
       added(device, stream, "fill", [range("write", address, byteLength)]);
     return {
       memcpyHtoDAsync: (device, destination, source, stream) => {
         driver.memcpyHtoDAsync(device, destination, source, stream);
-        added(device, stream, "copyFrom", [
-          ...this.#rangeOfHost("read", source),
-          range("write", destination, source.byteLength),
-        ]);
+        const host = this.#rangeOfHost("read", source);
+        const operation = added(device, stream, "copyFrom", [...host, range("write", destination, source.byteLength)]);
+        if (host.length > 0 && !this.#isWrittenUnseen(source.buffer)) this.#sources.add(operation, source);
       },
       memcpyDtoHAsync: (device, destination, source, stream) => {
+        this.#reportChanges(this.#sources.changesIn(destination));
         driver.memcpyDtoHAsync(device, destination, source, stream);
         const host = this.#rangeOfHost("write", destination);
         added(device, stream, "read", [range("read", source, destination.byteLength), ...host]);
@@ -324,6 +338,7 @@ export class Observer {
     const deed: Deed = { operation: this.#operation(name, this.#next(device, stream)) };
     if (!this.#driver.observesAccesses) deed.accesses = [];
     launch.onAccesses = (accesses) => {
+      this.#forgetSources(accesses);
       deed.accesses = accesses.map(({ address, byteLength, operation, source }) => {
         return { address: Number(address), byteLength, access: operation, source };
       });
@@ -386,13 +401,40 @@ export class Observer {
 
   #hostKnows(timeline: Timeline): void {
     this.#host.learnFrom(timeline);
-    if (!timeline.isDefault) return;
+    if (!timeline.isDefault) return this.#compareSources();
     for (const other of this.#allStreamsOf(timeline.device!)) if (other.isBlocking) this.#host.learnFrom(other);
+    this.#compareSources();
   }
 
   #hostKnowsDevice(device: number): void {
     for (const stream of this.#allStreamsOf(device)) this.#host.learnFrom(stream);
     this.#destroyedOf(device).clear();
+    this.#compareSources();
+  }
+
+  /** Compares the sources of the copies that the host knows to be done. */
+  #compareSources(): void {
+    this.#reportChanges(this.#sources.changesBefore(lastPoint(this.#host)));
+  }
+
+  #reportChanges(changes: readonly EarlyChange[]): void {
+    for (const change of changes) this.#reports.addEarlyChange(change);
+  }
+
+  /** Forgets the sources that a kernel has written. */
+  #forgetSources(accesses: readonly LaunchAccess[]): void {
+    for (const { address, byteLength, operation } of accesses) {
+      if (operation === "read") continue;
+      for (const [buffer, start] of this.#hostBuffers) {
+        const begin = Number(address) - start;
+        this.#sources.forget(buffer, begin, begin + byteLength);
+      }
+    }
+  }
+
+  /** Whether kernels may write page-locked memory without being seen. */
+  #isWrittenUnseen(buffer: ArrayBufferLike): boolean {
+    return !this.#driver.observesAccesses && this.#reachable.has(buffer);
   }
 
   #destroyedOf(device: number): Set<Timeline> {
@@ -413,6 +455,7 @@ export class Observer {
   #hostKnowsEvent(event: bigint): void {
     const { record, clock } = this.#eventOf(event);
     learn(this.#host, record, clock);
+    this.#compareSources();
   }
 
   /** The range of page-locked memory that a view shows, if it does. */

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { stackOf } from "./call_sites.ts";
+import { type CallSite, stackOf } from "./call_sites.ts";
+import type { EarlyChange } from "./copied_sources.ts";
 import type { Conflict, Touch } from "./memory_history.ts";
 import type { Operation } from "./operation.ts";
 import type { SanitizerAccess, SanitizerReport } from "./sanitizer_report.ts";
@@ -12,7 +13,7 @@ import type { Timeline } from "./timelines.ts";
 /** An allocation, for messages. */
 interface Memory {
   readonly byteLength: number;
-  readonly allocated: Operation;
+  readonly allocated?: Operation;
 }
 
 /** A mistake before it is worded. */
@@ -20,7 +21,8 @@ interface Finding {
   readonly kind: string;
   readonly later: SanitizerAccess;
   readonly earlier: SanitizerAccess;
-  readonly memory: Memory;
+  /** Undefined if it is not about memory. */
+  readonly memory?: Memory;
   /** The bytes of the memory that both access. Undefined for all of it. */
   readonly bytes?: { readonly begin: number; readonly end: number };
   /** What is wrong, as a sentence. */
@@ -74,7 +76,7 @@ export class Reports {
   }
 
   /** An access that may happen before the allocation. */
-  addUnallocated({ region, touch }: { region: Memory; touch: Touch }): void {
+  addUnallocated({ region, touch }: { region: Required<Memory>; touch: Touch }): void {
     this.#add({
       kind: "use-before-allocation",
       later: accessOf(touch),
@@ -87,7 +89,7 @@ export class Reports {
   }
 
   /** A free that may happen before the allocation. */
-  addFreedBeforeAllocation({ region, freed }: { region: Memory; freed: Operation }): void {
+  addFreedBeforeAllocation({ region, freed }: { region: Required<Memory>; freed: Operation }): void {
     this.#add({
       kind: "use-before-allocation",
       later: operationOf(freed, "free"),
@@ -95,6 +97,30 @@ export class Reports {
       memory: region,
       problem: "The memory may be freed before it is allocated",
       advice: orderBy(region.allocated, freed),
+    });
+  }
+
+  /** A change of page-locked memory that a copy may still have to read. */
+  addEarlyChange({ operation, begin, end, byteLength }: EarlyChange): void {
+    this.#add({
+      kind: "source-overwritten",
+      later: { operation: "the program", access: "write", stream: undefined, stack: "" },
+      earlier: operationOf(operation, "read"),
+      memory: { byteLength },
+      bytes: { begin, end },
+      problem: `the program changed page-locked memory before ${operation.name} had read it for sure`,
+      advice: `Wait for ${operation.timeline.name} before the memory is changed`,
+    });
+  }
+
+  /** A wait for an event that was never recorded. */
+  addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallSite; created: CallSite }): void {
+    this.#add({
+      kind: "unrecorded-event",
+      later: { operation: wait, access: "barrier", stream: undefined, stack: stackOf(site) },
+      earlier: { operation: "createEvent", access: "barrier", stream: undefined, stack: stackOf(created) },
+      problem: `${wait} that was never recorded: CUDA takes it for done, and waits for nothing`,
+      advice: "Record the event on a stream before anything waits for it",
     });
   }
 
@@ -141,18 +167,20 @@ function orderBy(first: Operation, second: Operation): string {
 }
 
 function messageOf({ kind, later, earlier, memory, bytes, problem, advice }: Finding): string {
-  const { byteLength, allocated } = memory;
-  const range = bytes === undefined || bytes.begin === 0 && bytes.end >= byteLength
-    ? `all ${byteLength} bytes of a buffer`
-    : `bytes ${bytes.begin} to ${bytes.end - 1} of a buffer of ${byteLength} bytes`;
-  const stack = stackOf(allocated.site);
+  const stack = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
   return [
-    `poolpass sanitizer: ${kind}: ${range}`,
+    `poolpass sanitizer: ${kind}${memory === undefined ? "" : `: ${rangeOf(memory, bytes)}`}`,
     `  ${capitalized(problem)}.`,
     ...[later, earlier].flatMap(describe),
     ...stack === "" ? [] : ["  The buffer was allocated", ...indented(stack)],
     `  ${advice}.`,
   ].join("\n");
+}
+
+function rangeOf({ byteLength }: Memory, bytes: Finding["bytes"]): string {
+  return bytes === undefined || bytes.begin === 0 && bytes.end >= byteLength
+    ? `all ${byteLength} bytes of a buffer`
+    : `bytes ${bytes.begin} to ${bytes.end - 1} of a buffer of ${byteLength} bytes`;
 }
 
 const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
@@ -165,6 +193,7 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
 };
 
 function describe({ operation, access, stream, source, stack }: SanitizerAccess): string[] {
+  if (access === "barrier") return [`  ${capitalized(operation)}`, ...indented(stack)];
   const where = source === undefined ? "" : ` at ${source}`;
   const what = operation === access ? capitalized(operation) : `${capitalized(operation)} ${verbs[access]}${where}`;
   return [`  ${what}, on ${stream ?? "the host"}`, ...indented(stack)];

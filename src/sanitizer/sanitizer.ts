@@ -6,6 +6,7 @@
 import type { Driver, MemoryRange } from "../driver.ts";
 import { listOf } from "../support/printing.ts";
 import { shown, whatIs } from "../support/validation.ts";
+import { callSiteHere } from "./call_sites.ts";
 import { observedDriver, Observer, type StreamHandle } from "./observed_driver.ts";
 import { Reports } from "./reports.ts";
 import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./sanitizer_report.ts";
@@ -48,6 +49,16 @@ export class Sanitizer {
   /** Notes that an allocator has got a part back, for use after the work of a stream. */
   partFreed(stream: StreamHandle, address: bigint): void {
     this.#observer?.partFreed(stream, address);
+  }
+
+  /**
+   * Notes a wait for an event that was never recorded.
+   *
+   * @param wait who waits, and for what: "a stream waits for an event of device 0"
+   * @param created where the event was created
+   */
+  waitedForNothing(wait: string, created: string): void {
+    this.#reports.addUnrecordedEvent({ wait, site: callSiteHere(), created: { stack: created } });
   }
 
   /**

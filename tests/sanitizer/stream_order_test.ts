@@ -6,6 +6,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import {
+  type Cuda,
   type CudaDevice,
   CudaError,
   type CudaStream,
@@ -23,6 +24,7 @@ const byteLength = 4 * elements;
 
 /** What a program works with. */
 interface Context {
+  readonly cuda: Cuda;
   readonly gpu: CudaDevice;
   readonly pool: MemoryPool;
   /** The streams of the first and of the second operation, and another one. */
@@ -144,6 +146,7 @@ async function reportsOf(driver: "software" | "cuda", program: Program): Promise
     gpu.synchronize();
     const launch = { grid: 1, block: elements };
     await program({
+      cuda,
       gpu,
       pool,
       a,
@@ -385,3 +388,60 @@ test("parts of an allocator's slab are memory of their own", async () => {
     assertEquals(reports.map(({ kind }) => kind), isOrdered ? [] : ["use-after-free"]);
   }
 });
+
+for (const driver of ["software", "cuda"] as const) {
+  const { skip } = driverNamed(driver);
+
+  test(`page-locked memory is not changed before a copy has read it [${driver}]`, { skip }, async () => {
+    const waits: readonly (readonly [wait: (context: Context) => void | Promise<void>, isEnough: boolean])[] = [
+      [({ a }) => a.synchronize(), true],
+      [({ a }) => a.finished(), true],
+      [({ gpu }) => gpu.synchronize(), true],
+      [({ b }) => b.synchronize(), false],
+      [() => {}, false],
+    ];
+    for (const [wait, isEnough] of waits) {
+      const reports = await reportsOf(driver, async (context) => {
+        const { cuda, gpu, x, a } = context;
+        using host = cuda.allocateHost(byteLength);
+        x.copyFrom(host.buffer, a);
+        await wait(context);
+        new Uint8Array(host.buffer, 16, 4).fill(1);
+        gpu.synchronize();
+      });
+      assertEquals(reports.map(({ kind }) => kind), isEnough ? [] : ["source-overwritten"]);
+      if (!isEnough) assertStringIncludes(reports[0]!.message, "bytes 16 to 19 of a buffer of 1024 bytes");
+    }
+  });
+
+  test(`a copy to page-locked memory that another one has read is no change by the program [${driver}]`, {
+    skip,
+  }, async () => {
+    const reports = await reportsOf(driver, ({ cuda, gpu, x, y, a }) => {
+      y.fill(5, a);
+      const host = cuda.allocateHost(byteLength);
+      x.copyFrom(host.buffer, a);
+      y.copyTo(host, a);
+      gpu.synchronize();
+      assertEquals(new Uint8Array(host.buffer)[100], 5);
+      host[Symbol.dispose]();
+    });
+    assertEquals(reports, []);
+  });
+
+  test(`a wait for an event that was never recorded is reported [${driver}]`, { skip }, async () => {
+    for (const isRecorded of [true, false]) {
+      const reports = await reportsOf(driver, async ({ gpu, a, b }) => {
+        const events = [0, 1, 2].map(() => gpu.createEvent());
+        if (isRecorded) { for (const event of events) a.record(event); }
+        b.wait(events[0]!);
+        events[1]!.synchronize();
+        await events[2]!.finished();
+      });
+      assertEquals(reports.map(({ kind }) => kind), isRecorded ? [] : Array(3).fill("unrecorded-event"));
+      for (const { accesses } of reports) {
+        for (const { stack } of accesses) assertStringIncludes(stack.split("\n")[0]!, "stream_order_test.ts:");
+      }
+    }
+  });
+}

@@ -56,6 +56,8 @@ export interface TestNeeds {
   devices?: number;
   /** Whether it is much like others: then only the long run has it. */
   long?: boolean;
+  /** Whether it makes mistakes on purpose, of which the sanitizer is not to complain. */
+  makesMistakes?: boolean;
   /** The compilers of CUDA C++; none unless given. */
   compilers?: Compilers;
 }
@@ -66,11 +68,11 @@ export interface TestNeeds {
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
-  { devices = 1, long = false, compilers = new Compilers([]) }: TestNeeds = {},
+  { devices = 1, long = false, makesMistakes = false, compilers = new Compilers([]) }: TestNeeds = {},
 ): void {
   for (const driver of driversUnderTest) {
     const run = async () => {
-      using cuda = new Cuda(openSession(driver.open(), { compilers, instructionSupport }));
+      using cuda = new Cuda(openSession(driver.open(), { makesMistakes, compilers, instructionSupport }));
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);
@@ -79,9 +81,12 @@ export function testOnEachDriver(
 }
 
 /** Opens a session, which the sanitizer looks at if POOLPASS_SANITIZE asks for it. */
-function openSession(driver: Driver, options: Pick<Session, "compilers" | "instructionSupport">): Session {
+function openSession(
+  driver: Driver,
+  { makesMistakes, ...options }: Pick<Session, "compilers" | "instructionSupport"> & { makesMistakes: boolean },
+): Session {
   if (!sanitizes) return new Session(driver, options);
-  const sanitizer = new Sanitizer(undefined);
+  const sanitizer = new Sanitizer(makesMistakes ? () => {} : undefined);
   return new Session(sanitizer.observe(driver), { ...options, sanitizer });
 }
 

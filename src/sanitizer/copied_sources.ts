@@ -1,0 +1,77 @@
+/**
+ * The page-locked memory that copies read later: a program must not change it before they are done.
+ *
+ * Changes by the program itself are not seen, but found: whatever differs, when the program learns that a copy is done,
+ * from what the memory held when the copy was asked for.
+ *
+ * @module
+ */
+import type { Operation } from "./operation.ts";
+import { isBefore, type Point } from "./timelines.ts";
+
+/** A copy that may not be done. */
+interface CopiedSource {
+  readonly operation: Operation;
+  readonly source: Uint8Array;
+  /** What the source held. */
+  readonly copy: Uint8Array;
+}
+
+/** Bytes that were changed too early. */
+export interface EarlyChange {
+  readonly operation: Operation;
+  /** Offsets of the first changed byte in the source, and of the byte behind the last one. */
+  readonly begin: number;
+  readonly end: number;
+  readonly byteLength: number;
+}
+
+/** The sources of copies that may not be done. */
+export class CopiedSources {
+  readonly #pending = new Set<CopiedSource>();
+
+  /** Adds a copy. */
+  add(operation: Operation, source: Uint8Array): void {
+    this.#pending.add({ operation, source, copy: source.slice() });
+  }
+
+  /** Compares the sources of the copies that are known to be done at some point. */
+  changesBefore(point: Point): EarlyChange[] {
+    return this.#take(({ operation }) => isBefore(operation, point));
+  }
+
+  /** Compares the sources in some memory, which something else is about to write. */
+  changesIn(memory: Uint8Array): EarlyChange[] {
+    return this.#take(({ source }) => overlap(source, memory));
+  }
+
+  /** Forgets the sources in a range of a buffer, which something else has written. */
+  forget(buffer: ArrayBufferLike, begin: number, end: number): void {
+    for (const each of this.#pending) {
+      const { source } = each;
+      if (source.buffer === buffer && source.byteOffset < end && begin < source.byteOffset + source.byteLength) {
+        this.#pending.delete(each);
+      }
+    }
+  }
+
+  #take(isWanted: (source: CopiedSource) => boolean): EarlyChange[] {
+    const changes: EarlyChange[] = [];
+    for (const each of this.#pending) {
+      if (!isWanted(each)) continue;
+      this.#pending.delete(each);
+      const { operation, source, copy } = each;
+      // The memory of a detached buffer is gone.
+      const begin = source.length < copy.length ? -1 : source.findIndex((byte, index) => byte !== copy[index]);
+      if (begin < 0) continue;
+      const end = source.findLastIndex((byte, index) => byte !== copy[index]) + 1;
+      changes.push({ operation, begin, end, byteLength: copy.length });
+    }
+    return changes;
+  }
+}
+
+function overlap(a: Uint8Array, b: Uint8Array): boolean {
+  return a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength &&
+    b.byteOffset < a.byteOffset + a.byteLength;
+}
