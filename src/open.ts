@@ -18,6 +18,7 @@ import { instructionSupport } from "./software/instruction_support.ts";
 import { Sanitizer, wantsSanitizer } from "./sanitizer/sanitizer.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/sanitizer_report.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
+import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "./support/validation.ts";
 
@@ -45,6 +46,14 @@ export interface OpenOptions {
    */
   sanitize?: boolean | readonly SanitizerCheck[];
   /**
+   * The order in which the software device does what it may do in any order, in slices of a block; else
+   * `POOLPASS_SOFTWARE_SCHEDULE`. The stream that was created first or last goes on as long as it can, or any. A
+   * program that is right gives the same results with each. Fresh memory holds a pattern then.
+   *
+   * With `"random"`, the seed is printed if the process fails: `random:SEED` does the same again.
+   */
+  softwareSchedule?: "oldest" | "newest" | "random" | `random:${number}`;
+  /**
    * Called with every mistake that the sanitizer finds, once for each. Without it, mistakes are printed, and disposing
    * of the `Cuda` object throws a `SanitizerError`.
    */
@@ -60,6 +69,7 @@ const openOptions: KnownOptions<OpenOptions> = {
     nvrtc: true,
     compileCache: true,
     sanitize: true,
+    softwareSchedule: true,
     onReport: true,
   },
   meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
@@ -75,6 +85,7 @@ const variables = [
   "SOFTWARE_DEVICES",
   "SOFTWARE_PEERS",
   "SOFTWARE_STEPS",
+  "SOFTWARE_SCHEDULE",
   "DEBUG",
   "LOG",
   "NVRTC",
@@ -97,6 +108,8 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_PEERS`: `all` or `none`, whether the software devices can access each other's memory
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
+ * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
+ *   does what it may do in any order
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
  *   nothing is kept
@@ -113,7 +126,7 @@ const minimumNameLength = 5;
  * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
  * @throws {TypeError} if `driver` is not one of the three, `cudart`, `nvrtc` or `compileCache` is not a
- * string, `sanitize` is not a boolean or an array, or `onReport` is not a function
+ * string, `sanitize` is not a boolean or an array, `softwareSchedule` is not a schedule, or `onReport` is not a function
  * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value, or there is no such check
  * @throws {CudaUnavailableError} if the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
@@ -259,9 +272,13 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   }
 }
 
-function openSoftwareDriver({ softwareDevices }: OpenOptions, observation: Observation): SoftwareDriver {
+function openSoftwareDriver(
+  { softwareDevices, softwareSchedule }: OpenOptions,
+  observation: Observation,
+): SoftwareDriver {
   return new SoftwareDriver({
     ...observation,
+    schedule: scheduleFrom(softwareSchedule, environmentVariable("POOLPASS_SOFTWARE_SCHEDULE")),
     devices: softwareDevices ?? numberFrom("POOLPASS_SOFTWARE_DEVICES", { from: 1, to: SoftwareDriver.deviceLimit }) ??
       defaultSoftwareDevices,
     peers: choiceFrom("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",

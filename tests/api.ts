@@ -93,6 +93,8 @@ export interface OpenOptions {
   compileCache?: string;
   /** Which checks to make; true for all. Else what POOLPASS_SANITIZE names ("1", or names with commas). */
   sanitize?: boolean | readonly SanitizerCheck[];
+  /** The order in which the software device runs what may run; else POOLPASS_SOFTWARE_SCHEDULE. */
+  softwareSchedule?: "oldest" | "newest" | "random" | `random:${number}`;
   /** Gets every report; otherwise each is printed, and disposing of the Cuda object throws a SanitizerError. */
   onReport?: (report: SanitizerReport) => void;
 }

@@ -51,6 +51,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     "ffi/cuda_driver.ts",
     "src/software/software_driver.ts",
     "src/software/visible_devices.ts",
+    "src/software/schedule.ts",
     "src/software/instruction_support.ts",
   ]],
   ["mod.ts", ["src/"]],

@@ -51,6 +51,7 @@ import {
   potentialBlockSize,
   setKernelAttribute,
 } from "./execution/launching/kernel_attributes.ts";
+import { choiceOf } from "./schedule.ts";
 import { AccessObserver } from "./execution/accesses/access_observer.ts";
 import { observedLaunch } from "./execution/launching/observed_launch.ts";
 import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launching/launches.ts";
@@ -106,6 +107,9 @@ const streamPriorities = { least: 0, greatest: -5 } as const;
 /** An infinite loop takes a minute or two to reach this limit. */
 const defaultStepLimit = 2 ** 36;
 
+/** What fresh memory holds while a program is checked, so that what was not initialized is seen. */
+const freshByte = 0xcb;
+
 /** The memory of closed drivers that stays accessible until the process ends. */
 const keptMemories: LinearMemory[] = [];
 
@@ -123,9 +127,10 @@ export class SoftwareDriver implements Driver {
   readonly #linearMemory = new LinearMemory();
   readonly #workspaces = new GridWorkspaces(this.#linearMemory);
   readonly #devices: VisibleDevices;
-  readonly #scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause));
+  readonly #scheduler: Scheduler;
+  readonly #isScheduled: boolean;
   readonly #hostMemory = new HostMemory(this.#linearMemory);
-  readonly #copies = new Copies(this.#scheduler, this.#hostMemory);
+  readonly #copies: Copies;
   readonly #defaultStreams: readonly Stream[];
   readonly #defaultPools = new Map<number, bigint>();
   readonly #currentPools = new Map<number, bigint>();
@@ -166,6 +171,11 @@ export class SoftwareDriver implements Driver {
     const accesses = observesAccesses ? new AccessObserver() : undefined;
     this.#kernelOptions = { stepLimit, boundsChecks, gangs, accesses };
     this.#devices = new VisibleDevices(options);
+    const { schedule } = options;
+    this.#isScheduled = schedule !== undefined;
+    const choice = schedule && choiceOf(schedule);
+    this.#scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause), choice);
+    this.#copies = new Copies(this.#scheduler, this.#hostMemory);
     this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
       return new Stream(device, { isDefault: true });
@@ -555,6 +565,9 @@ export class SoftwareDriver implements Driver {
     const { begin } = block;
     const owner = found.device ?? target.device;
     this.#allocations.add({ kind: "pool", begin, byteLength, device: owner, pool: found, block });
+    if (this.#isScheduled || this.observesAccesses) {
+      this.#scheduler.enqueue(target, () => this.#linearMemory.bytes.fill(freshByte, begin, begin + byteLength));
+    }
     return addressOfOffset(begin);
   }
 
@@ -573,6 +586,9 @@ export class SoftwareDriver implements Driver {
     const memory = this.#legacyMemory.allocate(device, byteLength);
     if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     this.#allocations.add(memory);
+    if (this.#isScheduled || this.observesAccesses) {
+      this.#linearMemory.bytes.fill(freshByte, memory.begin, memory.begin + byteLength);
+    }
     return addressOfOffset(memory.begin);
   }
 
@@ -1043,6 +1059,7 @@ export class SoftwareDriver implements Driver {
     }, {
       linearMemory: this.#linearMemory,
       memoryNames: this.#memoryNames[found.device]!,
+      isDivided: this.#isScheduled,
       workspaces: this.#workspaces,
     });
     const { accesses } = this.#kernelOptions;

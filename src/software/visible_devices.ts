@@ -6,6 +6,7 @@ import { faultKind } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
 import { KernelFault } from "./execution/faults/kernel_fault.ts";
+import type { Schedule } from "./schedule.ts";
 
 /** The largest number of devices. */
 export const deviceLimit = 16;
@@ -27,6 +28,8 @@ export interface SoftwareDriverOptions {
    * launches where the cost model expects a gain. False: never. `"always"`: wherever possible, for tests.
    */
   readonly gangs?: boolean | "always";
+  /** The order in which streams do their work, in slices of a block. Default: they take turns, in slices of time. */
+  readonly schedule?: Schedule | undefined;
   /** Whether launches say what they have accessed. They run thread by thread then. Default: no. */
   readonly observesAccesses?: boolean;
 }

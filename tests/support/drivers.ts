@@ -12,6 +12,7 @@ import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { Sanitizer, wantsSanitizer } from "../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../src/session.ts";
 import { instructionSupport } from "../../src/software/instruction_support.ts";
+import { scheduleFrom } from "../../src/software/schedule.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { assertLeavesNothing } from "./resources.ts";
 import { test } from "./test.ts";
@@ -29,6 +30,7 @@ export interface DriverUnderTest {
 }
 
 const noGpu = reasonWithoutGpu();
+const schedule = scheduleFrom(undefined, process.env.POOLPASS_SOFTWARE_SCHEDULE);
 /** Whether the sanitizer looks at what the tests do: `deno task test:sanitized`. */
 const sanitizes = wantsSanitizer(undefined, process.env.POOLPASS_SANITIZE);
 
@@ -39,7 +41,7 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
     skip: false,
     rowsTogether: Infinity,
     rowsShareDevices: false,
-    open: () => new SoftwareDriver({ devices: 2, peers: true, observesAccesses: sanitizes }),
+    open: () => new SoftwareDriver({ devices: 2, peers: true, observesAccesses: sanitizes, schedule }),
   },
   onGpu("cuda", () => new CudaDriver()),
   onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),

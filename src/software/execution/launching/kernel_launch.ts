@@ -54,8 +54,14 @@ function runSingly(launch: LaunchRecord, index: BlockIndex): LaunchWork {
 
 /** How many blocks of a row to run before the time is checked: as many as fit in a part of a time slice. */
 class Pace {
+  readonly #isDivided: boolean;
   #count = 1;
   #start = 0;
+
+  /** @param place says whether a time slice is one block */
+  constructor({ isDivided = false }: Pick<LaunchPlace, "isDivided">) {
+    this.#isDivided = isDivided;
+  }
 
   /** Begins a time slice. */
   begin(): void {
@@ -69,6 +75,7 @@ class Pace {
 
   /** Whether the time slice is over. If little of it has passed, more blocks are run at once from now on. */
   isOver(): boolean {
+    if (this.#isDivided) return true;
     const elapsed = performance.now() - this.#start;
     if (elapsed < sliceMilliseconds / 4) {
       // Reading the clock takes as long as an empty block.
@@ -82,7 +89,7 @@ class Pace {
 /** Runs blocks whose threads never wait, as many of a row at once as time allows. */
 function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   const { run, steps } = launch.kernel;
-  const pace = new Pace();
+  const pace = new Pace(launch.place);
   return () => {
     launch.write();
     pace.begin();
@@ -121,6 +128,7 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
         return false;
       }
       index.advanceTo(index.x + 1);
+      if (launch.place.isDivided) break;
     }
     return index.isPastEnd;
   };
@@ -146,7 +154,7 @@ function runInGangs(
     local,
     run: threads,
   });
-  const pace = new Pace();
+  const pace = new Pace(launch.place);
   launch.resumeLines = compiled.resumeLines;
   let begun = 0;
   let diverged = 0;

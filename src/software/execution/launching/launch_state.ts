@@ -36,6 +36,8 @@ export interface LaunchPlace {
   readonly threadMemory?: number | undefined;
   /** Names memory for the messages of faults. */
   readonly memoryNames?: MemoryNames | undefined;
+  /** Whether a time slice is one block. Default: as many as there is time for. */
+  readonly isDivided?: boolean | undefined;
   /** The offset of a cooperative launch's workspace. */
   readonly workspace?: number | undefined;
 }

@@ -64,7 +64,7 @@ export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: st
 }
 
 /** What a launch takes from the driver. */
-export interface LaunchServices extends Pick<LaunchPlace, "linearMemory" | "memoryNames"> {
+export interface LaunchServices extends Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided"> {
   readonly workspaces: GridWorkspaces;
 }
 
@@ -72,7 +72,7 @@ export interface LaunchServices extends Pick<LaunchPlace, "linearMemory" | "memo
 export function launchOf(
   loaded: LoadedKernel,
   configuration: LaunchConfiguration,
-  { linearMemory, memoryNames, workspaces }: LaunchServices,
+  { linearMemory, memoryNames, isDivided, workspaces }: LaunchServices,
 ): LaunchWork {
   checkLaunch(loaded, configuration);
   const { device, kernel } = loaded;
@@ -80,7 +80,7 @@ export function launchOf(
   const packed = new Uint8Array(kernel.compiled.parameterBytes);
   packed.set(parameters);
   const bounds = linearMemory.boundsTableOf(device);
-  const place: LaunchPlace = { linearMemory, parameters: packed, bounds, sharedMemoryBytes, memoryNames };
+  const place: LaunchPlace = { linearMemory, parameters: packed, bounds, sharedMemoryBytes, memoryNames, isDivided };
   const usual = workOf(kernel, configuration, { device, place, workspaces });
   if (!kernel.compiled.ordersAccesses) return usual;
   let chosen: LaunchWork | undefined;

@@ -8,6 +8,7 @@
  * @module
  */
 
+import type { Choice } from "../../schedule.ts";
 import { pause } from "../../../support/waiting/pause.ts";
 import { UnreferencedTimer } from "../../../support/waiting/unreferenced_timer.ts";
 import { atNextTurn } from "../../../support/waiting/turn.ts";
@@ -95,9 +96,13 @@ export class Work {
 /** For other streams, the last position that something is known to come after. */
 type Progress = ReadonlyMap<Stream, number>;
 
+let streamCount = 0;
+
 /** A stream: its work in order, and what its next work is known to come after. */
 export class Stream {
   readonly device: number;
+  /** Streams that were created later have greater numbers. */
+  readonly number: number = streamCount++;
   /** The legacy default stream of its device. It and the blocking streams wait for each other. */
   readonly isDefault: boolean;
   readonly nonBlocking: boolean;
@@ -204,6 +209,8 @@ export class Event {
 }
 
 const sliceMilliseconds = 4;
+/** How often in a row a schedule may choose the same work, which may wait for other work. */
+const mostTimesChosen = 1000;
 
 /** Does the work of all streams of all devices. */
 export class Scheduler {
@@ -213,6 +220,11 @@ export class Scheduler {
   /** The streams that have work. */
   readonly #busy: Stream[] = [];
   readonly #onFailure: (device: number, cause: unknown) => void;
+  /** Chooses the stream whose work is next. Undefined if they take turns. */
+  readonly #choice: Choice | undefined;
+  /** The work that was chosen last, and how often in a row. */
+  #chosen: Work | undefined;
+  #chosenTimes = 0;
   /** The index of the busy stream that is next. */
   #turn = 0;
   /** Whether a stream was waiting for another process when no work could be done. */
@@ -224,9 +236,11 @@ export class Scheduler {
   /**
    * @param onFailure called with what a piece of work threw, and its device; all devices are lost, and their work is
    * dropped
+   * @param choice chooses the stream whose work is next; by default, they take turns
    */
-  constructor(onFailure: (device: number, cause: unknown) => void) {
+  constructor(onFailure: (device: number, cause: unknown) => void, choice?: Choice) {
     this.#onFailure = onFailure;
+    this.#choice = choice;
   }
 
   addStream(stream: Stream): void {
@@ -330,6 +344,7 @@ export class Scheduler {
   /** Does some work. Returns false if none can be done. */
   step(): boolean {
     this.#isBlockedOutside = false;
+    if (this.#choice !== undefined) return this.#stepByChoice(this.#choice);
     for (let left = this.#busy.length; left > 0; left--) {
       if (this.#turn >= this.#busy.length) this.#turn = 0;
       const stream = this.#busy[this.#turn]!;
@@ -342,6 +357,23 @@ export class Scheduler {
       return true;
     }
     return false;
+  }
+
+  #stepByChoice(choice: Choice): boolean {
+    const streams = this.#busy.filter((stream) => {
+      const { obstacle } = stream.first!;
+      if (obstacle === "process") this.#isBlockedOutside = true;
+      return obstacle === "none";
+    }).sort((a, b) => a.number - b.number);
+    if (streams.length === 0) return false;
+    let index = choice(streams.length);
+    if (streams[index]!.first !== this.#chosen) this.#chosenTimes = 0;
+    // A kernel may wait for what a kernel of another stream does.
+    else if (++this.#chosenTimes > mostTimesChosen) index = (index + 1 + this.#chosenTimes) % streams.length;
+    const stream = streams[index]!;
+    if (this.#chosenTimes === 0) this.#chosen = stream.first;
+    if (this.#runSlice(stream.first!)) this.#finishFirst(stream);
+    return true;
   }
 
   /** Does work until `done` returns true. Another process may be what makes it true. */

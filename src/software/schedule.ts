@@ -1,0 +1,64 @@
+/**
+ * The order in which a software device does what it may do in any order.
+ *
+ * @module
+ */
+
+import { shown, whatIs } from "../support/validation.ts";
+
+/** Which stream's work comes next: that of the stream that was created first or last, or of any. */
+export type Schedule = "oldest" | "newest" | `random:${number}`;
+
+/** Chooses among some streams, the oldest first. Takes how many there are, and returns an index. */
+export type Choice = (count: number) => number;
+
+/** The choice of a schedule. */
+export function choiceOf(schedule: Schedule): Choice {
+  if (schedule === "oldest") return () => 0;
+  if (schedule === "newest") return (count) => count - 1;
+  let state = Number(schedule.slice("random:".length)) | 0;
+  return (count) => {
+    state = state + 0x9e3779b9 | 0;
+    let mixed = Math.imul(state ^ state >>> 16, 0x85ebca6b);
+    mixed = Math.imul(mixed ^ mixed >>> 13, 0xc2b2ae35);
+    return ((mixed ^ mixed >>> 16) >>> 0) % count;
+  };
+}
+
+interface Process {
+  on(event: "exit", listener: (code: number) => void): void;
+}
+
+/**
+ * The schedule that an option or an environment variable names. Without a seed, one is chosen, and printed if the process
+ * fails.
+ *
+ * @throws {TypeError} If the option names no schedule
+ * @throws {RangeError} If the variable does not
+ */
+export function scheduleFrom(option: unknown, variable: string | undefined): Schedule | undefined {
+  const wanted = option === undefined ? variable : option;
+  if (wanted === undefined || option === undefined && wanted === "") return undefined;
+  const where = option === undefined ? "POOLPASS_SOFTWARE_SCHEDULE" : "softwareSchedule";
+  if (typeof wanted !== "string") {
+    throw new TypeError(`Cannot use ${whatIs(wanted)} as ${where}: give "oldest", "newest", "random" or "random:SEED"`);
+  }
+  if (wanted === "random") return seeded();
+  if (wanted === "oldest" || wanted === "newest" || /^random:\d{1,9}$/.test(wanted)) return wanted as Schedule;
+  const kind = option === undefined ? RangeError : TypeError;
+  throw new kind(
+    `Cannot use ${
+      shown(wanted)
+    } as ${where}: it must be "oldest", "newest", "random", or "random:" and a number below ` +
+      "10^9",
+  );
+}
+
+function seeded(): Schedule {
+  const seed = Math.floor(Math.random() * 1e9);
+  const { process } = globalThis as unknown as { process?: Process };
+  process?.on("exit", (code) => {
+    if (code !== 0) console.error(`poolpass: the process ran with POOLPASS_SOFTWARE_SCHEDULE=random:${seed}`);
+  });
+  return `random:${seed}`;
+}
