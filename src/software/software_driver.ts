@@ -565,7 +565,8 @@ export class SoftwareDriver implements Driver {
     const { begin } = block;
     const owner = found.device ?? target.device;
     this.#allocations.add({ kind: "pool", begin, byteLength, device: owner, pool: found, block });
-    if (this.#isScheduled || this.observesAccesses) {
+    // The host may write memory of a host pool at once.
+    if (found.device !== undefined && (this.#isScheduled || this.observesAccesses)) {
       this.#scheduler.enqueue(target, () => this.#linearMemory.bytes.fill(freshByte, begin, begin + byteLength));
     }
     return addressOfOffset(begin);

@@ -265,7 +265,7 @@ testOnEachDriver("nothing is left after a Cuda object, in any order of disposal"
     const isSynchronized = random() < 0.5;
     await warningsOf(async () => {
       for (const { object } of objects.splice(0, end)) disposeOf(object);
-      if (isSynchronized) cuda.device(0).synchronize();
+      if (isSynchronized) { for (const device of cuda.devices) device.synchronize(); }
       cuda[Symbol.dispose]();
       if (isSynchronized) assertEquals(counted.open, {}, `seed ${seed}, disposed after ${end} objects`);
       for (const { object } of objects) disposeOf(object);

@@ -181,9 +181,12 @@ testOnEachDriver("only a launch that asks for something is extended, and its buf
   // A free does not wait for a launch that is over.
   using gate = new Gate(cuda);
   gate.hold(other);
+  using allocated = gpu.createEvent();
   const callsOf = (options: Partial<LaunchOptions>) => {
-    using counter = countCalls(driver);
     const buffer = pool.allocate(64, own);
+    own.record(allocated);
+    other.wait(allocated);
+    using counter = countCalls(driver);
     fill.launch({ grid: 1, block: 32, stream: other, ...options }, buffer, 64, 1);
     buffer.free();
     const { launchKernel = 0, launchKernelEx = 0, streamWaitEvent = 0 } = counter.calls;
