@@ -96,6 +96,21 @@ export function decodePlace(place: number): FaultPlace {
   };
 }
 
+/** The parts of a place as a number, for those who look at many. The operation is an index of `accessOperations`. */
+export function bytesOfPlace(place: number): number {
+  return 1 << (place >>> placeBytesShift);
+}
+
+/** @see bytesOfPlace */
+export function operationOfPlace(place: number): number {
+  return place >>> lineBits & 3;
+}
+
+/** @see bytesOfPlace */
+export function lineOfPlace(place: number): number {
+  return place & 2 ** lineBits - 1;
+}
+
 /** The bytes of memory that one entry of the bounds table describes, and their binary logarithm. */
 export const boundsGranuleBytes = 512;
 export const boundsGranuleShift = 9;

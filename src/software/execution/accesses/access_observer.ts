@@ -4,19 +4,25 @@
  * @module
  */
 import type { LaunchAccess } from "../../../driver.ts";
-import { boundsGranuleBytes, boundsGranuleShift, decodePlace, type FaultPlace } from "../../compiler/addresses.ts";
+import {
+  boundsGranuleBytes,
+  boundsGranuleShift,
+  bytesOfPlace,
+  decodePlace,
+  type FaultPlace,
+  lineOfPlace,
+  operationOfPlace,
+} from "../../compiler/addresses.ts";
 import { addressOfOffset } from "../../memory/linear_memory.ts";
 
-/** For each byte of a granule, the place of its first read, write and strong access; 0 if there was none. */
-interface Granule {
-  readonly read: Int32Array;
-  readonly write: Int32Array;
-  readonly atomic: Int32Array;
-}
+/** The kinds of accesses, as places name them, from 1 on. */
+const operations = ["read", "write", "atomic"] as const;
 
-type Operation = keyof Granule;
-
-const operations: readonly Operation[] = ["read", "write", "atomic"];
+/**
+ * For each kind of access: for each byte of a granule, the place of the first access; 0 if there was none. Undefined if
+ * there was none of the kind.
+ */
+type Granule = (Int32Array | undefined)[];
 
 /** Takes the accesses of the launch that runs. One launch runs at a time. */
 export class AccessObserver {
@@ -51,26 +57,26 @@ export class LaunchAccesses {
   readonly #granules = new Map<number, Granule>();
   /** The last granule, because accesses are near each other. */
   #lastIndex = -1;
-  #last: Granule | undefined;
+  #last: Granule = [];
 
   /** Notes an access. */
   note(offset: number, place: number): void {
-    const { operation, bytes } = decodePlace(place);
-    for (let at = offset, end = offset + bytes; at < end; at++) {
+    const end = offset + bytesOfPlace(place);
+    const kind = operationOfPlace(place) - 1;
+    for (let at = offset; at < end;) {
       const index = at >>> boundsGranuleShift;
       if (index !== this.#lastIndex) this.#turnTo(index);
-      const places = this.#last![operation as Operation];
-      const byte = at & boundsGranuleBytes - 1;
-      if (places[byte] === 0) places[byte] = place;
+      const places = this.#last[kind] ??= new Int32Array(boundsGranuleBytes);
+      const first = at & boundsGranuleBytes - 1;
+      const behind = Math.min(first + end - at, boundsGranuleBytes);
+      for (let byte = first; byte < behind; byte++) if (places[byte] === 0) places[byte] = place;
+      at += behind - first;
     }
   }
 
   #turnTo(index: number): void {
     let granule = this.#granules.get(index);
-    if (granule === undefined) {
-      const places = () => new Int32Array(boundsGranuleBytes);
-      this.#granules.set(index, granule = { read: places(), write: places(), atomic: places() });
-    }
+    if (granule === undefined) this.#granules.set(index, granule = [undefined, undefined, undefined]);
     this.#lastIndex = index;
     this.#last = granule;
   }
@@ -79,30 +85,29 @@ export class LaunchAccesses {
   toArray(sourceOf: (place: FaultPlace) => string): LaunchAccess[] {
     const ranges: LaunchAccess[] = [];
     const indices = [...this.#granules.keys()].sort((a, b) => a - b);
-    for (const operation of operations) {
-      let begin = 0, end = 0, line = 0, place = 0;
+    operations.forEach((operation, kind) => {
+      let begin = 0, end = 0, place = 0;
       const finish = () => {
         if (end === begin) return;
         const source = sourceOf(decodePlace(place));
         ranges.push({ address: addressOfOffset(begin), byteLength: end - begin, operation, source });
       };
       for (const index of indices) {
-        const places = this.#granules.get(index)![operation];
+        const places = this.#granules.get(index)![kind];
+        if (places === undefined) continue;
         for (let byte = 0; byte < boundsGranuleBytes; byte++) {
           if (places[byte] === 0) continue;
           const at = index * boundsGranuleBytes + byte;
-          const lineHere = decodePlace(places[byte]!).line;
-          if (at !== end || lineHere !== line) {
+          if (at !== end || lineOfPlace(places[byte]!) !== lineOfPlace(place)) {
             finish();
             begin = at;
-            line = lineHere;
             place = places[byte]!;
           }
           end = at + 1;
         }
       }
       finish();
-    }
+    });
     return ranges.sort((a, b) => a.address < b.address ? -1 : a.address > b.address ? 1 : 0);
   }
 }
