@@ -121,8 +121,10 @@ export class Observer {
       streamDestroy: (device, stream) => {
         driver.streamDestroy(device, stream);
         const streams = this.#streamsOf(device);
-        this.#destroyedOf(device).add(streams.get(stream)!);
+        const timeline = streams.get(stream);
         streams.delete(stream);
+        if (timeline !== undefined) this.#destroyedOf(device).add(timeline);
+        this.#retire();
       },
       streamQuery: (device, stream, options) => {
         const isDone = driver.streamQuery(device, stream, options);
@@ -401,20 +403,39 @@ export class Observer {
 
   #hostKnows(timeline: Timeline): void {
     this.#host.learnFrom(timeline);
-    if (!timeline.isDefault) return this.#compareSources();
+    if (!timeline.isDefault) return this.#afterWait();
     for (const other of this.#allStreamsOf(timeline.device!)) if (other.isBlocking) this.#host.learnFrom(other);
-    this.#compareSources();
+    this.#afterWait();
   }
 
   #hostKnowsDevice(device: number): void {
     for (const stream of this.#allStreamsOf(device)) this.#host.learnFrom(stream);
-    this.#destroyedOf(device).clear();
-    this.#compareSources();
+    this.#afterWait();
   }
 
-  /** Compares the sources of the copies that the host knows to be done. */
-  #compareSources(): void {
+  /** Compares the sources of the copies that the host knows to be done, and forgets streams. */
+  #afterWait(): void {
     this.#reportChanges(this.#sources.changesBefore(lastPoint(this.#host)));
+    this.#retire();
+  }
+
+  /** Forgets the destroyed streams whose work the host knows to be done: a program may use a new stream for each task. */
+  #retire(): void {
+    for (const destroyed of this.#destroyed.values()) {
+      for (const timeline of destroyed) {
+        if (timeline.position > 0 && (this.#host.known().get(timeline) ?? 0) < timeline.position) continue;
+        destroyed.delete(timeline);
+        // What was asked for before must not be taken to come after it.
+        const then = () => {
+          timeline.isRetired = true;
+          for (const streams of [...this.#streams.values()]) {
+            for (const stream of streams.values()) stream.forget(timeline);
+          }
+          this.#host.forget(timeline);
+        };
+        this.#order.add({ then, accesses: [] });
+      }
+    }
   }
 
   #reportChanges(changes: readonly EarlyChange[]): void {
@@ -445,17 +466,13 @@ export class Observer {
 
   /** The streams of a device, and those that were destroyed and may have work. */
   #allStreamsOf(device: number): Timeline[] {
-    const destroyed = this.#destroyedOf(device);
-    for (const timeline of destroyed) {
-      if ((this.#host.known().get(timeline) ?? 0) >= timeline.position) destroyed.delete(timeline);
-    }
-    return [...this.#streamsOf(device).values(), ...destroyed];
+    return [...this.#streamsOf(device).values(), ...this.#destroyedOf(device)];
   }
 
   #hostKnowsEvent(event: bigint): void {
     const { record, clock } = this.#eventOf(event);
     learn(this.#host, record, clock);
-    this.#compareSources();
+    this.#afterWait();
   }
 
   /** The range of page-locked memory that a view shows, if it does. */

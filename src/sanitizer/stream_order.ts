@@ -21,7 +21,9 @@ export interface RangeAccess {
 
 /** An operation, and what it does. */
 export interface Deed {
-  readonly operation: Operation;
+  readonly operation?: Operation;
+  /** Called when all operations before it have been looked at. */
+  readonly then?: () => void;
   readonly allocates?: { readonly address: number; readonly byteLength: number } | undefined;
   /** The address of the allocation that it frees. */
   readonly frees?: number | undefined;
@@ -33,7 +35,7 @@ export interface Deed {
 interface Region {
   readonly address: number;
   readonly byteLength: number;
-  readonly history: MemoryHistory;
+  history: MemoryHistory;
   readonly allocated: Operation;
   freed: Operation | undefined;
 }
@@ -65,7 +67,9 @@ export class StreamOrder {
     this.#waiting.splice(0, count);
   }
 
-  #visit({ operation, allocates, frees, accesses = [] }: Deed): void {
+  #visit({ operation, then, allocates, frees, accesses = [] }: Deed): void {
+    then?.();
+    if (operation === undefined) return;
     if (allocates !== undefined) this.#allocate(operation, allocates);
     for (const access of accesses) this.#access(operation, access);
     if (frees !== undefined) this.#free(operation, frees);
@@ -114,6 +118,7 @@ export class StreamOrder {
       this.#reports.addFreed({ region, touch, freed: operation });
     }
     region.freed = operation;
+    region.history = new MemoryHistory(0);
   }
 
   /** The index of the first region that ends behind an address. */

@@ -19,6 +19,8 @@ export class Timeline {
   readonly isForeign: boolean;
   /** How much work it was given. */
   position = 0;
+  /** Whether it gets no more work, and everything comes after what it had. */
+  isRetired = false;
   #known = new Map<Timeline, number>();
   /** Whether somebody has the map, which must then not change. */
   #isShared = false;
@@ -47,10 +49,18 @@ export class Timeline {
 
   /** Notes that its next work comes after that of another timeline, up to a position. */
   learn(other: Timeline, position: number): void {
-    if (other === this || position === 0 || (this.#known.get(other) ?? 0) >= position) return;
+    if (other === this || other.isRetired || position === 0 || (this.#known.get(other) ?? 0) >= position) return;
     if (this.#isShared) this.#known = new Map(this.#known);
     this.#isShared = false;
     this.#known.set(other, position);
+  }
+
+  /** Forgets a timeline that is retired. */
+  forget(other: Timeline): void {
+    if (!this.#known.has(other)) return;
+    if (this.#isShared) this.#known = new Map(this.#known);
+    this.#isShared = false;
+    this.#known.delete(other);
   }
 
   /** Notes that its next work comes after what a clock says. */
@@ -81,6 +91,6 @@ export function lastPoint(timeline: Timeline): Point {
 /** Whether one point is known to come before another. */
 export function isBefore(a: Point, b: Point): boolean {
   if (a.timeline === b.timeline) return a.position <= b.position;
-  if (a.timeline.isForeign || b.timeline.isForeign) return true;
+  if (a.timeline.isRetired || a.timeline.isForeign || b.timeline.isForeign) return true;
   return (b.clock.get(a.timeline) ?? 0) >= a.position;
 }
