@@ -118,10 +118,11 @@ node_tests() { # a process for each folder: one for each file takes twice as lon
   # Options are set inside, because npx may run on an older Node, which would read them too.
   npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
-    code=0
+    code=0 limit=120000
+    [ "${POOLPASS_LONG:-}" = 1 ] && limit=300000
     for tests in $(find tests -name "*_test.ts" | cut -d / -f 1,2 | sort -u); do
       [ -d "$tests" ] && tests="$tests/**/*_test.ts"
-      node --test --test-isolation=none --test-timeout=120000 "$tests" || code=1
+      node --test --test-isolation=none --test-timeout="$limit" "$tests" || code=1
     done
     exit "$code"'
 }

@@ -283,6 +283,7 @@ export class Observer {
       added(device, stream, "fill", [range("write", address, byteLength)]);
     return {
       memcpyHtoDAsync: (device, destination, source, stream) => {
+        this.#beforeWrite(destination, source.byteLength);
         driver.memcpyHtoDAsync(device, destination, source, stream);
         const host = this.#rangeOfHost("read", source);
         const operation = added(device, stream, "copyFrom", [...host, range("write", destination, source.byteLength)]);
@@ -297,26 +298,32 @@ export class Observer {
         if (host.length === 0) this.#hostKnows(this.#streamOf(device, stream));
       },
       memcpyAsync: (device, destination, source, byteLength, stream) => {
+        this.#beforeWrite(destination, byteLength);
         driver.memcpyAsync(device, destination, source, byteLength, stream);
         added(device, stream, "copy", [range("read", source, byteLength), range("write", destination, byteLength)]);
       },
       memcpyPeerAsync: (device, destination, destinationDevice, source, sourceDevice, byteLength, stream) => {
+        this.#beforeWrite(destination, byteLength);
         driver.memcpyPeerAsync(device, destination, destinationDevice, source, sourceDevice, byteLength, stream);
         added(device, stream, "copy", [range("read", source, byteLength), range("write", destination, byteLength)]);
       },
       memsetAsync: (device, address, byte, byteLength, stream) => {
+        this.#beforeWrite(address, byteLength);
         driver.memsetAsync(device, address, byte, byteLength, stream);
         filled(device, stream, address, byteLength);
       },
       memsetD16Async: (device, address, value, count, stream) => {
+        this.#beforeWrite(address, 2 * count);
         driver.memsetD16Async(device, address, value, count, stream);
         filled(device, stream, address, 2 * count);
       },
       memsetD32Async: (device, address, value, count, stream) => {
+        this.#beforeWrite(address, 4 * count);
         driver.memsetD32Async(device, address, value, count, stream);
         filled(device, stream, address, 4 * count);
       },
       memsetD2D32Async: (device, address, pitch, value, width, height, stream) => {
+        this.#beforeWrite(address, pitch * height);
         driver.memsetD2D32Async(device, address, pitch, value, width, height, stream);
         const rows = Array.from({ length: height }, (_, row) => {
           return range("write", address + BigInt(row * pitch), 4 * width);
@@ -440,6 +447,15 @@ export class Observer {
 
   #reportChanges(changes: readonly EarlyChange[]): void {
     for (const change of changes) this.#reports.addEarlyChange(change);
+  }
+
+  /** Compares the sources in a range that a stream is about to write, and looks at them no more. */
+  #beforeWrite(address: bigint, byteLength: number): void {
+    const begin = Number(address);
+    for (const [buffer, start] of this.#hostBuffers) {
+      const from = Math.max(begin - start, 0), to = Math.min(begin - start + byteLength, buffer.byteLength);
+      if (from < to) this.#reportChanges(this.#sources.changesIn(new Uint8Array(buffer, from, to - from)));
+    }
   }
 
   /** Forgets the sources that a kernel has written. */

@@ -451,6 +451,11 @@ for (const driver of ["software", "cuda"] as const) {
       y.copyTo(host, a);
       gpu.synchronize();
       assertEquals(new Uint8Array(host.buffer)[100], 5);
+      // The same by a fill of the memory at its address.
+      x.copyFrom(host.buffer, a);
+      gpu.wrap(host.address, byteLength, { stream: a }).fill(6);
+      gpu.synchronize();
+      assertEquals(new Uint8Array(host.buffer)[100], 6);
       host[Symbol.dispose]();
     });
     assertEquals(reports, []);
