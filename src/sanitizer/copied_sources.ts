@@ -32,7 +32,10 @@ export class CopiedSources {
 
   /** Adds a copy. */
   add(operation: Operation, source: Uint8Array): void {
-    this.#pending.add({ operation, source, copy: source.slice() });
+    // A source that is copied again and again is kept once.
+    const same = [...this.#pending].findLast((other) => isSameRange(other.source, source));
+    const isUnchanged = same !== undefined && firstDifference(source, same.copy) < 0;
+    this.#pending.add({ operation, source, copy: isUnchanged ? same.copy : source.slice() });
   }
 
   /** Compares the sources of the copies that are known to be done at some point. */
@@ -62,7 +65,7 @@ export class CopiedSources {
       this.#pending.delete(each);
       const { operation, source, copy } = each;
       // The memory of a detached buffer is gone.
-      const begin = source.length < copy.length ? -1 : source.findIndex((byte, index) => byte !== copy[index]);
+      const begin = source.length < copy.length ? -1 : firstDifference(source, copy);
       if (begin < 0) continue;
       const end = source.findLastIndex((byte, index) => byte !== copy[index]) + 1;
       changes.push({ operation, begin, end, byteLength: copy.length });
@@ -74,4 +77,14 @@ export class CopiedSources {
 function overlap(a: Uint8Array, b: Uint8Array): boolean {
   return a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength &&
     b.byteOffset < a.byteOffset + a.byteLength;
+}
+
+function isSameRange(a: Uint8Array, b: Uint8Array): boolean {
+  return a.buffer === b.buffer && a.byteOffset === b.byteOffset && a.byteLength === b.byteLength;
+}
+
+/** The index of the first byte that differs, or -1. */
+function firstDifference(a: Uint8Array, b: Uint8Array): number {
+  for (let index = 0; index < a.length; index++) if (a[index] !== b[index]) return index;
+  return -1;
 }

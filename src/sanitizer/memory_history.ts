@@ -36,6 +36,8 @@ interface Segment {
   readonly atomics: readonly Touch[];
 }
 
+const mostArguments = 1000;
+
 /** The accesses to an allocation. */
 export class MemoryHistory {
   /** In the order of their offsets, without gaps. */
@@ -60,7 +62,10 @@ export class MemoryHistory {
       replaced.push({ ...after(segment, touch), begin, end });
       if (end < segment.end) replaced.push({ ...segment, begin: end });
     }
-    this.#segments.splice(first, index - first, ...merged(replaced));
+    const inserted = merged(replaced);
+    // A kernel may leave more segments than a call takes arguments.
+    if (inserted.length <= mostArguments) this.#segments.splice(first, index - first, ...inserted);
+    else this.#segments = this.#segments.slice(0, first).concat(inserted, this.#segments.slice(index));
     return conflicts;
   }
 

@@ -44,19 +44,28 @@ export interface StreamHandle {
 /** The calls that are observed. */
 type Observed = Partial<Driver>;
 
-/** Returns a driver that does what another one does, and lets an observer look at the calls. */
-export function observedDriver(driver: Driver, observer: Observer): Driver {
+/**
+ * Returns a driver that does what another one does, and lets an observer look at the calls. Reports are delivered when a
+ * call has returned.
+ */
+export function observedDriver(driver: Driver, observer: Observer, reports: Reports): Driver {
   const observed = observer.calls();
-  const bound = new Map<string | symbol, unknown>();
+  const methods = new Map<string | symbol, unknown>();
   return new Proxy(driver, {
     get(target, name) {
-      const own = observed[name as keyof Driver];
-      if (own !== undefined) return own;
+      const known = methods.get(name);
+      if (known !== undefined) return known;
       // The other driver's methods need it as `this`.
-      const value = Reflect.get(target, name, target);
+      const value = observed[name as keyof Driver] ?? Reflect.get(target, name, target);
       if (typeof value !== "function") return value;
-      let method = bound.get(name);
-      if (method === undefined) bound.set(name, method = value.bind(target));
+      const method = (...args: unknown[]) => {
+        try {
+          return Reflect.apply(value, target, args);
+        } finally {
+          reports.deliver();
+        }
+      };
+      methods.set(name, method);
       return method;
     },
   });
@@ -76,6 +85,8 @@ export class Observer {
   #streamCount = 0;
   readonly #events = new Map<bigint, ObservedEvent>();
   readonly #kernels = new Map<bigint, string>();
+  /** The variables of modules that the program has asked for. */
+  readonly #variables = new Set<string>();
   /** The addresses of page-locked memory, by its buffers. */
   readonly #hostBuffers = new Map<ArrayBufferLike, number>();
   /** The buffers whose addresses the program has asked for. */
@@ -128,7 +139,8 @@ export class Observer {
       },
       streamQuery: (device, stream, options) => {
         const isDone = driver.streamQuery(device, stream, options);
-        if (isDone) this.#hostKnows(this.#streamOf(device, stream));
+        // The library peeks for itself: the program does not get to know.
+        if (isDone && !options?.peek) this.#hostKnows(this.#streamOf(device, stream));
         return isDone;
       },
       streamSynchronize: (device, stream) => {
@@ -183,7 +195,7 @@ export class Observer {
       },
       eventQuery: (event, options) => {
         const isDone = driver.eventQuery(event, options);
-        if (isDone) this.#hostKnowsEvent(event);
+        if (isDone && !options?.peek) this.#hostKnowsEvent(event);
         return isDone;
       },
       eventSynchronize: (event) => {
@@ -330,6 +342,11 @@ export class Observer {
         });
         added(device, stream, "fill", rows);
       },
+      moduleGetGlobal: (module, name) => {
+        const variable = driver.moduleGetGlobal(module, name);
+        this.#addVariable(module, name, variable);
+        return variable;
+      },
       moduleGetFunction: (module, name) => {
         const kernel = driver.moduleGetFunction(module, name);
         this.#kernels.set(kernel, name);
@@ -339,6 +356,17 @@ export class Observer {
       launchKernelEx: (launch, attributes: LaunchAttributes) =>
         this.#launch(launch, () => driver.launchKernelEx(launch, attributes)),
     };
+  }
+
+  /** Adds a variable of a module as memory, when the program first asks for it. */
+  #addVariable(module: bigint, name: string, { address, byteLength }: MemoryRange): void {
+    const key = `${module} ${name}`;
+    if (this.#variables.has(key)) return;
+    this.#variables.add(key);
+    const operation = this.#operation("allocate", this.#nextOfHost());
+    this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
+    // It has been there since the module was loaded.
+    for (const streams of this.#streams.values()) for (const stream of streams.values()) stream.learnFrom(this.#host);
   }
 
   #launch(launch: KernelLaunch, call: () => void): void {

@@ -35,6 +35,8 @@ interface Finding {
 export class Reports {
   readonly #onReport: (report: SanitizerReport) => void;
   readonly #found = new Map<string, SanitizerReport>();
+  /** What the listener has not got yet. */
+  readonly #undelivered: SanitizerReport[] = [];
 
   /** @param onReport called with each mistake when it is first found */
   constructor(onReport: (report: SanitizerReport) => void) {
@@ -137,7 +139,14 @@ export class Reports {
       accesses: [later, earlier],
     };
     this.#found.set(key, report);
-    this.#onReport(report);
+    this.#undelivered.push(report);
+  }
+
+  /** Calls the listener. Not where something is found: a driver may be in the middle of something. */
+  deliver(): void {
+    for (let report = this.#undelivered.shift(); report !== undefined; report = this.#undelivered.shift()) {
+      this.#onReport(report);
+    }
   }
 }
 
@@ -162,7 +171,7 @@ function nounOf({ access, operation }: Touch): string {
 function orderBy(first: Operation, second: Operation): string {
   const { timeline: a, name } = first;
   const { timeline: b } = second;
-  if (b.device === undefined) return `Wait for ${a.name} before`;
+  if (b.device === undefined) return `Wait for ${a.name} before the ${second.name}`;
   return `Record an event on ${a.name} after ${name}, and let ${b.name} wait for it`;
 }
 

@@ -15,13 +15,13 @@ import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./san
 const availableChecks: readonly SanitizerCheck[] = ["stream-order"];
 
 interface Process {
-  on(event: "exit", listener: () => void): void;
   exitCode?: number | string | undefined;
 }
 
 /** Those that have found something of which nobody was told by an error yet. */
 const unfinished = new Set<Sanitizer>();
-let isWatchingExit = false;
+let isFailing = false;
+let exitCodeBefore: number | string | undefined;
 
 /** Looks for mistakes in what a program does with a driver. */
 export class Sanitizer {
@@ -38,7 +38,7 @@ export class Sanitizer {
   /** Returns a driver that does the same and is looked at. */
   observe(driver: Driver): Driver {
     this.#observer = new Observer(driver, this.#reports);
-    return observedDriver(driver, this.#observer);
+    return observedDriver(driver, this.#observer, this.#reports);
   }
 
   /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */
@@ -59,6 +59,7 @@ export class Sanitizer {
    */
   waitedForNothing(wait: string, created: string): void {
     this.#reports.addUnrecordedEvent({ wait, site: callSiteHere(), created: { stack: created } });
+    this.#reports.deliver();
   }
 
   /**
@@ -67,7 +68,9 @@ export class Sanitizer {
    * @throws {SanitizerError} If there were reports, and nobody has got them
    */
   finish(): void {
+    this.#reports.deliver();
     unfinished.delete(this);
+    setExitCode();
     const { all } = this.#reports;
     if (!this.#hasListener && all.length > 0) throw new SanitizerError(all);
   }
@@ -75,18 +78,17 @@ export class Sanitizer {
   #print(report: SanitizerReport): void {
     console.error(report.message);
     unfinished.add(this);
-    watchExit();
+    setExitCode();
   }
 }
 
-/** Lets the process fail if it ends with reports that no error has told. */
-function watchExit(): void {
+/** Lets the process fail while there are reports that no error has told: it may end at any time. */
+function setExitCode(): void {
   const { process } = globalThis as unknown as { process?: Process };
-  if (isWatchingExit || process === undefined) return;
-  isWatchingExit = true;
-  process.on("exit", () => {
-    if (unfinished.size > 0) process.exitCode = 1;
-  });
+  if (process === undefined || (unfinished.size > 0) === isFailing) return;
+  isFailing = unfinished.size > 0;
+  if (isFailing) exitCodeBefore = process.exitCode;
+  process.exitCode = isFailing ? 1 : exitCodeBefore;
 }
 
 /**

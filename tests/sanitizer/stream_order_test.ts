@@ -17,6 +17,7 @@ import {
   SanitizerError,
   type SanitizerReport,
 } from "../../mod.ts";
+import { startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -477,3 +478,95 @@ for (const driver of ["software", "cuda"] as const) {
     }
   });
 }
+
+test("a kernel that leaves very many pieces of memory is looked at like any other", async () => {
+  const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry strided(.param .u64 to) {
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [to];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mad.lo.u32 %r1, %r1, %r2, %r3;
+  mul.wide.u32 %rd2, %r1, 8;
+  add.u64 %rd1, %rd1, %rd2;
+  st.global.u32 [%rd1], 1;
+  ret;
+}`;
+  const reports = await reportsOfOne("software", undefined, ({ gpu, pool, a, b }) => {
+    const count = 2 ** 16;
+    const [from, to] = [0, 1].map(() => pool.allocate(8 * count, a)) as [DeviceBuffer, DeviceBuffer];
+    gpu.loadModule(ptx).kernel("strided").launch({ grid: count / 256, block: 256, stream: a }, from);
+    to.copyFrom(from, a);
+    b.wait(recorded(gpu, a));
+    from.fill(0, b);
+    for (const buffer of [from, to]) buffer.free(b);
+  });
+  assertEquals(reports, []);
+});
+
+test("a listener that throws is heard once, and the device goes on", () => {
+  let calls = 0;
+  const cuda = open({
+    driver: "software",
+    sanitize: true,
+    onReport({ kind }) {
+      calls++;
+      throw new Error(`heard of ${kind}`);
+    },
+  });
+  const gpu = cuda.device(0);
+  const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true })) as [CudaStream, CudaStream];
+  const buffer = gpu.allocate(byteLength);
+  const kernel = gpu.loadModule(fillPtx).kernel("fill");
+  for (const stream of streams) kernel.launch({ grid: 1, block: 32, stream }, buffer, byteLength, 3);
+  assertThrows(() => gpu.synchronize(), Error, "heard of unordered-write-write");
+  gpu.synchronize();
+  assertEquals(buffer.readSync(Uint8Array, { length: 1 }), new Uint8Array([3]));
+  buffer.free();
+  cuda[Symbol.dispose]();
+  assertEquals(calls, 1);
+});
+
+test("disposing of a stream orders nothing", async () => {
+  const reports = await reportsOf("software", ({ gpu, x, y, fill, b, other }) => {
+    {
+      using stream = gpu.createStream({ nonBlocking: true });
+      x.fill(1, stream);
+      fill(other, y);
+      other.synchronize();
+    }
+    x.fill(2, b);
+  });
+  assertEquals(reports.map(({ kind }) => kind), ["unordered-write-write"]);
+});
+
+test("a module's variable that the program asks for is memory like any other", async () => {
+  const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+.visible .global .align 4 .b8 table[65536];
+.visible .entry nothing() { ret; }`;
+  for (const isOrdered of [true, false]) {
+    const reports = await reportsOf("software", ({ gpu, fill, a, b }) => {
+      // Its memory may be what others had.
+      gpu.allocate(65536).free();
+      const table = gpu.loadModule(ptx).getGlobal("table");
+      table.fill(0, a);
+      if (isOrdered) b.wait(recorded(gpu, a));
+      fill(b, table);
+    });
+    assertEquals(reports.map(({ kind }) => kind), isOrdered ? [] : ["unordered-write-write"]);
+  }
+});
+
+test("a process that ends with reports fails, unless an error has told them", async () => {
+  for (const [how, code] of [["exit", 1], ["end", 1], ["caught", 0]] as const) {
+    await using child = startScript("children/sanitizer/leave_with_reports.ts", [how]);
+    assertEquals(await child.ended, code, how);
+    assertStringIncludes(await child.errors(), "poolpass sanitizer: unordered-write-write");
+  }
+});
