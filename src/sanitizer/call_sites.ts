@@ -11,11 +11,10 @@ export interface CallSite {
 
 /** Engines note ten frames unless told otherwise, and the library's own come first. */
 const frameCount = 40;
-const { href, pathname } = new URL("../../", import.meta.url);
-/** The library's own files. Bun names files by their paths, and the others by their URLs. */
-const libraryFrame = new RegExp(
-  `(?:${escaped(href)}|(?<![^ (])${escaped(decodeURIComponent(pathname))})(?:src/|ffi/|mod\\.)`,
-);
+/** How the engine names the folder of the library's sources in call stacks. Undefined if they are bundled. */
+const root = /([^\s(@]*)src\/sanitizer\/call_sites\./.exec(new Error().stack ?? "")?.[1];
+/** The library's own files. */
+const libraryFrame = root === undefined ? undefined : new RegExp(`(?<![^\\s(@])${escaped(root)}(?:src/|ffi/|mod\\.)`);
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
 /** Notes where the library was called. */
@@ -33,7 +32,7 @@ export function callSiteHere(): CallSite {
 /** The lines of a call stack, from the line that called the library on. */
 export function stackOf(site: CallSite): string {
   const frames = (site.stack ?? "").split("\n").filter((line) => /^\s+at |@/.test(line)).map((line) => line.trim());
-  const own = frames.filter((line) => !libraryFrame.test(line) && !engineFrame.test(line));
+  const own = frames.filter((line) => !libraryFrame?.test(line) && !engineFrame.test(line));
   return own.map((line) => line.startsWith("at ") ? line : `at ${line}`).join("\n");
 }
 

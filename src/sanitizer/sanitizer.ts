@@ -88,7 +88,8 @@ function setExitCode(): void {
   if (process === undefined || (unfinished.size > 0) === isFailing) return;
   isFailing = unfinished.size > 0;
   if (isFailing) exitCodeBefore = process.exitCode;
-  process.exitCode = isFailing ? 1 : exitCodeBefore;
+  // Bun keeps the code if it is set to undefined.
+  process.exitCode = isFailing ? 1 : exitCodeBefore ?? 0;
 }
 
 /**
