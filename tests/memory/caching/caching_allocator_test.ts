@@ -413,6 +413,8 @@ testOnEachDriver(
     assertEquals(allocator.usage().slabs, 1);
     const late = gpu.createStream();
     const unfreed = allocator.allocate(100, late);
+    // Nothing else comes between the allocation and the free on another stream.
+    late.synchronize();
     late[Symbol.dispose]();
     assertThrows(() => unfreed.free(late), ReferenceError, "the stream of device 0: it was disposed");
     assertThrows(() => allocator.allocate(1, late), ReferenceError, "it was disposed");
