@@ -17,6 +17,9 @@ interface CopiedSource {
   readonly copy: Uint8Array;
 }
 
+/** A range of a buffer. */
+type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
+
 /** Bytes that were changed too early. */
 export interface EarlyChange {
   readonly operation: Operation;
@@ -49,13 +52,8 @@ export class CopiedSources {
   }
 
   /** Forgets the sources in a range of a buffer, which something else has written. */
-  forget(buffer: ArrayBufferLike, begin: number, end: number): void {
-    for (const each of this.#pending) {
-      const { source } = each;
-      if (source.buffer === buffer && source.byteOffset < end && begin < source.byteOffset + source.byteLength) {
-        this.#pending.delete(each);
-      }
-    }
+  forget(range: BufferRange): void {
+    for (const each of this.#pending) if (overlap(each.source, range)) this.#pending.delete(each);
   }
 
   #take(isWanted: (source: CopiedSource) => boolean): EarlyChange[] {
@@ -74,7 +72,7 @@ export class CopiedSources {
   }
 }
 
-function overlap(a: Uint8Array, b: Uint8Array): boolean {
+function overlap(a: BufferRange, b: BufferRange): boolean {
   return a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength &&
     b.byteOffset < a.byteOffset + a.byteLength;
 }

@@ -101,17 +101,20 @@ export class Observer {
 
   /** Notes that an allocator has handed out a part of its memory. */
   partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
-    const operation = this.#operation("allocate", this.#next(device, stream));
-    this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
+    this.#allocated(this.#operation("allocate", this.#next(device, stream)), address, byteLength);
   }
 
   /** Notes that an allocator has got a part back. */
   partFreed({ device, stream }: StreamHandle, address: bigint): void {
-    this.#order.add({
-      operation: this.#operation("free", this.#next(device, stream)),
-      frees: Number(address),
-      accesses: [],
-    });
+    this.#freed(this.#operation("free", this.#next(device, stream)), address);
+  }
+
+  #allocated(operation: Operation, address: bigint, byteLength: number): void {
+    this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
+  }
+
+  #freed(operation: Operation, address: bigint): void {
+    this.#order.add({ operation, frees: Number(address), accesses: [] });
   }
 
   /** The calls to make instead of the driver's own. */
@@ -213,51 +216,47 @@ export class Observer {
 
   #memoryCalls(): Observed {
     const driver = this.#driver;
-    const allocated = (operation: Operation, address: bigint, byteLength: number) =>
-      this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
-    const freed = (operation: Operation, address: bigint) =>
-      this.#order.add({ operation, frees: Number(address), accesses: [] });
     return {
       mallocFromPoolAsync: (device, byteLength, pool, stream) => {
         const address = driver.mallocFromPoolAsync(device, byteLength, pool, stream);
-        allocated(this.#operation("allocate", this.#next(device, stream)), address, byteLength);
+        this.#allocated(this.#operation("allocate", this.#next(device, stream)), address, byteLength);
         return address;
       },
       freeAsync: (device, address, stream) => {
         driver.freeAsync(device, address, stream);
-        freed(this.#operation("free", this.#next(device, stream)), address);
+        this.#freed(this.#operation("free", this.#next(device, stream)), address);
       },
       malloc: (device, byteLength) => {
         const address = driver.malloc(device, byteLength);
-        allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
+        this.#allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
         return address;
       },
       free: (device, address) => {
         driver.free(device, address);
         this.#hostKnowsDevice(device);
-        freed(this.#operation("free", this.#nextOfHost()), address);
+        this.#freed(this.#operation("free", this.#nextOfHost()), address);
       },
       memPoolImportPointer: (device, pool, exportData) => {
         const address = driver.memPoolImportPointer(device, pool, exportData);
         const { byteLength } = driver.memGetAddressRange(device, address);
-        allocated(this.#operation("import", this.#nextOfHost()), address, byteLength);
+        this.#allocated(this.#operation("import", this.#nextOfHost()), address, byteLength);
         return address;
       },
       ipcOpenMemHandle: (device, handle) => {
         const address = driver.ipcOpenMemHandle(device, handle);
         const { byteLength } = driver.memGetAddressRange(device, address);
-        allocated(this.#operation("import", this.#nextOfHost()), address, byteLength);
+        this.#allocated(this.#operation("import", this.#nextOfHost()), address, byteLength);
         return address;
       },
       ipcCloseMemHandle: (device, address) => {
         driver.ipcCloseMemHandle(device, address);
-        freed(this.#operation("free", this.#nextOfHost()), address);
+        this.#freed(this.#operation("free", this.#nextOfHost()), address);
       },
       hostAlloc: (byteLength) => {
         const allocation = driver.hostAlloc(byteLength);
         const address = this.#addressOf(allocation);
         this.#hostBuffers.set(allocation.buffer, Number(address));
-        allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
+        this.#allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
         return allocation;
       },
       hostGetDevicePointer: (allocation) => {
@@ -271,7 +270,7 @@ export class Observer {
         // CUDA waits for what uses it.
         for (const device of this.#streams.keys()) this.#hostKnowsDevice(device);
         this.#hostBuffers.delete(buffer);
-        if (address !== undefined) freed(this.#operation("free", this.#nextOfHost()), BigInt(address));
+        if (address !== undefined) this.#freed(this.#operation("free", this.#nextOfHost()), BigInt(address));
       },
       hostView: (address, byteLength) => {
         const buffer = driver.hostView(address, byteLength);
@@ -363,10 +362,7 @@ export class Observer {
     const key = `${module} ${name}`;
     if (this.#variables.has(key)) return;
     this.#variables.add(key);
-    const operation = this.#operation("allocate", this.#nextOfHost());
-    this.#order.add({ operation, allocates: { address: Number(address), byteLength }, accesses: [] });
-    // It has been there since the module was loaded.
-    for (const streams of this.#streams.values()) for (const stream of streams.values()) stream.learnFrom(this.#host);
+    this.#allocated(this.#operation("allocate", this.#nextOfHost()), address, byteLength);
   }
 
   #launch(launch: KernelLaunch, call: () => void): void {
@@ -438,8 +434,8 @@ export class Observer {
 
   #hostKnows(timeline: Timeline): void {
     this.#host.learnFrom(timeline);
-    if (!timeline.isDefault) return this.#afterWait();
-    for (const other of this.#allStreamsOf(timeline.device!)) if (other.isBlocking) this.#host.learnFrom(other);
+    const ordered = timeline.isDefault ? this.#allStreamsOf(timeline.device!) : [];
+    for (const other of ordered) if (other.isBlocking) this.#host.learnFrom(other);
     this.#afterWait();
   }
 
@@ -492,7 +488,7 @@ export class Observer {
       if (operation === "read") continue;
       for (const [buffer, start] of this.#hostBuffers) {
         const begin = Number(address) - start;
-        this.#sources.forget(buffer, begin, begin + byteLength);
+        this.#sources.forget({ buffer, byteOffset: begin, byteLength });
       }
     }
   }

@@ -566,7 +566,7 @@ export class SoftwareDriver implements Driver {
     const owner = found.device ?? target.device;
     this.#allocations.add({ kind: "pool", begin, byteLength, device: owner, pool: found, block });
     // The host may write memory of a host pool at once.
-    if (found.device !== undefined && (this.#isScheduled || this.observesAccesses)) {
+    if (found.device !== undefined && this.#isChecked) {
       this.#scheduler.enqueue(target, () => this.#linearMemory.bytes.fill(freshByte, begin, begin + byteLength));
     }
     return addressOfOffset(begin);
@@ -579,6 +579,11 @@ export class SoftwareDriver implements Driver {
     this.#enqueueFree(this.#freeableAllocation(address, call), target);
   }
 
+  /** Whether fresh memory is to show what was not initialized. */
+  get #isChecked(): boolean {
+    return this.#isScheduled || this.observesAccesses;
+  }
+
   malloc(device: number, byteLength: number): bigint {
     const call = "cudaMalloc";
     this.#devices.check(device, call);
@@ -587,7 +592,7 @@ export class SoftwareDriver implements Driver {
     const memory = this.#legacyMemory.allocate(device, byteLength);
     if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     this.#allocations.add(memory);
-    if (this.#isScheduled || this.observesAccesses) {
+    if (this.#isChecked) {
       this.#linearMemory.bytes.fill(freshByte, memory.begin, memory.begin + byteLength);
     }
     return addressOfOffset(memory.begin);
