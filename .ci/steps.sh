@@ -101,14 +101,9 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
   npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0
 }
 
-every_case() { # but for what takes many seconds: .ci/long has that, and "deno task test" some cases of it
+every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
   local files # by name: with several folders, --ignore of deno test holds for the first alone
-  mapfile -t files < <(
-    find tests/{docs,packaging,ffi,corpus,conformance,compiler,types,kernels,cli} -name '*_test.ts' \
-      -not -path 'tests/compiler/simd/*' -not -path 'tests/compiler/instructions/ptxas/*' \
-      -not -name malformed_ptx_test.ts -not -name atomics_test.ts -not -name exchange_program_test.ts \
-      -not -path tests/compiler/grammar_test.ts | sort
-  )
+  mapfile -t files < <(find tests/{docs,packaging,ffi,types,kernels,cli} -name '*_test.ts' | sort)
   POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen "${files[@]}"
 }
 

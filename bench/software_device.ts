@@ -11,7 +11,7 @@
 import { availableParallelism, cpus } from "node:os";
 import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../examples/table.ts";
-import { type Cuda, open } from "../mod.ts";
+import { type Cuda, open, type SanitizerCheck } from "../mod.ts";
 import { openWithoutBoundsChecks } from "./bounds_checks.ts";
 import { type CLoops, loadCLoops } from "./c_loops.ts";
 import { prepareWorkload } from "./prepared_workload.ts";
@@ -114,6 +114,40 @@ async function printBoundsChecks({ only, rounds }: Options): Promise<void> {
   console.log(`\n${formatTable(rows)}`);
 }
 
+/** The checks of kernels that are measured, and how many times as long kernels may take with each. */
+const checks: readonly { readonly check: SanitizerCheck; readonly goal: number }[] = [
+  { check: "memory", goal: 3 },
+  { check: "initialization", goal: 8 },
+];
+
+function measureCheck(
+  workload: Workload,
+  { plain, checking, rounds }: { plain: Cuda; checking: Cuda; rounds: number },
+): [times: string, ratio: number] {
+  using unchecked = prepareWorkload(plain.device(0), workload);
+  using checked = prepareWorkload(checking.device(0), workload);
+  const [without, with_] = timeInterleaved([unchecked.run, checked.run], { rounds });
+  return [`${formatTimes(without!)}`, median(with_!) / median(without!)];
+}
+
+async function printChecks({ only, rounds }: Options): Promise<void> {
+  using plain = open({ driver: "software" });
+  for (const { check, goal } of checks) {
+    const rows = [[`check ${check}`, "without, ms", "with / without", "goal", "met"]];
+    using checking = open({ driver: "software", sanitize: [check] });
+    for (const workload of workloads) {
+      if (!`check ${check} of ${workload.name}`.includes(only)) continue;
+      rows.push(
+        await rowOf(workload, () => {
+          const [times, ratio] = measureCheck(workload, { plain, checking, rounds });
+          return [times, ratio.toFixed(2), `<= ${goal}`, verdict(ratio <= goal)];
+        }),
+      );
+    }
+    if (rows.length > 1) console.log(`\n${formatTable(rows)}`);
+  }
+}
+
 function parseOptions(args: readonly string[]): Options {
   const { only, rounds, _: rest, ...unknown } = parseArgs([...args], {
     string: ["only", "rounds"],
@@ -134,6 +168,7 @@ console.log(`medians of ${options.rounds} rounds, with minimum and maximum in pa
 await printWorkloads(options);
 await printLoadings(options);
 await printBoundsChecks(options);
+await printChecks(options);
 if (failures.length > 0) {
   console.log(`\nNot measured:\n${failures.join("\n")}`);
   Deno.exitCode = 1;

@@ -15,6 +15,7 @@ import type {
   Driver,
   HostAllocation,
   JitOptions,
+  KernelCheck,
   KernelLaunch,
   LaunchAttributes,
   LinkedImage,
@@ -82,7 +83,11 @@ export class CudaDriver implements Driver {
   readonly dropsWork = false;
   readonly executesMachineCode = true;
   readonly observesAccesses = false;
+  readonly kernelChecks: ReadonlySet<KernelCheck> = new Set();
   readonly useBufferNames = undefined;
+  readonly partAllocated = undefined;
+  readonly partFreed = undefined;
+  readonly unfreedHeap = undefined;
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;
   readonly hasContextEvents: boolean;

@@ -131,6 +131,42 @@ export interface KernelLaunch {
    * accesses.
    */
   onAccesses?: ((accesses: readonly LaunchAccess[]) => void) | undefined;
+  /** Called with the mistakes of the kernel, when the launch is done or has failed. For drivers that check kernels. */
+  onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
+}
+
+/** A check of what the threads of a kernel do. */
+export type KernelCheck = "memory" | "initialization" | "race" | "synchronization";
+
+/** A mistake of a kernel. A launch reports what the same instructions do in the same way once. */
+export interface LaunchFinding {
+  readonly check: KernelCheck;
+  /** Which mistake: `"out-of-bounds"`, `"uninitialized-read"`, `"shared-race"` and so on. */
+  readonly kind: string;
+  /** What is wrong, as a sentence without a full stop. */
+  readonly problem: string;
+  /** What to do, as such a sentence. */
+  readonly advice: string;
+  /** The memory that it is about, unless it is global memory: `"the array tile in shared memory"`. */
+  readonly memory?: string | undefined;
+  /** The bytes of global memory that it is about. */
+  readonly range?: MemoryRange | undefined;
+  /** The allocation that these bytes should lie in, or did lie in. Default: the one that has them. */
+  readonly allocation?: MemoryRange | undefined;
+  /** What the threads do: the later access, then the earlier one if there are two. */
+  readonly accesses: readonly ThreadAccess[];
+  /** How often it was found in the launch. */
+  readonly count: number;
+}
+
+/** What a thread of a kernel does at one place. */
+export interface ThreadAccess {
+  readonly access: "read" | "write" | "atomic" | "free" | "barrier";
+  /** Where in the source, as `"saxpy.cu:12"`, or `"PTX line 31"`. */
+  readonly source: string;
+  readonly block: readonly [x: number, y: number, z: number];
+  /** Undefined if no thread in particular does it. */
+  readonly thread: readonly [x: number, y: number, z: number] | undefined;
 }
 
 /** Bytes that a launch has accessed, by the instruction that did so first. */
@@ -142,6 +178,24 @@ export interface LaunchAccess {
   readonly operation: "read" | "write" | "atomic";
   /** Where in the source, as `"saxpy.cu:12"`, or `"PTX line 31"`. */
   readonly source: string;
+  /** Who has accessed the first of the bytes first. */
+  readonly first?: ThreadIndex | undefined;
+}
+
+/** A thread of a launch. */
+export interface ThreadIndex {
+  readonly block: readonly [x: number, y: number, z: number];
+  readonly thread: readonly [x: number, y: number, z: number];
+}
+
+/** Memory that kernels have allocated with `malloc` at one place, and that no kernel has freed. */
+export interface UnfreedHeap {
+  readonly count: number;
+  /** Of all blocks together. */
+  readonly byteLength: number;
+  /** The kernel, and where in its source. Undefined if that was not noted. */
+  readonly kernel: string | undefined;
+  readonly source: string | undefined;
 }
 
 /** The `CUlaunchAttribute`s of a launch. Those that are undefined or false are left out. */
@@ -239,6 +293,8 @@ export interface Driver {
   readonly dropsWork: boolean;
   /** Whether launches say what they have accessed. */
   readonly observesAccesses: boolean;
+  /** The checks of kernels that launches make. */
+  readonly kernelChecks: ReadonlySet<KernelCheck>;
   /** Whether devices execute machine code, and the instructions that only their own architecture has. */
   readonly executesMachineCode: boolean;
   /**
@@ -246,6 +302,17 @@ export interface Driver {
    * those whose call sites were recorded. Undefined for other drivers.
    */
   readonly useBufferNames: ((buffers: () => Iterable<NamedBuffer>) => void) | undefined;
+  /**
+   * Tells a driver that checks kernels of the parts of its allocations that an allocator hands out and gets back, when
+   * the program asks for it, with the stream in whose order a part is handed out. Undefined for other drivers.
+   */
+  readonly partAllocated: ((part: MemoryRange, device: number, stream: bigint) => void) | undefined;
+  readonly partFreed: ((address: bigint) => void) | undefined;
+  /**
+   * What kernels have allocated and not freed: nothing while work is pending, or once the devices are lost. Undefined
+   * for drivers that do not know.
+   */
+  readonly unfreedHeap: (() => readonly UnfreedHeap[]) | undefined;
   /**
    * Releases what the driver itself holds. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process ends.
@@ -351,8 +418,17 @@ export interface Driver {
   freeHost(allocation: HostAllocation): void;
   /** Pageable memory has been read when this returns; page-locked memory is read later, in the stream's order. */
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
-  /** May block until the copy is done if the destination is pageable memory. */
-  memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void;
+  /**
+   * May block until the copy is done if the destination is pageable memory. A driver that makes the check
+   * `initialization` calls `onUninitialized` with the first byte that nothing has written, when it is copied.
+   */
+  memcpyDtoHAsync(
+    device: number,
+    destination: Uint8Array,
+    source: bigint,
+    stream: bigint,
+    onUninitialized?: (address: bigint) => void,
+  ): void;
   /** Copies between addresses of this process that are known to be valid, on a device or in a host pool. */
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void;
   /** Copies between devices. Use `memcpyAsync` for a host pool's memory, which is on no device. */

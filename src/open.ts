@@ -15,7 +15,14 @@ import { CudaUnavailableError } from "./support/errors.ts";
 import { didYouMean, nearestNames } from "./support/nearest_name.ts";
 import { Session } from "./session.ts";
 import { instructionSupport } from "./software/instruction_support.ts";
-import { Sanitizer, wantsSanitizer } from "./sanitizer/sanitizer.ts";
+import {
+  checkThatDriverMakes,
+  kernelChecksAmong,
+  Sanitizer,
+  type WantedChecks,
+  wantedChecks,
+} from "./sanitizer/sanitizer.ts";
+import { outputsOfEnvironment } from "./sanitizer/output/outputs.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/sanitizer_report.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
 import { scheduleFrom } from "./software/schedule.ts";
@@ -42,13 +49,17 @@ export interface OpenOptions {
    * slower then.
    *
    * `"stream-order"` finds accesses to memory that nothing orders, and those before its allocation or after its free. On
-   * a GPU, it knows copies and fills, and not yet what kernels access.
+   * a GPU, it knows copies and fills, and not yet what kernels access. `"leak"` finds memory that is never freed. The
+   * other checks look at the threads of kernels, on the software device only: `"memory"` finds accesses to memory that is
+   * not there, or not any more; `"initialization"` finds branches, addresses and atomics that depend on memory or
+   * variables which nothing has written; `"race"` finds accesses of threads to the same memory that no barrier, fence or
+   * atomic orders; `"synchronization"` finds barriers that only some threads reach, wrong masks and deadlocks.
    */
   sanitize?: boolean | readonly SanitizerCheck[];
   /**
    * The order in which the software device does what it may do in any order, in slices of a block; else
-   * `POOLPASS_SOFTWARE_SCHEDULE`. The stream that was created first or last goes on as long as it can, or any. A
-   * program that is right gives the same results with each. Fresh memory holds a pattern then.
+   * `POOLPASS_SOFTWARE_SCHEDULE`. The stream that was created first or last goes on as long as it can, or any. With
+   * `"newest"`, kernels run from the last block and thread to the first, with `"random"` in any order. A program that is right gives the same results with each. Fresh memory holds a pattern then.
    *
    * With `"random"`, the seed is printed if the process fails: `random:SEED` does the same again.
    */
@@ -91,6 +102,11 @@ const variables = [
   "NVRTC",
   "CACHE",
   "SANITIZE",
+  "SANITIZE_HOST_READS",
+  "SANITIZE_INSTRUMENT",
+  "SANITIZE_POSSIBLE",
+  "SANITIZE_REPORT",
+  "SANITIZE_SUPPRESS",
 ] as const;
 /** A shorter name is near to too many others. */
 const minimumNameLength = 5;
@@ -114,6 +130,15 @@ const minimumNameLength = 5;
  * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
  *   nothing is kept
  * - `POOLPASS_SANITIZE`: `1`, or the names of checks with commas: which mistakes to look for
+ * - `POOLPASS_SANITIZE_HOST_READS`: `1` also reports copies to the host of memory that nothing has written, with the
+ *   check `"initialization"`
+ * - `POOLPASS_SANITIZE_INSTRUMENT`: `1` lets kernels on a GPU note what they access, where their PTX does not say it
+ * - `POOLPASS_SANITIZE_POSSIBLE`: `1` also reports what kernels on a GPU may do with memory whose address they have
+ * - `POOLPASS_SANITIZE_REPORT`: a file to which the sanitizer's reports are added as lines of JSON; `%p` in it stands for
+ *   the number of the process
+ * - `POOLPASS_SANITIZE_SUPPRESS`: a file with mistakes that are not reported, in lines such as
+ *   `unordered-write-read:pipeline.ts`
+ * - `GITHUB_ACTIONS`: if it is set, the sanitizer's reports are printed as annotations, too
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and where
  *   each kernel was launched, for the error of a lost device; warns of waits for events that were never recorded
@@ -146,16 +171,23 @@ export function open(options: OpenOptions = {}): Cuda {
   checkOptions(options, openOptions);
   checkRuntime();
   warnOfMistypedVariables();
-  const sanitizer = sanitizerFor(options);
+  const wanted = checksFor(options);
   let driver: Driver;
   try {
-    driver = openDriver(options, { observesAccesses: sanitizer !== undefined });
+    driver = openDriver(options, observationFor(wanted));
   } catch (error) {
     // The message says all: the stack need not show how the libraries were looked for.
     if (error instanceof CudaUnavailableError) startStackAbove(error, open);
     throw error;
   }
   try {
+    if (wanted !== undefined) checkThatDriverMakes(wanted, driver);
+    const kernels = {
+      withPossible: choiceFrom("POOLPASS_SANITIZE_POSSIBLE", ["0", "1"]) === "1",
+      withHostReads: choiceFrom("POOLPASS_SANITIZE_HOST_READS", ["0", "1"]) === "1",
+      instruments: choiceFrom("POOLPASS_SANITIZE_INSTRUMENT", ["0", "1"]) === "1",
+    };
+    const sanitizer = wanted && new Sanitizer(wanted.checks, options.onReport, outputsOfEnvironment(), kernels);
     choiceFrom("POOLPASS_LOG", ["0", "1"]);
     startLog(openLog);
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
@@ -205,14 +237,20 @@ function warnOfMps({ devices }: Cuda): void {
   );
 }
 
-function sanitizerFor({ sanitize, onReport }: OpenOptions): Sanitizer | undefined {
+function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefined {
   if (onReport !== undefined && typeof onReport !== "function") {
     throw new TypeError(`Cannot report to ${whatIs(onReport)}: onReport is a function`);
   }
-  return wantsSanitizer(sanitize, environmentVariable("POOLPASS_SANITIZE")) ? new Sanitizer(onReport) : undefined;
+  return wantedChecks(sanitize, environmentVariable("POOLPASS_SANITIZE"));
 }
 
-type Observation = Required<Pick<SoftwareDriverOptions, "observesAccesses">>;
+type Observation = Pick<SoftwareDriverOptions, "observesAccesses" | "kernelChecks">;
+
+/** What the software device looks at. */
+function observationFor(wanted: WantedChecks | undefined): Observation {
+  if (wanted === undefined) return {};
+  return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
+}
 
 function openDriver(options: OpenOptions, observation: Observation): Driver {
   const { driver, cudart, softwareDevices } = options;

@@ -97,6 +97,7 @@ export class Session {
     driver.useBufferNames?.(() => this.memory.namedBuffers());
     this.opened = new OpenedObjects({ debug });
     this.launches = new RecentLaunches(this);
+    sanitizer?.whenProcessEnds(() => void this.opened.reportUnfreed(sanitizer, "the process ended"));
   }
 
   get hasEnded(): boolean {
@@ -111,11 +112,15 @@ export class Session {
   allocateHost(byteLength: number, kind?: string): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
     const opened: OpenedObject = {
-      unfreed: () => kind === undefined ? undefined : { kind, count: 1, byteLength },
+      unfreed: () => {
+        const pieces = () => [{ at: allocation.buffer, byteLength }];
+        return kind === undefined ? undefined : { kind, count: 1, byteLength, pieces };
+      },
       release: (driver) => driver.freeHost(allocation),
     };
     this.#hostAllocations.set(allocation.buffer, { byteLength, opened });
     this.opened.add(opened);
+    if (kind !== undefined) this.sanitizer?.givenToProgram(allocation.buffer);
     return allocation;
   }
 
@@ -216,7 +221,7 @@ export class Session {
     let work: readonly AwaitedWork[] = [];
     try {
       work = [...this.#pendingWork(this.streams), ...this.#contextWork()];
-      this.opened.reportLeaks();
+      this.opened.reportLeaks(this.sanitizer);
     } catch (error) {
       // The memory is gone with the context: it did not leak.
       if (!isLoss(error)) throw error;

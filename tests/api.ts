@@ -989,6 +989,8 @@ export interface SanitizerReport {
   readonly message: string;
   /** The later access, then the earlier one. */
   readonly accesses: readonly SanitizerAccess[];
+  /** How often it was seen so far: grows. */
+  readonly count: number;
 }
 export declare class SanitizerError extends Error {
   override readonly name: "SanitizerError";

@@ -10,7 +10,7 @@ const objects = ["src/session.ts", "src/objects/", "src/memory/"];
 /** The interface between the library and its drivers, and what both sides of it use. */
 const seam = ["src/driver.ts", "src/support/"];
 /** A row of the instruction table names the emitters that it writes code with, and they resolve and read rows. */
-const instructionTable = ["typing/", "instructions/", "codegen/", "simd/"].map((layer) =>
+const instructionTable = ["typing/", "instructions/", "codegen/", "simd/", "checks/"].map((layer) =>
   `src/software/compiler/${layer}`
 );
 
@@ -25,7 +25,9 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/software/compiler/", ["src/support/", "src/ptx/"]],
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   ["src/session.ts", [...seam, ...objects, "src/compile/", "src/ptx/", "src/sanitizer/"]],
-  ["src/sanitizer/", [...seam, "src/sanitizer/"]],
+  ["src/sanitizer/output/", [...nativeLayer, ...seam, "src/sanitizer/"]],
+  ["src/sanitizer/processes/", [...nativeLayer, ...seam, "src/sanitizer/"]],
+  ["src/sanitizer/", [...seam, "src/ptx/", "src/sanitizer/"]],
   ["src/memory/", [...nativeLayer, ...seam, ...objects]],
   ["src/objects/", [...nativeLayer, ...seam, ...objects, "src/ptx/", "src/compile/"]],
   ["src/sharing/transport/", [...nativeLayer, ...seam, "src/memory/"]],

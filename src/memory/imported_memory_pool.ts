@@ -1,6 +1,6 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import type { OpenedObject } from "../objects/opened_objects.ts";
+import type { MemoryPiece, OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
@@ -79,7 +79,10 @@ export class ImportedMemoryPool implements Disposable {
     };
     this.#opened = {
       kind: "imported pool",
-      unfreed: () => ({ kind: "imported buffer", count: this.#liveCount, byteLength: this.#liveBytes }),
+      unfreed: () => {
+        const kind = "imported buffer";
+        return { kind, count: this.#liveCount, byteLength: this.#liveBytes, pieces: () => this.#pieces() };
+      },
       release: (driver) => this.#releaseAll(driver, handle),
     };
     session.opened.add(this.#opened);
@@ -202,6 +205,14 @@ export class ImportedMemoryPool implements Disposable {
       });
     } finally {
       this.#onDispose?.();
+    }
+  }
+
+  /** The mappings that buffers of any importer use. */
+  *#pieces(): Generator<MemoryPiece> {
+    if (this.#liveCount === 0) return;
+    for (const { address, byteLength, bufferCount } of this.#mappings) {
+      if (bufferCount > 0) yield { at: address, byteLength };
     }
   }
 

@@ -1,4 +1,4 @@
-import type { UnfreedMemory } from "../objects/opened_objects.ts";
+import type { MemoryPiece, UnfreedMemory } from "../objects/opened_objects.ts";
 import { originOf } from "../support/leaks.ts";
 import type { AllocationSites } from "./allocation_sites.ts";
 import {
@@ -92,6 +92,7 @@ export class PoolContents {
       count: this.count - this.#notLeaked.size,
       byteLength: [...this.#notLeaked.values()].reduce((sum, byteLength) => sum - byteLength, this.byteLength),
       origins: this.#buffersOrigins().map(({ stack }) => stack),
+      pieces: () => this.#buffers(),
     };
   }
 
@@ -101,10 +102,10 @@ export class PoolContents {
     return holdersBySize(this.#buffers());
   }
 
-  *#buffers(): Generator<HeldBuffer> {
+  *#buffers(): Generator<HeldBuffer & MemoryPiece> {
     for (const [index, address] of this.#addresses.entries()) {
       if (address === 0n || this.#notLeaked.has(address)) continue;
-      yield { byteLength: this.#byteLengths[index]!, time: this.#times[index]! };
+      yield { at: address, byteLength: this.#byteLengths[index]!, time: this.#times[index]! };
     }
   }
 

@@ -168,10 +168,12 @@ export class PoolMemory {
   }
 
   #reportLeaks(): void {
+    const unfreed = this.contents.unfreed();
+    if (this.#session.sanitizer?.isLate(unfreed)) return;
     const advice = this.#session.debug
       ? "free them first"
       : "free them first; POOLPASS_DEBUG=1 shows where they were allocated";
-    reportLeak({ ...this.contents.unfreed(), before: `${this.name} was disposed`, advice });
+    reportLeak({ ...unfreed, before: `${this.name} was disposed`, advice });
   }
 
   #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {

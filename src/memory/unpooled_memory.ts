@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Driver } from "../driver.ts";
+import type { Driver, MemoryRange } from "../driver.ts";
 import type { OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
@@ -29,7 +29,7 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   const { sites } = session.memory;
   sites?.addAllocated(address, byteLength, originOf(byteLength));
   const owner: AllocationOwner = {
-    ...unpooledOwner(session, byteLength, {
+    ...unpooledOwner(session, { address, byteLength }, {
       synchronize(stream) {
         // cudaFree waits only for the work of its own device.
         if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
@@ -74,7 +74,7 @@ export function openMemory(
     driver.ipcCloseMemHandle(ordinal, address);
     throw cannot(what, error);
   }
-  const owner = unpooledOwner(session, byteLength, {
+  const owner = unpooledOwner(session, { address, byteLength }, {
     synchronize: (stream) => session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle),
     free: (driver) => driver.ipcCloseMemHandle(ordinal, address),
   });
@@ -93,10 +93,15 @@ interface UnpooledMemory {
  * Returns an owner of memory that the session reports as leaked, and frees, if it is not freed. If the context is lost,
  * the memory is gone and not reported.
  */
-function unpooledOwner(session: Session, byteLength: number, { synchronize, free }: UnpooledMemory): AllocationOwner {
+function unpooledOwner(
+  session: Session,
+  { address, byteLength }: MemoryRange,
+  { synchronize, free }: UnpooledMemory,
+): AllocationOwner {
   let isLeak = true;
+  const pieces = () => [{ at: address, byteLength }];
   const opened: OpenedObject = {
-    unfreed: () => isLeak ? { kind: "unpooled buffer", count: 1, byteLength } : undefined,
+    unfreed: () => isLeak ? { kind: "unpooled buffer", count: 1, byteLength, pieces } : undefined,
     release: free,
   };
   session.opened.add(opened);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { noteHostRead } from "../support/host_reads.ts";
 import type { Allocation } from "../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
 import { HostBuffer, sessionOfHost } from "../memory/host_buffer.ts";
@@ -83,9 +84,14 @@ function aggregateWriter({ byteLength, alignment }: Aggregate, offset: number): 
           layout.alignment,
       );
     }
-    const bytes = new Uint8Array(argument.buffer, argument.byteOffset, byteLength);
-    new Uint8Array(view.buffer, view.byteOffset + offset, byteLength).set(bytes);
+    copyAggregate(argument, view, offset);
   };
+}
+
+function copyAggregate(argument: ArrayBufferView, view: DataView, offset: number): void {
+  noteHostRead(argument, "launch");
+  const bytes = new Uint8Array(argument.buffer, argument.byteOffset, argument.byteLength);
+  new Uint8Array(view.buffer, view.byteOffset + offset, bytes.length).set(bytes);
 }
 
 /**
@@ -109,8 +115,7 @@ function untypedWriter(
       if (argument.byteLength !== byteLength) {
         return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
       }
-      const bytes = new Uint8Array(argument.buffer, argument.byteOffset, byteLength);
-      new Uint8Array(view.buffer, view.byteOffset + parameter.offset, byteLength).set(bytes);
+      copyAggregate(argument, view, parameter.offset);
       // The previous launch may have been given a buffer.
       if (word !== undefined) buffers[index] = undefined;
       return undefined;

@@ -1,6 +1,13 @@
 import type { Driver } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
 
+/** A piece of memory. */
+export interface MemoryPiece {
+  /** Its address, or its buffer for page-locked memory. */
+  readonly at: bigint | ArrayBufferLike;
+  readonly byteLength: number;
+}
+
 /** Memory that an object holds and that was not freed. */
 export interface UnfreedMemory {
   /** What it is, in the singular: "host buffer". */
@@ -9,6 +16,14 @@ export interface UnfreedMemory {
   readonly byteLength: number;
   /** Where each piece was allocated, if that was recorded. */
   readonly origins?: readonly string[];
+  /** The pieces, for the sanitizer. */
+  pieces(): Iterable<MemoryPiece>;
+}
+
+/** Who may report memory that was not freed. */
+export interface LeakReporter {
+  /** Returns whether it does: a warning would say the same again. */
+  leaked(unfreed: readonly UnfreedMemory[], before: string): boolean;
 }
 
 /** Something that a session has opened and must release. */
@@ -57,13 +72,19 @@ export class OpenedObjects {
     return this.#objects.values();
   }
 
+  /** Reports memory that the user has not freed, if there is somebody to report it to. Returns the rest. */
+  reportUnfreed(reporter: LeakReporter | undefined, before: string): UnfreedMemory[] {
+    const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
+    return reporter?.leaked(unfreed, before) ? [] : unfreed;
+  }
+
   /**
    * Warns of memory that the user has not freed. With POOLPASS_DEBUG=1, also names the objects that were not disposed,
    * which the session can release, and says where each was created.
    */
-  reportLeaks(): void {
+  reportLeaks(reporter: LeakReporter | undefined): void {
     for (const { warning } of this.#objects) if (warning !== undefined) console.warn(`poolpass: ${warning()}`);
-    const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
+    const unfreed = this.reportUnfreed(reporter, "the Cuda object was disposed");
     const memory = countKinds(unfreed).map(({ kind, count, byteLength }) =>
       `${countOf(count, kind)} (${byteLength} bytes)`
     );
@@ -81,9 +102,11 @@ export class OpenedObjects {
   }
 }
 
+type CountedMemory = Pick<UnfreedMemory, "kind" | "count" | "byteLength">;
+
 /** Adds up what is of the same kind. */
-function countKinds(unfreed: readonly UnfreedMemory[]): UnfreedMemory[] {
-  const byKind = new Map<string, UnfreedMemory>();
+function countKinds(unfreed: readonly CountedMemory[]): CountedMemory[] {
+  const byKind = new Map<string, CountedMemory>();
   for (const { kind, count, byteLength } of unfreed) {
     const sum = byKind.get(kind) ?? { kind, count: 0, byteLength: 0 };
     byKind.set(kind, { kind, count: sum.count + count, byteLength: sum.byteLength + byteLength });

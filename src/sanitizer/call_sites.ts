@@ -19,18 +19,27 @@ const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$
 
 /** Notes where the library was called. */
 export function callSiteHere(): CallSite {
-  const holder: CallSite = {};
-  // V8's and JavaScriptCore's; TypeScript's own library does not declare them.
-  const errors = Error as unknown as { stackTraceLimit: number; captureStackTrace(target: object): void };
+  // V8's and JavaScriptCore's; TypeScript's own library does not declare it.
+  const errors = Error as unknown as { stackTraceLimit: number };
   const limit = errors.stackTraceLimit;
   errors.stackTraceLimit = frameCount;
-  errors.captureStackTrace(holder);
+  // JavaScriptCore's captureStackTrace writes the stack out at once.
+  const site = new Error();
   errors.stackTraceLimit = limit;
-  return holder;
+  return site;
 }
+
+/** What was written out: the same sites are asked for again and again. */
+const stacks = new WeakMap<CallSite, string>();
 
 /** The lines of a call stack, from the line that called the library on. */
 export function stackOf(site: CallSite): string {
+  let stack = stacks.get(site);
+  if (stack === undefined) stacks.set(site, stack = ownFrames(site));
+  return stack;
+}
+
+function ownFrames(site: CallSite): string {
   const frames = (site.stack ?? "").split("\n").filter((line) => /^\s+at |@/.test(line)).map((line) => line.trim());
   const own = frames.filter((line) => !libraryFrame?.test(line) && !engineFrame.test(line));
   return own.map((line) => line.startsWith("at ") ? line : `at ${line}`).join("\n");

@@ -23,6 +23,7 @@ type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
 /** Bytes that were changed too early. */
 export interface EarlyChange {
   readonly operation: Operation;
+  readonly buffer: ArrayBufferLike;
   /** Offsets of the first changed byte in the source, and of the byte behind the last one. */
   readonly begin: number;
   readonly end: number;
@@ -32,6 +33,11 @@ export interface EarlyChange {
 /** The sources of copies that may not be done. */
 export class CopiedSources {
   readonly #pending = new Set<CopiedSource>();
+
+  /** Whether all copies are done. */
+  get isEmpty(): boolean {
+    return this.#pending.size === 0;
+  }
 
   /** Adds a copy. */
   add(operation: Operation, source: Uint8Array): void {
@@ -66,7 +72,7 @@ export class CopiedSources {
       const begin = source.length < copy.length ? -1 : firstDifference(source, copy);
       if (begin < 0) continue;
       const end = source.findLastIndex((byte, index) => byte !== copy[index]) + 1;
-      changes.push({ operation, begin, end, byteLength: copy.length });
+      changes.push({ operation, buffer: source.buffer, begin, end, byteLength: copy.length });
     }
     return changes;
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ThreadIndex } from "../driver.ts";
 import type { Operation } from "./operation.ts";
 import { isBefore, type Timeline } from "./timelines.ts";
 
@@ -15,6 +16,10 @@ export interface Touch {
   readonly end: number;
   /** Where in the kernel. */
   readonly source?: string | undefined;
+  /** Who accesses the first of the bytes. */
+  readonly first?: ThreadIndex | undefined;
+  /** Whether it may be elsewhere in the allocation, or not be at all. */
+  readonly isPossible?: true;
 }
 
 /** Two accesses to the same bytes that nothing orders. */
@@ -37,6 +42,7 @@ interface Segment {
 }
 
 const mostArguments = 1000;
+const nothing: readonly Touch[] = [];
 
 /** The accesses to an allocation. */
 export class MemoryHistory {
@@ -45,13 +51,21 @@ export class MemoryHistory {
 
   /** @param byteLength of the allocation */
   constructor(byteLength: number) {
-    this.#segments = [{ begin: 0, end: byteLength, write: undefined, reads: [], atomics: [] }];
+    this.#segments = [{ begin: 0, end: byteLength, write: undefined, reads: nothing, atomics: nothing }];
   }
 
   /** Adds an access, and returns its conflicts with those before. */
   add(touch: Touch): Conflict[] {
     const first = this.#indexOf(touch.begin);
     const conflicts: Conflict[] = [];
+    const { begin, end } = touch;
+    const same = this.#segments[first]!;
+    // The same pieces are accessed again and again, which does not divide them.
+    if (same.begin === begin && same.end === end && begin < end) {
+      for (const earlier of conflicting(same, touch)) conflicts.push({ later: touch, earlier, begin, end });
+      this.#segments[first] = after(same, touch);
+      return conflicts;
+    }
     const replaced: Segment[] = [];
     let index = first;
     for (; index < this.#segments.length && this.#segments[index]!.begin < touch.end; index++) {
@@ -69,15 +83,54 @@ export class MemoryHistory {
     return conflicts;
   }
 
+  /** The conflicts of an access with those before. Each two accesses are listed once. */
+  conflictsWith(touch: Touch): Conflict[] {
+    const found = new Map<Touch, Conflict>();
+    for (const segment of this.#segments) {
+      const begin = Math.max(segment.begin, touch.begin), end = Math.min(segment.end, touch.end);
+      if (begin >= end) continue;
+      for (const earlier of conflicting(segment, touch)) found.set(earlier, { later: touch, earlier, begin, end });
+    }
+    return [...found.values()];
+  }
+
+  /** The accesses to some bytes since their last write, each with those of its bytes that are among them. */
+  touches(begin: number, end: number): Touch[] {
+    const found: Touch[] = [];
+    for (let index = this.#indexOf(begin); index < this.#segments.length; index++) {
+      const segment = this.#segments[index]!;
+      if (segment.begin >= end) break;
+      const bytes = { begin: Math.max(begin, segment.begin), end: Math.min(end, segment.end) };
+      const { write, reads, atomics } = segment;
+      for (const touch of [...write === undefined ? [] : [write], ...reads, ...atomics]) {
+        const last = found.findLast(({ operation, access }) =>
+          operation === touch.operation && access === touch.access
+        );
+        // A kernel that accesses every other byte leaves many.
+        if (last?.end === bytes.begin) found[found.indexOf(last)] = { ...last, end: bytes.end };
+        else found.push({ ...touch, ...bytes });
+      }
+    }
+    return found;
+  }
+
   /** All accesses that are not known to come before an operation. */
   unfinished(operation: Operation): Touch[] {
     const found = new Set<Touch>();
-    for (const { write, reads, atomics } of this.#segments) {
-      for (const touch of [...write === undefined ? [] : [write], ...reads, ...atomics]) {
-        if (!isBefore(touch.operation, operation)) found.add(touch);
-      }
+    for (const segment of this.#segments) {
+      for (const touch of conflicting(segment, { operation, access: "write" })) found.add(touch);
     }
     return [...found];
+  }
+
+  /** The last accesses to some bytes. */
+  within(begin: number, end: number): Touch[] {
+    const overlapping = this.#segments.filter((segment) => segment.begin < end && begin < segment.end);
+    return overlapping.flatMap(({ write, reads, atomics }) => [
+      ...write === undefined ? [] : [write],
+      ...reads,
+      ...atomics,
+    ]);
   }
 
   /** The index of the segment that has an offset. */
@@ -92,30 +145,43 @@ export class MemoryHistory {
   }
 }
 
+/** Whether two accesses to the same bytes may happen at the same time, and must not. */
+export function isConflict(earlier: Touch, later: Touch): boolean {
+  const isHarmless = earlier.access === later.access && earlier.access !== "write";
+  return !isHarmless && !isBefore(earlier.operation, later.operation);
+}
+
 /** The accesses that may happen at the same time as a later one, and must not. */
-function conflicting({ write, reads, atomics }: Segment, { operation, access }: Touch): Touch[] {
-  const candidates = [
-    ...write === undefined ? [] : [write],
-    ...access === "read" ? [] : reads,
-    ...access === "atomic" ? [] : atomics,
-  ];
-  return candidates.filter((earlier) => !isBefore(earlier.operation, operation));
+function conflicting(
+  { write, reads, atomics }: Segment,
+  { operation, access }: Pick<Touch, "operation" | "access">,
+): readonly Touch[] {
+  const found: Touch[] = [];
+  if (write !== undefined && !isBefore(write.operation, operation)) found.push(write);
+  if (access !== "read") addUnordered(reads, operation, found);
+  if (access !== "atomic") addUnordered(atomics, operation, found);
+  return found;
+}
+
+function addUnordered(touches: readonly Touch[], operation: Operation, found: Touch[]): void {
+  for (const touch of touches) if (!isBefore(touch.operation, operation)) found.push(touch);
 }
 
 /** A segment after an access to all of it. */
-function after(segment: Segment, touch: Touch): Segment {
+function after({ begin, end, write, reads, atomics }: Segment, touch: Touch): Segment {
   switch (touch.access) {
     case "write":
-      return { ...segment, write: touch, reads: [], atomics: [] };
+      return { begin, end, write: touch, reads: nothing, atomics: nothing };
     case "read":
-      return { ...segment, reads: withLast(segment.reads, touch) };
+      return { begin, end, write, reads: withLast(reads, touch), atomics };
     case "atomic":
-      return { ...segment, atomics: withLast(segment.atomics, touch) };
+      return { begin, end, write, reads, atomics: withLast(atomics, touch) };
   }
 }
 
 /** The last touches of each timeline, and one more. */
 function withLast(touches: readonly Touch[], touch: Touch): readonly Touch[] {
+  if (touches.length === 0) return [touch];
   const timelineOf = ({ operation }: Touch): Timeline => operation.timeline;
   if (touches.length === 1 && timelineOf(touches[0]!) === timelineOf(touch)) return [touch];
   return [...touches.filter((other) => timelineOf(other) !== timelineOf(touch)), touch];

@@ -11,4 +11,6 @@ export interface Operation extends Point {
   /** `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
   readonly name: string;
   readonly site: CallSite;
+  /** How much work its process had asked for, with it. */
+  readonly asked: number;
 }

@@ -3,12 +3,18 @@
  *
  * @module
  */
+import { countOf } from "../support/printing.ts";
 import { type CallSite, stackOf } from "./call_sites.ts";
 import type { EarlyChange } from "./copied_sources.ts";
+import type { LaunchFinding, UnfreedHeap } from "../driver.ts";
+import { FoundMistakes, type Sighting } from "./found_mistakes.ts";
+import type { Leak } from "./leaks.ts";
 import type { Conflict, Touch } from "./memory_history.ts";
 import type { Operation } from "./operation.ts";
-import type { SanitizerAccess, SanitizerReport } from "./sanitizer_report.ts";
-import type { Timeline } from "./timelines.ts";
+import type { Suppressions, UsedSuppression } from "./output/suppressions.ts";
+import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
+import { placesOf, shortNameOf } from "./places.ts";
+import { isBefore, type Timeline } from "./timelines.ts";
 
 /** An allocation, for messages. */
 interface Memory {
@@ -17,43 +23,73 @@ interface Memory {
 }
 
 /** A mistake before it is worded. */
-interface Finding {
+interface Finding extends Pick<Sighting, "occasion" | "count"> {
+  /** Default: the order of streams. */
+  readonly check?: SanitizerCheck;
   readonly kind: string;
-  readonly later: SanitizerAccess;
-  readonly earlier: SanitizerAccess;
-  /** Undefined if it is not about memory. */
-  readonly memory?: Memory;
+  /** The later access, then the earlier one if there are two. */
+  readonly accesses: readonly SanitizerAccess[];
+  /** Undefined if it is not about a buffer. */
+  readonly memory?: Memory | undefined;
+  /** What it is about, if that is no buffer. */
+  readonly place?: string | undefined;
+  /** The operations that access, for what is told of their streams. */
+  readonly operations?: readonly Operation[];
   /** The bytes of the memory that both access. Undefined for all of it. */
-  readonly bytes?: { readonly begin: number; readonly end: number };
+  readonly bytes?: { readonly begin: number; readonly end: number } | undefined;
   /** What is wrong, as a sentence. */
   readonly problem: string;
   /** What to do, as a sentence. */
   readonly advice: string;
 }
 
+/** A mistake of a kernel, its launch, and the buffer that it is about. */
+export interface KernelMistake {
+  readonly finding: LaunchFinding;
+  readonly operation: Operation;
+  readonly region: Required<Memory> & { readonly address: number; readonly freed: Operation | undefined } | undefined;
+}
+
 /** The reports of a `Cuda` object. */
 export class Reports {
+  readonly #checks: ReadonlySet<SanitizerCheck>;
   readonly #onReport: (report: SanitizerReport) => void;
-  readonly #found = new Map<string, SanitizerReport>();
+  readonly #found: FoundMistakes;
   /** What the listener has not got yet. */
   readonly #undelivered: SanitizerReport[] = [];
 
-  /** @param onReport called with each mistake when it is first found */
-  constructor(onReport: (report: SanitizerReport) => void) {
+  /**
+   * @param checks the checks that are wanted: mistakes of others are left out
+   * @param onReport called with each mistake when it is first found
+   * @param suppressions which mistakes are left out
+   */
+  constructor(
+    checks: ReadonlySet<SanitizerCheck>,
+    onReport: (report: SanitizerReport) => void,
+    suppressions?: Suppressions,
+  ) {
+    this.#checks = checks;
     this.#onReport = onReport;
+    this.#found = new FoundMistakes(suppressions);
   }
 
   /** What was found. */
   get all(): readonly SanitizerReport[] {
-    return [...this.#found.values()];
+    return this.#found.reports;
+  }
+
+  /** What was suppressed. */
+  get suppressed(): readonly UsedSuppression[] {
+    return this.#found.suppressed;
   }
 
   /** Two accesses to the same bytes that nothing orders. */
   addConflict({ region, conflict: { later, earlier, begin, end } }: { region: Memory; conflict: Conflict }): void {
     this.#add({
-      kind: `unordered-${earlier.access}-${later.access}`,
-      later: accessOf(later),
-      earlier: accessOf(earlier),
+      kind: kindOf(`unordered-${earlier.access}-${later.access}`, [earlier, later]),
+      accesses: [accessOf(later, begin), accessOf(earlier, begin)],
+      occasion: [later.operation, earlier.operation],
+      operations: [later.operation, earlier.operation],
       memory: region,
       bytes: { begin, end },
       problem: `${nounOf(later)} and ${nounOf(earlier)} may happen in either order, or at once`,
@@ -63,17 +99,21 @@ export class Reports {
 
   /** An access to memory after its free, or one that may happen after it. */
   addFreed({ region, touch, freed }: { region: Memory; touch: Touch; freed: Operation }): void {
-    const isLater = freed.timeline === touch.operation.timeline && freed.position <= touch.operation.position;
+    const isLater = isBefore(freed, touch.operation);
     this.#add({
-      kind: "use-after-free",
-      later: isLater ? accessOf(touch) : operationOf(freed, "free"),
-      earlier: isLater ? operationOf(freed, "free") : accessOf(touch),
+      kind: kindOf("use-after-free", [touch]),
+      accesses: [
+        isLater ? accessOf(touch) : operationOf(freed, "free"),
+        isLater ? operationOf(freed, "free") : accessOf(touch),
+      ],
       memory: region,
       bytes: touch,
+      occasion: [touch.operation, freed],
+      operations: [touch.operation, freed],
       problem: isLater
         ? `${nounOf(touch)} comes after the memory was freed`
         : `The memory may be freed, and given to others, before ${nounOf(touch)} is done`,
-      advice: isLater ? "Free the memory after its last use" : orderBy(touch.operation, freed),
+      advice: isLater ? "Free the memory after its last use" : freeLater(touch.operation, freed),
     });
   }
 
@@ -81,10 +121,11 @@ export class Reports {
   addUnallocated({ region, touch }: { region: Required<Memory>; touch: Touch }): void {
     this.#add({
       kind: "use-before-allocation",
-      later: accessOf(touch),
-      earlier: operationOf(region.allocated, "allocate"),
+      accesses: [accessOf(touch), operationOf(region.allocated, "allocate")],
       memory: region,
       bytes: touch,
+      occasion: [touch.operation, region.allocated],
+      operations: [touch.operation, region.allocated],
       problem: `${nounOf(touch)} may happen before the memory is allocated`,
       advice: orderBy(region.allocated, touch.operation),
     });
@@ -94,8 +135,8 @@ export class Reports {
   addFreedBeforeAllocation({ region, freed }: { region: Required<Memory>; freed: Operation }): void {
     this.#add({
       kind: "use-before-allocation",
-      later: operationOf(freed, "free"),
-      earlier: operationOf(region.allocated, "allocate"),
+      accesses: [operationOf(freed, "free"), operationOf(region.allocated, "allocate")],
+      operations: [freed, region.allocated],
       memory: region,
       problem: "The memory may be freed before it is allocated",
       advice: orderBy(region.allocated, freed),
@@ -103,15 +144,103 @@ export class Reports {
   }
 
   /** A change of page-locked memory that a copy may still have to read. */
-  addEarlyChange({ operation, begin, end, byteLength }: EarlyChange): void {
+  addEarlyChange({ operation, begin, end, byteLength }: EarlyChange, allocated: Operation | undefined): void {
     this.#add({
       kind: "source-overwritten",
-      later: { operation: "the program", access: "write", stream: undefined, stack: "" },
-      earlier: operationOf(operation, "read"),
-      memory: { byteLength },
+      accesses: [
+        { operation: "the program", access: "write", stream: undefined, stack: "" },
+        operationOf(operation, "read"),
+      ],
+      operations: [operation],
+      memory: { byteLength, ...allocated === undefined ? {} : { allocated } },
       bytes: { begin, end },
-      problem: `the program changed page-locked memory before ${operation.name} had read it for sure`,
-      advice: `Wait for ${operation.timeline.name} before the memory is changed`,
+      problem:
+        `the program changed page-locked memory after it asked for ${operation.name}, while ${operation.name} may ` +
+        `still be reading it (the first byte that differs is ${begin})`,
+      advice:
+        `Wait for ${operation.timeline.name} between ${operation.name} and the next change, inside of the loop if ` +
+        "there is one, or use two buffers in turn",
+    });
+  }
+
+  /**
+   * A mistake of a kernel.
+   *
+   * @param finding what the driver found
+   * @param operation the launch
+   * @param region the buffer that it is about, if there is one
+   */
+  addOfKernel({ finding, operation, region }: KernelMistake): void {
+    // The order of streams reports these by what the program asked for, and not by what happened this time.
+    const isOfOrder = finding.kind === "use-after-free" || finding.kind === "use-before-allocation";
+    if (isOfOrder && region !== undefined && this.#checks.has("stream-order")) return;
+    const { check, kind, problem, advice, memory, range, accesses, count } = finding;
+    const begin = range === undefined || region === undefined ? 0 : Number(range.address) - region.address;
+    const made: SanitizerAccess[] = accesses.map(({ access, source, block, thread }) => {
+      return { ...operationOf(operation, access), source, block, ...thread === undefined ? {} : { thread } };
+    });
+    const freed = kind === "use-after-free" ? region?.freed : undefined;
+    this.#add({
+      check,
+      kind,
+      count,
+      accesses: freed === undefined ? made : [...made, operationOf(freed, "free")],
+      memory: region,
+      place: memory,
+      bytes: range && { begin, end: begin + range.byteLength },
+      problem,
+      advice,
+    });
+  }
+
+  /** Memory that was not freed before something that ends its use: "the pool on device 0 was disposed". */
+  addLeak({ kind, count, byteLength, operation }: Leak, before: string): void {
+    this.#add({
+      check: "leak",
+      kind: "leak",
+      accesses: [operationOf(operation, "allocate")],
+      place: `${countOf(count, kind)}, ${byteLength} bytes`,
+      count,
+      problem: `${count === 1 ? "it was" : "they were"} not freed before ${before}`,
+      advice: `Declare ${count === 1 ? "it" : "each"} with using, or free it when nothing uses it any more`,
+    });
+  }
+
+  /** Memory that kernels allocated and did not free. */
+  addHeapLeak({ kernel, source, count, byteLength }: UnfreedHeap, before: string): void {
+    const operation = kernel === undefined ? "a kernel" : `kernel ${kernel}`;
+    this.#add({
+      check: "leak",
+      kind: "leak",
+      accesses: [{
+        operation,
+        access: "allocate",
+        stream: undefined,
+        stack: "",
+        ...source === undefined ? {} : { source },
+      }],
+      place: `${countOf(count, "block")} of a kernel's malloc, ${byteLength} bytes`,
+      count,
+      problem: `${count === 1 ? "it was" : "they were"} not freed by a kernel before ${before}`,
+      advice: "Free each block in a kernel when nothing uses it any more",
+    });
+  }
+
+  /** A copy to the host of bytes that nothing has written, from an address on. */
+  addUnwritten({ operation, region, at }: {
+    operation: Operation;
+    region: KernelMistake["region"];
+    at: bigint;
+  }): void {
+    const begin = region === undefined ? 0 : Number(at) - region.address;
+    this.#add({
+      check: "initialization",
+      kind: "uninitialized-host-read",
+      accesses: [operationOf(operation, "read")],
+      memory: region,
+      bytes: { begin, end: begin + 1 },
+      problem: `from byte ${begin} on, the host reads what nothing has written`,
+      advice: "Write the memory before it is read, by a copy, a fill or a kernel, or read less of it",
     });
   }
 
@@ -119,71 +248,110 @@ export class Reports {
   addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallSite; created: CallSite }): void {
     this.#add({
       kind: "unrecorded-event",
-      later: { operation: wait, access: "barrier", stream: undefined, stack: stackOf(site) },
-      earlier: { operation: "createEvent", access: "barrier", stream: undefined, stack: stackOf(created) },
+      accesses: [{ operation: wait, access: "barrier", stream: undefined, stack: stackOf(site) }, {
+        operation: "createEvent",
+        access: "barrier",
+        stream: undefined,
+        stack: stackOf(created),
+      }],
       problem: `${wait} that was never recorded: CUDA takes it for done, and waits for nothing`,
       advice: "Record the event on a stream before anything waits for it",
     });
   }
 
   #add(finding: Finding): void {
-    const { kind, later, earlier } = finding;
-    const key = [kind, ...[later, earlier].flatMap(({ operation, source, stack }) => [operation, source, stack])].join(
-      "\0",
-    );
-    if (this.#found.has(key)) return;
-    const report: SanitizerReport = {
-      check: "stream-order",
-      kind,
-      message: messageOf(finding),
-      accesses: [later, earlier],
-    };
-    this.#found.set(key, report);
-    this.#undelivered.push(report);
+    const { check = "stream-order" } = finding;
+    if (!this.#checks.has(check)) return;
+    const report = this.#found.add({ ...finding, check, message: () => messageOf(finding) });
+    if (report !== undefined) this.#undelivered.push(report);
   }
 
   /** Calls the listener. Not where something is found: a driver may be in the middle of something. */
   deliver(): void {
+    if (this.#undelivered.length === 0) return;
     for (let report = this.#undelivered.shift(); report !== undefined; report = this.#undelivered.shift()) {
       this.#onReport(report);
     }
   }
 }
 
-function accessOf({ operation, access, source }: Touch): SanitizerAccess {
+/** @param begin the first of the bytes that a mistake is about: the thread that accesses them is known for those alone */
+function accessOf({ operation, access, source, first, ...touch }: Touch, begin: number = touch.begin): SanitizerAccess {
   const described = operationOf(operation, access);
-  return source === undefined ? described : { ...described, source };
+  const who = begin === touch.begin ? first : undefined;
+  return source === undefined ? described : { ...described, source, ...who };
 }
 
 function operationOf({ name, timeline, site }: Operation, access: SanitizerAccess["access"]): SanitizerAccess {
-  return { operation: name, access, stream: streamOf(timeline), stack: stackOf(site) };
+  const { pid } = timeline;
+  return {
+    operation: name,
+    access,
+    stream: streamOf(timeline),
+    stack: stackOf(site),
+    ...pid === undefined ? {} : { pid },
+  };
 }
 
-function streamOf({ name, device }: Timeline): string | undefined {
-  return device === undefined ? undefined : name;
+function streamOf({ name, device, pid }: Timeline): string | undefined {
+  return device === undefined && pid === undefined ? undefined : name;
 }
 
 /** An access, in a sentence: "the write of kernel scale". */
-function nounOf({ access, operation }: Touch): string {
-  return `the ${access === "atomic" ? "atomic access" : access} of ${operation.name}`;
+function nounOf({ access, operation, isPossible }: Touch): string {
+  const noun = access === "atomic" ? "atomic access" : access;
+  return isPossible ? `a possible ${noun} of ${operation.name}` : `the ${noun} of ${operation.name}`;
+}
+
+/** The kind of a mistake that is none if one of the accesses is elsewhere, or is not made. */
+function kindOf(kind: string, touches: readonly Touch[]): string {
+  return touches.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
 }
 
 function orderBy(first: Operation, second: Operation): string {
   const { timeline: a, name } = first;
   const { timeline: b } = second;
+  if (a.pid !== b.pid) return orderBetweenProcesses(first, second);
   if (b.device === undefined) return `Wait for ${a.name} before the ${second.name}`;
   return `Record an event on ${a.name} after ${name}, and let ${b.name} wait for it`;
 }
 
-function messageOf({ kind, later, earlier, memory, bytes, problem, advice }: Finding): string {
+/** What lets a free come after a use. */
+function freeLater(use: Operation, freed: Operation): string {
+  const { timeline: { name, pid, device } } = use;
+  if (pid !== freed.timeline.pid || device === undefined || freed.timeline.device === undefined) {
+    return orderBy(use, freed);
+  }
+  const event =
+    `record an event on ${name} after ${use.name}, and let ${freed.timeline.name} wait for it before the free`;
+  return `Free it on ${name}, or ${event}`;
+}
+
+function orderBetweenProcesses({ name, timeline: a }: Operation, { name: second, timeline: b }: Operation): string {
+  const event = `record an interprocess event on ${a.name} after ${name}, and let ${b.name} wait for it`;
+  return `If ${name} comes first, ${event}; else the same in the other direction, from ${second}`;
+}
+
+function messageOf(finding: Finding): string {
+  const { kind, accesses, memory, place, bytes, problem, advice } = finding;
   const stack = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
+  const where = place ?? (memory === undefined ? undefined : rangeOf(memory, bytes));
   return [
-    `poolpass sanitizer: ${kind}${memory === undefined ? "" : `: ${rangeOf(memory, bytes)}`}`,
+    `poolpass sanitizer: ${kind}${where === undefined ? "" : `: ${where}`}`,
     `  ${capitalized(problem)}.`,
-    ...[later, earlier].flatMap(describe),
+    ...accesses.flatMap((access, index) => describe(access, accesses[index - 1])),
+    ...creationsOf(finding),
     ...stack === "" ? [] : ["  The buffer was allocated", ...indented(stack)],
     `  ${advice}.`,
   ].join("\n");
+}
+
+/** Where the streams of the operations were created, each once. */
+function creationsOf({ operations = [] }: Finding): string[] {
+  return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
+    const [place] = created === undefined ? [] : placesOf(stackOf(created));
+    return place === undefined ? [] : `  ${capitalized(name)} was created at ${shortNameOf(place)}`;
+  });
 }
 
 function rangeOf({ byteLength }: Memory, bytes: Finding["bytes"]): string {
@@ -201,10 +369,16 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
   barrier: "waits",
 };
 
-function describe({ operation, access, stream, source, stack }: SanitizerAccess): string[] {
-  if (access === "barrier") return [`  ${capitalized(operation)}`, ...indented(stack)];
-  const where = source === undefined ? "" : ` at ${source}`;
-  const what = operation === access ? capitalized(operation) : `${capitalized(operation)} ${verbs[access]}${where}`;
+/** @param before the access that was described before: the call of the same launch is not told again */
+function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
+  const { operation, access, stream, source, stack, block, thread } = current;
+  if (access === "barrier" && block === undefined) return [`  ${capitalized(operation)}`, ...indented(stack)];
+  const at = source === undefined ? "" : ` at ${source}`;
+  const who = block === undefined ? "" : `, block (${block})${thread === undefined ? "" : `, thread (${thread})`}`;
+  const what = operation === access ? capitalized(operation) : `${capitalized(operation)}${who} ${verbs[access]}${at}`;
+  const isSameCall = block !== undefined && before?.operation === operation && before.stack === stack;
+  // Where a kernel was launched that has allocated memory is not known.
+  if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
   return [`  ${what}, on ${stream ?? "the host"}`, ...indented(stack)];
 }
 

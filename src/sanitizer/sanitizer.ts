@@ -3,42 +3,84 @@
  *
  * @module
  */
-import type { Driver, MemoryRange } from "../driver.ts";
+import type { Driver, KernelCheck, MemoryRange } from "../driver.ts";
 import { listOf } from "../support/printing.ts";
-import { shown, whatIs } from "../support/validation.ts";
+import { observeHostReads } from "../support/host_reads.ts";
+import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./call_sites.ts";
+import { LateMemory, type UnfreedMemory } from "./leaks.ts";
+import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import { observedDriver, Observer, type StreamHandle } from "./observed_driver.ts";
+import type { Outputs } from "./output/outputs.ts";
+import { atProcessEnd, letProcessFail, letProcessSucceed } from "./output/process_end.ts";
+import { suppressedOf, type Suppressions, unusedOf } from "./output/suppressions.ts";
 import { Reports } from "./reports.ts";
 import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./sanitizer_report.ts";
+import { summaryOf } from "./summary.ts";
 
 /** The checks that can be made. */
-const availableChecks: readonly SanitizerCheck[] = ["stream-order"];
-
-interface Process {
-  exitCode?: number | string | undefined;
-}
-
-/** Those that have found something of which nobody was told by an error yet. */
-const unfinished = new Set<Sanitizer>();
-let isFailing = false;
-let exitCodeBefore: number | string | undefined;
+const availableChecks: readonly SanitizerCheck[] = [
+  "stream-order",
+  "memory",
+  "initialization",
+  "race",
+  "synchronization",
+  "leak",
+];
+/** Those that look at what the threads of kernels do. */
+const kernelChecks: readonly KernelCheck[] = ["memory", "initialization", "race", "synchronization"];
 
 /** Looks for mistakes in what a program does with a driver. */
 export class Sanitizer {
   readonly #reports: Reports;
+  readonly #checks: ReadonlySet<SanitizerCheck>;
   readonly #hasListener: boolean;
+  readonly #outputs: Outputs;
+  readonly #kernels: KernelOptions;
+  /** Gives up what the end of the process would do. */
+  readonly #forgetEnd: () => void;
+  readonly #forgetReads: () => void;
   #observer: Observer | undefined;
+  readonly #late = new LateMemory((at) => this.#observer?.allocationAt(at));
+  #beforeEnd: () => void = () => {};
 
-  /** @param onReport gets every report; by default, each is printed, and `finish` throws them */
-  constructor(onReport: ((report: SanitizerReport) => void) | undefined) {
+  /**
+   * @param checks the checks to make
+   * @param onReport gets every report; by default, each is printed, and `finish` throws them
+   * @param outputs what else is done with reports
+   * @param kernels what to do about kernels, where a driver does not say what they access
+   */
+  constructor(
+    checks: ReadonlySet<SanitizerCheck>,
+    onReport: ((report: SanitizerReport) => void) | undefined,
+    outputs: Outputs = {},
+    kernels: KernelOptions = {},
+  ) {
+    this.#kernels = kernels;
+    this.#checks = checks;
     this.#hasListener = onReport !== undefined;
-    this.#reports = new Reports(onReport ?? ((report) => this.#print(report)));
+    this.#outputs = outputs;
+    const { log, suppressions } = outputs;
+    const handle = onReport ?? ((report) => this.#print(report));
+    const onEach = (report: SanitizerReport) => {
+      log?.add(report);
+      handle(report);
+    };
+    this.#reports = new Reports(checks, onEach, suppressions);
+    this.#forgetReads = observeHostReads((source, operation) => this.#hostReads(source, operation));
+    this.#forgetEnd = atProcessEnd((hasFailed) => this.#endWithProcess(hasFailed));
+    if (!this.#hasListener && suppressions !== undefined) tellOfUnused(suppressions);
   }
 
   /** Returns a driver that does the same and is looked at. */
   observe(driver: Driver): Driver {
-    this.#observer = new Observer(driver, this.#reports);
+    this.#observer = new Observer(driver, this.#reports, this.#kernels);
     return observedDriver(driver, this.#observer, this.#reports);
+  }
+
+  /** Notes that the program gets page-locked memory into its hands. */
+  givenToProgram(buffer: ArrayBufferLike): void {
+    this.#observer?.givenToProgram(buffer);
   }
 
   /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */
@@ -52,6 +94,36 @@ export class Sanitizer {
   }
 
   /**
+   * Notes memory that was not freed before its pool or allocator was disposed. It is a leak unless it is freed later.
+   *
+   * @returns whether that is looked for
+   */
+  isLate(...unfreed: readonly UnfreedMemory[]): boolean {
+    if (!this.#checks.has("leak")) return false;
+    this.#late.add(unfreed);
+    return true;
+  }
+
+  /**
+   * Reports memory that was not freed, if that is looked for.
+   *
+   * @param before what has ended its use: "the Cuda object was disposed"
+   * @returns whether it is looked for
+   */
+  leaked(unfreed: readonly UnfreedMemory[], before: string): boolean {
+    if (!this.isLate(...unfreed)) return false;
+    for (const leak of this.#late.leaks()) this.#reports.addLeak(leak, before);
+    for (const heap of this.#observer?.unfreedHeap() ?? []) this.#reports.addHeapLeak(heap, before);
+    this.#reports.deliver();
+    return true;
+  }
+
+  /** Calls back before the process ends, unless `finish` comes first. */
+  whenProcessEnds(report: () => void): void {
+    this.#beforeEnd = report;
+  }
+
+  /**
    * Notes a wait for an event that was never recorded.
    *
    * @param wait who waits, and for what: "a stream waits for an event of device 0"
@@ -62,61 +134,120 @@ export class Sanitizer {
     this.#reports.deliver();
   }
 
+  #hostReads(source: ArrayBufferView | ArrayBuffer, operation: string): void {
+    this.#observer?.hostRead(bytesOf(source), operation);
+    this.#reports.deliver();
+  }
+
   /**
    * Ends it.
    *
    * @throws {SanitizerError} If there were reports, and nobody has got them
    */
   finish(): void {
+    this.#observer?.finish();
     this.#reports.deliver();
-    unfinished.delete(this);
-    setExitCode();
+    this.#forgetEnd();
+    this.#forgetReads();
     const { all } = this.#reports;
+    this.#close();
+    letProcessSucceed(this);
     if (!this.#hasListener && all.length > 0) throw new SanitizerError(all);
+  }
+
+  /** Sums up what was found, if the program has not disposed of the `Cuda` object. */
+  #endWithProcess(hasFailed: boolean): void {
+    // A program that stops in the middle leaves everything.
+    if (!hasFailed) this.#beforeEnd();
+    this.#reports.deliver();
+    const { all } = this.#reports;
+    if (!this.#hasListener && all.length > 0) console.error(`poolpass sanitizer: ${summaryOf(all)}`);
+    this.#close();
+  }
+
+  #close(): void {
+    const { suppressed } = this.#reports;
+    if (!this.#hasListener && suppressed.length > 0) console.error(`poolpass sanitizer: ${suppressedOf(suppressed)}`);
+    this.#outputs.log?.end(suppressed);
   }
 
   #print(report: SanitizerReport): void {
     console.error(report.message);
-    unfinished.add(this);
-    setExitCode();
+    if (this.#outputs.annotate !== undefined) console.error(this.#outputs.annotate(report));
+    letProcessFail(this);
   }
 }
 
-/** Lets the process fail while there are reports that no error has told: it may end at any time. */
-function setExitCode(): void {
-  const { process } = globalThis as unknown as { process?: Process };
-  if (process === undefined || (unfinished.size > 0) === isFailing) return;
-  isFailing = unfinished.size > 0;
-  if (isFailing) exitCodeBefore = process.exitCode;
-  // Bun keeps the code if it is set to undefined.
-  process.exitCode = isFailing ? 1 : exitCodeBefore ?? 0;
+const watched = new WeakSet<Suppressions>();
+
+/** Tells at the end of the process which suppressions were of no use. */
+function tellOfUnused(suppressions: Suppressions): void {
+  if (watched.has(suppressions)) return;
+  watched.add(suppressions);
+  atProcessEnd(() => {
+    if (suppressions.unused.length > 0) console.error(`poolpass sanitizer: ${unusedOf(suppressions)}`);
+  });
 }
 
+/** The checks to make. */
+export interface WantedChecks {
+  readonly checks: ReadonlySet<SanitizerCheck>;
+  /** What names them. Undefined if all are wanted that can be made. */
+  readonly namedBy: string | undefined;
+}
+
+const allChecks: WantedChecks = { checks: new Set(availableChecks), namedBy: undefined };
+
 /**
- * Whether the checks that are asked for are to be made.
+ * The checks that are asked for. Undefined if there are none.
  *
  * @param option of `open`
  * @param variable the value of POOLPASS_SANITIZE, which counts without the option
  * @throws {TypeError} If the option has the wrong type
  * @throws {RangeError} If there is no such check
  */
-export function wantsSanitizer(option: unknown, variable: string | undefined): boolean {
+export function wantedChecks(option: unknown, variable: string | undefined): WantedChecks | undefined {
   if (option !== undefined) {
-    if (typeof option === "boolean") return option;
+    if (typeof option === "boolean") return option ? allChecks : undefined;
     if (!Array.isArray(option)) {
       throw new TypeError(`Cannot sanitize ${whatIs(option)}: give true, or an array of checks`);
     }
     return checksAmong(option, "sanitize");
   }
-  if (variable === undefined || variable === "" || variable === "0") return false;
-  return variable === "1" || checksAmong(variable.split(","), "POOLPASS_SANITIZE");
+  if (variable === undefined || variable === "" || variable === "0") return undefined;
+  return variable === "1" ? allChecks : checksAmong(variable.split(","), "POOLPASS_SANITIZE");
 }
 
-function checksAmong(names: readonly unknown[], where: string): boolean {
+function checksAmong(names: readonly unknown[], namedBy: string): WantedChecks | undefined {
+  const checks = new Set<SanitizerCheck>();
   for (const name of names) {
-    if (availableChecks.some((check) => check === name)) continue;
-    const known = listOf(availableChecks.map((check) => `"${check}"`));
-    throw new RangeError(`Cannot make the check ${shown(name)} of ${where}: the checks are ${known}`);
+    const check = availableChecks.find((check) => check === name);
+    if (check === undefined) {
+      const known = listOf(availableChecks.map((check) => `"${check}"`));
+      throw new RangeError(`Cannot make the check ${shown(name)} of ${namedBy}: the checks are ${known}`);
+    }
+    checks.add(check);
   }
-  return names.length > 0;
+  return checks.size === 0 ? undefined : { checks, namedBy };
+}
+
+/** Those of the checks that look at what the threads of kernels do. */
+export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelCheck> {
+  return new Set(kernelChecks.filter((check) => checks.has(check)));
+}
+
+/**
+ * Refuses checks that are asked for by their names and that a driver does not make.
+ *
+ * @throws {RangeError} If there is one
+ */
+export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "kind" | "kernelChecks">): void {
+  if (wanted.namedBy === undefined) return;
+  for (const check of kernelChecksAmong(wanted)) {
+    if (driver.kernelChecks.has(check)) continue;
+    throw new RangeError(
+      `Cannot make the check "${check}" of ${wanted.namedBy} on a GPU: only the software device makes it; run the ` +
+        `same program with the driver "software"`,
+    );
+  }
 }

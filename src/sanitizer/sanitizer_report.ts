@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { summaryOf } from "./summary.ts";
 
 /** A kind of check. */
 export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "race" | "synchronization" | "leak";
@@ -37,6 +38,8 @@ export interface SanitizerReport {
   readonly message: string;
   /** The later access, then the earlier one. */
   readonly accesses: readonly SanitizerAccess[];
+  /** How often it was seen so far. Grows until the `Cuda` object is disposed. */
+  readonly count: number;
 }
 
 /** Thrown when a `Cuda` object is disposed for which the sanitizer has found something, and `onReport` was not given. */
@@ -48,9 +51,7 @@ export class SanitizerError extends Error {
 
   /** Creates the error of some reports. */
   constructor(reports: readonly SanitizerReport[]) {
-    const count = reports.length === 1 ? "1 mistake" : `${reports.length} mistakes`;
-    const kinds = [...new Set(reports.map(({ kind }) => kind))];
-    super(`The sanitizer has found ${count} (${kinds.join(", ")}); each was printed when it was found`);
+    super(`The sanitizer has found ${summaryOf(reports)}; each was printed when it was found`);
     this.reports = reports;
   }
 }

@@ -6,9 +6,11 @@
  *
  * @module
  */
+import type { ThreadIndex } from "../driver.ts";
 import { MemoryHistory, type Touch } from "./memory_history.ts";
 import type { Operation } from "./operation.ts";
 import type { Reports } from "./reports.ts";
+import { PossibleTouches } from "./possible_touches.ts";
 import { isBefore } from "./timelines.ts";
 
 /** An access to a range of addresses. */
@@ -17,6 +19,15 @@ export interface RangeAccess {
   readonly byteLength: number;
   readonly access: "read" | "write" | "atomic";
   readonly source?: string | undefined;
+  /** Who accesses the first of the bytes. */
+  readonly first?: ThreadIndex | undefined;
+}
+
+/** An access that may be anywhere in the allocation that has an address. */
+export interface PossibleAccess {
+  readonly address: number;
+  readonly access: "read" | "write" | "atomic";
+  readonly source: string;
 }
 
 /** An operation, and what it does. */
@@ -29,31 +40,44 @@ export interface Deed {
   readonly frees?: number | undefined;
   /** What it accesses. Undefined until that is known. */
   accesses?: readonly RangeAccess[] | undefined;
+  /** What else it may access, if that is to be reported. */
+  possible?: readonly PossibleAccess[];
 }
 
 /** An allocation. */
-interface Region {
+export interface Region {
   readonly address: number;
   readonly byteLength: number;
   history: MemoryHistory;
+  possible: PossibleTouches | undefined;
   readonly allocated: Operation;
   freed: Operation | undefined;
 }
 
+/** That of freed memory. */
+const noHistory = new MemoryHistory(0);
+
 /** Looks at operations in order. */
 export class StreamOrder {
   readonly #reports: Reports;
+  readonly #onAccess: (operation: Operation, access: RangeAccess) => void;
   /** Those that wait, in order. */
   readonly #waiting: Deed[] = [];
   /** By address, in order. None overlap. */
   readonly #regions: Region[] = [];
 
-  constructor(reports: Reports) {
+  /**
+   * @param reports where mistakes go
+   * @param onAccess called with each access, in order
+   */
+  constructor(reports: Reports, onAccess: (operation: Operation, access: RangeAccess) => void) {
     this.#reports = reports;
+    this.#onAccess = onAccess;
   }
 
   /** Adds an operation. */
   add(deed: Deed): void {
+    if (this.#waiting.length === 0 && deed.accesses !== undefined) return this.#visit(deed);
     this.#waiting.push(deed);
     this.proceed();
   }
@@ -67,11 +91,15 @@ export class StreamOrder {
     this.#waiting.splice(0, count);
   }
 
-  #visit({ operation, then, allocates, frees, accesses = [] }: Deed): void {
+  #visit({ operation, then, allocates, frees, accesses = [], possible = [] }: Deed): void {
     then?.();
     if (operation === undefined) return;
     if (allocates !== undefined) this.#allocate(operation, allocates);
-    for (const access of accesses) this.#access(operation, access);
+    for (const access of accesses) {
+      this.#access(operation, access);
+      this.#onAccess(operation, access);
+    }
+    for (const access of possible) this.#mayAccess(operation, access);
     if (frees !== undefined) this.#free(operation, frees);
   }
 
@@ -81,10 +109,13 @@ export class StreamOrder {
     let last = first;
     while (last < this.#regions.length && this.#regions[last]!.address < end) last++;
     const history = new MemoryHistory(byteLength);
-    this.#regions.splice(first, last - first, { address, byteLength, history, allocated: operation, freed: undefined });
+    const region = { address, byteLength, history, possible: undefined, allocated: operation, freed: undefined };
+    // Memory is mostly allocated where some was freed.
+    if (last === first + 1) this.#regions[first] = region;
+    else this.#regions.splice(first, last - first, region);
   }
 
-  #access(operation: Operation, { address, byteLength, access, source }: RangeAccess): void {
+  #access(operation: Operation, { address, byteLength, access, source, first }: RangeAccess): void {
     const end = address + byteLength;
     for (let index = this.#indexFrom(address); index < this.#regions.length; index++) {
       const region = this.#regions[index]!;
@@ -95,6 +126,7 @@ export class StreamOrder {
         begin: Math.max(0, address - region.address),
         end: Math.min(region.byteLength, end - region.address),
         source,
+        first: address >= region.address ? first : undefined,
       };
       if (region.freed !== undefined) {
         this.#reports.addFreed({ region, touch, freed: region.freed });
@@ -106,7 +138,20 @@ export class StreamOrder {
       if (conflicts.length === 0 && !isBefore(region.allocated, operation)) {
         this.#reports.addUnallocated({ region, touch });
       }
+      for (const conflict of region.possible?.conflictsWith(touch) ?? []) {
+        this.#reports.addConflict({ region, conflict });
+      }
     }
+  }
+
+  #mayAccess(operation: Operation, { address, access, source }: PossibleAccess): void {
+    const region = this.regionAt(address);
+    if (region === undefined) return;
+    const touch: Touch = { operation, access, begin: 0, end: region.byteLength, source, isPossible: true };
+    if (region.freed !== undefined) return this.#reports.addFreed({ region, touch, freed: region.freed });
+    region.possible ??= new PossibleTouches();
+    const conflicts = region.possible.add(touch, region.history);
+    for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
   }
 
   #free(operation: Operation, address: number): void {
@@ -114,11 +159,56 @@ export class StreamOrder {
     // A slab whose parts were handed out is not there any more: they were freed before it.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
-    for (const touch of region.history.unfinished(operation)) {
+    const possible = region.possible?.unfinished(operation) ?? [];
+    for (const touch of [...region.history.unfinished(operation), ...possible]) {
       this.#reports.addFreed({ region, touch, freed: operation });
     }
     region.freed = operation;
-    region.history = new MemoryHistory(0);
+    region.history = noHistory;
+    region.possible = undefined;
+  }
+
+  /** The accesses to a range of addresses, each with its addresses, as far as later ones may conflict with them. */
+  touches(begin: number, end: number): Touch[] {
+    const found: Touch[] = [];
+    for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {
+      const { address, freed, history } = this.#regions[index]!;
+      if (address >= end) break;
+      if (freed !== undefined) continue;
+      for (const touch of history.touches(begin - address, end - address)) {
+        found.push({ ...touch, begin: touch.begin + address, end: touch.end + address });
+      }
+    }
+    return found;
+  }
+
+  /** The allocation that an address lies in, whether or not it was freed. */
+  regionAt(address: number): Region | undefined {
+    const region = this.#regions[this.#indexFrom(address)];
+    return region !== undefined && region.address <= address ? region : undefined;
+  }
+
+  /**
+   * Whether nothing that is not known to come before an operation accesses a range, or writes it. What kernels that wait
+   * will access is not known.
+   */
+  isIdle(operation: Operation, { begin, end }: { begin: number; end: number }, by: "accesses" | "writes"): boolean {
+    const isPending = (other: Operation | undefined, access: RangeAccess["access"]) =>
+      other !== undefined && (by === "accesses" || access !== "read") &&
+      (other.timeline.isForeign || !isBefore(other, operation));
+    const waits = this.#waiting.some(({ operation, accesses = [] }) =>
+      accesses.some(({ address, byteLength, access }) =>
+        address < end && begin < address + byteLength && isPending(operation, access)
+      )
+    );
+    if (waits) return false;
+    for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {
+      const { address, history } = this.#regions[index]!;
+      if (address >= end) break;
+      const touches = history.within(begin - address, end - address);
+      if (touches.some((touch) => isPending(touch.operation, touch.access))) return false;
+    }
+    return true;
   }
 
   /** The index of the first region that ends behind an address. */

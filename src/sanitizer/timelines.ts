@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { CallSite } from "./call_sites.ts";
 
 /** How far other timelines are known to have got. */
 export type Clock = ReadonlyMap<Timeline, number>;
@@ -10,13 +11,17 @@ export type Clock = ReadonlyMap<Timeline, number>;
 /** The work of a stream, in order, or what the host does. */
 export class Timeline {
   /** How messages call it: `"stream 1 of device 0"`. */
-  readonly name: string;
+  name: string;
   readonly device: number | undefined;
   /** Whether its work and that of the device's default stream wait for each other. */
   readonly isBlocking: boolean;
   readonly isDefault: boolean;
   /** Whether others, who are not observed, give it work too, and order that. */
   readonly isForeign: boolean;
+  /** Its process, if that is another one. */
+  readonly pid: number | undefined;
+  /** Where the program created the stream, if it did. */
+  readonly created: CallSite | undefined;
   /** How much work it was given. */
   position = 0;
   /** Whether it gets no more work, and everything comes after what it had. */
@@ -24,11 +29,15 @@ export class Timeline {
   #known = new Map<Timeline, number>();
   /** Whether somebody has the map, which must then not change. */
   #isShared = false;
+  /** What another timeline knew when this one last learned all of it. */
+  #learned: Clock | undefined;
 
   constructor(
     name: string,
-    { device, isBlocking = false, isDefault = false, isForeign = false }: {
+    { device, pid, created, isBlocking = false, isDefault = false, isForeign = false }: {
       device?: number;
+      pid?: number;
+      created?: CallSite;
       isBlocking?: boolean;
       isDefault?: boolean;
       isForeign?: boolean;
@@ -39,6 +48,8 @@ export class Timeline {
     this.isBlocking = isBlocking;
     this.isDefault = isDefault;
     this.isForeign = isForeign;
+    this.pid = pid;
+    this.created = created;
   }
 
   /** What is done before its next work, its own work aside. The returned map does not change. */
@@ -71,7 +82,9 @@ export class Timeline {
 
   /** Notes that its next work comes after all work that another timeline was given, and after what that came after. */
   learnFrom(other: Timeline): void {
-    this.learnAll(other.known());
+    const clock = other.known();
+    if (clock !== this.#learned) this.learnAll(clock);
+    this.#learned = clock;
     this.learn(other, other.position);
   }
 }
@@ -81,6 +94,8 @@ export interface Point {
   readonly timeline: Timeline;
   readonly position: number;
   readonly clock: Clock;
+  /** What is taken to come before, too, because nothing is known of who may order it. */
+  readonly assumed?: Clock;
 }
 
 /** The point of the work that a timeline was given last. */
@@ -92,5 +107,5 @@ export function lastPoint(timeline: Timeline): Point {
 export function isBefore(a: Point, b: Point): boolean {
   if (a.timeline === b.timeline) return a.position <= b.position;
   if (a.timeline.isRetired || a.timeline.isForeign || b.timeline.isForeign) return true;
-  return (b.clock.get(a.timeline) ?? 0) >= a.position;
+  return (b.clock.get(a.timeline) ?? 0) >= a.position || (b.assumed?.get(a.timeline) ?? 0) >= a.position;
 }

@@ -6,7 +6,10 @@
 
 import { shown, whatIs } from "../support/validation.ts";
 
-/** Which stream's work comes next: that of the stream that was created first or last, or of any. */
+/**
+ * Which stream's work comes next: that of the stream that was created first or last, or of any. With `newest`, the
+ * blocks, warps and threads of kernels run from the last to the first, and with `random` in any order.
+ */
 export type Schedule = "oldest" | "newest" | `random:${number}`;
 
 /** Chooses among some streams, the oldest first. Takes how many there are, and returns an index. */
@@ -16,12 +19,26 @@ export type Choice = (count: number) => number;
 export function choiceOf(schedule: Schedule): Choice {
   if (schedule === "oldest") return () => 0;
   if (schedule === "newest") return (count) => count - 1;
-  let state = Number(schedule.slice("random:".length)) | 0;
-  return (count) => {
+  const random = randomNumbers(seedOf(schedule)!);
+  return (count) => random() % count;
+}
+
+/** The seed of a random schedule. */
+export function seedOf(schedule: Schedule): number | undefined {
+  return schedule.startsWith("random:") ? Number(schedule.slice("random:".length)) : undefined;
+}
+
+/** Returns the next of some numbers of 32 bits. */
+export type RandomNumbers = () => number;
+
+/** The numbers of a seed. */
+export function randomNumbers(seed: number): RandomNumbers {
+  let state = seed | 0;
+  return () => {
     state = state + 0x9e3779b9 | 0;
     let mixed = Math.imul(state ^ state >>> 16, 0x85ebca6b);
     mixed = Math.imul(mixed ^ mixed >>> 13, 0xc2b2ae35);
-    return ((mixed ^ mixed >>> 16) >>> 0) % count;
+    return (mixed ^ mixed >>> 16) >>> 0;
   };
 }
 

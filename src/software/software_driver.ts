@@ -11,6 +11,7 @@ import {
   eventFlags,
   functionCache,
   type HostAllocation,
+  type KernelCheck,
   type KernelLaunch,
   type LaunchAttributes,
   type LinkedImage,
@@ -28,9 +29,10 @@ import {
   type ParameterPlace,
   type PointerAttributes,
   streamFlags,
+  type UnfreedHeap,
 } from "../driver.ts";
 import { countOf } from "../support/printing.ts";
-import { Allocations, type DeviceAllocation } from "./memory/allocations.ts";
+import { type Allocation, Allocations, type DeviceAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/streams/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
 import { checkSharing, fail, translateSystemErrors } from "./failure.ts";
@@ -52,8 +54,11 @@ import {
   setKernelAttribute,
 } from "./execution/launching/kernel_attributes.ts";
 import { choiceOf } from "./schedule.ts";
-import { AccessObserver } from "./execution/accesses/access_observer.ts";
-import { observedLaunch } from "./execution/launching/observed_launch.ts";
+import { LaunchChecks, RunningChecks } from "./execution/checks/launch_checks.ts";
+import { type KernelOrder, kernelOrders } from "./execution/scheduling/kernel_order.ts";
+import { argumentRangesOf } from "./execution/checks/argument_ranges.ts";
+import { MemoryCheck } from "./execution/checks/memory_check.ts";
+import { checkedLaunch } from "./execution/launching/checked_launch.ts";
 import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launching/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/modules/loaded_module.ts";
 import {
@@ -63,13 +68,17 @@ import {
   type MemoryNames,
   type NamedRange,
   nearestOf,
+  nearestRange,
 } from "./memory/named_memory.ts";
+import { CheckMemory } from "./memory/check_memory.ts";
+import { MemoryShadow } from "./memory/memory_shadow.ts";
 import type { PoolBlock } from "./memory/pool_block.ts";
 import { SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams/streams.ts";
 import { deviceLimit, type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
 import {
   addressOfOffset,
+  freshByte,
   LinearMemory,
   linearMemoryByteLength,
   offsetOfAddress,
@@ -107,9 +116,6 @@ const streamPriorities = { least: 0, greatest: -5 } as const;
 /** An infinite loop takes a minute or two to reach this limit. */
 const defaultStepLimit = 2 ** 36;
 
-/** What fresh memory holds while a program is checked, so that what was not initialized is seen. */
-const freshByte = 0xcb;
-
 /** The memory of closed drivers that stays accessible until the process ends. */
 const keptMemories: LinearMemory[] = [];
 
@@ -121,16 +127,25 @@ export class SoftwareDriver implements Driver {
   readonly dropsWork = true;
   readonly executesMachineCode = false;
   readonly observesAccesses: boolean;
+  readonly kernelChecks: ReadonlySet<KernelCheck>;
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly hasContextEvents: boolean = true;
-  readonly #linearMemory = new LinearMemory();
-  readonly #workspaces = new GridWorkspaces(this.#linearMemory);
+  readonly #linearMemory: LinearMemory;
+  readonly #workspaces: GridWorkspaces;
   readonly #devices: VisibleDevices;
   readonly #scheduler: Scheduler;
   readonly #isScheduled: boolean;
-  readonly #hostMemory = new HostMemory(this.#linearMemory);
+  /** The order of the next launch's threads. Undefined if they run as they are counted. */
+  readonly #nextOrder: (() => KernelOrder) | undefined;
+  readonly #hostMemory: HostMemory;
   readonly #copies: Copies;
+  /** What knows which memory is initialized, if kernels are checked for that. */
+  readonly #shadow: MemoryShadow | undefined;
+  /** Where kernels note what they access, once one does. */
+  #checkMemory: CheckMemory | undefined;
+  /** The allocations that other processes may write. */
+  readonly #exported = new WeakSet<AnyAllocation>();
   readonly #defaultStreams: readonly Stream[];
   readonly #defaultPools = new Map<number, bigint>();
   readonly #currentPools = new Map<number, bigint>();
@@ -145,6 +160,8 @@ export class SoftwareDriver implements Driver {
   readonly #openImports = new Set<ImportedPool>();
   readonly #legacyMemory: LegacyMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
+  /** The parts of allocations that an allocator has handed out. */
+  readonly #parts = new Allocations<Allocation>();
   /** For the messages of faults. */
   readonly #freedRanges = new FreedRanges();
   #namedBuffers: () => Iterable<NamedBuffer> = () => [];
@@ -156,33 +173,43 @@ export class SoftwareDriver implements Driver {
   readonly #kernels = new Map<bigint, LoadedKernel>();
   readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "gangs">> & {
     readonly stepLimit: number;
-    readonly accesses: AccessObserver | undefined;
+    readonly running: RunningChecks;
+    readonly observesAccesses: boolean;
+    readonly variesThreads: boolean;
+    readonly kernelChecks: ReadonlySet<KernelCheck>;
   };
   #lastHandle = 0x5000n;
 
   constructor(options: SoftwareDriverOptions) {
-    const { stepLimit = defaultStepLimit, boundsChecks = true, gangs = true, observesAccesses = false } = options;
+    const { stepLimit = defaultStepLimit, boundsChecks = true, gangs = true } = options;
+    const { observesAccesses = false, kernelChecks = new Set(), schedule } = options;
     if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
       throw new RangeError(
         `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
       );
     }
     this.observesAccesses = observesAccesses;
-    const accesses = observesAccesses ? new AccessObserver() : undefined;
-    this.#kernelOptions = { stepLimit, boundsChecks, gangs, accesses };
+    this.kernelChecks = kernelChecks;
+    this.#linearMemory = new LinearMemory({ findsMistakes: kernelChecks.has("memory") });
+    this.#workspaces = new GridWorkspaces(this.#linearMemory);
+    this.#hostMemory = new HostMemory(this.#linearMemory);
+    const running = new RunningChecks();
+    const variesThreads = schedule !== undefined && schedule !== "oldest";
+    this.#kernelOptions = { stepLimit, boundsChecks, gangs, running, observesAccesses, variesThreads, kernelChecks };
     this.#devices = new VisibleDevices(options);
-    const { schedule } = options;
     this.#isScheduled = schedule !== undefined;
+    this.#nextOrder = kernelOrders(schedule);
     const choice = schedule && choiceOf(schedule);
     this.#scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause), choice);
-    this.#copies = new Copies(this.#scheduler, this.#hostMemory);
+    this.#shadow = kernelChecks.has("initialization") ? this.#openShadow() : undefined;
+    this.#copies = new Copies(this.#scheduler, this.#hostMemory, this.#shadow);
     this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
       return new Stream(device, { isDefault: true });
     });
     for (const stream of this.#defaultStreams) this.#scheduler.addStream(stream);
     this.#memoryNames = this.#defaultStreams.map((_, device) => ({
-      position: (offset, byteLength) => this.#nameMemory(offset, byteLength, device),
+      position: (offset, byteLength) => nearestOf({ begin: offset, byteLength }, this.#namedMemory(device)),
       bytesFrom: (offset) => this.#bytesFrom(offset),
     }));
   }
@@ -202,6 +229,7 @@ export class SoftwareDriver implements Driver {
     for (const event of this.#interprocessEvents) event.close();
     this.#interprocessEvents.clear();
     this.#workspaces.close();
+    this.#checkMemory?.release();
     this.#linearMemory.close();
   }
 
@@ -564,10 +592,11 @@ export class SoftwareDriver implements Driver {
     if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     const { begin } = block;
     const owner = found.device ?? target.device;
-    this.#allocations.add({ kind: "pool", begin, byteLength, device: owner, pool: found, block });
+    const allocation: PoolAllocation = { kind: "pool", begin, byteLength, device: owner, pool: found, block };
+    this.#allocations.add(allocation);
     // The host may write memory of a host pool at once.
     if (found.device !== undefined && this.#isChecked) {
-      this.#scheduler.enqueue(target, () => this.#linearMemory.bytes.fill(freshByte, begin, begin + byteLength));
+      this.#scheduler.enqueue(target, () => this.#markFresh(allocation));
     }
     return addressOfOffset(begin);
   }
@@ -581,7 +610,34 @@ export class SoftwareDriver implements Driver {
 
   /** Whether fresh memory is to show what was not initialized. */
   get #isChecked(): boolean {
-    return this.#isScheduled || this.observesAccesses;
+    return this.#isScheduled || this.observesAccesses || this.kernelChecks.size > 0;
+  }
+
+  /** The free of an allocation may have been asked for already. */
+  #markFresh(allocation: PoolAllocation | DeviceMemory): void {
+    const { begin, byteLength } = allocation;
+    this.#linearMemory.bytes.fill(freshByte, begin, begin + byteLength);
+    if (!this.#exported.has(allocation)) this.#shadow?.markUninitialized(begin, byteLength);
+  }
+
+  #openShadow(): MemoryShadow {
+    const shadow = MemoryShadow.open(this.#linearMemory, (offset) => {
+      const found = this.#allocations.containing(offset, 1);
+      if (found === undefined || found.kind === "variable") return false;
+      if (found.kind === "pool") return found.pool.device === undefined || this.#exported.has(found);
+      return found.kind !== "plain" || this.#exported.has(found);
+    });
+    if (shadow !== undefined) return shadow;
+    throw new RangeError(
+      `Cannot make the check "initialization": it needs half of the 4 GiB of the software device's memory, and other ` +
+        `objects of this process use some of that half; open this one first`,
+    );
+  }
+
+  /** Lets other processes write an allocation. What they write is not seen, so that all of it counts as written. */
+  #export(allocation: PoolAllocation | DeviceMemory): void {
+    this.#exported.add(allocation);
+    this.#shadow?.markInitialized(allocation.begin, allocation.byteLength);
   }
 
   malloc(device: number, byteLength: number): bigint {
@@ -593,7 +649,7 @@ export class SoftwareDriver implements Driver {
     if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     this.#allocations.add(memory);
     if (this.#isChecked) {
-      this.#linearMemory.bytes.fill(freshByte, memory.begin, memory.begin + byteLength);
+      this.#markFresh(memory);
     }
     return addressOfOffset(memory.begin);
   }
@@ -631,24 +687,51 @@ export class SoftwareDriver implements Driver {
   /** Removes an allocation that is freed, and remembers it for the messages of faults. */
   #forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
     this.#allocations.remove(allocation);
+    this.#parts.removeWithin(allocation);
     const device = allocation.kind === "locked" ? 0 : allocation.device;
     this.#freedRanges.add(allocation.begin, allocation.byteLength, freedKindOf(allocation), device);
+  }
+
+  unfreedHeap(): UnfreedHeap[] {
+    const isBusy = this.#defaultStreams.some(({ device }) => !this.#scheduler.isIdle(device));
+    if (isBusy || this.#devices.areLost) return [];
+    const found = new Map<string, UnfreedHeap>();
+    for (const { device } of this.#defaultStreams) {
+      for (const { byteLength, site } of this.#linearMemory.heapOf(device)?.blocks ?? []) {
+        const { kernel, source } = site ?? {};
+        const key = `${kernel}\n${source}`;
+        const { count, byteLength: bytes } = found.get(key) ?? { count: 0, byteLength: 0 };
+        found.set(key, { kernel, source, count: count + 1, byteLength: bytes + byteLength });
+      }
+    }
+    return [...found.values()];
+  }
+
+  partAllocated({ address, byteLength }: MemoryRange, device: number, stream: bigint): void {
+    const begin = offsetOfAddress(address)!;
+    this.#parts.add({ begin, byteLength });
+    const shadow = this.#shadow;
+    if (shadow === undefined) return;
+    // What had the part before may not be done with it.
+    const target = this.#stream(device, stream, "cudaMallocFromPoolAsync");
+    this.#scheduler.enqueue(target, () => shadow.noteAllocation(begin, byteLength), { outlivesDevice: true });
+  }
+
+  partFreed(address: bigint): void {
+    const part = this.#parts.at(offsetOfAddress(address)!);
+    if (part !== undefined) this.#parts.remove(part);
   }
 
   useBufferNames(buffers: () => Iterable<NamedBuffer>): void {
     this.#namedBuffers = buffers;
   }
 
-  /** Names the memory that a kernel of a device could not access. */
-  #nameMemory(offset: number, byteLength: number, device: number): string | undefined {
+  /** The memory that a kernel of a device may have meant to access. */
+  #namedMemory(device: number): NamedRange[] {
     const named = [...this.#namedBuffers()];
     const live: NamedRange[] = this.#allocations.toArray().flatMap((allocation) => {
-      const reason = !this.#isAccessible(allocation, device)
-        ? `which device ${device} has no access to: ${accessAdvice(allocation)}`
-        : this.#linearMemory.isAllowed(device, allocation.begin)
-        ? undefined
-        : "which is allocated only later in the order of the streams";
-      return namedRangesOf(allocation, named).map((range) => ({ ...range, reason }));
+      const refusal = this.#refusalOf(allocation, device);
+      return namedRangesOf(allocation, named).map((range) => ({ ...range, ...refusal }));
     });
     // Memory that was allocated again is no longer that of the freed buffer.
     const freed: NamedRange[] = [];
@@ -658,10 +741,20 @@ export class SoftwareDriver implements Driver {
       const isReused = [...live, ...freed].some((other) => other.begin < end && begin < other.begin + other.byteLength);
       if (isReused) continue;
       const isFreed = !this.#linearMemory.isAllowed(device, begin);
-      freed.push({ begin, byteLength: range.byteLength, name: nameOfFreed(range, isFreed, named) });
+      const mistake = isFreed ? "use-after-free" as const : undefined;
+      freed.push({ begin, byteLength: range.byteLength, name: nameOfFreed(range, isFreed, named), mistake });
     }
-    const heap = this.#linearMemory.heapOf(device)?.ranges() ?? [];
-    return nearestOf({ begin: offset, byteLength }, [...live, ...freed, ...heap]);
+    return [...live, ...freed, ...this.#linearMemory.heapOf(device)?.ranges() ?? []];
+  }
+
+  /** Why kernels of a device cannot access an allocation. */
+  #refusalOf(allocation: AnyAllocation, device: number): Pick<NamedRange, "reason" | "mistake"> {
+    if (!this.#isAccessible(allocation, device)) {
+      const reason = `which device ${device} has no access to: ${accessAdvice(allocation)}`;
+      return { reason, mistake: "inaccessible" };
+    }
+    if (this.#linearMemory.isAllowed(device, allocation.begin)) return {};
+    return { reason: "which is allocated only later in the order of the streams", mistake: "use-before-allocation" };
   }
 
   /** The number of bytes from an offset to the end of the buffer there. */
@@ -682,6 +775,7 @@ export class SoftwareDriver implements Driver {
     // The handle names the whole allocation, even if the address points into the middle of it.
     const found = this.#allocationAt(address, 1, call);
     if (found.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    this.#export(found);
     return this.#legacyMemory.handleOf(found);
   }
 
@@ -753,6 +847,7 @@ export class SoftwareDriver implements Driver {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
     }
     const { pool, block, byteLength } = found;
+    this.#export(found);
     return encodeExportData({ poolId: pool.id, fileOffset: block.offset, byteLength });
   }
 
@@ -844,10 +939,17 @@ export class SoftwareDriver implements Driver {
     this.#copies.fromHost(target, this.#rangeForHostCopy(destination, source.byteLength, { device, call }), source);
   }
 
-  memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
+  memcpyDtoHAsync(
+    device: number,
+    destination: Uint8Array,
+    source: bigint,
+    stream: bigint,
+    onUninitialized?: (address: bigint) => void,
+  ): void {
     const call = "cudaMemcpyAsync";
     const target = this.#stream(device, stream, call);
-    this.#copies.toHost(target, destination, this.#rangeForHostCopy(source, destination.byteLength, { device, call }));
+    const from = this.#rangeForHostCopy(source, destination.byteLength, { device, call });
+    this.#copies.toHost(target, destination, from, onUninitialized && ((at) => onUninitialized(source + BigInt(at))));
     this.#devices.check(target.device, call);
   }
 
@@ -1055,6 +1157,7 @@ export class SoftwareDriver implements Driver {
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
     if (target.device !== found.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#ensureBoundsTable(found.device, call);
+    const checks = this.#checksOf(launch, found);
     const work = launchOf(found, {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
       block: [launch.blockX, launch.blockY, launch.blockZ],
@@ -1066,16 +1169,17 @@ export class SoftwareDriver implements Driver {
       linearMemory: this.#linearMemory,
       memoryNames: this.#memoryNames[found.device]!,
       isDivided: this.#isScheduled,
+      order: this.#nextOrder?.(),
+      checks,
+      argumentRanges: this.#argumentRangesOf(launch),
+      shadow: this.#shadow,
       workspaces: this.#workspaces,
     });
-    const { accesses } = this.#kernelOptions;
-    const { onAccesses } = launch;
-    const { run, release } = accesses === undefined || onAccesses === undefined ? work : observedLaunch(work, {
-      lineInfo: found.kernel.lineInfo,
-      accesses,
-      onAccesses,
-      allocations: this.#linearMemory.allocationsOf(found.device),
-    });
+    const { running } = this.#kernelOptions;
+    const { onAccesses, onFindings } = launch;
+    const { run, release } = checks === undefined
+      ? work
+      : checkedLaunch(work, { running, checks, onAccesses, onFindings });
     found.module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {
       kernel: found.kernel.compiled.name,
@@ -1083,6 +1187,38 @@ export class SoftwareDriver implements Driver {
         found.module.pendingLaunches--;
         release?.();
       },
+    });
+  }
+
+  /** What looks at a launch, if anything does. */
+  #checksOf({ onAccesses, onFindings }: KernelLaunch, { device, kernel }: LoadedKernel): LaunchChecks | undefined {
+    const observesAccesses = this.observesAccesses && onAccesses !== undefined;
+    if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;
+    const { lineInfo } = kernel;
+    return new LaunchChecks({
+      lineInfo,
+      allocations: this.#linearMemory.allocationsOf(device),
+      memoryOfChecks: this.#checkMemory ??= new CheckMemory(this.#linearMemory),
+      observesAccesses,
+      checksSynchronization: onFindings !== undefined && this.kernelChecks.has("synchronization"),
+      racyMemory: onFindings && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
+      memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
+      shadow: onFindings && this.#shadow,
+    });
+  }
+
+  /** The memory that the arguments of a launch point into, for kernels that check it. */
+  #argumentRangesOf({ parameters, buffers }: KernelLaunch): Uint32Array | undefined {
+    if (!this.kernelChecks.has("memory")) return undefined;
+    return argumentRangesOf(parameters, {
+      allocationAt: (offset) => this.#parts.containing(offset, 1) ?? this.#allocations.containing(offset, 1),
+      isBuffer: (offset) => buffers.some((buffer) => buffer?.address === addressOfOffset(offset)),
+    });
+  }
+
+  #memoryCheckOf(device: number): MemoryCheck {
+    return new MemoryCheck({
+      nearest: (begin, byteLength) => nearestRange({ begin, byteLength }, this.#namedMemory(device)),
     });
   }
 

@@ -1,3 +1,4 @@
+import type { KernelCheck } from "../driver.ts";
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { locatesFault } from "../support/driver_errors.ts";
 import { CudaError, cudaErrorName } from "../support/errors.ts";
@@ -32,6 +33,8 @@ export interface SoftwareDriverOptions {
   readonly schedule?: Schedule | undefined;
   /** Whether launches say what they have accessed. They run thread by thread then. Default: no. */
   readonly observesAccesses?: boolean;
+  /** The checks of kernels that launches make. They run thread by thread then. Default: none. */
+  readonly kernelChecks?: ReadonlySet<KernelCheck> | undefined;
 }
 
 /** The failure that the devices were lost to. */

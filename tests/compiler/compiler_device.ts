@@ -14,7 +14,7 @@ import {
 import type { GangWidth } from "../../src/software/compiler/simd/gang_layout.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
-import { boundsTable } from "../../src/software/compiler/addresses.ts";
+import { boundsTable, shadowOffset } from "../../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../../src/software/execution/scheduling/block_scheduler.ts";
 import { type LaunchField, launchFieldOffset, launchFields } from "../../src/software/compiler/launch_record.ts";
 
@@ -55,6 +55,11 @@ const steps = { count: 0 };
 function countSteps(count: number): void {
   steps.count += count;
   if (steps.count > stepLimit) throw new Error(`The kernel has done ${steps.count} steps`);
+}
+
+/** The shadow of some memory: the bits of it that are uninitialized, for kernels that look for them. */
+export function shadowOf({ bytes }: Allocation): Uint8Array {
+  return new Uint8Array(memory.buffer, bytes.byteOffset + shadowOffset, bytes.byteLength);
 }
 
 /** Memory that kernels may access. */
@@ -143,13 +148,18 @@ export function refusalOf(ptx: string): { readonly error: PtxError; readonly par
  *
  * @param gangWidth runs kernels in gangs of this width; throws if that is not possible
  * @param instructions replaces the instructions of the software device
+ * @param decide makes kernels look for what is uninitialized; called where that decides something, with the line
  */
 export function load(
   ptx: string,
-  { gangWidth, instructions = instructionSet }: { gangWidth?: GangWidth | undefined; instructions?: InstructionSet } =
-    {},
+  { gangWidth, instructions = instructionSet, decide }: {
+    gangWidth?: GangWidth | undefined;
+    instructions?: InstructionSet;
+    decide?: ((line: number) => void) | undefined;
+  } = {},
 ): TestModule {
-  const { wasm, kernels, refusals, image } = compilePtx(ptx, { gangs: "always", instructions });
+  const kernelChecks: ReadonlySet<"initialization"> = new Set(decide === undefined ? [] : ["initialization"]);
+  const { wasm, kernels, refusals, image } = compilePtx(ptx, { gangs: "always", instructions, kernelChecks });
   for (const refusal of refusals.values()) throw refusal;
   const placed = place(image);
   const imports = {
@@ -164,6 +174,9 @@ export function load(
           countSteps(2 ** 20);
           return 2 ** 20;
         },
+        decideByUninitialized: (_decision: number, place: number) => decide?.(decodePlace(place).line),
+        loadUninitialized: () => {},
+        storeUninitialized: () => {},
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
       }),
     },
@@ -215,6 +228,7 @@ export function load(
       threads,
       saved,
       local,
+      hasShadows: decide !== undefined,
       kernel: { ...kernel, suspensions },
       run(firstThread, lastThread) {
         set({ firstThread, lastThread });

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
@@ -26,6 +26,8 @@ import {
   TemporaryFolder,
 } from "./scripts.ts";
 import { testedCompilers } from "../compile/compilers.ts";
+import { startCommand } from "../support/child_process.ts";
+import { reportKinds } from "../../src/sanitizer/report_kinds.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -123,6 +125,44 @@ test("the commands on the pages name existing files, tasks and options", () => {
   const named = pages.flatMap((page) => [...readProjectFile(page).matchAll(/`deno task ([\w:]+)/g)]);
   assert(named.length > 0, "Tasks were found");
   assertEquals(named.filter(([, name]) => problemOfTask(name!, []) !== undefined).map(([task]) => task), []);
+});
+
+test(
+  "the test in the guide passes, and fails under the sanitizer without its event",
+  { skip: withoutDeno },
+  async () => {
+    const block = blocks.find(({ file, language }) => file === "docs/guide.md" && language === "typescript")!;
+    const wrong = { ...block, text: block.text.replace("computing.wait(copied);", "") };
+    assert(wrong.text !== block.text);
+    for (const [each, sanitize, code] of [[block, "1", 0], [wrong, "0", 0], [wrong, "1", 1]] as const) {
+      using folder = new TemporaryFolder();
+      const file = fileURLToPath(folder.save(each, "scale_test.ts"));
+      const command = [process.execPath, "test", "--no-check", "--allow-ffi", "--no-config", file];
+      await using child = startCommand(command, {
+        env: { NO_COLOR: "1", POOLPASS_SANITIZE: sanitize, POOLPASS_SOFTWARE_SCHEDULE: "oldest" },
+      });
+      let output = "";
+      for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) output += `${line}\n`;
+      assertEquals(await child.ended, code, output);
+      const errors = await child.errors();
+      if (code !== 0) assertStringIncludes(output + errors, "poolpass sanitizer: unordered-write-read");
+    }
+  },
+);
+
+test("every kind of report has its place on the sanitizer's pages, and every kind there can be suppressed", () => {
+  const texts = ["docs/sanitizer.md", ...filesBelow("docs/sanitizer/", ".md")].map(readProjectFile);
+  const kinds = Object.values(reportKinds).flat().filter((kind) => !kind.startsWith("possible-"));
+  const missing = kinds.filter((kind) =>
+    !texts.some((text) => text.includes(`\`${kind}\``) || text.includes(`## ${kind}\n`))
+  );
+  assertEquals(missing, []);
+  const named = texts.flatMap((text) =>
+    [...text.matchAll(/^(?:\| `|## )([a-z]+(?:-[a-z]+)*)(?:` |\n)/gm)].map((match) => match[1]!)
+  );
+  const others = ["type", "report", "end"];
+  assert(named.length > 12, "Kinds were found");
+  assertEquals(named.filter((kind) => ![...kinds, ...others].includes(kind)), []);
 });
 
 const troubleshooting = readProjectFile("docs/troubleshooting.md");

@@ -75,6 +75,7 @@ export function scriptGroups(blocks: readonly Block[]): Block[][] {
 }
 
 const prelude = exportsOf(readProjectFile("tests/docs/prelude.ts"));
+const preludeUrl = new URL("tests/docs/prelude.ts", root).href;
 
 function exportsOf(module: string): string[] {
   return [...module.matchAll(/^export (?:\{ |(?:declare )?(?:const|let|class|function|async function) )(\w+)/gm)]
@@ -88,12 +89,14 @@ function completeFragment({ file, text }: Block): string {
     names.filter((name) => new RegExp(`\\b${name}\\b`).test(text) && !isDeclared(name)).join(", ");
   const own = file.endsWith(".ts") ? exportsOf(readProjectFile(file)).filter((name) => !(name in library)) : [];
   return `import { ${used(Object.keys(library))} } from "./mod.ts";
-import { ${used(prelude)} } from "${new URL("tests/docs/prelude.ts", root).href}";
+import { ${used(prelude)} } from "${preludeUrl}";
+import { end as endOfFragment } from "${preludeUrl}";
 import { ${used(own)} } from "${new URL(file, root).href}";
 async function fragment(): Promise<void> {
 ${text}
 }
-await fragment();`.replaceAll(/^import \{ {2}\}.*\n/gm, "");
+await fragment();
+endOfFragment();`.replaceAll(/^import \{ {2}\}.*\n/gm, "");
 }
 
 /** A folder for the files of a test. */

@@ -139,4 +139,4 @@ testOnEachDriver("views of host memory become empty when the driver closes", (cu
   assertEquals(view.length, 0);
   buffer[Symbol.dispose]();
   pool[Symbol.dispose]();
-});
+}, { makesMistakes: true });

@@ -168,7 +168,7 @@ testOnEachDriver("a wait that nobody awaits says that the Cuda object was dispos
     assert(reason instanceof ReferenceError);
     assertEquals(reason.message, `Cannot complete the wait for ${awaited[index]}: ${end}`);
   }
-});
+}, { makesMistakes: true });
 
 testOnEachDriver("an invalid signal is refused before the wait begins", async (cuda) => {
   using stream = cuda.device(0).createStream();

@@ -1,3 +1,4 @@
+import type { KernelCheck } from "../../src/driver.ts";
 import { assert, assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { type Cuda, type CudaModule, open } from "../../mod.ts";
@@ -12,7 +13,13 @@ const counter = `${header}
   atom.global.add.u32 %r1, [total], %r0;
   ret;
 }`;
-const options = { boundsChecks: true, gangs: true, observesAccesses: false };
+const options = {
+  boundsChecks: true,
+  gangs: true,
+  observesAccesses: false,
+  variesThreads: false,
+  kernelChecks: new Set<KernelCheck>(),
+};
 
 test("strings are kept up to a length, and the least recently used goes first", () => {
   const kept = new RecentlyUsed<string>(10);
@@ -51,10 +58,13 @@ test("the same PTX is compiled once for the same options", () => {
     compiledModule(counter, { ...options, boundsChecks: false }),
     compiledModule(counter, { ...options, gangs: false }),
     compiledModule(counter, { ...options, gangs: "always" }),
+    compiledModule(counter, { ...options, observesAccesses: true }),
+    compiledModule(counter, { ...options, variesThreads: true }),
+    compiledModule(counter, { ...options, kernelChecks: new Set(["memory"] as const) }),
     compiledModule([{ name: "a", ptx: counter }], options),
     compiledModule([{ name: "b", ptx: counter }], options),
   ];
-  assertEquals(new Set([first, ...others]).size, 7);
+  assertEquals(new Set([first, ...others]).size, 10);
   const linked = () => [{ name: "a", ptx: counter }, { name: "b", ptx: header }];
   assertStrictEquals(compiledModule(linked(), options), compiledModule(linked(), options));
   assertNotStrictEquals(compiledModule(linked().toReversed(), options), compiledModule(linked(), options));

@@ -9,7 +9,7 @@ import { Compilers } from "../../src/compile/compilers.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { Driver } from "../../src/driver.ts";
 import { CudaUnavailableError } from "../../src/support/errors.ts";
-import { Sanitizer, wantsSanitizer } from "../../src/sanitizer/sanitizer.ts";
+import { kernelChecksAmong, Sanitizer, wantedChecks } from "../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../src/session.ts";
 import { instructionSupport } from "../../src/software/instruction_support.ts";
 import { scheduleFrom } from "../../src/software/schedule.ts";
@@ -31,8 +31,8 @@ export interface DriverUnderTest {
 
 const noGpu = reasonWithoutGpu();
 const schedule = scheduleFrom(undefined, process.env.POOLPASS_SOFTWARE_SCHEDULE);
-/** Whether the sanitizer looks at what the tests do: `deno task test:sanitized`. */
-const sanitizes = wantsSanitizer(undefined, process.env.POOLPASS_SANITIZE);
+/** What the sanitizer looks at in the tests: `deno task test:sanitized`. */
+const wanted = wantedChecks(undefined, process.env.POOLPASS_SANITIZE);
 
 /** All drivers. Those for a GPU are skipped without a GPU. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
@@ -41,7 +41,14 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
     skip: false,
     rowsTogether: Infinity,
     rowsShareDevices: false,
-    open: () => new SoftwareDriver({ devices: 2, peers: true, observesAccesses: sanitizes, schedule }),
+    open: () =>
+      new SoftwareDriver({
+        devices: 2,
+        peers: true,
+        observesAccesses: wanted?.checks.has("stream-order") ?? false,
+        kernelChecks: wanted && kernelChecksAmong(wanted),
+        schedule,
+      }),
   },
   onGpu("cuda", () => new CudaDriver()),
   onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
@@ -87,8 +94,10 @@ function openSession(
   driver: Driver,
   { makesMistakes, ...options }: Pick<Session, "compilers" | "instructionSupport"> & { makesMistakes: boolean },
 ): Session {
-  if (!sanitizes) return new Session(driver, options);
-  const sanitizer = new Sanitizer(makesMistakes ? () => {} : undefined);
+  if (wanted === undefined) return new Session(driver, options);
+  // Tests of what the library warns of want its warnings.
+  const checks = makesMistakes ? wanted.checks.difference(new Set(["leak"])) : wanted.checks;
+  const sanitizer = new Sanitizer(checks, makesMistakes ? () => {} : undefined);
   return new Session(sanitizer.observe(driver), { ...options, sanitizer });
 }
 

@@ -29,6 +29,14 @@ end:
   ret;
 }
 
+.visible .entry release(.param .u64 flag) {
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [flag];
+  cvta.to.global.u64 %rd1, %rd1;
+  st.volatile.global.u32 [%rd1], 1;
+  ret;
+}
+
 .visible .entry fail() {
   trap;
 }
@@ -36,6 +44,12 @@ end:
 
 /** How often the kernel of a GPU polls: without end. */
 const polls = 2n ** 63n;
+
+interface GateKernels {
+  readonly hold: CudaKernel;
+  readonly release: CudaKernel;
+  readonly fail: CudaKernel;
+}
 
 /**
  * Holds streams of the first device until it is opened: work queued behind it runs only afterwards. A GPU's stream is
@@ -47,7 +61,7 @@ export class Gate implements Disposable {
   readonly #isSoftware: boolean;
   /** What streams of the software device wait for. */
   #held = { done: true };
-  #loaded: { readonly module: CudaModule; readonly hold: CudaKernel; readonly fail: CudaKernel } | undefined;
+  #loaded: { readonly module: CudaModule } & GateKernels | undefined;
   readonly #flag: DeviceBuffer;
   /** A stream that waits for no other. */
   readonly #opener: CudaStream;
@@ -84,7 +98,8 @@ export class Gate implements Disposable {
   /** Releases all held streams. */
   open(): void {
     this.#held.done = true;
-    if (!this.#isSoftware) this.#flag.fill(1);
+    // A fill may not write what a kernel polls at the same time.
+    if (!this.#isSoftware) this.#load().release.launch({ grid: 1, block: 1, stream: this.#opener }, this.#flag);
   }
 
   [Symbol.dispose](): void {
@@ -92,13 +107,13 @@ export class Gate implements Disposable {
     for (const part of [this.#flag, this.#opener, this.#loaded?.module]) part?.[Symbol.dispose]();
   }
 
-  #load(): { readonly hold: CudaKernel; readonly fail: CudaKernel } {
+  #load(): GateKernels {
     if (this.#loaded === undefined) {
       const module = this.#device.loadModule(ptx);
-      const [hold, fail] = [module.kernel("hold"), module.kernel("fail")];
+      const [hold, release, fail] = [module.kernel("hold"), module.kernel("release"), module.kernel("fail")];
       // A driver loads kernels on first use, which may wait for all streams.
-      for (const kernel of [hold, fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
-      this.#loaded = { module, hold, fail };
+      for (const kernel of [hold, release, fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
+      this.#loaded = { module, hold, release, fail };
     }
     return this.#loaded;
   }

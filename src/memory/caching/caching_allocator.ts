@@ -319,7 +319,9 @@ export class CachingAllocator implements Disposable {
   }
 
   #reportLeaks(): void {
-    reportLeak({ ...this.#unfreed(), before: `${this.#name} was disposed` });
+    const unfreed = this.#unfreed();
+    if (this.#session.sanitizer?.isLate(unfreed)) return;
+    reportLeak({ ...unfreed, before: `${this.#name} was disposed` });
   }
 
   /** The buffers that the user has not freed. */
@@ -330,6 +332,9 @@ export class CachingAllocator implements Disposable {
       count: this.#bufferCount - freed.length,
       byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#slabs.used),
       origins: this.#buffersOrigins().map(({ stack }) => stack),
+      pieces: () =>
+        usedBlocksOf(this.#slabs).filter((block) => !this.#awaitingRelease.has(block))
+          .map(({ address, byteLength }) => ({ at: address, byteLength })),
     };
   }
 

@@ -1,3 +1,4 @@
+import { noteHostRead } from "../../support/host_reads.ts";
 import { nameClass, printAs, printObjectAs } from "../../support/printing.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import { bytesOf, whatIs } from "../../support/validation.ts";
@@ -190,6 +191,7 @@ export function struct<const Fields extends StructFields>(fields: Fields, option
           `Cannot decode ${byteLength} bytes as an array of structs: a struct has ${layout.byteLength} bytes`,
         );
       }
+      noteHostRead(source, "decode");
       const view = new DataView(buffer, byteOffset, byteLength);
       const count = byteLength / layout.byteLength;
       return Array.from({ length: count }, (_, index) => layout.read(view, index * layout.byteLength));

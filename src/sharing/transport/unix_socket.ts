@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { noteHostRead } from "../../support/host_reads.ts";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { canBePool, closeAside, closeSocket, isClosingStuck } from "../../../ffi/shim/foreign_descriptors.ts";
 import {
@@ -16,6 +17,7 @@ import {
 } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/shareable_handle.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
@@ -135,6 +137,7 @@ export class UnixSocket implements AsyncDisposable {
     const { pid, uid, gid, pidfd } = peerOf(fd);
     if (pidfd === -errno.EMFILE || pidfd === -errno.ENFILE) throw new SystemError(-pidfd, "pidfd_open");
     this.peer = Object.freeze({ pid, uid, gid });
+    noteConnection(pid);
     this.#fd = fd;
     this.#pidfd = pidfd;
     this.#peerEnded = pidfd === -errno.ESRCH;
@@ -201,6 +204,7 @@ export class UnixSocket implements AsyncDisposable {
     const handles = [...given];
     throwIfAborted(signal);
     if (bytes.length === 0) return;
+    noteHostRead(bytes, "send");
     if (this.#sending.tryAcquire()) {
       await this.#sendNow(bytes, handles, signal);
     } else {

@@ -34,6 +34,14 @@ export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
  */
 export const libraryReservedOffset = 0x200;
 
+/**
+ * The part of linear memory that holds the shadow of the rest with the check `initialization`, and the distance from a
+ * byte to its shadow, which has a 1 for each bit that is uninitialized. It is no multiple of a page: bytes whose
+ * addresses differ by whole pages compete for the same lines of a cache, which made kernels up to twice as slow.
+ */
+export const shadowSpace = { begin: 0x7fff_0000, byteLength: 0x8001_0000 } as const;
+export const shadowOffset: number = shadowSpace.begin + 0x840;
+
 /** Why a kernel stopped: the first argument of `device.fault`. */
 export const faultKind = {
   illegalAddress: 1,
@@ -74,7 +82,8 @@ export interface FaultPlace {
   readonly thread: "x" | "record";
 }
 
-const lineBits = 23;
+/** The bits of the line of a place. */
+export const lineBits = 23;
 /** The bits of a place above which the binary logarithm of its bytes begins. */
 export const placeBytesShift = 28;
 
@@ -109,6 +118,11 @@ export function operationOfPlace(place: number): number {
 /** @see bytesOfPlace */
 export function lineOfPlace(place: number): number {
   return place & 2 ** lineBits - 1;
+}
+
+/** Whether the thread is reported as its index in x, in the row that the launch record names. */
+export function reportsRows(place: number): boolean {
+  return (place >>> lineBits & 16) !== 0;
 }
 
 /** The bytes of memory that one entry of the bounds table describes, and their binary logarithm. */

@@ -42,12 +42,13 @@ import type { Variable } from "./typing/names.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { scalarTypes } from "./typing/scalar_types.ts";
 import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
-import { type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
+import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 export { addressBase, decodePlace, faultKind, type FaultPlace } from "./addresses.ts";
 export { hostFunctionImports } from "./helpers/host_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
+export { originSpaces } from "./checks/origin_checks.ts";
 export { hasRowsOfWarps, imageMemory, type LaunchRules } from "./lockstep/warp_rules.ts";
 export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 
@@ -94,6 +95,8 @@ export interface CompiledKernel {
   readonly accessibleLocalBytes: number;
   /** The lines where threads resume, by the `resumeIndex` of their records. Some are not known. */
   readonly resumeLines: readonly number[];
+  /** Whether threads may release what they have done to others, other than by barriers. Known where races are looked for. */
+  readonly hasReleases: boolean;
   /** The calls of functions, by the `resumeIndex` of the callers' records. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
@@ -111,6 +114,8 @@ export interface CompiledKernel {
    */
   readonly ordersAccesses: boolean;
   readonly pointerParameters: readonly number[];
+  /** The variables that its code, and that of the functions that it may call, names. */
+  readonly variables: readonly Variable[];
   /** Compiles the kernel again for such a launch. Undefined if it needs the same places. */
   compileForLaunch(rules: LaunchRules): KernelForLaunch | undefined;
   /**
@@ -203,6 +208,8 @@ export function compilePtx(
     fusedMultiplyAdd: hasFusedMultiplyAdd(),
     gangs: true,
     observesAccesses: false,
+    kernelChecks: new Set(),
+    variesThreads: false,
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();
@@ -259,6 +266,7 @@ function compileKernel(
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
+    const variables = options.kernelChecks.has("memory") ? namedVariables(resolved) : [];
     const common = { name, parameters, parameterBytes, ...threads, sharedBytes };
     const compileFor = (points: LockstepPoints) => {
       const context: GeneratorContext = {
@@ -289,6 +297,7 @@ function compileKernel(
         lockstepPointCount,
         ordersAccesses: points.hasAccesses,
         pointerParameters: points.parameters,
+        variables,
         compileForLaunch,
         compileGangs,
       };
@@ -300,6 +309,20 @@ function compileKernel(
     if (!(error instanceof StructureError)) throw error;
     throw new UnsupportedPtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
   }
+}
+
+/** The variables that a kernel names, and the functions that it may call. */
+function namedVariables({ kernel, callees }: ResolvedKernel): Variable[] {
+  const found = new Set<Variable>();
+  for (const called of [kernel, ...callees.values()]) {
+    for (const instruction of instructionsOf(called)) {
+      for (const operand of instruction.operands) {
+        const named = operand.kind === "sum" ? operand.variable : operand.kind === "address" ? operand.base : operand;
+        if (named?.kind === "variable") found.add(named);
+      }
+    }
+  }
+  return [...found];
 }
 
 function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, "indices">): GangKernel | undefined {

@@ -51,7 +51,29 @@ export const launchFields = [
   /** The generic address of a cooperative launch's workspace, in two halves. 0 in other launches. */
   "workspaceHigh",
   "workspaceLow",
+  /**
+   * The offset of the ranges that the parameters of 64 bits point into, for kernels that check memory. Each has the
+   * offset and the bytes of its range, at its own place among the parameters; of one that points nowhere, 0 and
+   * `unboundedLength`.
+   */
+  "argumentRanges",
+  /**
+   * For kernels that are compiled to run the threads of a block in another order: in x, y and z, with how many of them
+   * before it comes first, and a bit for each of these in which they run backwards.
+   */
+  "threadStartX",
+  "threadStartY",
+  "threadStartZ",
+  "reversedThreads",
 ] as const;
+
+/** The first thread in x, y and z. */
+export const threadStarts = ["threadStartX", "threadStartY", "threadStartZ"] as const;
+
+/** The length of a range that accesses need not lie in. */
+export const unboundedLength = 0xffff_ffff;
+/** The bytes of the parameters that have ranges, at most. */
+export const argumentRangesByteLength = 0x4000;
 
 /** How many multiprocessors a device has, as kernels see it. */
 export const multiProcessorCount = 4;
@@ -62,6 +84,9 @@ export type LaunchField = typeof launchFields[number];
 const launchFieldOffsets: ReadonlyMap<LaunchField, number> = new Map(
   launchFields.map((field, index) => [field, index * 4]),
 );
+
+/** Where the launch record is in linear memory. */
+export const launchRecordBegin = 0x1_8000;
 
 /** The offset of a field in a launch record, in bytes. */
 export function launchFieldOffset(field: LaunchField): number {
@@ -105,6 +130,12 @@ export interface CallSite {
   readonly savedBytes: number;
 }
 
+/**
+ * What threads tell of a barrier, for the check of synchronization: that they take a branch on which it depends whether
+ * they get there, that they are there, and that the ways of the branch have met again.
+ */
+export const barrierMarks = { branch: 0, barrier: 1, meeting: 2, count: 3 } as const;
+
 /** A place where a thread may be suspended, and what it requests there. */
 export interface Suspension {
   readonly request: SuspensionRequest;
@@ -117,9 +148,14 @@ export interface Suspension {
 /** What a suspended thread requests. */
 export type SuspensionRequest =
   /**
-   * `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, and `second` the number of threads, or 0 for all.
+   * `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, and `second` the number of threads, or 0 for all. If
+   * it is aligned, all lanes of a warp must execute the same instruction.
    */
-  | { readonly kind: "barrier"; readonly operation: "sync" | "arrive" | "popc" | "and" | "or" }
+  | {
+    readonly kind: "barrier";
+    readonly operation: "sync" | "arrive" | "popc" | "and" | "or";
+    readonly isAligned: boolean;
+  }
   /** `bar.warp.sync` */
   | { readonly kind: "warpBarrier" }
   /** `shfl.sync`: `first` is the lane or distance, `second` the clamp and segment mask. */

@@ -40,6 +40,12 @@ export class Allocations<A extends Allocation> {
     this.#sorted.splice(this.#indexAfter(allocation.begin) - 1, 1);
   }
 
+  /** Removes all allocations in a range. */
+  removeWithin({ begin, byteLength }: Allocation): void {
+    const first = this.#indexAfter(begin - 1);
+    this.#sorted.splice(first, this.#indexAfter(begin + byteLength - 1) - first);
+  }
+
   /** Returns how many allocations start at or before `offset`. */
   #indexAfter(offset: number): number {
     let low = 0;

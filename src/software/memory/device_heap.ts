@@ -17,6 +17,10 @@ const chunkBytes = 2 ** 20;
 /** The largest alignment that can be asked for, at which chunks begin. */
 const largestAlignment = 65536;
 
+/** How much freed memory is not used again yet, at most. */
+const mostFreedBytes = heapLimitBytes / 2;
+const mostFreedBlocks = 4096;
+
 /** What a heap needs of linear memory. */
 export interface HeapMemory {
   /** Reserves whole pages. Returns their offset, or undefined if there are not enough. */
@@ -27,66 +31,106 @@ export interface HeapMemory {
   deny(offset: number, byteLength: number): void;
 }
 
+/** Which kernel has allocated something, and where in its source. */
+export interface HeapSite {
+  readonly kernel: string;
+  readonly source: string;
+}
+
+/** A block that a kernel has allocated. */
+export interface HeapBlock {
+  readonly byteLength: number;
+  /** Undefined if it is not known. */
+  readonly site?: HeapSite | undefined;
+}
+
 /**
  * The heap of a device. Its blocks live until they are freed, by any kernel of the device, or until the driver is
  * closed. Each begins a granule of its own, so that accesses past its end are found.
  */
 export class DeviceHeap {
   readonly #memory: HeapMemory;
-  /** The bytes of live blocks, by offset. */
-  readonly #blocks = new Map<number, number>();
+  /** Undefined if freed blocks are used again at once. */
+  readonly #freed: FreedBlocks | undefined;
+  /** Live blocks, by offset. */
+  readonly #blocks = new Map<number, HeapBlock>();
   readonly #chunks: { readonly begin: number; readonly byteLength: number }[] = [];
   readonly #free: RangeAllocator = new RangeAllocator();
   /** The offsets of freed blocks by their whole bytes. Most programs allocate many blocks of few sizes. */
   readonly #recycled = new Map<number, number[]>();
   #usedBytes = 0;
 
-  constructor(memory: HeapMemory) {
+  /**
+   * @param options `findsMistakes` leaves a gap behind each block, and uses freed blocks late, so that accesses to what
+   * is no block are found
+   */
+  constructor(memory: HeapMemory, { findsMistakes = false }: { readonly findsMistakes?: boolean } = {}) {
     this.#memory = memory;
+    this.#freed = findsMistakes ? new FreedBlocks() : undefined;
   }
 
   /**
    * Allocates a block. Returns its offset, or undefined if the heap is full or no block can be so large or so aligned.
+   *
+   * @param site who allocates it, if that is known
    */
-  allocate(byteLength: number, alignment: number = leastAlignment): number | undefined {
+  allocate(byteLength: number, alignment: number = leastAlignment, site?: HeapSite): number | undefined {
     const counted = countedBytes(byteLength);
     if (this.#usedBytes + counted > heapLimitBytes) return undefined;
     if (alignment < 1 || alignment > largestAlignment || (alignment & (alignment - 1)) !== 0) return undefined;
-    const begin = this.#take(wholeBytes(byteLength), alignment);
+    const begin = this.#take(this.#wholeBytes(byteLength), alignment);
     if (begin === undefined) return undefined;
     this.#usedBytes += counted;
-    this.#blocks.set(begin, byteLength);
+    this.#blocks.set(begin, { byteLength, site });
     this.#memory.allow(begin, byteLength);
     return begin;
   }
 
   /** Frees a block. Returns false if no live block begins there. */
   free(begin: number): boolean {
-    const byteLength = this.#blocks.get(begin);
-    if (byteLength === undefined) return false;
-    const whole = wholeBytes(byteLength);
+    const block = this.#blocks.get(begin);
+    if (block === undefined) return false;
     this.#blocks.delete(begin);
-    this.#usedBytes -= countedBytes(byteLength);
-    this.#memory.deny(begin, whole);
-    const recycled = this.#recycled.get(whole);
-    if (recycled === undefined) this.#recycled.set(whole, [begin]);
-    else recycled.push(begin);
+    this.#usedBytes -= countedBytes(block.byteLength);
+    this.#memory.deny(begin, this.#wholeBytes(block.byteLength));
+    if (this.#freed === undefined) this.#recycle(begin, block);
+    else for (const [oldest, its] of this.#freed.add(begin, block)) this.#recycle(oldest, its);
     return true;
   }
 
+  #recycle(begin: number, { byteLength }: HeapBlock): void {
+    const whole = this.#wholeBytes(byteLength);
+    const recycled = this.#recycled.get(whole);
+    if (recycled === undefined) this.#recycled.set(whole, [begin]);
+    else recycled.push(begin);
+  }
+
   /** The live blocks. */
+  get blocks(): Iterable<HeapBlock> {
+    return this.#blocks.values();
+  }
+
+  /** The live blocks, and those that were freed last if mistakes are to be found. */
   *ranges(): Generator<NamedRange> {
-    for (const [begin, byteLength] of this.#blocks) {
-      yield { begin, byteLength, name: `a block of ${byteLength} bytes that a kernel allocated with malloc` };
+    for (const [begin, block] of this.#blocks) yield { begin, byteLength: block.byteLength, name: nameOf(block) };
+    for (const [begin, block] of this.#freed?.blocks ?? []) {
+      const name = `${nameOf(block)}, and that was freed`;
+      yield { begin, byteLength: block.byteLength, name, mistake: "use-after-free" };
     }
   }
 
   /** Releases all memory. */
   close(): void {
-    for (const [begin, byteLength] of this.#blocks) this.#memory.deny(begin, wholeBytes(byteLength));
+    for (const [begin, { byteLength }] of this.#blocks) this.#memory.deny(begin, this.#wholeBytes(byteLength));
     for (const { begin, byteLength } of this.#chunks) this.#memory.release(begin, byteLength);
     this.#blocks.clear();
     this.#chunks.length = 0;
+  }
+
+  /** The bytes of a block's granules, with the gap behind them. */
+  #wholeBytes(byteLength: number): number {
+    const granules = Math.max(1, Math.ceil(byteLength / boundsGranuleBytes)) + (this.#freed === undefined ? 0 : 1);
+    return granules * boundsGranuleBytes;
   }
 
   #take(whole: number, alignment: number): number | undefined {
@@ -132,7 +176,26 @@ function countedBytes(byteLength: number): number {
   return Math.max(1, Math.ceil(byteLength / leastAlignment)) * leastAlignment;
 }
 
-/** The bytes of a block's granules. */
-function wholeBytes(byteLength: number): number {
-  return Math.max(1, Math.ceil(byteLength / boundsGranuleBytes)) * boundsGranuleBytes;
+function nameOf({ byteLength, site }: HeapBlock): string {
+  const where = site === undefined ? "" : ` at ${site.source}`;
+  return `a block of ${byteLength} bytes that a kernel allocated with malloc${where}`;
+}
+
+/** The blocks that were freed last, which are not used again yet. */
+class FreedBlocks {
+  /** By offset, in the order of their frees. */
+  readonly blocks = new Map<number, HeapBlock>();
+  #bytes = 0;
+
+  /** Adds a block, and returns those that may be used again. */
+  *add(begin: number, block: HeapBlock): Generator<[begin: number, block: HeapBlock]> {
+    this.blocks.set(begin, block);
+    this.#bytes += countedBytes(block.byteLength);
+    for (const entry of this.blocks) {
+      if (this.#bytes <= mostFreedBytes && this.blocks.size <= mostFreedBlocks) return;
+      this.blocks.delete(entry[0]);
+      this.#bytes -= countedBytes(entry[1].byteLength);
+      yield entry;
+    }
+  }
 }

@@ -11,7 +11,9 @@ import { addressOf, foreignBuffer } from "../../../ffi/host.ts";
 import { unmapShared } from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SystemError } from "../../../ffi/shim/system_error.ts";
-import { addressBase, boundsTable } from "../compiler/addresses.ts";
+import type { checkStateBegin } from "../compiler/checks/check_state.ts";
+import { addressBase, boundsTable, shadowOffset, shadowSpace } from "../compiler/addresses.ts";
+import type { launchRecordBegin } from "../compiler/launch_record.ts";
 import { DeviceHeap } from "./device_heap.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
@@ -26,17 +28,27 @@ const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
 
 /**
- * The ranges in which kernels find their parameters, the launch record, the block's shared memory, which the reserved
- * part precedes, the records of its threads, and the local memory and saved registers of its threads.
+ * The ranges in which kernels find their parameters, the launch record, the ranges that pointers point into, the state of
+ * the checks, the block's shared memory, which the reserved part precedes, the records of its threads, and the local
+ * memory and saved registers of its threads.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },
-  launch: { begin: 0x1_8000, byteLength: 0x7c00 },
+  launch: { begin: 0x1_8000, byteLength: 0x2000 },
+  argumentRanges: { begin: 0x1_a000, byteLength: 0x4000 },
+  checks: { begin: 0x1_e000, byteLength: 0x400 },
   reservedShared: { begin: 0x1_fc00, byteLength: 0x400 },
   shared: { begin: 0x2_0000, byteLength: 0x4_0000 },
   threads: { begin: 0x6_0000, byteLength: 0x1_0000 },
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
+
+// Compiled code knows these two.
+scratch.launch.begin satisfies typeof launchRecordBegin;
+scratch.checks.begin satisfies typeof checkStateBegin;
+
+/** What fresh memory holds while a program is checked, so that what was not initialized is seen. */
+export const freshByte = 0xcb;
 
 /** Rounds a number of bytes up to whole pages. */
 export function wholePages(byteLength: number): number {
@@ -72,6 +84,8 @@ interface ProcessMemory {
   readonly pages: RangeAllocator;
   readonly pageHolders: Set<PageHolder>;
   scratchOwner: ScratchOwner | undefined;
+  /** How many drivers need the upper half as the shadow of the lower one. */
+  shadowUsers: number;
 }
 
 let processMemory: ProcessMemory | undefined;
@@ -80,7 +94,14 @@ function openProcessMemory(): ProcessMemory {
   const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
   const begin = scratch.local.begin + scratch.local.byteLength;
   const pages = new RangeAllocator({ begin, end: linearMemoryByteLength });
-  return { memory, bytes: new Uint8Array(memory.buffer), pages, pageHolders: new Set(), scratchOwner: undefined };
+  return {
+    memory,
+    bytes: new Uint8Array(memory.buffer),
+    pages,
+    pageHolders: new Set(),
+    scratchOwner: undefined,
+    shadowUsers: 0,
+  };
 }
 
 /** A device's bounds table: its offset in linear memory, and its two halves. */
@@ -102,8 +123,12 @@ export class LinearMemory {
   readonly #heaps = new Map<number, DeviceHeap>();
   /** The ranges that the kernels of all devices may access: byte lengths by start offset. */
   readonly #allowedToAll = new Map<number, number>();
+  /** Whether the heaps are to make it easy to find mistakes; see `DeviceHeap`. */
+  readonly #findsMistakes: boolean;
+  #hasShadow = false;
 
-  constructor() {
+  constructor({ findsMistakes = false }: { readonly findsMistakes?: boolean } = {}) {
+    this.#findsMistakes = findsMistakes;
     processMemory ??= openProcessMemory();
     this.memory = processMemory.memory;
     this.bytes = processMemory.bytes;
@@ -111,8 +136,42 @@ export class LinearMemory {
     this.#pageHolders = processMemory.pageHolders;
   }
 
-  /** Releases the heaps and the bounds tables. */
+  /**
+   * Keeps the upper half for the shadow of the lower one, in which nothing is marked. Returns false if some of the upper
+   * half is in use.
+   */
+  openShadow(): boolean {
+    if (processMemory!.shadowUsers === 0 && !this.#pages.take(shadowSpace.begin, shadowSpace.byteLength)) {
+      return false;
+    }
+    processMemory!.shadowUsers++;
+    this.#hasShadow = true;
+    return true;
+  }
+
+  /** Marks a range as initialized that another may have used. */
+  #clearShadow(offset: number, byteLength: number): void {
+    const begin = offset + shadowOffset, end = begin + byteLength;
+    const [first, last] = [Math.ceil(begin / pageByteLength), Math.floor(end / pageByteLength)];
+    const pages = { begin: first * pageByteLength, end: last * pageByteLength };
+    if (pages.begin >= pages.end || !this.discard(pages.begin, pages.end - pages.begin)) {
+      this.bytes.fill(0, begin, end);
+      return;
+    }
+    this.bytes.fill(0, begin, pages.begin);
+    this.bytes.fill(0, pages.end, end);
+  }
+
+  /** Releases the heaps, the bounds tables and the shadow. */
   close(): void {
+    if (this.#hasShadow) {
+      this.#hasShadow = false;
+      if (--processMemory!.shadowUsers === 0) {
+        const { begin, byteLength } = shadowSpace;
+        if (!this.discard(begin, byteLength)) this.bytes.fill(0, begin);
+        this.#pages.free(begin, byteLength);
+      }
+    }
     for (const heap of this.#heaps.values()) heap.close();
     this.#heaps.clear();
     for (const { begin } of this.#boundsTables.values()) {
@@ -160,7 +219,9 @@ export class LinearMemory {
    * Reserves whole pages. Returns their offset, or undefined if linear memory has no free range that is large enough.
    */
   reserve(byteLength: number): number | undefined {
-    return this.#pages.allocate(byteLength) ?? this.#reserveAfterReclaiming(byteLength);
+    const offset = this.#pages.allocate(byteLength) ?? this.#reserveAfterReclaiming(byteLength);
+    if (offset !== undefined && processMemory!.shadowUsers > 0) this.#clearShadow(offset, byteLength);
+    return offset;
   }
 
   /** Retries a reservation after all holders have released their unused pages. */
@@ -236,7 +297,7 @@ export class LinearMemory {
         release: (offset, byteLength) => this.discardAndRelease(offset, byteLength, { isShared: false }),
         allow: (offset, byteLength) => this.allow(device, offset, byteLength),
         deny: (offset, byteLength) => this.deny(device, offset, byteLength),
-      });
+      }, { findsMistakes: this.#findsMistakes });
       this.#heaps.set(device, heap);
     }
     return heap;

@@ -23,6 +23,8 @@ export interface NamedRange extends ByteRange {
   readonly name: string;
   /** What else to say if the range contains the whole access: why it is not accessible. */
   readonly reason?: string | undefined;
+  /** Which mistake it is to access the range. Undefined if kernels may. */
+  readonly mistake?: "inaccessible" | "use-before-allocation" | "use-after-free" | undefined;
 }
 
 /** Memory further away from an address has most likely nothing to do with it. */
@@ -52,8 +54,14 @@ function count(bytes: number): string {
   return bytes === 1 ? "1 byte" : `${bytes} bytes`;
 }
 
-/** Where an access lies, seen from the nearest of some ranges. The first of equally near ones counts. */
+/** Where an access lies, seen from the nearest of some ranges. */
 export function nearestOf(access: ByteRange, ranges: Iterable<NamedRange>): string | undefined {
+  const nearest = nearestRange(access, ranges);
+  return nearest === undefined ? undefined : positionOf(access, nearest);
+}
+
+/** The nearest of some ranges. The first of equally near ones counts. */
+export function nearestRange(access: ByteRange, ranges: Iterable<NamedRange>): NamedRange | undefined {
   let nearest: NamedRange | undefined;
   let least = nearBytes;
   for (const range of ranges) {
@@ -66,7 +74,7 @@ export function nearestOf(access: ByteRange, ranges: Iterable<NamedRange>): stri
     nearest = range;
     least = distance;
   }
-  return nearest === undefined ? undefined : positionOf(access, nearest);
+  return nearest;
 }
 
 /** What kind of memory was freed. */

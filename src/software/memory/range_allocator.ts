@@ -35,6 +35,16 @@ export class RangeAllocator {
     return range.begin;
   }
 
+  /** Allocates the part from `begin` on. Returns false if some of it is in use. */
+  take(begin: number, length: number): boolean {
+    const index = this.#free.findIndex((range) => range.begin <= begin && begin + length <= range.end);
+    const range = this.#free[index];
+    if (range === undefined) return false;
+    const rest = [{ begin: range.begin, end: begin }, { begin: begin + length, end: range.end }];
+    this.#free.splice(index, 1, ...rest.filter(({ begin, end }) => begin < end));
+    return true;
+  }
+
   /** Frees a part, which must have been allocated, whole or in pieces. */
   free(begin: number, length: number): void {
     const end = begin + length;

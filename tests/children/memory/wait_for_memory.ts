@@ -12,4 +12,7 @@ const pool = cuda.device(0).createPool({ maxSize: 32 * mebibytes });
 const buffer = pool.allocate(32 * mebibytes);
 const timer = setTimeout(() => buffer.free(), 100) as unknown as { unref(): void };
 timer.unref();
-pool.allocateAsync(mebibytes).then(({ byteLength }) => console.log(`allocated ${byteLength} bytes`));
+pool.allocateAsync(mebibytes).then((allocated) => {
+  console.log(`allocated ${allocated.byteLength} bytes`);
+  allocated.free();
+});

@@ -38,6 +38,7 @@ export class FakeDriver implements Partial<Driver> {
   readonly hasContextEvents: boolean = true;
   readonly dropsWork: boolean = true;
   readonly observesAccesses: boolean = false;
+  readonly kernelChecks: Driver["kernelChecks"] = new Set();
   readonly executesMachineCode = false;
   late: LateAnswers = "none";
   isClosed = false;

@@ -19,8 +19,11 @@ import {
   pushNextFrame,
 } from "../instructions/call_instructions.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
+import { beginUninitialized } from "../checks/frame_shadows.ts";
+import { trackedRegisters } from "../checks/tracked_registers.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
+import { markBarriers } from "../checks/skipped_barriers.ts";
 import { runType } from "./fixed_locals.ts";
 import { type CompileOptions, type EmittedCode, FunctionEmitter, type ParameterOffsets } from "./function_emitter.ts";
 import {
@@ -37,6 +40,7 @@ import { emitBlocks, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts
 import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { impliedChecks } from "./implied_checks.ts";
 import { knownZeroBits } from "./known_zero_bits.ts";
+import { pointerOrigins } from "../checks/pointer_origins.ts";
 import { parameterOffsets } from "./parameter_offsets.ts";
 import { readersOf } from "../control_flow/readers.ts";
 import { resultsOf } from "../simd/uniformity.ts";
@@ -77,6 +81,8 @@ export interface GeneratedKernel {
   readonly resumeLines: readonly number[];
   /** The calls, by the `resumeIndex` of where they return. */
   readonly callSites: ReadonlyMap<number, CallSite>;
+  /** Whether threads may release what they have done to others, other than by barriers. Known where races are looked for. */
+  readonly hasReleases: boolean;
 }
 
 /** A place where the kernel can resume a thread whose registers were saved by other code. */
@@ -208,11 +214,13 @@ class KernelGenerator {
       const target = callTarget(call);
       return target.kind === "function" ? isUnevenFunction(target) : isAnyUneven;
     };
+    let markedBarriers = 0;
     for (const flow of this.#flows.values()) {
       const isCalledWhereThreadsSpin = callsInSpinLoops && flow.function !== resolved.kernel;
       initializePredicated(flow);
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
+      if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
       // The gang's function does not keep the offsets for threads that leave their gang.
       const definitions = readersOf(instructionsOf(flow.function), resultsOf);
       this.#definitions.set(flow, definitions);
@@ -289,6 +297,7 @@ class KernelGenerator {
       accessibleLocalBytes: this.#emitter.sizes.local,
       resumeLines: this.#resumeLines,
       callSites: this.#callSites,
+      hasReleases: this.#emitter.hasReleases,
     };
   }
 
@@ -355,12 +364,20 @@ class KernelGenerator {
         targets: [flow.entry, ...this.#divergencePoints],
       };
     }
-    e.enterFunction(instructionsOf(resolved), this.#intervals.get(flow)!, {
+    const intervals = this.#intervals.get(flow)!;
+    const carry = e.newCarry();
+    const { tracked } = e.shadows === undefined
+      ? { tracked: undefined }
+      : beginUninitialized(flow, trackedRegisters(flow, { intervals, carry }));
+    e.enterFunction(instructionsOf(resolved), intervals, {
+      ...tracked === undefined ? {} : { tracked },
       parameterOffsets: this.#parameterOffsets.get(flow)!,
       impliedChecks: impliedChecks(flow, this.#definitions.get(flow)!),
       knownZeroBits: knownZeroBits(this.#definitions.get(flow)!, e.sizes),
+      origins: e.options.kernelChecks.has("memory") ? pointerOrigins(instructionsOf(resolved)) : undefined,
     });
-    const readers = registerReaders(instructionsOf(resolved));
+    // Executing a run again would find the shadows that it has left.
+    const readers = e.shadows === undefined ? registerReaders(instructionsOf(resolved)) : undefined;
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
       this.#code.set(block, e.emitSeparately(() => emitSteps(e, block.instructions, readers)));

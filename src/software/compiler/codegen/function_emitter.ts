@@ -1,5 +1,9 @@
 import { PtxError } from "../../../ptx/syntax.ts";
+import { emitShadows } from "../checks/shadow_rules.ts";
+import { RegisterShadows } from "../checks/register_shadows.ts";
+import { mayHave } from "../instructions/instruction_traits.ts";
 import { encodePlace, type FaultPlace, functionAddress, localAddressBase } from "../addresses.ts";
+import { orderBits } from "../order_bits.ts";
 import { type Helper, helperIndex } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
@@ -57,6 +61,9 @@ export interface SpaceSizes {
   readonly constants: { readonly offset: number; readonly byteLength: number };
 }
 
+/** A check of what the threads of a kernel do. */
+export type KernelCheckName = "memory" | "initialization" | "race" | "synchronization";
+
 /** Options of the compiler. */
 export interface CompileOptions {
   /** Whether accesses to global and shared memory are checked. Turn it off only to measure the cost of the checks. */
@@ -70,6 +77,10 @@ export interface CompileOptions {
   readonly gangs: boolean | "always";
   /** Whether kernels report every access to global memory. Not for gangs. */
   readonly observesAccesses: boolean;
+  /** Whether threads that never wait run in the order that the launch record says. Not for gangs. */
+  readonly variesThreads: boolean;
+  /** The checks of what threads do that kernels make. Not for gangs. */
+  readonly kernelChecks: ReadonlySet<KernelCheckName>;
 }
 
 /** Locals that replace those of registers and of fixed locals while some code is emitted. */
@@ -110,6 +121,29 @@ export interface ParameterPointer {
   readonly bytes: number;
 }
 
+/** A parameter of 64 bits from which an address was computed. */
+export interface ParameterOrigin {
+  readonly kind: "parameter";
+  /** Where it begins among the kernel's parameters, in bytes. */
+  readonly offset: number;
+}
+
+/** What an address was computed from. */
+export type PointerOrigin = Variable | ParameterOrigin;
+
+/** Finds the origin of an address. Undefined if it is not certain, or has no bounds. */
+export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
+
+/** The range that a parameter points into, for accesses of one size, in i32 locals. */
+export interface ArgumentRange {
+  readonly parameter: number;
+  readonly bytes: number;
+  /** The offset of the range, its bytes, and how many bytes behind its start accesses may begin. */
+  readonly begin: number;
+  readonly length: number;
+  readonly room: number;
+}
+
 /** How an operand may differ from the instruction's type. */
 export interface OperandOptions {
   /** Whether the register may be wider than the type, as in loads, stores and conversions. */
@@ -129,8 +163,12 @@ export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
   /** Whether a 64-bit NaN may have any bits, because the code around the current instruction looks for NaNs. */
   defersNaN64 = false;
+  /** Whether the code may release what a thread has done to others, other than by barriers. */
+  hasReleases = false;
   readonly sizes: SpaceSizes;
   readonly options: CompileOptions;
+  /** The shadows of registers, if the kernel makes the check `initialization`. */
+  readonly shadows: RegisterShadows | undefined;
   /** How the code reports the thread of a fault. */
   readonly #threads: FaultPlace["thread"];
   readonly #valueTypes = new Map<Register, ValueType>();
@@ -146,6 +184,8 @@ export class FunctionEmitter {
   readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
   readonly #sharedCapacity = new Map<number, number>();
   readonly #pointers = new Map<string, ParameterPointer>();
+  readonly #argumentRanges = new Map<string, ArgumentRange>();
+  #pointerOrigins: PointerOrigins = () => undefined;
   #parameterOffsets: ParameterOffsets = new Map();
   #impliedChecks: ImpliedChecks = new Set();
   #knownZeroBits: KnownZeroBits = () => 0;
@@ -164,6 +204,7 @@ export class FunctionEmitter {
   constructor(sizes: SpaceSizes, options: CompileOptions, threads: FaultPlace["thread"] = "x") {
     this.sizes = sizes;
     this.options = options;
+    this.shadows = options.kernelChecks.has("initialization") ? new RegisterShadows(this) : undefined;
     this.#threads = threads;
   }
 
@@ -186,16 +227,26 @@ export class FunctionEmitter {
    * Begins the next function, whose registers reuse the locals of the function before.
    *
    * @param options `classOf` says which registers may share a local, beside those of the same type; `parameterOffsets`
-   * are accesses whose offsets are live
+   * are accesses whose offsets are live; `origins` finds where accesses must stay, if that is checked;
+   * `tracked` are the registers that may be uninitialized
    */
   enterFunction(
     instructions: readonly ResolvedInstruction[],
     intervals: readonly LiveInterval[],
-    { classOf = () => "", parameterOffsets = new Map(), impliedChecks = new Set(), knownZeroBits = () => 0 }: {
+    {
+      classOf = () => "",
+      parameterOffsets = new Map(),
+      impliedChecks = new Set(),
+      knownZeroBits = () => 0,
+      origins = () => undefined,
+      tracked = new Set(),
+    }: {
       readonly classOf?: (register: Register) => string;
       readonly parameterOffsets?: ParameterOffsets;
       readonly impliedChecks?: ImpliedChecks;
       readonly knownZeroBits?: KnownZeroBits;
+      readonly origins?: PointerOrigins | undefined;
+      readonly tracked?: ReadonlySet<Register>;
     } = {},
   ): void {
     this.#parameterOffsets = parameterOffsets;
@@ -204,10 +255,20 @@ export class FunctionEmitter {
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#underlyingPointerOf = underlyingPointers(instructions);
-    this.#carry = newCarry();
+    this.#pointerOrigins = origins;
     this.#registerLocals.giveBackAll();
-    const sharing = shareLocals(intervals, (register) => `${this.valueType(register)} ${classOf(register)}`);
+    this.shadows?.enterFunction(tracked);
+    const shadowIntervals = intervals.flatMap((interval) => {
+      const shadow = this.shadows?.of(interval.register);
+      return shadow === undefined ? [interval] : [interval, { ...interval, register: shadow }];
+    });
+    const sharing = shareLocals(shadowIntervals, (register) => `${this.valueType(register)} ${classOf(register)}`);
     for (const [register, holder] of sharing) this.#holders.set(register, holder);
+  }
+
+  /** Begins a function with a carry of its own, and returns it. */
+  newCarry(): Register {
+    return this.#carry = newCarry();
   }
 
   /** The register in whose local a register is held: another one that is never live at the same time, or itself. */
@@ -238,15 +299,43 @@ export class FunctionEmitter {
 
   /** Emits an instruction, under its predicate if it has one. */
   emit(instruction: ResolvedInstruction, emit: Emit): void {
+    const { shadows } = this;
+    const emitBoth: Emit = (e, i) => {
+      if (shadows !== undefined) emitShadows(e, shadows, i);
+      emit(e, i);
+    };
     if (instruction.predicate === undefined) {
-      this.emitAlways(instruction, emit);
+      this.emitAlways(instruction, emitBoth);
     } else {
       this.begin(instruction);
+      const finish = shadows === undefined ? undefined : this.#shadowPredicate(shadows, instruction);
       this.pushPredicate(instruction);
       this.code.if();
-      this.emitConditionally(() => emit(this, instruction));
+      this.emitConditionally(() => emitBoth(this, instruction));
       this.code.end();
+      finish?.();
     }
+  }
+
+  /**
+   * Looks at the predicate of an instruction: if it is uninitialized, it decides what the instruction does, or so are the
+   * results of an instruction that only computes. Returns what is to be emitted behind the instruction.
+   */
+  #shadowPredicate(shadows: RegisterShadows, instruction: ResolvedInstruction): (() => void) | undefined {
+    const { register } = instruction.predicate!;
+    if (!shadows.mayBeUninitialized(register)) return undefined;
+    if (mayHave(instruction, "writes") || mayHave(instruction, "traps")) {
+      shadows.require(register, "predicate");
+      return undefined;
+    }
+    const flag = this.temporary("i32");
+    shadows.push(register, register.type);
+    this.code.set(flag);
+    return () => {
+      this.code.get(flag).if();
+      this.emitConditionally(() => shadows.assignWhole(instruction.operands[0], () => this.code.i32(1)));
+      this.code.end();
+    };
   }
 
   /** Emits an instruction, or a part of it, regardless of its predicate. */
@@ -304,6 +393,11 @@ export class FunctionEmitter {
   /** The line of the current instruction. */
   get line(): number {
     return this.#current!.line;
+  }
+
+  /** Notes what the code tells the check of races. */
+  noteOrder(order: number): void {
+    if ((order & orderBits.release) !== 0) this.hasReleases = true;
   }
 
   /** Whether each thread has a record, whose number identifies it. */
@@ -452,6 +546,15 @@ export class FunctionEmitter {
     this.getFixed("local").ops("i32Sub", "i64ExtendI32U", "i64Add");
   }
 
+  /** Pushes the offset of a byte of a variable in linear memory. */
+  pushOffsetOf({ space, offset: begin }: Variable, offset: bigint): void {
+    if (space === "shared") this.getFixed("shared");
+    else if (space === "global" || space === "const") this.code.globalGet(imageAddressGlobal).ops("i32WrapI64");
+    else this.getFrame();
+    const distance = begin + Number(offset);
+    if (distance !== 0) this.code.i32(distance).ops("i32Add");
+  }
+
   /** Pushes the offset of the current function's frame. */
   getFrame(): CodeWriter {
     return this.getFixed(this.sizes.hasFrames ? "frame" : "local");
@@ -492,6 +595,29 @@ export class FunctionEmitter {
   /** The pointers for which there are such locals. */
   get parameterPointers(): Iterable<ParameterPointer> {
     return this.#pointers.values();
+  }
+
+  /** What an address was certainly computed from, if the kernel checks that accesses stay there. */
+  originOf(base: ResolvedAddress["base"]): PointerOrigin | undefined {
+    return this.#pointerOrigins(base);
+  }
+
+  /** The locals with the range that a parameter points into, for accesses of the given size. */
+  argumentRange(parameter: number, bytes: number): ArgumentRange {
+    const key = `${parameter} ${bytes}`;
+    let range = this.#argumentRanges.get(key);
+    if (range === undefined) {
+      this.fixedLocal("argumentRanges");
+      const other = [...this.#argumentRanges.values()].find((other) => other.parameter === parameter);
+      const begin = other?.begin ?? this.newLocal("i32"), length = other?.length ?? this.newLocal("i32");
+      this.#argumentRanges.set(key, range = { parameter, bytes, begin, length, room: this.newLocal("i32") });
+    }
+    return range;
+  }
+
+  /** The ranges for which there are such locals. */
+  get argumentRanges(): Iterable<ArgumentRange> {
+    return this.#argumentRanges.values();
   }
 
   /** Whether an access that is aligned is known to lie in its memory. */
@@ -542,6 +668,7 @@ export class FunctionEmitter {
   initialize(register: Register): void {
     pushZero(this.code, this.valueType(register)).set(this.registerLocal(register));
     this.noteDefinition(register);
+    this.shadows?.setUninitialized(register);
   }
 
   /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */

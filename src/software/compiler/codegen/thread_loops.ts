@@ -4,7 +4,8 @@
  * @module
  */
 import { type FixedLocal, launchRecordLocal } from "./fixed_locals.ts";
-import type { FunctionEmitter } from "./function_emitter.ts";
+import type { ArgumentRange, FunctionEmitter } from "./function_emitter.ts";
+import { fillShadow } from "../checks/memory_shadows.ts";
 import { helperIndex } from "../helpers/helper_functions.ts";
 import { loadOp } from "../instructions/memory_instructions.ts";
 import {
@@ -13,6 +14,7 @@ import {
   launchFields,
   threadRecord,
   threadRecordByteLength,
+  threadStarts,
 } from "../launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
@@ -25,13 +27,20 @@ const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["thread
 /** Runs all threads of some blocks, each to its end. */
 export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
+  if (e.shadows !== undefined) local("shared");
   const emitThread = (code: CodeWriter) => {
     if (e.sizes.hasStackPointer) code.get(local("local")).i32(frameBytes).ops("i32Add").set(local("stackPointer"));
     code.block().append(body).end();
   };
   return emitLoopOverBlocks(e, {
     memory: { from: "localMemory", to: local("local") },
-    emitBlock: (code) => emitLoopOverThreads(e, code, { width: 1, emit: () => emitThread(code) }),
+    emitBlock(code) {
+      if (e.shadows !== undefined) {
+        code.get(local("shared"));
+        fillShadow(code, 0, () => code.get(local("sharedBytes")));
+      }
+      emitLoopOverThreads(e, code, { width: 1, emit: () => emitThread(code) });
+    },
   }).finish();
 }
 
@@ -47,6 +56,7 @@ export function emitLoopOverBlocks(
   const local = (name: FixedLocal) => e.fixedLocal(name);
   for (const name of ["firstBlockX", "lastBlockX", "blockX", memory.from, "fuelLeft"] as const) local(name);
   for (const names of dimensions) names.forEach(local);
+  if (e.options.variesThreads) { for (const name of [...threadStarts, "reversedThreads"] as const) local(name); }
   emitPreloads(e, code, new Set(["blockX"]));
   code.get(local(memory.from)).set(memory.to);
   code.get(local("firstBlockX")).set(local("blockX"));
@@ -63,18 +73,39 @@ export function emitLoopOverThreads(
   code: CodeWriter,
   { width, emit }: { width: number; emit: () => void },
 ): void {
+  const counters = new Map(dimensions.map(([name]) => {
+    return [name, e.options.variesThreads ? e.newLocal("i32") : e.fixedLocal(name)] as const;
+  }));
   for (const [counter] of dimensions) {
     const local = e.fixedLocal(counter);
-    code.i32(0).set(local).loop();
+    code.i32(0).set(counters.get(counter)!).loop();
+    if (e.options.variesThreads) emitVariedIndex(e, code, { counter: counters.get(counter)!, name: counter });
     const row = counter === "threadZ" ? "rowZ" : counter === "threadY" ? "rowY" : undefined;
     if (row !== undefined) code.get(launchRecordLocal).get(local).memory("i32Store", launchFieldOffset(row));
   }
   emit();
   for (const [counter, end] of dimensions.toReversed()) {
-    const local = e.fixedLocal(counter);
+    const local = counters.get(counter)!;
     code.get(local).i32(counter === "threadX" ? width : 1).ops("i32Add").tee(local);
     code.get(e.fixedLocal(end)).ops("i32LtU").brIf(0).end();
   }
+}
+
+/** The axes of the dimensions. */
+const axes = { threadX: 0, threadY: 1, threadZ: 2 } as const;
+
+/** Sets the index of a thread from the number of those that have run before it. */
+function emitVariedIndex(
+  e: FunctionEmitter,
+  code: CodeWriter,
+  { counter, name }: { counter: number; name: keyof typeof axes },
+): void {
+  const axis = axes[name];
+  const index = e.fixedLocal(name), count = e.fixedLocal(dimensions[2 - axis]![1]);
+  code.get(counter).get(e.fixedLocal(threadStarts[axis])).ops("i32Add").tee(index).get(count).ops("i32GeU").if();
+  code.get(index).get(count).ops("i32Sub").set(index).end();
+  code.get(e.fixedLocal("reversedThreads")).i32(1 << axis).ops("i32And").if();
+  code.get(count).i32(1).ops("i32Sub").get(index).ops("i32Sub").set(index).end();
 }
 
 /** Runs each of some threads that can run, until it exits or is suspended. */
@@ -137,9 +168,21 @@ function emitPreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySe
     code.get(pointer).ops("i32WrapI64").set(location);
     code.get(pointer).i32(bytes).get(e.fixedLocal("bounds")).call(helperIndex("findReach")).set(reach);
   }
+  for (const range of e.argumentRanges) emitArgumentRange(e, code, range);
   for (const [bytes, local] of e.sharedCapacityLocals) {
     code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);
   }
+}
+
+function emitArgumentRange(
+  e: FunctionEmitter,
+  code: CodeWriter,
+  { parameter, bytes, begin, length, room }: ArgumentRange,
+): void {
+  const table = e.fixedLocal("argumentRanges");
+  code.get(table).memory("i32Load", parameter).set(begin);
+  code.get(table).memory("i32Load", parameter + 4).tee(length).i32(bytes - 1).ops("i32Sub").set(room);
+  code.get(length).i32(bytes).ops("i32LtU").if().i32(0).set(room).end();
 }
 
 function isLaunchField(name: FixedLocal): name is LaunchField {

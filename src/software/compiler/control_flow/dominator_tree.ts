@@ -62,7 +62,7 @@ export function isReducible<I>({ blocks, number, children }: DominatorTree<I>): 
  * The simple version of the algorithm of Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph"
  * (1979). Its time is proportional to the number of edges times a logarithm, whatever the graph.
  */
-function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
+export function immediateDominators(edges: readonly (readonly number[])[]): Int32Array {
   const count = edges.length;
   // From here on, nodes are named by their order in a depth-first search.
   const { nodes, order, parent } = searchDepthFirst(edges);

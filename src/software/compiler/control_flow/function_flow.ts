@@ -155,7 +155,16 @@ class FlowBuilder {
     this.#block.line = instruction.line;
     this.#block.terminator = instruction.predicate === undefined ? { kind: "jump", target } : {
       kind: "branch",
-      on: { instruction, emit: (e) => e.pushPredicate(instruction) },
+      on: {
+        instruction,
+        emit: (e) => {
+          if (e.shadows !== undefined) {
+            e.begin(instruction);
+            e.shadows.require(instruction.predicate!.register, "branch");
+          }
+          e.pushPredicate(instruction);
+        },
+      },
       taken: target,
       otherwise: next,
     };
@@ -179,6 +188,7 @@ class FlowBuilder {
         const targets = switchTargets(instruction).map((label) => this.#labelled.get(label)!);
         const emit = (e: FunctionEmitter) => {
           e.begin(instruction);
+          e.shadows?.require(instruction.operands[0], "branch");
           e.push(instruction.operands[0], typeNamed("u32"));
         };
         block.terminator = { kind: "switch", on: { instruction, emit }, targets };

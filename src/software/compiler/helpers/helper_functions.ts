@@ -4,16 +4,18 @@
  * @module
  */
 import { type AddressHelper, addressHelpers } from "./address_helpers.ts";
+import { type CheckHelper, checkHelpers } from "./check_helpers.ts";
 import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type MemoryBarrierHelper, memoryBarrierHelpers } from "./memory_barrier_helpers.ts";
 import { hostFunctionCount, type HostFunctionName, hostFunctions, hostIndex } from "./host_functions.ts";
 
 /** The name of a function that kernels can call. */
-export type Helper = HostFunctionName | AddressHelper | FloatHelper | MemoryBarrierHelper;
+export type Helper = HostFunctionName | AddressHelper | CheckHelper | FloatHelper | MemoryBarrierHelper;
 
 const builders: Readonly<Record<string, HelperBuilder>> = {
   ...addressHelpers,
+  ...checkHelpers,
   ...floatHelpers,
   ...memoryBarrierHelpers,
 };

@@ -22,6 +22,13 @@ export type HostFunctionName =
   | "fault"
   | "refuel"
   | "access"
+  | "mark"
+  | "orderedAccess"
+  | "order"
+  | "stray"
+  | "decideByUninitialized"
+  | "loadUninitialized"
+  | "storeUninitialized"
   | "clock"
   | "print"
   | "failAssertion"
@@ -52,6 +59,26 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
    * strong accesses too, and the thread.
    */
   access: { type: { parameters: ["i32", "i32", "i32"], results: [] }, run: undefined },
+  /**
+   * For the check of races. Called after an access was checked, with its offset in linear memory, the place, the thread,
+   * and the bits of its order.
+   */
+  orderedAccess: { type: { parameters: ["i32", "i32", "i32", "i32"], results: [] }, run: undefined },
+  /** For the check of races: a fence, or what orders copies. Takes the place, the thread, and the bits of its order. */
+  order: { type: { parameters: ["i32", "i32", "i32"], results: [] }, run: undefined },
+  /**
+   * Called if an access lies outside of what its address was computed from, in other memory. Takes its offset in linear
+   * memory, the place, the thread, the state space of the origin as an index of `originSpaces`, the origin's offset in
+   * it, and the offset in linear memory and the bytes of the origin.
+   */
+  stray: { type: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32", "i32"], results: [] }, run: undefined },
+  /** Called where an uninitialized value decides something. Takes the index of a decision, the place and the thread. */
+  decideByUninitialized: { type: { parameters: ["i32", "i32", "i32"], results: [] }, run: undefined },
+  /** Called when uninitialized bits are loaded or have been stored. Takes the offset, the place and the thread. */
+  loadUninitialized: { type: { parameters: ["i32", "i32", "i32"], results: [] }, run: undefined },
+  storeUninitialized: { type: { parameters: ["i32", "i32", "i32"], results: [] }, run: undefined },
+  /** Called where a thread may pass by a barrier. Takes the mark, as `barrierMarks` has it, and the thread. */
+  mark: { type: { parameters: ["i32", "i32"], results: [] }, run: undefined },
   /** A time in nanoseconds, from an arbitrary start. */
   clock: { type: { parameters: [], results: ["i64"] }, run: undefined },
   /**
@@ -72,10 +99,10 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
     run: undefined,
   },
   /**
-   * Allocates memory in the device's heap. Takes the size, the alignment, and the offset of the bounds table. Returns the
-   * address, or 0.
+   * Allocates memory in the device's heap. Takes the size, the alignment, the place, the thread, and the offset of the
+   * bounds table. Returns the address, or 0.
    */
-  allocate: { type: { parameters: ["i64", "i64", "i32"], results: ["i64"] }, run: undefined },
+  allocate: { type: { parameters: ["i64", "i64", "i32", "i32", "i32"], results: ["i64"] }, run: undefined },
   /** Frees it. Takes the address, the place, the thread, and the offset of the bounds table. */
   free: { type: { parameters: ["i64", "i32", "i32", "i32"], results: [] }, run: undefined },
 };

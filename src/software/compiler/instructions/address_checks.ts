@@ -14,8 +14,9 @@
  *
  * @module
  */
+import { checkOrigin } from "../checks/origin_checks.ts";
 import { faultKind, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
-import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Variable } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
@@ -35,6 +36,8 @@ export interface MemoryAccess {
   readonly operation: "read" | "write" | "atomic";
   /** Whether other threads may access the memory at the same time, as by volatile and ordered accesses. */
   readonly isStrong?: boolean;
+  /** How it is ordered, in `orderBits`. Default: it is weak. */
+  readonly order?: number;
 }
 
 /** The name of the state space of an access, or `generic`. */
@@ -58,13 +61,34 @@ export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | 
 
 /** Pushes the offset of an operand in linear memory, after the checks. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
-  const { space, bytes, operation, isStrong = false } = access;
-  if (!e.options.observesAccesses || space !== "global" && space !== "generic") return;
+  if (e.options.kernelChecks.has("memory")) checkStaysInOrigin(e, address, access);
+  const { space, bytes, operation, isStrong = false, order = 0 } = access;
+  const isShared = space === "shared", isGlobal = space === "global" || space === "generic";
   const location = e.temporary("i32");
-  e.code.tee(location).get(location);
-  e.pushPlace({ operation: isStrong ? "atomic" : operation, bytes });
-  e.callHelper("access");
+  if (e.options.observesAccesses && isGlobal) {
+    e.code.tee(location).get(location);
+    e.pushPlace({ operation: isStrong ? "atomic" : operation, bytes });
+    e.callHelper("noteAccess");
+  }
+  if (e.options.kernelChecks.has("race") && (isGlobal || isShared)) {
+    e.code.tee(location).get(location);
+    e.pushPlace({ operation, bytes }).i32(order);
+    e.callHelper("compareAccess");
+    e.noteOrder(order);
+  }
+}
+
+/** Checks the access at the location on the stack. */
+function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
+  const { base, offset } = address;
+  if (e.originOf(base) === undefined) return;
+  if (base?.kind === "variable" && offset >= 0n && offset + BigInt(bytes) <= BigInt(base.byteLength)) return;
+  const location = e.temporary("i32");
+  e.code.set(location);
+  checkOrigin(e, address, { location, bytes, operation });
+  e.code.get(location);
 }
 
 function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
@@ -74,7 +98,7 @@ function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: Memor
     const isGeneric = access.space === "generic" && base.space !== "const" &&
       (base.space !== "param" || base.isInFrame);
     if (base.space !== access.space && !isGeneric) e.fail(`"${base.name}" is in ".${base.space}"`);
-    if (isWithin(base, address.offset, access)) return pushOffsetOf(e, base, address.offset);
+    if (isWithin(base, address.offset, access)) return e.pushOffsetOf(base, address.offset);
     const end = address.offset + BigInt(access.bytes);
     if (access.space === "param" && base.isInFrame && (address.offset < 0n || end > BigInt(base.byteLength))) {
       e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
@@ -106,15 +130,6 @@ function isWithin(
   const isPlaced = space !== "param" || isInFrame === true;
   return isPlaced && offset >= 0n && offset + BigInt(bytes) <= BigInt(byteLength) &&
     (BigInt(begin) + offset) % BigInt(alignment) === 0n;
-}
-
-/** Pushes the offset of a byte of a variable. */
-function pushOffsetOf(e: FunctionEmitter, { space, offset: begin }: Variable, offset: bigint): void {
-  if (space === "shared") e.getFixed("shared");
-  else if (space === "global" || space === "const") e.code.globalGet(imageAddressGlobal).ops("i32WrapI64");
-  else e.getFrame();
-  const distance = begin + Number(offset);
-  if (distance !== 0) e.code.i32(distance).ops("i32Add");
 }
 
 /** Pushes an address as 64 bits, in the state space of the access. */

@@ -6,9 +6,11 @@
  * @module
  */
 import { addressOperand, pushLocation } from "./address_checks.ts";
-import { addressBase } from "../addresses.ts";
+import { addressBase, shadowOffset } from "../addresses.ts";
+import { orderBits, orderCountShift } from "../order_bits.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
+import { pushOrder } from "./memory_instructions.ts";
 import { constantOf, repeatable, u32 } from "./integer_lowering.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand } from "../typing/resolved_instruction.ts";
@@ -23,8 +25,14 @@ export const copyAsynchronously: Emit = (e, i) => {
   const sizes = i.choices.get("cache") === "cg" ? [16] : [4, 8, 16];
   if (!sizes.includes(bytes)) e.fail(`it must copy ${sizes.join(", ").replace(/, (\d+)$/, " or $1")} bytes`);
   const to = e.temporary("i32"), from = e.temporary("i32");
-  pushLocation(e, addressOperand(e, destination), { space: "shared", bytes, operation: "write" });
+  pushLocation(e, addressOperand(e, destination), {
+    space: "shared",
+    bytes,
+    operation: "write",
+    order: orderBits.asynchronous,
+  });
   code.set(to);
+  e.shadows?.require(given, "size");
   const copied = given === undefined ? undefined : copiedBytes(e, given, bytes);
   if (copied !== undefined) {
     fillWithZeros(e, { to, bytes });
@@ -44,6 +52,10 @@ export const copyAsynchronously: Emit = (e, i) => {
     const index = e.temporary("i32");
     code.i32(0).set(index).loop().get(to).get(index).ops("i32Add");
     code.get(from).get(index).ops("i32Add").memory("i32Load8U").memory("i32Store8");
+    if (e.shadows !== undefined) {
+      code.get(to).get(index).ops("i32Add").get(from).get(index).ops("i32Add");
+      code.memory("i32Load8U", shadowOffset).memory("i32Store8", shadowOffset);
+    }
     code.get(index).i32(1).ops("i32Add").tee(index);
     copied().ops("i32LtU").brIf(0).end();
   }
@@ -93,28 +105,33 @@ function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number):
   return () => e.code.get(local);
 }
 
-function fillWithZeros({ code }: FunctionEmitter, { to, bytes }: { to: number; bytes: number }): void {
-  if (bytes === 4) {
-    code.get(to).i32(0).memory("i32Store");
-    return;
+function fillWithZeros({ code, shadows }: FunctionEmitter, { to, bytes }: { to: number; bytes: number }): void {
+  for (const distance of shadows === undefined ? [0] : [0, shadowOffset]) {
+    if (bytes === 4) code.get(to).i32(0).memory("i32Store", distance);
+    else for (let at = 0; at < bytes; at += 8) code.get(to).i64(0n).memory("i64Store", distance + at);
   }
-  for (let offset = 0; offset < bytes; offset += 8) code.get(to).i64(0n).memory("i64Store", offset);
 }
 
 function copyWords(
-  { code }: FunctionEmitter,
+  { code, shadows }: FunctionEmitter,
   { to, from, bytes }: { to: number; from: number; bytes: number },
 ): void {
   const [load, store]: readonly MemoryOpName[] = bytes === 4 ? ["i32Load", "i32Store"] : ["i64Load", "i64Store"];
-  for (let offset = 0; offset < bytes; offset += 8) {
-    code.get(to).get(from).memory(load!, offset).memory(store!, offset);
+  for (const distance of shadows === undefined ? [0] : [0, shadowOffset]) {
+    for (let at = 0; at < bytes; at += 8) {
+      code.get(to).get(from).memory(load!, distance + at).memory(store!, distance + at);
+    }
   }
 }
 
-/** `cp.async.commit_group`, `cp.async.wait_group` and `cp.async.wait_all`: no copies are pending. */
+/** `cp.async.commit_group` */
+export const commitCopies: Emit = (e) => pushOrder(e, orderBits.commit);
+
+/** `cp.async.wait_group` and `cp.async.wait_all`: no copies are pending. */
 export const awaitCopies: Emit = (e, i) => {
   const [count] = i.operands;
-  if (count !== undefined && constantOf(count) === undefined) {
-    e.fail("the number of pending groups must be a literal");
-  }
+  const groups = count === undefined ? 0n : constantOf(count);
+  if (groups === undefined) e.fail("the number of pending groups must be a literal");
+  const mostGroups = 2 ** 20;
+  pushOrder(e, orderBits.wait | Math.min(Number(groups), mostGroups) << orderCountShift);
 };

@@ -8,6 +8,8 @@
  * @module
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { accessOrderOf } from "./access_order.ts";
+import { atomicShadows } from "../checks/memory_shadows.ts";
 import { canonicalizeNaN, flushSubnormal } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
@@ -42,8 +44,11 @@ export function atomic(hasResult: boolean): Emit {
       space: spaceOf(i),
       bytes: bytes * sources.length,
       operation: "atomic",
+      order: atomicOrderOf(i, sources.length),
     });
     e.code.set(location);
+    const readsMemory = i.choices.get("operation") !== "exch";
+    atomicShadows(e, { elements: sources, type: i.type, location, others: [c], readsMemory });
     const olds = sources.map((source, index) => {
       const old = e.temporary(bitsType(i).value);
       const access = {
@@ -58,6 +63,7 @@ export function atomic(hasResult: boolean): Emit {
       else updateUntilAlone(e, i, access);
       return old;
     });
+    if (hasResult) e.shadows?.clear(i.operands[0]);
     // A result may be an operand of a later element.
     results.forEach((result, index) => {
       e.assign(result, i.type, () => {
@@ -67,6 +73,11 @@ export function atomic(hasResult: boolean): Emit {
       });
     });
   };
+}
+
+/** The order of an atomic instruction, whose default scope is the device. */
+export function atomicOrderOf(i: ResolvedInstruction, elements: number = 1): number {
+  return accessOrderOf(i, { isStrong: true, elements, defaults: { scope: "gpu" } });
 }
 
 function elementsOf(

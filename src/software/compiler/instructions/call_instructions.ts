@@ -7,7 +7,8 @@
  * @module
  */
 import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
-import { faultKind, functionAddress } from "../addresses.ts";
+import { fillShadow, loadShadows, storeShadows } from "../checks/memory_shadows.ts";
+import { faultKind, functionAddress, shadowOffset } from "../addresses.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
@@ -113,11 +114,13 @@ export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameB
       });
     } else {
       const { type, offset } = parameter;
-      elementsOf(argument).forEach((element, index) => {
+      const elements = elementsOf(argument);
+      elements.forEach((element, index) => {
         e.code.get(frame);
         e.push(element, type);
         e.code.memory(storeOp(type), offset + index * type.bits / 8);
       });
+      storeShadows(e, { elements, type, location: frame, distance: offset });
     }
   });
 }
@@ -142,9 +145,11 @@ export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameByt
       });
     } else {
       const { type, offset } = result;
-      elementsOf(wanted).forEach((element, index) => {
+      const elements = elementsOf(wanted);
+      elements.forEach((element, index) => {
         e.assign(element, type, () => e.code.get(frame).memory(loadOp(type), offset + index * type.bits / 8));
       });
+      loadShadows(e, { elements, type, location: frame, distance: offset });
     }
   });
 }
@@ -163,7 +168,7 @@ export function checkPassed(
 }
 
 function copyBytes(
-  { code }: FunctionEmitter,
+  { code, shadows }: FunctionEmitter,
   { to, toOffset, from, fromOffset, byteLength }: {
     to: () => unknown;
     toOffset: number;
@@ -182,6 +187,10 @@ function copyBytes(
       to();
       from();
       code.memory(load, fromOffset + at).memory(store, toOffset + at);
+      if (shadows === undefined) continue;
+      to();
+      from();
+      code.memory(load, shadowOffset + fromOffset + at).memory(store, shadowOffset + toOffset + at);
     }
   };
   copy(8, "i64Load", "i64Store");
@@ -202,6 +211,7 @@ export interface AddressedFunction {
 export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   const target = callTarget(i);
   if (target.kind === "function") return;
+  e.shadows?.require(target, "call target");
   e.push(target, u64);
   e.code.ops("drop");
 }
@@ -247,6 +257,7 @@ export const allocateOnStack: Emit = (e, i) => {
   if (bytes > BigInt(frameAlignment)) e.refuse(`an alignment of more than ${frameAlignment} bytes is not supported`);
   const { code } = e;
   const address = e.temporary("i32"), end = e.temporary("i64");
+  e.shadows?.require(size, "size");
   e.getFixed("stackPointer").i32(Number(bytes) - 1).ops("i32Add").i32(-Number(bytes)).ops("i32And").set(address);
   code.get(address).ops("i64ExtendI32U");
   e.push(size, i.type);
@@ -258,6 +269,9 @@ export const allocateOnStack: Emit = (e, i) => {
   faultStack(e, e.line);
   code.end().get(end).ops("i32WrapI64");
   e.setFixed("stackPointer");
+  if (e.shadows !== undefined) {
+    fillShadow(code.get(address), 0, () => code.get(end).ops("i32WrapI64").get(address).ops("i32Sub"));
+  }
   e.assign(destination, i.type, () => {
     code.get(address);
     e.getFixed("local").ops("i32Sub");

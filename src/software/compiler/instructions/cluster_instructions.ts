@@ -46,7 +46,7 @@ const arrive: Emit = (e) => {
 
 /** `barrier.cluster.wait` */
 const wait: SuspendingInstruction = {
-  describe: () => ({ kind: "barrier", operation: "sync" }),
+  describe: (i) => ({ kind: "barrier", operation: "sync", isAligned: i.choices.has("aligned") }),
   request: (e: FunctionEmitter) => {
     leave(e, "first", { operand: clusterBarrier });
     leave(e, "second", { operand: 0 });

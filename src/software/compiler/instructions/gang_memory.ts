@@ -5,6 +5,7 @@
  * @module
  */
 import { spaceOf } from "./address_checks.ts";
+import { pushIsStray } from "../checks/origin_checks.ts";
 import { type EmitVectors, type GangForm, hasOnlyModifiers } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
@@ -67,6 +68,7 @@ function access(
     const one = () => gang.emitMembers(instruction, form.emit!);
     if (isBounded) {
       pushBoundedIsOutside(gang, { base, offset: address.offset, firstOffset, bytes });
+      orIsStray(gang, address, { bytes, pushLocation: () => e.getFixed("shared").get(firstOffset).ops("i32Add") });
       code.if();
       one();
       code.else();
@@ -82,8 +84,9 @@ function access(
         return;
       }
       const { begin, count } = gang.rangeCache(address, bytes);
-      code.get(wide).get(begin).ops("i64Sub").i64(BigInt(Math.log2(bytes))).ops("i64Rotr").get(count).ops("i64GeU")
-        .if();
+      code.get(wide).get(begin).ops("i64Sub").i64(BigInt(Math.log2(bytes))).ops("i64Rotr").get(count).ops("i64GeU");
+      orIsStray(gang, address, { bytes, pushLocation: () => code.get(firstOffset) });
+      code.if();
       one();
       remember(gang, address, { begin, count, bytes });
       code.else();
@@ -91,6 +94,19 @@ function access(
       code.end();
     }
   };
+}
+
+/** Pops a condition, and pushes whether it holds, or any member's access lies outside of its origin. */
+function orIsStray(
+  { code, emitter: e, width }: GangEmitter,
+  address: ResolvedAddress,
+  { bytes, pushLocation }: { bytes: number; pushLocation: () => void },
+): void {
+  if (e.originOf(address.base) === undefined) return;
+  const location = e.temporary("i32");
+  pushLocation();
+  code.set(location);
+  if (pushIsStray(e, address, { location, bytes: bytes * width })) code.ops("i32Or");
 }
 
 function store(

@@ -3,10 +3,13 @@
  *
  * @module
  */
+import { shadowOffset } from "../addresses.ts";
+import { shadowStore } from "../checks/memory_shadows.ts";
 import { pushSpaces } from "./address_checks.ts";
 import { callOperands, checkPassed } from "./call_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
+import { constant } from "./integer_lowering.ts";
 import { loadOp, storeOp } from "./memory_instructions.ts";
 import type { CallVariable } from "../typing/call_layout.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -48,7 +51,13 @@ function takeResult(e: FunctionEmitter, i: ResolvedInstruction, value: "i32" | "
   if (wanted.kind === "variable") {
     checkPassed(e, wanted, result!);
     e.getFrame().get(local).memory(storeOp(result!.type), wanted.offset);
-  } else e.assign(wanted, result!.type, () => e.code.get(local));
+    if (e.shadows === undefined) return;
+    e.getFrame();
+    constant(e.code, result!.type, 0).memory(shadowStore(result!.type), shadowOffset + wanted.offset);
+  } else {
+    e.assign(wanted, result!.type, () => e.code.get(local));
+    e.shadows?.clear(wanted);
+  }
 }
 
 function pushThread(e: FunctionEmitter): void {
@@ -81,6 +90,7 @@ const allocate: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64], result: 64 });
   pushArgument(e, i, 0);
   e.code.i64(16n);
+  e.pushPlace();
   e.getFixed("bounds");
   e.callHelper("allocate");
   takeResult(e, i, "i64");
@@ -91,6 +101,7 @@ const allocateAligned: Emit = (e, i) => {
   checkHostCall(e, i, { parameters: [64, 64], result: 64 });
   pushArgument(e, i, 0);
   pushArgument(e, i, 1);
+  e.pushPlace();
   e.getFixed("bounds");
   e.callHelper("allocate");
   takeResult(e, i, "i64");

@@ -7,6 +7,8 @@
  *
  * @module
  */
+import type { RegisterShadows } from "../checks/register_shadows.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
 import type { ScalarType } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
@@ -50,6 +52,9 @@ export type EmitVectors = () => void;
 
 /** Finds how to emit an unpredicated instruction on vectors. Undefined if that is not possible. */
 export type GangForm = (gang: GangEmitter, instruction: ResolvedInstruction) => EmitVectors | undefined;
+
+/** Emits what an instruction does to the shadows of its operands, which say which of their bits are uninitialized. */
+export type ValidityRule = (e: FunctionEmitter, shadows: RegisterShadows, instruction: ResolvedInstruction) => void;
 
 /** The traits of a form. All are optional, and default to the conservative value. */
 export interface InstructionTraits {
@@ -111,6 +116,13 @@ export interface InstructionTraits {
    * access others.
    */
   readonly accessesType?: boolean;
+  /**
+   * How uninitialized bits of the sources reach the results; `emitted` if the instruction's own code says so, as that of
+   * loads does. Default: every result is wholly uninitialized if any bit of any source is.
+   */
+  readonly validity?: ValidityRule | "emitted";
+  /** Whether the instruction gives or takes the carry, which is no operand. Default: no. */
+  readonly usesCarry?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
   /**

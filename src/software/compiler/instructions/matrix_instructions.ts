@@ -9,6 +9,7 @@
  * @module
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { shadowOffset } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { SuspendingInstruction } from "./instruction_form.ts";
 import { threadRecord } from "../launch_record.ts";
@@ -30,6 +31,7 @@ export const loadMatrices: SuspendingInstruction = {
   resume: (e, i) => {
     fragmentsOf(e, i, i.operands[0]).forEach((fragment, index) => {
       e.assign(fragment, b32, () => e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index));
+      takeShadow(e, fragment, index);
     });
   },
 };
@@ -43,6 +45,7 @@ export const storeMatrices: SuspendingInstruction = {
       e.getFixed("record");
       e.push(fragment, b32);
       e.code.memory("i32Store", threadRecord.result + 4 * index);
+      leaveShadow(e, fragment, threadRecord.result + 4 * index);
     });
   },
   resume: () => {},
@@ -56,9 +59,28 @@ export const transposeMatrix: SuspendingInstruction = {
     e.getFixed("record");
     e.push(i.operands[1], b32);
     e.code.memory("i32Store", threadRecord.value);
+    leaveShadow(e, i.operands[1], threadRecord.value);
   },
-  resume: (e, i) => e.assign(i.operands[0], b32, () => e.getFixed("record").memory("i32Load", threadRecord.result)),
+  resume: (e, i) => {
+    e.assign(i.operands[0], b32, () => e.getFixed("record").memory("i32Load", threadRecord.result));
+    takeShadow(e, i.operands[0], 0);
+  },
 };
+
+/** Stores the shadow of a fragment where the scheduler finds it. */
+function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, field: number): void {
+  if (e.shadows === undefined) return;
+  e.getFixed("record");
+  e.shadows.push(fragment, b32);
+  e.code.memory("i32Store", field + shadowOffset);
+}
+
+/** Loads the shadow of one of the fragments that the scheduler has left. */
+function takeShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, index: number): void {
+  e.shadows?.assign(fragment, b32, () => {
+    e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index + shadowOffset);
+  });
+}
 
 function matricesOf({ choices }: ResolvedInstruction): number {
   return Number(choices.get("matrices")!.slice(1));

@@ -6,7 +6,10 @@
  * @module
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { accessOrderOf } from "./access_order.ts";
+import { orderBits } from "../order_bits.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import { pushOrder } from "./memory_instructions.ts";
 import { memoryBarrierFields } from "../helpers/memory_barrier_helpers.ts";
 import { type Emit, type InstructionForm, instructionForm } from "./instruction_form.ts";
 import { type InstructionTraits, pure } from "./instruction_traits.ts";
@@ -25,7 +28,11 @@ function pushBarrier(
   i: ResolvedInstruction,
   { operand, operation }: { operand: ResolvedOperand | undefined; operation: "read" | "write" | "atomic" },
 ): void {
-  pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation });
+  const semantics = operation === "read" ? "acquire" : "release";
+  const isStrong = operation !== "write";
+  const order = accessOrderOf(i, { isStrong, defaults: { semantics, scope: "cta" } }) |
+    (isStrong ? orderBits.phased : 0);
+  pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order });
 }
 
 /** Pushes a count as an i64. Without one, it is 1. */
@@ -131,6 +138,7 @@ const pendingCount: Emit = (e, i) => {
  * this arrival in addition to the others, so that nothing changes.
  */
 const arriveAfterCopies: Emit = (e, i) => {
+  pushOrder(e, orderBits.wait);
   pushBarrier(e, i, { operand: i.operands[0], operation: "atomic" });
   if (!i.choices.has("noinc")) {
     e.code.ops("drop");

@@ -5,7 +5,10 @@
  */
 import { addressOrElement, pushLocation, spaceOf } from "./address_checks.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
+import { loadShadows, storeShadows } from "../checks/memory_shadows.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
+import { accessOrderOf, fenceOrderOf } from "./access_order.ts";
+import { orderBits } from "../order_bits.ts";
 import type { Emit } from "./instruction_form.ts";
 import { mayHave } from "./instruction_traits.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
@@ -23,15 +26,19 @@ export const load: Emit = (e, i) => {
   const space = spaceOf(i);
   if (space === "param" && address.base?.kind === "variable" && !address.base.isInFrame) {
     elements.forEach((element, index) => loadParameter(e, i, { address, element, skip: index * bytes }));
+    e.shadows?.clear(destination);
     return;
   }
   const location = e.temporary("i32");
   const isStrong = mayHave(i, "observes");
-  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read", isStrong });
+  const order = accessOrderOf(i, { isStrong, elements: elements.length });
+  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read", isStrong, order });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.assign(element, i.type, () => e.code.get(location).memory(loadOp(i.type), index * bytes), { wide: true });
   });
+  if (space === "const") e.shadows?.clear(destination);
+  else loadShadows(e, { elements, type: i.type, location });
 };
 
 /** `st` */
@@ -45,13 +52,15 @@ export const store: Emit = (e, i) => {
     e.fail("a kernel's parameters are read-only");
   }
   const isStrong = i.form.traits.isPlainStore !== true;
-  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write", isStrong });
+  const order = accessOrderOf(i, { isStrong, elements: elements.length }) | orderBits.immediate;
+  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write", isStrong, order });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.code.get(location);
     e.push(element, i.type, { wide: true });
     e.code.memory(storeOp(i.type), index * bytes);
   });
+  storeShadows(e, { elements, type: i.type, location });
 };
 
 /** `cvta` and `cvta.to` */
@@ -104,9 +113,19 @@ function pushIsConstant(e: FunctionEmitter, address: number): void {
 }
 
 /** `membar` and `fence` */
-export const fence: Emit = (e) => {
+export const fence: Emit = (e, i) => {
   e.code.atomicFence();
+  const order = fenceOrderOf(i);
+  if (order !== undefined) pushOrder(e, order);
 };
+
+/** Tells the check of races what orders the accesses of a thread. */
+export function pushOrder(e: FunctionEmitter, order: number): void {
+  if (!e.options.kernelChecks.has("race")) return;
+  e.pushPlace().i32(order);
+  e.callHelper("order");
+  e.noteOrder(order);
+}
 
 function spaceBase(space: string): bigint {
   return {

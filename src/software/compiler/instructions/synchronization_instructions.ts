@@ -6,7 +6,8 @@
  *
  * @module
  */
-import { faultKind } from "../addresses.ts";
+import { faultKind, shadowOffset } from "../addresses.ts";
+import { shadowStore } from "../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { type SuspensionRequest, threadRecord } from "../launch_record.ts";
@@ -29,6 +30,28 @@ export function leave(
   if (typeof operand === "number") e.code.i32(operand);
   else e.push(operand, type);
   e.code.memory(type.bits === 64 ? "i64Store" : "i32Store", threadRecord[field]);
+  if (e.shadows === undefined || typeof operand === "number") return;
+  if (field === "mask") e.shadows.require(operand, "lane mask");
+  if (field === "value") leaveShadow(e, field, () => e.shadows!.push(operand, type), type);
+}
+
+/** Stores the shadow of an operand where the scheduler finds it. */
+function leaveShadow(e: FunctionEmitter, field: Field, push: () => void, type: ScalarType = b32): void {
+  e.getFixed("record");
+  push();
+  e.code.memory(shadowStore({ ...type, bits: Math.max(32, type.bits) }), threadRecord[field] + shadowOffset);
+}
+
+/** Loads the shadow of a result. */
+function takeShadow(
+  e: FunctionEmitter,
+  destination: ResolvedOperand | undefined,
+  field: Field,
+  type: ScalarType,
+): void {
+  e.shadows?.assign(destination, type, () => {
+    e.getFixed("record").memory("i32Load", threadRecord[field] + shadowOffset);
+  });
 }
 
 /** Loads a result from the thread's record, if it is used. */
@@ -46,7 +69,7 @@ function namesWholeWarp({ operands }: ResolvedInstruction): boolean {
 
 /** `bar.sync` and `barrier.sync`, for all threads of the block or for a number of them. */
 export const barrierSync: SuspendingInstruction = {
-  describe: () => ({ kind: "barrier", operation: "sync" }),
+  describe: (i) => ({ kind: "barrier", operation: "sync", isAligned: i.choices.has("aligned") }),
   request: (e, i) => leaveBarrier(e, i.operands),
   resume: nothing,
   gathersWarp: () => true,
@@ -57,21 +80,34 @@ export const barrierSync: SuspendingInstruction = {
 
 /** `bar.arrive` and `barrier.arrive` */
 export const barrierArrive: SuspendingInstruction = {
-  describe: () => ({ kind: "barrier", operation: "arrive" }),
+  describe: (i) => ({ kind: "barrier", operation: "arrive", isAligned: i.choices.has("aligned") }),
   request: (e, i) => leaveBarrier(e, i.operands),
   resume: nothing,
 };
 
 /** `bar.red` and `barrier.red`: how many threads have a true predicate, or whether all or any have. */
 export const barrierReduction: SuspendingInstruction = {
-  describe: (i) => ({ kind: "barrier", operation: i.choices.get("operation") as "popc" | "and" | "or" }),
+  describe: (i) => ({
+    kind: "barrier",
+    operation: i.choices.get("operation") as "popc" | "and" | "or",
+    isAligned: i.choices.has("aligned"),
+  }),
   gathersWarp: () => true,
   request: (e, i) => {
+    e.shadows?.require(i.operands.at(-1), "barrier");
     leaveBarrier(e, i.operands.slice(1, -1));
     leave(e, "value", { operand: i.operands.at(-1), type: predicate });
   },
-  resume: (e, i) => take(e, i.operands[0], "result", i.choices.get("operation") === "popc" ? b32 : predicate),
+  resume: (e, i) => {
+    take(e, i.operands[0], "result", i.choices.get("operation") === "popc" ? b32 : predicate);
+    e.shadows?.clear(i.operands[0]);
+  },
 };
+
+/** `bar`, which is `barrier` with `.aligned`. */
+export function aligned(barrier: SuspendingInstruction): SuspendingInstruction {
+  return { ...barrier, describe: (i) => ({ ...barrier.describe(i), isAligned: true } as SuspensionRequest) };
+}
 
 function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOperand[]): void {
   if (barrier?.kind === "integer" && (barrier.value < 0n || barrier.value > 15n)) {
@@ -80,6 +116,7 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   if (count?.kind === "integer" && (count.value <= 0n || count.value % 32n !== 0n)) {
     e.fail("a barrier counts whole warps: the number of threads must be a multiple of 32");
   }
+  for (const operand of [barrier, count]) e.shadows?.require(operand, "barrier");
   leave(e, "first", { operand: barrier });
   leave(e, "second", { operand: count ?? 0 });
   if (barrier?.kind !== "integer") {
@@ -125,15 +162,19 @@ export const shuffle: SuspendingInstruction = {
     leave(e, "value", { operand: value });
     leave(e, "first", { operand: lane });
     leave(e, "second", { operand: clamp });
+    if (e.shadows !== undefined) leaveShadow(e, "first", () => e.shadows!.pushAny([lane, clamp]));
     leave(e, "mask", { operand: mask });
   },
   resume: (e, i) => takeWithPredicate(e, i),
 };
 
 function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: ResolvedInstruction): void {
-  if (destination?.kind !== "pair") return take(e, destination, "result", b32);
-  take(e, destination.first, "result", b32);
-  take(e, destination.second, "predicate", predicate);
+  const [result, isInRange] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
+  take(e, result, "result", b32);
+  takeShadow(e, result, "result", b32);
+  if (isInRange === undefined) return;
+  take(e, isInRange, "predicate", predicate);
+  takeShadow(e, isInRange, "predicate", predicate);
 }
 
 /** `vote.sync` */
@@ -144,7 +185,11 @@ export const vote: SuspendingInstruction = {
     leave(e, "value", { operand: i.operands[1], type: predicate });
     leave(e, "mask", { operand: i.operands[2] });
   },
-  resume: (e, i) => take(e, i.operands[0], "result", i.choices.get("mode") === "ballot" ? b32 : predicate),
+  resume: (e, i) => {
+    const type = i.choices.get("mode") === "ballot" ? b32 : predicate;
+    take(e, i.operands[0], "result", type);
+    takeShadow(e, i.operands[0], "result", type);
+  },
 };
 
 /** `match.sync` */
@@ -155,6 +200,9 @@ export const match: SuspendingInstruction = {
     if (i.operands[0]?.kind === "pair" && i.choices.get("mode") === "any") e.fail("only .all returns a predicate");
     if (i.type.bits === 32) {
       e.getFixed("record").i32(0).memory("i32Store", threadRecord.value + 4);
+      if (e.shadows !== undefined) {
+        e.getFixed("record").i32(0).memory("i32Store", threadRecord.value + 4 + shadowOffset);
+      }
       leave(e, "value", { operand: i.operands[1] });
     } else {
       leave(e, "value", { operand: i.operands[1], type: b64 });
@@ -175,11 +223,13 @@ export const reduction: SuspendingInstruction = {
   request: (e, i) => {
     leave(e, "value", { operand: i.operands[1], type: i.type });
     leave(e, "mask", { operand: i.operands[2] });
+    if (e.shadows === undefined) return;
+    e.getFixed("record").i32(0).memory("i32Store", threadRecord.value + 4 + shadowOffset);
   },
-  resume: (e, i) =>
-    e.assign(i.operands[0], i.type, () => {
-      e.getFixed("record").memory("i32Load", threadRecord.result);
-    }),
+  resume: (e, i) => {
+    take(e, i.operands[0], "result", i.type);
+    takeShadow(e, i.operands[0], "result", i.type);
+  },
 };
 
 /** `elect.sync`: the lowest lane of the mask is the leader. */
@@ -192,6 +242,7 @@ export const elect: SuspendingInstruction = {
   },
   resume: (e, { operands: [destination] }) => {
     if (destination?.kind !== "pair") return;
+    e.shadows?.clear(destination);
     take(e, destination.first, "result", b32);
     e.assign(destination.second, predicate, () => {
       e.getFixed("record").memory("i32Load", threadRecord.result);
@@ -205,7 +256,10 @@ export const elect: SuspendingInstruction = {
 export const activeMask: SuspendingInstruction = {
   describe: () => ({ kind: "activeMask" }),
   request: nothing,
-  resume: (e, i) => take(e, i.operands[0], "result", b32),
+  resume: (e, i) => {
+    take(e, i.operands[0], "result", b32);
+    e.shadows?.clear(i.operands[0]);
+  },
 };
 
 /** `nanosleep`: yields to other threads. */

@@ -6,6 +6,8 @@
  * @module
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { atomicOrderOf } from "./atomic_instructions.ts";
+import { atomicShadows } from "../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { repeatable } from "./integer_lowering.ts";
@@ -68,8 +70,16 @@ export const atomicWide: Emit = (e, i) => {
   const [destination, address, b, c] = i.operands;
   if ((i.choices.get("operation") === "cas") !== (c !== undefined)) e.fail("it has the wrong number of operands");
   const location = e.temporary("i32");
-  pushLocation(e, addressOperand(e, address), { space: spaceOf(i), bytes: 16, operation: "atomic" });
+  pushLocation(e, addressOperand(e, address), {
+    space: spaceOf(i),
+    bytes: 16,
+    operation: "atomic",
+    order: atomicOrderOf(i),
+  });
   code.set(location);
+  const { elements } = halvesOf(e, b);
+  atomicShadows(e, { elements, type: b64, location, others: [c], readsMemory: c !== undefined });
+  e.shadows?.clear(destination);
   const old = [0, 8].map((offset) => {
     const half = e.temporary("i64");
     code.get(location).memory("i64Load", offset).set(half);

@@ -9,6 +9,7 @@
  *
  * @module
  */
+import { pointerOrigins } from "../checks/pointer_origins.ts";
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
 import { postorder, predecessors, redirect, successors } from "../control_flow/control_flow_graph.ts";
 import { launchRecordLocal } from "../codegen/fixed_locals.ts";
@@ -178,6 +179,7 @@ class GangGenerator {
     gang.propagatesNaNs = this.#readers === undefined;
     emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), {
       classOf: (register) => gang.kindOf(register),
+      origins: emitter.options.kernelChecks.has("memory") ? pointerOrigins(this.#instructions) : undefined,
     });
     return gang;
   }

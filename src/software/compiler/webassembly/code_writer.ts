@@ -185,6 +185,12 @@ export class CodeWriter {
     return this;
   }
 
+  /** Pops the offset, a byte and the number of bytes to set to it. */
+  memoryFill(): this {
+    this.#out.bytes([0xfc, 0x0b, 0x00]);
+    return this;
+  }
+
   atomic(name: AtomicOpName, offset = 0): this {
     const [opcode, alignment] = atomicOp[name];
     this.#out.bytes([0xfe, opcode, alignment]);

@@ -34,7 +34,7 @@ export interface LaunchWork {
 export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): LaunchWork {
   const launch = new LaunchRecord(kernel, geometry, place);
   const gang = kernel.gang.for(geometry);
-  const index = new BlockIndex(geometry.grid);
+  const index = new BlockIndex(geometry.grid, place.order);
   const work: LaunchWork = gang !== undefined ? { run: runInGangs(launch, index, gang) } : runSingly(launch, index);
   const run = () => {
     try {
@@ -96,6 +96,7 @@ function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
     while (!index.isPastEnd) {
       const last = pace.lastFrom(index.x, launch.geometry.grid[0]);
       launch.setRow(index, last);
+      launch.freshenShared();
       steps.restart();
       run(scratch.launch.begin);
       index.advanceTo(last);
@@ -122,6 +123,7 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
     const start = performance.now();
     while (!index.isPastEnd && performance.now() - start < sliceMilliseconds) {
       launch.setBlock(index);
+      launch.freshenShared();
       steps.restart();
       if (stopIfDeadlocked(runBlock) !== "ended") {
         rest = new ResidentBlocks(launch, index, scheduler);
@@ -149,6 +151,7 @@ function runInGangs(
   const { local, saved } = launch.gangMemory(compiled);
   const scheduler = schedulerOf(launch, {
     kernel: compiled,
+    shared: scratch.shared.begin,
     threads: scratch.threads.begin,
     saved,
     local,
@@ -167,6 +170,7 @@ function runInGangs(
     while (!index.isPastEnd) {
       const last = pace.lastFrom(index.x, grid[0]);
       launch.setRow(index, last);
+      launch.freshenShared();
       launch.set("divergences", 0);
       launch.set("rounds", 0);
       steps.restart();

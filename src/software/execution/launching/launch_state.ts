@@ -5,6 +5,8 @@
  */
 import type { BlockThreads } from "../scheduling/block_records.ts";
 import { BlockScheduler } from "../scheduling/block_scheduler.ts";
+import type { ThreadIndex } from "../../../driver.ts";
+import { reportsRows } from "../../compiler/addresses.ts";
 import { addressBase, faultKind, type GangKernel } from "../../compiler/compile.ts";
 import {
   exited,
@@ -14,14 +16,18 @@ import {
   multiProcessorCount,
   threadRecord,
   threadRecordByteLength,
+  threadStarts,
 } from "../../compiler/launch_record.ts";
 import { describeArguments } from "../faults/describe_arguments.ts";
 import { describeFault, genericAddress } from "../faults/describe_fault.ts";
 import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
 import type { Geometry, RunKernel } from "../modules/gang_versions.ts";
+import type { MemoryShadow } from "../../memory/memory_shadow.ts";
+import type { KernelOrder } from "../scheduling/kernel_order.ts";
+import type { LaunchChecks } from "../checks/launch_checks.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
-import { type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
+import { freshByte, type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
 import { DeadlockError, describeWaiting } from "../scheduling/waiting_threads.ts";
 
 /** What a launch takes beside its geometry. */
@@ -38,8 +44,30 @@ export interface LaunchPlace {
   readonly memoryNames?: MemoryNames | undefined;
   /** Whether a time slice is one block. Default: as many as there is time for. */
   readonly isDivided?: boolean | undefined;
+  /** The order of blocks, warps and threads, if a time slice is one block. Default: as they are counted. */
+  readonly order?: KernelOrder | undefined;
+  /** What looks at the launch. Default: nothing. */
+  readonly checks?: LaunchChecks | undefined;
+  /** The ranges that the parameters point into, as kernels find them: in those that check memory. */
+  readonly argumentRanges?: Uint32Array | undefined;
+  /** What knows which memory is initialized, if its kernel makes that check. */
+  readonly shadow?: MemoryShadow | undefined;
   /** The offset of a cooperative launch's workspace. */
   readonly workspace?: number | undefined;
+}
+
+/** The fields of the launch record that are read for many accesses, by their place in it. */
+const words = {
+  blockX: launchFieldOffset("blockX") / 4,
+  blockY: launchFieldOffset("blockY") / 4,
+  blockZ: launchFieldOffset("blockZ") / 4,
+  rowY: launchFieldOffset("rowY") / 4,
+  rowZ: launchFieldOffset("rowZ") / 4,
+} as const;
+
+/** The index of one of some blocks or threads, which are counted along x, y and z. */
+function indexIn(number: number, [x, y]: Index): Index {
+  return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
 
 /** The high half of the addresses of global memory. */
@@ -54,14 +82,16 @@ export class LaunchRecord {
   resumeLines: readonly number[];
   /** The scheduler of the block's threads, if they do not run in gangs. */
   scheduler: BlockScheduler | undefined;
-  readonly #fields: Int32Array;
+  /** The record itself, in linear memory. */
+  readonly fields: Int32Array;
 
   constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
     this.kernel = kernel;
     this.geometry = geometry;
     this.place = place;
     this.resumeLines = kernel.compiled.resumeLines;
-    this.#fields = new Int32Array(place.linearMemory.memory.buffer, scratch.launch.begin, launchFields.length);
+    this.fields = new Int32Array(place.linearMemory.memory.buffer, scratch.launch.begin, launchFields.length);
+    place.checks?.begin(this);
   }
 
   /** The offset of the threads' saved registers, behind their local memory. */
@@ -87,7 +117,7 @@ export class LaunchRecord {
    */
   write(owner?: ScratchOwner): void {
     this.place.linearMemory.takeScratch(owner);
-    const { linearMemory, parameters, bounds, sharedMemoryBytes = 0, workspace } = this.place;
+    const { linearMemory, parameters, bounds, sharedMemoryBytes = 0, argumentRanges, order, workspace } = this.place;
     const { grid, block } = this.geometry;
     const { compiled, steps } = this.kernel;
     linearMemory.bytes.set(parameters, scratch.parameters.begin);
@@ -106,7 +136,26 @@ export class LaunchRecord {
     this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
     this.set("bounds", bounds);
+    // Threads that may wait run in the order of their scheduler.
+    if (order !== undefined && compiled.suspensions === undefined) this.#orderThreads(order);
+    if (argumentRanges !== undefined) {
+      const { begin } = scratch.argumentRanges;
+      new Uint32Array(linearMemory.memory.buffer, begin, argumentRanges.length).set(argumentRanges);
+      this.set("argumentRanges", begin);
+    }
     this.set("fuelLeft", steps.fuelPerRefill);
+  }
+
+  /** Sets in which order the threads of a block run, if they never wait. */
+  #orderThreads(order: KernelOrder): void {
+    const { block } = this.geometry;
+    let reversed = 0;
+    threadStarts.forEach((field, axis) => {
+      const { start, isReversed } = order.threads(block[axis]!);
+      this.set(field, start);
+      if (isReversed) reversed |= 1 << axis;
+    });
+    this.set("reversedThreads", reversed);
   }
 
   /** Explains where and why a block was stopped. */
@@ -117,11 +166,10 @@ export class LaunchRecord {
     const line = this.#lineOf(report);
     const sharedBytes = this.get("sharedBytes");
     const nameLine = (line: number) => lineInfo.sourceOf(line) ?? nameOfLine(line);
-    return new KernelFault({
+    const fault = new KernelFault({
       kind: report.kind,
       kernel: compiled.name,
-      block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")],
-      thread: this.#threadOf(report),
+      ...this.indicesOf(report),
       line,
       source: report.source ?? lineInfo.sourceOf(line),
       address: genericAddress(report),
@@ -136,9 +184,31 @@ export class LaunchRecord {
         }),
       launched: describeArguments(report.kind, compiled.parameters, parameters, memoryNames),
     });
+    this.place.checks?.fault(fault, report, this.scheduler?.waitingThreads() ?? []);
+    return fault;
   }
 
-  #threadOf({ thread, index, place }: FaultReport): Index | undefined {
+  /** The block that runs, and the index in it of the thread that is reported. */
+  indicesOf(report: Pick<FaultReport, "thread" | "index" | "place">): { block: Index; thread: Index | undefined } {
+    return { block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")], thread: this.#threadOf(report) };
+  }
+
+  /** The number in the grid of a thread that does something at a place. Called for many accesses. */
+  numberOf(place: number, thread: number): number {
+    const { fields, geometry: { grid, block } } = this;
+    const row = reportsRows(place) ? block[0] * (fields[words.rowY]! + block[1] * fields[words.rowZ]!) : 0;
+    const blocks = fields[words.blockX]! + grid[0] * (fields[words.blockY]! + grid[1] * fields[words.blockZ]!);
+    return blocks * block[0] * block[1] * block[2] + row + thread;
+  }
+
+  /** The thread with a number. */
+  indexOf(number: number): ThreadIndex {
+    const { grid, block: [x, y, z] } = this.geometry;
+    const block = Math.floor(number / (x * y * z)), thread = number % (x * y * z);
+    return { block: indexIn(block, grid), thread: indexIn(thread, [x, y, z]) };
+  }
+
+  #threadOf({ thread, index, place }: Pick<FaultReport, "thread" | "index" | "place">): Index | undefined {
     if (thread === undefined) return index;
     if (place?.thread === "x") return [thread, this.get("rowY"), this.get("rowZ")];
     const packed = this.#recordOf(thread).getInt32(threadRecord.threadIndex, true);
@@ -183,6 +253,12 @@ export class LaunchRecord {
     this.set("gangs", gangs);
   }
 
+  /** Fills the shared memory of the next block, if it runs alone: it must not find what another one has left there. */
+  freshenShared(begin: number = scratch.shared.begin): void {
+    const { isDivided, linearMemory } = this.place;
+    if (isDivided) linearMemory.bytes.fill(freshByte, begin, begin + this.get("sharedBytes"));
+  }
+
   /** Sets the blocks to run: those of a row, up to `last`, which is exclusive. */
   setRow({ x, y, z }: BlockIndex, last: number): void {
     this.set("firstBlockX", x);
@@ -214,11 +290,11 @@ export class LaunchRecord {
   }
 
   set(field: LaunchField, value: number): void {
-    this.#fields[launchFieldOffset(field) / 4] = value;
+    this.fields[launchFieldOffset(field) / 4] = value;
   }
 
   get(field: LaunchField): number {
-    return this.#fields[launchFieldOffset(field) / 4]!;
+    return this.fields[launchFieldOffset(field) / 4]!;
   }
 }
 
@@ -246,17 +322,40 @@ export class BlockIndex {
   y = 0;
   z = 0;
   readonly #grid: Geometry["grid"];
+  readonly #order: KernelOrder | undefined;
+  readonly #count: number;
+  /** How many blocks have run, if they run in an order of their own. */
+  #position = 0;
 
-  constructor(grid: Geometry["grid"]) {
+  constructor(grid: Geometry["grid"], order?: KernelOrder) {
     this.#grid = grid;
+    this.#order = order;
+    this.#count = grid[0] * grid[1] * grid[2];
+    this.#choose();
   }
 
   get isPastEnd(): boolean {
     return this.z === this.#grid[2];
   }
 
-  /** Advances to a block of the row, or to the next row. */
+  /** Goes to the block of the order. */
+  #choose(): void {
+    if (this.#order === undefined) return;
+    const [x, y, z] = this.#grid;
+    const isPastEnd = this.#position === this.#count;
+    const block = isPastEnd ? 0 : this.#order.blockAt(this.#position, this.#count);
+    this.x = block % x;
+    this.y = Math.floor(block / x) % y;
+    this.z = isPastEnd ? z : Math.floor(block / (x * y));
+  }
+
+  /** Advances to a block of the row, or to the next row. In an order of their own, blocks run one by one. */
   advanceTo(x: number): void {
+    if (this.#order !== undefined) {
+      if (x > this.x) this.#position++;
+      this.#choose();
+      return;
+    }
     this.x = x;
     if (this.x < this.#grid[0]) return;
     this.x = 0;
@@ -269,20 +368,28 @@ export class BlockIndex {
 /** The scheduler for a block whose threads wait for each other. */
 export function schedulerOf(
   launch: LaunchRecord,
-  { run, ...memory }: Pick<BlockThreads, "kernel" | "threads" | "saved" | "local"> & { run: RunKernel },
+  { run, shared, ...memory }: Pick<BlockThreads, "kernel" | "threads" | "saved" | "local"> & {
+    readonly run: RunKernel;
+    readonly shared: number;
+  },
 ): BlockScheduler {
+  const { shadow } = launch.place;
   const { geometry: { block }, kernel: { steps } } = launch;
   const locate = (thread: number) => launch.locate(thread);
   return new BlockScheduler({
     ...memory,
     memory: launch.place.linearMemory.memory,
     block,
+    hasShadows: shadow !== undefined,
+    onStart: shadow && (() => shadow.markUninitialized(shared, launch.get("sharedBytes"))),
     run(firstThread, lastThread) {
       launch.set("firstThread", firstThread);
       launch.set("lastThread", lastThread);
       run(scratch.launch.begin);
     },
     countSteps: (count, thread) => steps.add(count, thread, locate),
+    observer: launch.place.checks?.observeBlock(),
+    order: launch.place.order,
   });
 }
 

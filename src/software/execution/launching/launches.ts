@@ -64,7 +64,9 @@ export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: st
 }
 
 /** What a launch takes from the driver. */
-export interface LaunchServices extends Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided"> {
+export interface LaunchServices
+  extends
+    Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
   readonly workspaces: GridWorkspaces;
 }
 
@@ -72,15 +74,20 @@ export interface LaunchServices extends Pick<LaunchPlace, "linearMemory" | "memo
 export function launchOf(
   loaded: LoadedKernel,
   configuration: LaunchConfiguration,
-  { linearMemory, memoryNames, isDivided, workspaces }: LaunchServices,
+  { workspaces, ...services }: LaunchServices,
 ): LaunchWork {
   checkLaunch(loaded, configuration);
   const { device, kernel } = loaded;
   const { block, sharedMemoryBytes, parameters } = configuration;
   const packed = new Uint8Array(kernel.compiled.parameterBytes);
   packed.set(parameters);
-  const bounds = linearMemory.boundsTableOf(device);
-  const place: LaunchPlace = { linearMemory, parameters: packed, bounds, sharedMemoryBytes, memoryNames, isDivided };
+  const bounds = services.linearMemory.boundsTableOf(device);
+  const place: LaunchPlace = {
+    ...services,
+    parameters: packed,
+    bounds,
+    sharedMemoryBytes,
+  };
   const usual = workOf(kernel, configuration, { device, place, workspaces });
   if (!kernel.compiled.ordersAccesses) return usual;
   let chosen: LaunchWork | undefined;

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { KernelCheck } from "../../../driver.ts";
 import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel } from "../../compiler/compile.ts";
 import { compileLinked, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
@@ -26,6 +27,8 @@ export interface CodeOptions {
   readonly boundsChecks: boolean;
   readonly gangs: boolean | "always";
   readonly observesAccesses: boolean;
+  readonly variesThreads: boolean;
+  readonly kernelChecks: ReadonlySet<KernelCheck>;
 }
 
 /** Keeps values by strings, as long as the strings are not too long together. The least recently used goes first. */
@@ -73,8 +76,10 @@ const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | und
  */
 export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeOptions): CompiledCode {
   const text = typeof ptx === "string" ? ptx : JSON.stringify(ptx.map(({ name, ptx }) => [name, ptx]));
-  const { boundsChecks, gangs, observesAccesses } = options;
-  return keptModules.get(`${boundsChecks} ${gangs} ${observesAccesses} ${typeof ptx} ${text}`, () => {
+  const { boundsChecks, gangs, observesAccesses, variesThreads, kernelChecks } = options;
+  const checks = [...kernelChecks].sort().join();
+  const key = `${boundsChecks} ${gangs} ${observesAccesses} ${variesThreads} ${checks}`;
+  return keptModules.get(`${key} ${typeof ptx} ${text}`, () => {
     const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
     return { module, code: new WebAssembly.Module(module.wasm) };
   });

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { KernelCheck } from "../../../driver.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import {
   type CompiledKernel,
@@ -12,18 +13,19 @@ import {
   hostFunctionImports,
   type ImageVariable,
   initializeImage,
+  originSpaces,
   type UnsupportedPtxError,
 } from "../../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "../printing/device_print.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { compiledModule } from "./compiled_modules.ts";
-import type { AccessObserver } from "../accesses/access_observer.ts";
+import type { RunningChecks } from "../checks/launch_checks.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
 import { StepCounter } from "../faults/step_counter.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { LaunchVersions } from "./launch_versions.ts";
 import { writeStandardError, writeStandardOutput } from "../printing/standard_output.ts";
-import type { DeviceHeap } from "../../memory/device_heap.ts";
+import type { DeviceHeap, HeapSite } from "../../memory/device_heap.ts";
 import { addressOfOffset, type LinearMemory, offsetOfAddress, wholePages } from "../../memory/linear_memory.ts";
 import { nearestOf } from "../../memory/named_memory.ts";
 
@@ -76,9 +78,18 @@ export interface ModulePlace {
    * possible.
    */
   readonly gangs?: boolean | "always";
-  /** Where launches report what they access. Default: nowhere. */
-  readonly accesses?: AccessObserver | undefined;
+  /** What looks at launches while they run. Default: nothing. */
+  readonly running?: RunningChecks | undefined;
+  /** Whether kernels report every access to global memory. Default: no. */
+  readonly observesAccesses?: boolean;
+  /** Whether the threads of a block run in the order of their launch. Default: as they are counted. */
+  readonly variesThreads?: boolean;
+  /** The checks that kernels make. Default: none. */
+  readonly kernelChecks?: ReadonlySet<KernelCheck>;
 }
+
+/** The checks that gangs make, too. */
+const checksOfGangs: ReadonlySet<KernelCheck> = new Set(["memory"]);
 
 /** The number of threads from which on it pays to compile a kernel again for gangs. */
 const leastGangThreads = 4096;
@@ -90,16 +101,22 @@ const leastGangThreads = 4096;
 export function loadModule(
   ptx: string | readonly NamedPtx[],
   linearMemory: LinearMemory,
-  { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true, accesses }: ModulePlace,
+  { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true, ...checks }: ModulePlace,
 ): SoftwareModule {
-  const observesAccesses = accesses !== undefined;
-  const { module, code } = compiledModule(ptx, { boundsChecks, gangs: gangs && !observesAccesses, observesAccesses });
+  const { running, observesAccesses = false, variesThreads = false, kernelChecks = new Set() } = checks;
+  const { module, code } = compiledModule(ptx, {
+    boundsChecks,
+    gangs: gangs && !observesAccesses && !variesThreads && [...kernelChecks].every((check) => checksOfGangs.has(check)),
+    observesAccesses,
+    variesThreads,
+    kernelChecks,
+  });
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, accesses }),
+      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, running }),
       ...others,
       variables: new Map(),
       memory: undefined,
@@ -116,7 +133,7 @@ export function loadModule(
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, accesses }),
+      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running }),
       ...others,
       variables: new Map(variables),
       memory: { begin, byteLength },
@@ -131,12 +148,12 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels, lineInfo, image }: CompiledModule,
-  { linearMemory, begin, stepLimit, leastThreads, accesses }: {
+  { linearMemory, begin, stepLimit, leastThreads, running }: {
     linearMemory: LinearMemory;
     begin: number;
     stepLimit: number;
     leastThreads: number;
-    accesses: AccessObserver | undefined;
+    running: RunningChecks | undefined;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -147,7 +164,7 @@ function bindKernels(
       ...hostFunctionImports({
         fault(kind: number, address: bigint, place: number, thread: number): never {
           const offset = kind === faultKind.illegalAddress ? offsetOfAddress(BigInt.asUintN(64, address)) : undefined;
-          if (offset !== undefined) accesses?.noteRefused(offset, place);
+          if (offset !== undefined) running?.refuse(offset, place, thread);
           throw new KernelStop({
             kind,
             address: BigInt.asUintN(64, address),
@@ -156,11 +173,33 @@ function bindKernels(
           });
         },
         refuel: (place: number, thread: number) => steps.refuel(place, thread),
-        access(offset: number, place: number): void {
+        access(offset: number, place: number, thread: number): void {
           const unsigned = offset >>> 0;
           // The module's own variables are nobody's buffer.
-          if (unsigned < begin || unsigned >= begin + image.byteLength) accesses?.note(unsigned, place);
+          if (unsigned < begin || unsigned >= begin + image.byteLength) {
+            running?.access(unsigned, place, thread);
+          } else {
+            running?.accessVariable(unsigned);
+          }
         },
+        orderedAccess(offset: number, place: number, thread: number, order: number): void {
+          running?.orderedAccess(offset >>> 0, place, thread, order);
+        },
+        order: (place: number, thread: number, order: number) => running?.order(place, thread, order),
+        stray(...[location, place, thread, space, offset, begin, byteLength]: StrayNumbers): void {
+          running?.stray({
+            begin: location >>> 0,
+            place,
+            thread,
+            origin: { space: originSpaces[space]!, offset, begin: begin >>> 0, byteLength: byteLength >>> 0 },
+          });
+        },
+        decideByUninitialized: (decision: number, place: number, thread: number) =>
+          running?.initialization?.decide(decision, place, thread),
+        loadUninitialized: (offset: number, place: number, thread: number) =>
+          running?.initialization?.load(offset >>> 0, place, thread),
+        storeUninitialized: (offset: number, place: number) => running?.initialization?.store(offset >>> 0, place),
+        mark: (mark: number, thread: number) => running?.mark(mark, thread),
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
         print(format: bigint, values: bigint, place: number, thread: number, ...spaces: Spaces): number {
           try {
@@ -177,8 +216,13 @@ function bindKernels(
             });
           }
         },
-        allocate(size: bigint, alignment: bigint, bounds: number): bigint {
-          return allocateOnHeap(linearMemory.heapAt(bounds >>> 0), { size, alignment });
+        allocate(size: bigint, alignment: bigint, place: number, _thread: number, bounds: number): bigint {
+          const heap = linearMemory.heapAt(bounds >>> 0);
+          const address = allocateOnHeap(heap, { size, alignment, site: running?.siteOf(place) });
+          const offset = offsetOfAddress(address);
+          if (offset !== undefined) running?.allocated(offset, Number(BigInt.asUintN(64, size)));
+          running?.initialization?.allocate(offset, Number(size));
+          return address;
         },
         free(address: bigint, place: number, thread: number, bounds: number): void {
           const what = refusalOfFree(linearMemory.heapAt(bounds >>> 0), BigInt.asUintN(64, address));
@@ -230,9 +274,12 @@ function bindKernels(
 }
 
 /** A kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
-function allocateOnHeap(heap: DeviceHeap, { size, alignment }: { size: bigint; alignment: bigint }): bigint {
+function allocateOnHeap(
+  heap: DeviceHeap,
+  { size, alignment, site }: { size: bigint; alignment: bigint; site: HeapSite | undefined },
+): bigint {
   const [bytes, multiple] = [size, alignment].map((number) => Number(BigInt.asUintN(64, number))) as [number, number];
-  const offset = heap.allocate(bytes, multiple);
+  const offset = heap.allocate(bytes, multiple, site);
   return offset === undefined ? 0n : addressOfOffset(offset);
 }
 
@@ -255,6 +302,17 @@ type Spaces = [
   parameters: number,
   parameterBytes: number,
   bounds: number,
+];
+
+/** What compiled code says of an access outside of its origin. See `hostFunctions`. */
+type StrayNumbers = [
+  location: number,
+  place: number,
+  thread: number,
+  space: number,
+  offset: number,
+  begin: number,
+  byteLength: number,
 ];
 
 /** The same as offsets. WebAssembly passes offsets above 2 GiB as negative numbers. */

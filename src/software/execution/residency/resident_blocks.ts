@@ -159,6 +159,7 @@ export class ResidentBlocks implements ScratchOwner {
     const place = this.#places.take();
     if (place === undefined) return false;
     this.#waits ||= this.#residents.length > 0;
+    this.#launch.freshenShared(place.shared);
     const { scheduler } = this.#add(place, this.#freestMultiprocessor());
     scheduler.start();
     this.#next = this.#residents.length - 1;

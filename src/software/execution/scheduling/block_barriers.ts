@@ -21,6 +21,9 @@ interface Barrier {
 
 /** A completed barrier, with the threads that it releases. */
 export interface CompletedBarrier {
+  readonly barrier: number;
+  /** How many threads it counts, or 0 for all threads of the block. */
+  readonly count: number;
   readonly threads: readonly number[];
   /** Whole warps, in addition. */
   readonly warps: readonly number[];
@@ -113,9 +116,9 @@ export class BlockBarriers {
     return barrier;
   }
 
-  #complete(number: number, { waiting, warps, held, reduced }: Barrier): CompletedBarrier {
+  #complete(number: number, { count, waiting, warps, held, reduced }: Barrier): CompletedBarrier {
     this.#barriers.delete(number);
-    return { threads: waiting, warps, held, allHeld: held === reduced };
+    return { barrier: number, count, threads: waiting, warps, held, allHeld: held === reduced };
   }
 
   #missingOfAll({ lanes }: Barrier): number {

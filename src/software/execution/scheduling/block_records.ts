@@ -3,7 +3,16 @@
  *
  * @module
  */
-import { type CallSite, type Suspension, threadRecord, threadRecordByteLength } from "../../compiler/launch_record.ts";
+import {
+  type CallSite,
+  exited,
+  type Suspension,
+  threadRecord,
+  threadRecordByteLength,
+} from "../../compiler/launch_record.ts";
+import type { BlockObserver } from "./block_observer.ts";
+import { shadowOffset } from "../../compiler/addresses.ts";
+import type { KernelOrder } from "./kernel_order.ts";
 import { WarpRecords, warpSize } from "./warp_records.ts";
 
 const words = threadRecordByteLength / 4;
@@ -18,6 +27,10 @@ export interface BlockThreads {
   readonly threads: number;
   readonly saved: number;
   readonly local: number;
+  /** Called before the threads are put at the kernel's start. */
+  readonly onStart?: (() => void) | undefined;
+  /** Whether the kernel looks for what is uninitialized. */
+  readonly hasShadows?: boolean;
   readonly kernel: {
     readonly suspensions: readonly Suspension[];
     readonly savedBytes: number;
@@ -26,6 +39,10 @@ export interface BlockThreads {
     /** Undefined if it calls no functions. */
     readonly callSites?: ReadonlyMap<number, CallSite>;
   };
+  /** What follows the threads. Default: nothing. */
+  readonly observer?: BlockObserver | undefined;
+  /** The order of warps and threads. Default: as they are counted. */
+  readonly order?: KernelOrder | undefined;
   /** Runs those of some threads that do not wait. */
   run(firstThread: number, lastThread: number): void;
   /** Counts steps of a thread or, from that thread on, of its warp. Throws if there were too many. */
@@ -48,8 +65,12 @@ export class BlockRecords {
     this.count = x * y * z;
     this.#options = options;
     this.#words = new Int32Array(options.memory.buffer, options.threads, this.count * words);
+    const shadows = options.hasShadows
+      ? new Int32Array(options.memory.buffer, options.threads + shadowOffset, this.count * words)
+      : undefined;
     this.warps = Array.from({ length: Math.ceil(this.count / warpSize) }, (_, warp) => {
-      return new WarpRecords(this.#words.subarray(warp * warpWords));
+      const shadow = shadows && new WarpRecords(shadows.subarray(warp * warpWords));
+      return new WarpRecords(this.#words.subarray(warp * warpWords), shadow);
     });
   }
 
@@ -77,9 +98,22 @@ export class BlockRecords {
     return lanes === warpSize ? -1 : (1 << lanes) - 1;
   }
 
+  /** A bit for each lane of a warp that has not exited. */
+  presentLanesOf(warp: number): number {
+    let lanes = 0;
+    for (const thread of this.threadsOf(warp)) if (this.requestOf(thread) !== exited) lanes |= 1 << thread % warpSize;
+    return lanes;
+  }
+
+  /** The threads of a warp. */
+  threadsOf(warp: number): number[] {
+    return Array.from({ length: this.lanesOf(warp) }, (_, lane) => warp * warpSize + lane);
+  }
+
   /** Puts every thread at the kernel's start. */
   start(): void {
     const { block: [blockX, blockY], kernel: { savedBytes, localBytes, frameBytes }, saved, local } = this.#options;
+    this.#options.onStart?.();
     const records = this.#words;
     let x = 0, y = 0, z = 0;
     for (let thread = 0; thread < this.count; thread++) {

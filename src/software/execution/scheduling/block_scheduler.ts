@@ -7,6 +7,7 @@
 import { BlockBarriers, type CompletedBarrier } from "./block_barriers.ts";
 import { BlockRecords, type BlockThreads } from "./block_records.ts";
 import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
+import { inOrder, type ThreadOrder } from "./kernel_order.ts";
 import { LockstepTurns } from "./lockstep_turns.ts";
 import { ThreadPositions } from "./thread_positions.ts";
 import { type ActiveGroup, isOfWarp, WarpGroups } from "./warp_groups.ts";
@@ -27,8 +28,11 @@ export type Turn =
 
 /** The steps that a yield counts for. */
 const stepsOfYield = 64;
-/** In a kernel that may wait for other blocks: the most rounds of a turn in which no thread exits. */
-const roundsPerTurn = 8;
+/**
+ * In a kernel that may wait for other blocks: the most rounds of a turn in which no thread exits. Blocks that are observed
+ * take turns more often: a block that gets ahead of the others hides what they do too early.
+ */
+const roundsPerTurn = { usual: 8, observed: 1 } as const;
 /** In such a kernel: how often the operations of a warp are answered before the other warps run. */
 const answersPerRound = 4;
 
@@ -51,6 +55,7 @@ export class BlockScheduler {
   readonly #yielded: Int32Array;
   readonly #turns: LockstepTurns;
   readonly #positions: ThreadPositions;
+  readonly #roundsPerTurn: number;
   #live = 0;
   /** How often threads did anything but yield, and how often they yielded elsewhere than before. */
   #events = 0;
@@ -72,6 +77,7 @@ export class BlockScheduler {
     this.#yielded = new Int32Array(this.#maySpin ? this.#count : 0);
     this.#turns = new LockstepTurns(options.kernel.suspensions, { warps: warpCount, threads: this.#count });
     this.#positions = new ThreadPositions(options);
+    this.#roundsPerTurn = roundsPerTurn[options.observer === undefined ? "usual" : "observed"];
   }
 
   /** Runs a block to its end. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */
@@ -92,6 +98,7 @@ export class BlockScheduler {
    * Throws {@linkcode DeadlockError} if the threads wait for each other forever.
    */
   takeTurn(): Turn {
+    this.#options.observer?.resume();
     const [eventsAtStart, movesAtStart] = [this.#events, this.#moves];
     const mostAnswers = this.#maySpin ? answersPerRound : Infinity;
     let live = this.#live;
@@ -99,7 +106,9 @@ export class BlockScheduler {
       const { length } = this.#isReady;
       const events = this.#events;
       let isGoingOn = false;
-      for (let warp = 0; warp < length; warp++) {
+      const order = this.#options.order?.warps(length);
+      for (let place = 0; place < length; place++) {
+        const warp = order?.[place] ?? place;
         if (!this.#isReady[warp]) continue;
         isGoingOn = true;
         let answers = 0;
@@ -115,7 +124,7 @@ export class BlockScheduler {
         live = this.#live;
         rounds = 0;
       }
-      if (rounds >= roundsPerTurn) return "busy";
+      if (rounds >= this.#roundsPerTurn) return "busy";
     }
     return "ended";
   }
@@ -123,6 +132,7 @@ export class BlockScheduler {
   /** Puts every thread at the kernel's start. */
   start(): void {
     this.#records.start();
+    this.#options.observer?.start();
     this.#forget();
     this.#yielded.fill(0);
     this.#isReady.fill(true);
@@ -143,7 +153,20 @@ export class BlockScheduler {
     const first = warp * warpSize;
     const last = Math.min(first + warpSize, this.#count);
     this.#options.countSteps(last - first, first);
-    this.#options.run(first, last);
+    const order = this.#options.order?.threads(last - first);
+    if (order === undefined) this.#options.run(first, last);
+    else this.#runInOrder(first, last, order);
+  }
+
+  /** Runs the threads of a warp from one of them on, and around. */
+  #runInOrder(first: number, last: number, order: ThreadOrder): void {
+    const middle = first + order.start;
+    if (order.isReversed) {
+      for (const lane of inOrder(last - first, order)) this.#options.run(first + lane, first + lane + 1);
+    } else {
+      this.#options.run(middle, last);
+      if (middle > first) this.#options.run(first, middle);
+    }
   }
 
   /** Examines the requests of a warp's threads. Returns whether any of them can run at once. */
@@ -171,6 +194,7 @@ export class BlockScheduler {
     const barrier = this.#records.commonBarrierOf(warp);
     if (barrier === undefined) return false;
     this.#barriers.arriveTogether(warp, { barrier, threads: this.#records.lanesOf(warp) });
+    this.#observeArrival(warp * warpSize);
     this.#events++;
     return true;
   }
@@ -178,7 +202,9 @@ export class BlockScheduler {
   /** Answers a request of all threads of a warp. Returns false if it is not for all of them. */
   #answerTogether(warp: number, request: SuspensionRequest): boolean {
     if (request.kind !== "activeMask" && !this.#records.nameAll(warp)) return false;
-    answerGroup(this.#records.warps[warp]!, this.#records.allLanesOf(warp), request);
+    const lanes = this.#records.allLanesOf(warp);
+    answerGroup(this.#records.warps[warp]!, lanes, request);
+    this.#observeMeeting(warp, lanes);
     this.#events++;
     this.#resumeWarp(warp);
     return true;
@@ -228,6 +254,7 @@ export class BlockScheduler {
   }
 
   #arrive(thread: number, operation: "sync" | "arrive" | "popc" | "and" | "or"): void {
+    this.#observeArrival(thread);
     const completed = this.#barriers.arrive(thread, {
       barrier: this.#records.get(thread, threadRecord.first),
       count: this.#records.get(thread, threadRecord.second),
@@ -291,6 +318,7 @@ export class BlockScheduler {
 
   #answer(warp: number, group: number, request: SuspensionRequest): void {
     answerGroup(this.#records.warps[warp]!, group, request);
+    this.#observeMeeting(warp, group);
     this.#resumeLanes(warp, group);
   }
 
@@ -300,7 +328,9 @@ export class BlockScheduler {
     return completed.length > 0;
   }
 
-  #release({ threads, warps, held, allHeld }: CompletedBarrier): void {
+  #release(completed: CompletedBarrier): void {
+    const { threads, warps, held, allHeld } = completed;
+    this.#observe(completed);
     const { suspensions } = this.#options.kernel;
     for (const warp of warps) this.#resumeWarp(warp);
     for (const thread of threads) {
@@ -311,6 +341,42 @@ export class BlockScheduler {
       }
       this.#resume(thread);
     }
+  }
+
+  /** Tells the observer of a barrier whose threads go on. */
+  #observe({ barrier, count, threads, warps }: CompletedBarrier): void {
+    this.#options.observer?.complete({
+      barrier,
+      isOfAll: count === 0 || threads.length === this.#count,
+      isOfWholeWarps: threads.length === 0,
+      threads: () => [...warps.flatMap((warp) => this.#records.threadsOf(warp)), ...threads],
+      suspensionOf: (thread) => this.#suspensionOf(thread),
+      hasExited: (thread) => thread >= this.#count || this.#records.requestOf(thread) === exited,
+    });
+  }
+
+  #observeArrival(thread: number): void {
+    const { observer } = this.#options;
+    if (observer === undefined) return;
+    const [barrier, count] = [threadRecord.first, threadRecord.second].map((field) => this.#records.get(thread, field));
+    observer.arrive(thread, { barrier: barrier!, count: count!, suspension: this.#suspensionOf(thread)! });
+  }
+
+  #observeMeeting(warp: number, lanes: number): void {
+    const { observer } = this.#options;
+    if (observer === undefined) return;
+    const first = warp * warpSize;
+    observer.meet(warp, {
+      lanes,
+      present: this.#records.presentLanesOf(warp),
+      suspension: this.#suspensionOf(first + 31 - Math.clz32(lanes & -lanes))!,
+      maskOf: (lane) => this.#records.get(first + lane, threadRecord.mask),
+    });
+  }
+
+  /** Where a thread waits. Undefined if it does not. */
+  #suspensionOf(thread: number): Suspension | undefined {
+    return this.#options.kernel.suspensions[this.#records.requestOf(thread) - 1];
   }
 
   #deadlock(): DeadlockError {

@@ -14,27 +14,44 @@ interface Matrices {
   readonly transposed: boolean;
 }
 
-/** `ldmatrix`: loads every lane's fragments from the rows that the lanes name. An absent lane's row is 0. */
-export function loadMatrices(records: WarpRecords, group: number, request: Matrices): void {
+interface MovedMatrices {
+  readonly fragments?: WarpRecords;
+  readonly distance?: number;
+}
+
+/**
+ * `ldmatrix`: loads every lane's fragments from the rows that the lanes name. An absent lane's row is 0.
+ *
+ * @param options where the fragments go, and how many bytes behind the rows to read. Default: to the records themselves
+ */
+export function loadMatrices(
+  records: WarpRecords,
+  group: number,
+  { matrices, transposed, fragments = records, distance = 0 }: Matrices & MovedMatrices,
+): void {
   const { memory } = records;
+  const read = (place: number) => place === 0 ? 0 : memory[place + distance / 2]!;
   forEachLane(group, (lane) => {
-    for (let matrix = 0; matrix < request.matrices; matrix++) {
-      const [low, high] = elementsOf(records, { lane, matrix, group, transposed: request.transposed });
-      const word = (low === 0 ? 0 : memory[low]!) | (high === 0 ? 0 : memory[high]!) << 16;
-      records.set(lane, threadRecord.result + 4 * matrix, word);
+    for (let matrix = 0; matrix < matrices; matrix++) {
+      const [low, high] = elementsOf(records, { lane, matrix, group, transposed });
+      fragments.set(lane, threadRecord.result + 4 * matrix, read(low) | read(high) << 16);
     }
   });
 }
 
 /** `stmatrix`: stores every lane's fragments to the rows that the lanes name. */
-export function storeMatrices(records: WarpRecords, group: number, request: Matrices): void {
+export function storeMatrices(
+  records: WarpRecords,
+  group: number,
+  { matrices, transposed, fragments = records, distance = 0 }: Matrices & MovedMatrices,
+): void {
   const { memory } = records;
   forEachLane(group, (lane) => {
-    for (let matrix = 0; matrix < request.matrices; matrix++) {
-      const word = records.get(lane, threadRecord.result + 4 * matrix);
-      const [low, high] = elementsOf(records, { lane, matrix, group, transposed: request.transposed });
-      if (low !== 0) memory[low] = word;
-      if (high !== 0) memory[high] = word >>> 16;
+    for (let matrix = 0; matrix < matrices; matrix++) {
+      const word = fragments.get(lane, threadRecord.result + 4 * matrix);
+      const [low, high] = elementsOf(records, { lane, matrix, group, transposed });
+      if (low !== 0) memory[low + distance / 2] = word;
+      if (high !== 0) memory[high + distance / 2] = word >>> 16;
     }
   });
 }

@@ -4,14 +4,17 @@
  * @module
  */
 import { loadMatrices, storeMatrices, transposeMatrix } from "./warp_matrices.ts";
+import { shuffle } from "./warp_shuffles.ts";
+import { answerShadows } from "./warp_shadows.ts";
 import { type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
 import { forEachLane, type WarpRecords } from "./warp_records.ts";
 
 /** Computes the results of an operation for a group of lanes. `group` has a bit for each lane that takes part. */
 export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {
+  if (records.shadows !== undefined) answerShadows(records, records.shadows, { group, request });
   switch (request.kind) {
     case "shuffle":
-      return shuffle(records, group, request.mode);
+      return shuffle(records, records, { group, mode: request.mode });
     case "vote":
       return vote(records, group, request.mode);
     case "match":
@@ -28,43 +31,6 @@ export function answerGroup(records: WarpRecords, group: number, request: Suspen
       return forEachLane(group, (lane) => records.set(lane, threadRecord.result, group));
     default:
       return;
-  }
-}
-
-/** A lane reads its own value if its source is outside of its segment, and 0 if its source does not take part. */
-function shuffle(records: WarpRecords, group: number, mode: "up" | "down" | "bfly" | "idx"): void {
-  for (let rest = group; rest !== 0; rest &= rest - 1) {
-    const lane = 31 - Math.clz32(rest & -rest);
-    const b = records.get(lane, threadRecord.first) & 0x1f;
-    const c = records.get(lane, threadRecord.second);
-    const clamp = c & 0x1f;
-    const segments = c >> 8 & 0x1f;
-    const maximum = (lane & segments) | (clamp & ~segments);
-    const minimum = lane & segments;
-    let source: number;
-    let isInRange: boolean;
-    switch (mode) {
-      case "up":
-        source = lane - b;
-        isInRange = source >= maximum;
-        break;
-      case "down":
-        source = lane + b;
-        isInRange = source <= maximum;
-        break;
-      case "bfly":
-        source = lane ^ b;
-        isInRange = source <= maximum;
-        break;
-      case "idx":
-        source = minimum | (b & ~segments);
-        isInRange = source <= maximum;
-        break;
-    }
-    if (!isInRange) source = lane;
-    const value = (group >>> source & 1) === 1 ? records.get(source, threadRecord.value) : 0;
-    records.set(lane, threadRecord.result, value);
-    records.set(lane, threadRecord.predicate, isInRange ? 1 : 0);
   }
 }
 

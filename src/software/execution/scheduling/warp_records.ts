@@ -12,10 +12,13 @@ const words = threadRecordByteLength / 4;
 
 /** The records of a warp's threads, as 32-bit numbers, from the first thread's record on. */
 export class WarpRecords {
+  /** The shadows of the records, if the kernel looks for what is uninitialized. */
+  readonly shadows: WarpRecords | undefined;
   readonly #records: Int32Array;
 
-  constructor(records: Int32Array) {
+  constructor(records: Int32Array, shadows?: WarpRecords) {
     this.#records = records;
+    this.shadows = shadows;
   }
 
   get(lane: number, field: number): number {

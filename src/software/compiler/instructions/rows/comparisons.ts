@@ -1,4 +1,6 @@
 import { setPredicate, setValue } from "../comparison_instructions.ts";
+import { selects, setsPredicate } from "../../checks/shadow_comparisons.ts";
+import { movesBits } from "../../checks/shadow_rules.ts";
 import { gangComparison, gangSelection } from "../gang_lowering.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import { pure } from "../instruction_traits.ts";
@@ -27,33 +29,47 @@ export const comparisonForms: readonly InstructionForm[] = [
   form(`set.${floatComparison}.${combined}.<result:u32|s32|f32>.<type:f64> d, a, b [, c]`, "9.7.6.1", setValue, pure),
   form(`setp.<compare:eq|ne>.${combined}.${bits} p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
+    validity: setsPredicate,
     gangForm: gangComparison,
   }),
   form(`setp.<compare:eq|ne|lt|le|gt|ge>.${combined}.${signed} p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
+    validity: setsPredicate,
     gangForm: gangComparison,
   }),
   form(`setp.${integerComparison}.${combined}.<type:u16|u32|u64> p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
+    validity: setsPredicate,
     gangForm: gangComparison,
   }),
   form(`setp.${floatComparison}.${combined}.ftz?.<type:f32> p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
+    validity: setsPredicate,
     gangForm: gangComparison,
   }),
   form(`setp.${floatComparison}.${combined}.<type:f64> p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
+    validity: setsPredicate,
     ignoresNaNBits: true,
     gangForm: gangComparison,
   }),
   form(`selp.${selected} d, a, b, c`, "9.7.6.3", selectByPredicate, {
     ...pure,
+    validity: selects,
     copies: 2,
     pointer: "derived",
     gangForm: gangSelection,
   }),
-  form(`slct.${selected}.<by:s32> d, a, b, c`, "9.7.6.4", selectBySign, { ...pure, copies: 2 }),
-  form(`slct.ftz?.${selected}.<by:f32> d, a, b, c`, "9.7.6.4", selectBySign, { ...pure, copies: 2 }),
+  form(`slct.${selected}.<by:s32> d, a, b, c`, "9.7.6.4", selectBySign, {
+    ...pure,
+    copies: 2,
+    validity: movesBits(1, 2),
+  }),
+  form(`slct.ftz?.${selected}.<by:f32> d, a, b, c`, "9.7.6.4", selectBySign, {
+    ...pure,
+    copies: 2,
+    validity: movesBits(1, 2),
+  }),
 
   // Comparisons of 16-bit floats, or with a 16-bit result.
   form(
@@ -93,6 +109,12 @@ export const comparisonForms: readonly InstructionForm[] = [
     setValue,
     pure,
   ),
-  form(`setp.${floatComparison}.${combined}.ftz?.<type:f16|f16x2> p, a, b [, c]`, "9.7.7.2", setPredicate, pure),
-  form(`setp.${floatComparison}.${combined}.<type:bf16|bf16x2> p, a, b [, c]`, "9.7.7.2", setPredicate, pure),
+  form(`setp.${floatComparison}.${combined}.ftz?.<type:f16|f16x2> p, a, b [, c]`, "9.7.7.2", setPredicate, {
+    ...pure,
+    validity: setsPredicate,
+  }),
+  form(`setp.${floatComparison}.${combined}.<type:bf16|bf16x2> p, a, b [, c]`, "9.7.7.2", setPredicate, {
+    ...pure,
+    validity: setsPredicate,
+  }),
 ];

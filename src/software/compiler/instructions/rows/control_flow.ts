@@ -10,7 +10,10 @@ const control: InstructionTraits = { effects: [], runsInGangs: true };
 export const controlFlowForms: readonly InstructionForm[] = [
   form("bra.uni? target", "9.7.12.3", { flow: "branch" }, control),
   form("brx.idx.uni? index, targets", "9.7.12.4", { flow: "switch" }, { effects: [] }),
-  form("call.uni? [x, y, z, w]", "9.7.12.5", { flow: "call" }, { effects: ["reads", "observes", "writes"] }),
+  form("call.uni? [x, y, z, w]", "9.7.12.5", { flow: "call" }, {
+    effects: ["reads", "observes", "writes"],
+    validity: "emitted",
+  }),
   form("ret.uni?", "9.7.12.6", { flow: "return" }, control),
   form("exit", "9.7.12.7", { flow: "exit" }, control),
 ];

@@ -1,5 +1,6 @@
 import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
-import { awaitCopies, copyAsynchronously } from "../asynchronous_copies.ts";
+import { converts, movesBits, packsHalves } from "../../checks/shadow_rules.ts";
+import { awaitCopies, commitCopies, copyAsynchronously } from "../asynchronous_copies.ts";
 import { cacheHint, policyForms, withPolicy } from "../cache_hints.ts";
 import { convert } from "../conversion_instructions.ts";
 import { gangConversion, gangMove, integerGangForms } from "../gang_lowering.ts";
@@ -41,6 +42,7 @@ const orderedSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 
 const weakLoad: InstructionTraits = {
   ...pure,
+  validity: "emitted",
   effects: ["reads"],
   pointer: "loaded",
   takesVectorOfOne: true,
@@ -59,8 +61,8 @@ const plainStore: InstructionTraits = {
 };
 
 /** Accesses to 128 bits, which gangs make member by member. */
-const wideLoad: InstructionTraits = { ...pure, effects: ["reads"] };
-const observingWideLoad: InstructionTraits = { ...pure, effects: ["reads", "observes"] };
+const wideLoad: InstructionTraits = { ...pure, effects: ["reads"], validity: "emitted" };
+const observingWideLoad: InstructionTraits = { ...wideLoad, effects: ["reads", "observes"] };
 const wideStore: InstructionTraits = { ...pure, effects: ["writes"] };
 
 function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
@@ -115,9 +117,10 @@ function memoryForms(
 
 /** Moves, memory accesses and conversions. */
 export const dataMovementForms: readonly InstructionForm[] = [
-  form(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", moveVector, pure),
+  form(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", moveVector, { ...pure, validity: movesBits(1) }),
   form(`mov.${moved} d, a`, "9.7.9.3", move, {
     ...pure,
+    validity: movesBits(1),
     stride: strideOfMove,
     copies: 1,
     pointer: "derived",
@@ -126,12 +129,14 @@ export const dataMovementForms: readonly InstructionForm[] = [
   }),
   form("prmt.<type:b32>.<mode:f4e|b4e|rc8|ecl|ecr|rc16>? d, a, b, c", "9.7.9.7", permuteBytes, {
     ...pure,
+    validity: movesBits(1, 2),
     gangForm: integerGangForms.permuteBytes,
   }),
   ...memoryForms(`.${vector}.${loaded}`, [load, store], { weakLoad, observingLoad, plainStore }),
   form(`ld.mmio.relaxed.sys.<space:global>?.${loaded} d, [a]`, "9.7.9.8", load, observingLoad),
   form(`ldu.<space:global>?.${vector}.${loaded} d, [a]`, "9.7.9.10", load, {
     ...pure,
+    validity: "emitted",
     effects: ["reads"],
     takesVectorOfOne: true,
   }),
@@ -144,7 +149,7 @@ export const dataMovementForms: readonly InstructionForm[] = [
   ...policyForms,
 
   // 128 bits.
-  form("mov.b128 d, a", "9.7.9.3", moveWide, pure),
+  form("mov.b128 d, a", "9.7.9.3", moveWide, { ...pure, validity: movesBits(1) }),
   ...memoryForms(".b128", [loadWide, storeWide], {
     weakLoad: wideLoad,
     observingLoad: observingWideLoad,
@@ -163,6 +168,7 @@ export const dataMovementForms: readonly InstructionForm[] = [
     convert,
     {
       ...pure,
+      validity: converts,
       stride: strideOfConversion,
       widening: wideningOfConversion,
       hasCanonicalNaN: isFromInteger,
@@ -170,7 +176,10 @@ export const dataMovementForms: readonly InstructionForm[] = [
     },
   ),
   form("cvt.<rounding:rn|rz>.relu?.satfinite?.<type:f16|bf16>.<from:f32> d, a", "9.7.9.21", convert, pure),
-  form("cvt.<rounding:rn|rz>.relu?.satfinite?.<type:f16x2|bf16x2>.<from:f32> d, a, b", "9.7.9.21", convertToPair, pure),
+  form("cvt.<rounding:rn|rz>.relu?.satfinite?.<type:f16x2|bf16x2>.<from:f32> d, a, b", "9.7.9.21", convertToPair, {
+    ...pure,
+    validity: packsHalves,
+  }),
   form("cvt.<rounding:rna>.satfinite?.tf32.<from:f32> d, a", "9.7.9.21", convertToTensorFloat, pure),
   form("cvt.<rounding:rn|rz>.relu?.tf32.<from:f32> d, a", "9.7.9.21", convertToTensorFloat, pure),
   form("cvt.rn.satfinite.relu?.<format:e4m3x2|e5m2x2>.<from:f32> d, a, b", "9.7.9.21", convertToEightBits, pure),
@@ -190,7 +199,7 @@ export const dataMovementForms: readonly InstructionForm[] = [
     copyAsynchronously,
     { effects: ["reads", "writes"] },
   )].flatMap((each) => [each, withPolicy(each)]),
-  form("cp.async.commit_group", "9.7.9.25.3.2", awaitCopies, { effects: ["orders"] }),
+  form("cp.async.commit_group", "9.7.9.25.3.2", commitCopies, { effects: ["orders"] }),
   form("cp.async.wait_group n", "9.7.9.25.3.3", awaitCopies, { effects: ["orders"] }),
   form("cp.async.wait_all", "9.7.9.25.3.3", awaitCopies, { effects: ["orders"] }),
 ];

@@ -14,7 +14,11 @@ export const scope = "<scope:cta|cluster|gpu|sys>?";
 export const atomicSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 export const ordering: string = `<semantics:relaxed|acquire|release|acq_rel>?.${scope}.${atomicSpace}`;
 export const orderingFence: InstructionTraits = { ...pure, effects: ["orders"] };
-export const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
+export const returningAtomic: InstructionTraits = {
+  effects: ["reads", "observes", "writes"],
+  validity: "emitted",
+  runsInGangs: true,
+};
 
 /** A hint to what the device does not have, such as caches. */
 export const hint: InstructionTraits = { ...pure, hasNoEffect: true };

@@ -6,6 +6,7 @@ import { memoryBarrierForms } from "../memory_barriers.ts";
 import { fence } from "../memory_instructions.ts";
 import {
   activeMask,
+  aligned,
   barrierArrive,
   barrierReduction,
   barrierSync,
@@ -38,10 +39,10 @@ export const synchronizationForms: readonly InstructionForm[] = [
   form("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrierArrive, exchange),
   form("barrier.cta?.red.<operation:popc>.aligned?.u32 d, a, p [, q]", "9.7.13.1", barrierReduction, exchange),
   form("barrier.cta?.red.<operation:and|or>.aligned?.pred d, a, p [, q]", "9.7.13.1", barrierReduction, exchange),
-  form("bar.cta?.sync a [, b]", "9.7.13.1", barrierSync, exchange),
-  form("bar.cta?.arrive a, b", "9.7.13.1", barrierArrive, exchange),
-  form("bar.cta?.red.<operation:popc>.u32 d, a, p [, q]", "9.7.13.1", barrierReduction, exchange),
-  form("bar.cta?.red.<operation:and|or>.pred d, a, p [, q]", "9.7.13.1", barrierReduction, exchange),
+  form("bar.cta?.sync a [, b]", "9.7.13.1", aligned(barrierSync), exchange),
+  form("bar.cta?.arrive a, b", "9.7.13.1", aligned(barrierArrive), exchange),
+  form("bar.cta?.red.<operation:popc>.u32 d, a, p [, q]", "9.7.13.1", aligned(barrierReduction), exchange),
+  form("bar.cta?.red.<operation:and|or>.pred d, a, p [, q]", "9.7.13.1", aligned(barrierReduction), exchange),
   form("bar.warp.sync membermask", "9.7.13.2", warpBarrier, exchange),
   form("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", shuffle, exchange),
   form(`ldmatrix.sync.aligned.m8n8.${matrices}.b16 d, [a]`, "9.7.14.5.15", loadMatrices, matrixLoad),

@@ -1,0 +1,254 @@
+/**
+ * The code of a kernel as blocks of instructions, with its names resolved.
+ *
+ * @module
+ */
+import { kernelSignature } from "../../ptx/kernel_signature.ts";
+import type { FunctionDeclaration, Instruction, Operand, Statement } from "../../ptx/syntax.ts";
+import { postDominators } from "./post_dominators.ts";
+
+/** An operand of an instruction. */
+export type Place =
+  | { readonly kind: "register"; readonly register: number }
+  | { readonly kind: "number"; readonly value: number }
+  /** A special register, such as `%tid.x`. */
+  | { readonly kind: "special"; readonly name: string }
+  | { readonly kind: "parameter"; readonly offset: number }
+  /** The address of a variable. */
+  | { readonly kind: "variable" }
+  | { readonly kind: "address"; readonly base: Place; readonly offset: number }
+  | { readonly kind: "list"; readonly elements: readonly Place[] }
+  | { readonly kind: "not"; readonly register: number }
+  | { readonly kind: "unknown" };
+
+/** An instruction. */
+export interface Step {
+  readonly opcode: string;
+  readonly modifiers: readonly string[];
+  readonly operands: readonly Place[];
+  /** The register that decides whether it is executed. */
+  readonly guard: { readonly register: number; readonly isNegated: boolean } | undefined;
+  /** The line in the PTX. */
+  readonly line: number;
+}
+
+/** Instructions, and where they go on. */
+export interface Block {
+  readonly steps: readonly Step[];
+  /** The indices of the next blocks. With a guard, the first is for where it holds. */
+  readonly next: readonly number[];
+  /** What decides, if there are two. Undefined if that is not known. */
+  readonly guard: Step["guard"];
+}
+
+/** The code of a kernel. */
+export interface KernelCode {
+  readonly blocks: readonly Block[];
+  /** The index that stands for the end of the thread. */
+  readonly end: number;
+  /** For each block, the first one that all ways from it to the end go through. */
+  readonly postDominators: readonly number[];
+  /** The bits of each register; 1 for a predicate. */
+  readonly registerBits: readonly number[];
+}
+
+/** The names of a scope, and those around it. */
+class Scope {
+  readonly #names = new Map<string, Place>();
+  readonly #prefixes: { readonly prefix: string; readonly places: Place[] }[] = [];
+  readonly labels = new Map<string, number>();
+  readonly parent: Scope | undefined;
+
+  constructor(parent?: Scope) {
+    this.parent = parent;
+  }
+
+  add(name: string, place: Place): void {
+    this.#names.set(name, place);
+  }
+
+  addMany(prefix: string, places: Place[]): void {
+    this.#prefixes.push({ prefix, places });
+  }
+
+  find(name: string): Place | undefined {
+    const known = this.#names.get(name);
+    if (known !== undefined) return known;
+    for (const { prefix, places } of this.#prefixes) {
+      const digits = name.startsWith(prefix) ? name.slice(prefix.length) : "";
+      if (/^\d{1,7}$/.test(digits) && String(Number(digits)) === digits && Number(digits) < places.length) {
+        return places[Number(digits)]!;
+      }
+    }
+    return this.parent?.find(name);
+  }
+
+  label(name: string): number | undefined {
+    return this.labels.get(name) ?? this.parent?.label(name);
+  }
+}
+
+/** A step before its names are resolved, or a label. */
+type Line =
+  | { readonly kind: "label"; readonly mark: number }
+  | { readonly kind: "step"; readonly instruction: Instruction; readonly scope: Scope };
+
+/** The code of a kernel's definition. */
+export function kernelCode(kernel: FunctionDeclaration): KernelCode {
+  const flat = new FlatCode(kernel);
+  const { blocks, end } = flat.blocks();
+  return { blocks, end, postDominators: postDominators(blocks, end), registerBits: flat.registerBits };
+}
+
+/** Leaves out the scopes. */
+class FlatCode {
+  readonly registerBits: number[] = [];
+  readonly #lines: Line[] = [];
+  #marks = 0;
+  readonly #branchTargets = new Map<string, readonly string[]>();
+
+  constructor(kernel: FunctionDeclaration) {
+    const scope = new Scope();
+    for (const [index, { offset }] of kernelSignature(kernel).parameters.entries()) {
+      scope.add(kernel.parameters[index]!.name, { kind: "parameter", offset });
+    }
+    this.#flatten(kernel.body ?? [], scope);
+  }
+
+  #flatten(statements: readonly Statement[], scope: Scope): void {
+    for (const statement of statements) {
+      switch (statement.kind) {
+        case "label":
+          scope.labels.set(statement.name, this.#marks);
+          this.#lines.push({ kind: "label", mark: this.#marks++ });
+          break;
+        case "block":
+          this.#flatten(statement.statements, new Scope(scope));
+          break;
+        case "registers":
+          for (const { name, count } of statement.names) {
+            if (count === undefined) scope.add(name, this.#newRegister(statement.type));
+            else scope.addMany(name, Array.from({ length: count }, () => this.#newRegister(statement.type)));
+          }
+          break;
+        case "variable":
+          scope.add(statement.name, { kind: "variable" });
+          break;
+        case "branchTargets":
+          this.#branchTargets.set(statement.name, statement.targets);
+          break;
+        case "instruction":
+          this.#lines.push({ kind: "step", instruction: statement, scope });
+      }
+    }
+  }
+
+  #newRegister(type: string): Place {
+    return { kind: "register", register: this.registerBits.push(bitsOf(type)) - 1 };
+  }
+
+  blocks(): { blocks: Block[]; end: number } {
+    const starts: { lines: (Line & { kind: "step" })[]; mark?: number }[] = [{ lines: [] }];
+    const blockOfMark = new Map<number, number>();
+    for (const line of this.#lines) {
+      if (line.kind === "label") {
+        starts.push({ lines: [] });
+        blockOfMark.set(line.mark, starts.length - 1);
+      } else {
+        starts.at(-1)!.lines.push(line);
+        if (endings.has(line.instruction.opcode)) starts.push({ lines: [] });
+      }
+    }
+    const end = starts.length;
+    const blocks = starts.map(({ lines }, index): Block => {
+      const last = lines.at(-1);
+      const isEnding = last !== undefined && endings.has(last.instruction.opcode);
+      const steps = (isEnding ? lines.slice(0, -1) : lines).map((line) => this.#step(line));
+      if (!isEnding) return { steps, next: [index + 1], guard: undefined };
+      const { instruction, scope } = last;
+      const { guard } = this.#step(last);
+      const targets = this.#targetsOf(instruction, scope).map((mark) => blockOfMark.get(mark) ?? end);
+      if (instruction.opcode !== "bra" && targets.length === 0) targets.push(end);
+      return { steps, next: instruction.predicate === undefined ? targets : [...targets, index + 1], guard };
+    });
+    return { blocks, end };
+  }
+
+  #targetsOf({ opcode, operands }: Instruction, scope: Scope): number[] {
+    if (opcode !== "bra" && opcode !== "brx") return [];
+    const named = operands.at(-1);
+    const name = named?.kind === "name" ? named.name : "";
+    const names = opcode === "bra" ? [name] : this.#branchTargets.get(name) ?? [];
+    return names.map((each) => scope.label(each) ?? -1);
+  }
+
+  #step({ instruction, scope }: Line & { kind: "step" }): Step {
+    const { opcode, modifiers, operands, predicate, line } = instruction;
+    const place = predicate && scope.find(predicate.name);
+    const guard = predicate === undefined
+      ? undefined
+      : { register: place?.kind === "register" ? place.register : -1, isNegated: predicate.negated };
+    return { opcode, modifiers, operands: operands.map((operand) => placeOf(operand, scope)), guard, line };
+  }
+}
+
+/** The bits of a type, such as 32 for `u32`. */
+export function bitsOf(type: string): number {
+  return type === "pred" ? 1 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0) * (type.endsWith("x2") ? 2 : 1);
+}
+
+/** Instructions after which a block ends. */
+const endings: ReadonlySet<string> = new Set(["bra", "brx", "ret", "exit", "trap"]);
+const unknown: Place = { kind: "unknown" };
+
+function placeOf(operand: Operand, scope: Scope): Place {
+  switch (operand.kind) {
+    case "integer": {
+      const value = Number(BigInt.asIntN(64, operand.value));
+      return Number.isSafeInteger(value) ? { kind: "number", value } : unknown;
+    }
+    case "name": {
+      if (operand.negated) return unknown;
+      const { name, component } = operand;
+      const place = scope.find(name);
+      if (place !== undefined) return component === undefined ? place : unknown;
+      const isSpecial = name.startsWith("%") || name === "WARP_SZ";
+      return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
+        kind: "variable",
+      };
+    }
+    case "address": {
+      const base: Place = operand.base === undefined ? { kind: "number", value: 0 } : placeOf(operand.base, scope);
+      const offset = Number(operand.offset);
+      return { kind: "address", base: Number.isSafeInteger(offset) ? base : unknown, offset };
+    }
+    case "vector":
+    case "list":
+      return { kind: "list", elements: operand.elements.map((element) => placeOf(element, scope)) };
+    case "pair":
+      return { kind: "list", elements: [operand.first, operand.second].map((element) => placeOf(element, scope)) };
+    case "not": {
+      const place = placeOf(operand.operand, scope);
+      return place.kind === "register" ? { kind: "not", register: place.register } : unknown;
+    }
+    case "element":
+    case "sum": {
+      const name = operand.kind === "sum" ? operand.name : operand.array;
+      const place = placeOf(name, scope);
+      return place.kind === "variable" ? place : unknown;
+    }
+    default:
+      return unknown;
+  }
+}
+
+/** The registers that an instruction may write: those of its first operand. */
+export function written({ operands }: Step): readonly number[] {
+  return registersOf(operands[0]);
+}
+
+/** The registers that an operand names, addresses aside. */
+function registersOf(place: Place | undefined): readonly number[] {
+  if (place?.kind === "register") return [place.register];
+  return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
+}

@@ -1,0 +1,335 @@
+/**
+ * Runs a kernel for all threads of a launch at once, as far as its addresses and branches are affine in the thread's
+ * place. Where a condition holds for some of the threads only, each part goes its own way.
+ *
+ * @module
+ */
+import { type AffineForm, baseForm, constantForm, elsewhere, sumOf } from "./affine_form.ts";
+import { blocksBetween } from "./code_analysis.ts";
+import { assume, type Condition, decide, type Domain, TooComplex } from "./domain.ts";
+import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
+import { accelerate } from "./loop_acceleration.ts";
+import { accessOf } from "./memory_step.ts";
+import { SplitDimension, type Undecided } from "./integer_operations.ts";
+import {
+  areEqual,
+  type Arrival,
+  type CertainAccess,
+  type LaunchNumbers,
+  type PreparedCode,
+  type Stay,
+  type Stop,
+  type ThreadState,
+} from "./thread_state.ts";
+import { evaluate, type Value } from "./values.ts";
+
+/** Threads of one state that part: at the beginning of a block, or in the midst of one. */
+interface Parting {
+  readonly parts: readonly ThreadState[];
+  readonly isMidway: boolean;
+}
+
+const mostSteps = 40_000;
+/** Where threads part, all that is known of them is copied. */
+const stepsOfParting = 20;
+const mostPartings = 400;
+
+/** A kernel that runs. */
+export class KernelRun {
+  readonly prepared: PreparedCode;
+  /** What all threads of a domain access for sure. */
+  readonly certain: CertainAccess[] = [];
+  /** The instructions whose accesses are not, or not all, among those. */
+  readonly possible: Set<Step> = new Set();
+  readonly #code: KernelCode;
+  readonly #launch: LaunchNumbers;
+  #steps = 0;
+  /** Of those, how many have not met again. */
+  #partings = 0;
+  #dimensions: number;
+
+  constructor(prepared: PreparedCode, launch: LaunchNumbers, dimensions: number) {
+    this.prepared = prepared;
+    this.#code = prepared.code;
+    this.#launch = launch;
+    this.#dimensions = dimensions;
+  }
+
+  /** Runs it. */
+  run(domain: Domain): void {
+    const values: Value[] = Array(this.#code.registerBits.length).fill(undefined);
+    const state = { block: 0, index: 0, values, domain, arrivals: new Map(), stays: undefined };
+    try {
+      this.walk(state, () => false);
+    } catch (error) {
+      if (!(error instanceof TooComplex)) throw error;
+      for (const { steps } of this.#code.blocks) for (const step of steps) this.#addPossible(step);
+    }
+  }
+
+  /** A new dimension, for the iterations of a loop. */
+  addDimension(): number {
+    return this.#dimensions++;
+  }
+
+  /** Goes on until all threads have ended or stopped. With `isMidway`, does not stop at the first block. */
+  walk(state: ThreadState, stop: Stop, isMidway = false): ThreadState[] {
+    for (;; isMidway = false) {
+      if (!isMidway) {
+        if (stop(state.block)) return [state];
+        if (state.block === this.#code.end) return [];
+        state.index = 0;
+        if (this.#enterLoop(state)) continue;
+      }
+      const parting = this.#runBlock(state);
+      if (parting === undefined) continue;
+      const arrived = this.#together(state, parting, stop);
+      if (arrived.length !== 1) return arrived.flatMap((part) => this.walk(part, stop));
+      state = arrived[0]!;
+    }
+  }
+
+  /** Goes on with parts up to where all of them come together again, and makes them one if they do not differ there. */
+  #together(state: ThreadState, { parts, isMidway }: Parting, stop: Stop): ThreadState[] {
+    const meeting = this.#code.postDominators[state.block]!;
+    const domains = new Set(parts.map(({ domain }) => domain));
+    this.#spend(stepsOfParting);
+    if (++this.#partings > mostPartings) throw new TooComplex();
+    const arrived = parts.flatMap((part) => this.walk(part, (block) => block === meeting || stop(block), isMidway));
+    this.#partings--;
+    const isWhole = arrived.length === domains.size &&
+      arrived.every(({ block, domain }) => block === meeting && domains.delete(domain));
+    if (!isWhole || !this.#areSame(arrived, meeting)) return arrived;
+    return [{ ...arrived[0]!, domain: state.domain, arrivals: state.arrivals, stays: state.stays }];
+  }
+
+  #spend(steps: number): void {
+    this.#steps += steps;
+    if (this.#steps > mostSteps) throw new TooComplex();
+  }
+
+  #areSame([first, ...others]: readonly ThreadState[], block: number): boolean {
+    if (first === undefined) return false;
+    for (const register of this.prepared.live[block] ?? []) {
+      for (const { values } of others) if (!areEqual(values[register], first.values[register])) return false;
+    }
+    return true;
+  }
+
+  /** Notes an arrival at the beginning of a loop, and leaves the loop at once if its iterations are alike. */
+  #enterLoop(state: ThreadState): boolean {
+    const { block, arrivals } = state;
+    const body = this.prepared.loops.get(block);
+    const open = new Map([...arrivals].filter(([loop]) => this.prepared.loops.get(loop)!.has(block)));
+    state.arrivals = open;
+    if (body === undefined) return false;
+    const { domain, stays } = state;
+    const known = open.get(block) ?? [];
+    const all = [...known.slice(-2), { values: [...state.values], domain, stays }];
+    open.set(block, all);
+    return all.length === 3 && accelerate(this, state, all as [Arrival, Arrival, Arrival]);
+  }
+
+  /** Runs a block from where the state is. Returns the parts if threads go different ways. */
+  #runBlock(state: ThreadState): Parting | undefined {
+    const { steps, next, guard } = this.#code.blocks[state.block]!;
+    for (; state.index < steps.length; state.index++) {
+      this.#spend(1);
+      const step = steps[state.index]!;
+      if (step.opcode === "call") return this.#abandon(state);
+      const undecided = this.#step(state, step);
+      if (undecided !== undefined) return { parts: this.#parts(state, undecided.condition), isMidway: true };
+    }
+    this.#spend(1);
+    if (next.length === 1 && guard === undefined) {
+      state.block = next[0]!;
+      return undefined;
+    }
+    const condition = next.length === 2 && guard !== undefined ? this.#conditionOf(state, guard.register) : undefined;
+    if (condition === undefined) {
+      this.#skip(state);
+      return undefined;
+    }
+    return this.#branch(state, condition, guard!.isNegated ? next.toReversed() : next);
+  }
+
+  #conditionOf({ values }: ThreadState, register: number): Condition | undefined {
+    const value = values[register];
+    return value === undefined || value.kind === "affine" ? undefined : value;
+  }
+
+  /** The parts for which a condition holds and does not hold, where they are. */
+  #parts(state: ThreadState, condition: Condition): ThreadState[] {
+    return [true, false].flatMap((truth) =>
+      assume(state.domain, condition, truth).map((domain) => ({ ...state, domain, values: [...state.values] }))
+    );
+  }
+
+  #branch(state: ThreadState, condition: Condition, [taken, other]: readonly number[]): Parting | undefined {
+    const { prepared } = this;
+    const loop = prepared.loopAround(state.block);
+    const body = loop === undefined ? undefined : prepared.loops.get(loop)!;
+    const noted = (truth: boolean): Stay | undefined => {
+      const target = truth ? taken! : other!, instead = truth ? other! : taken!;
+      if (body === undefined || !body.has(target) || body.has(instead)) return state.stays;
+      return { loop: loop!, condition, truth, previous: state.stays };
+    };
+    const decided = decide(state.domain, condition);
+    if (decided !== undefined) {
+      state.stays = noted(decided);
+      state.block = decided ? taken! : other!;
+      return undefined;
+    }
+    const parts = [true, false].flatMap((truth) =>
+      assume(state.domain, condition, truth).map((domain): ThreadState => ({
+        ...state,
+        block: truth ? taken! : other!,
+        index: 0,
+        domain,
+        values: [...state.values],
+        stays: noted(truth),
+      }))
+    );
+    return { parts, isMidway: false };
+  }
+
+  /** Ends a part of which nothing more is known: a function may do anything, and may end the thread. */
+  #abandon(state: ThreadState): undefined {
+    const { blocks, end } = this.#code;
+    const behind = blocks[state.block]!.steps.slice(state.index);
+    for (const step of behind) this.#addPossible(step);
+    for (const block of blocksBetween(this.#code, state.block, end)) {
+      for (const step of blocks[block]!.steps) this.#addPossible(step);
+    }
+    state.block = end;
+  }
+
+  /** Goes on where all ways come together, without knowing what was done on them. */
+  #skip(state: ThreadState): void {
+    const meeting = this.#code.postDominators[state.block]!;
+    for (const block of blocksBetween(this.#code, state.block, meeting)) {
+      for (const step of this.#code.blocks[block]!.steps) {
+        this.#addPossible(step);
+        for (const register of written(step)) state.values[register] = undefined;
+      }
+    }
+    state.block = meeting;
+  }
+
+  #addPossible(step: Step): void {
+    if (accessOf(step) !== undefined) this.possible.add(step);
+  }
+
+  /** Runs an instruction. */
+  #step(state: ThreadState, step: Step): Undecided | undefined {
+    const { guard } = step;
+    if (guard !== undefined) {
+      const condition = this.#conditionOf(state, guard.register);
+      if (condition === undefined) {
+        this.#addPossible(step);
+        for (const register of written(step)) state.values[register] = undefined;
+        return undefined;
+      }
+      const decided = decide(state.domain, condition);
+      if (decided === undefined) return { kind: "undecided", condition };
+      if (decided === guard.isNegated) return undefined;
+    }
+    this.#access(state, step);
+    return this.#assign(state, step);
+  }
+
+  #access(state: ThreadState, step: Step): void {
+    const found = accessOf(step);
+    if (found === undefined) return;
+    const address = found === "unknown" ? undefined : this.#addressOf(state, found.address);
+    if (found === "unknown" || address === undefined) this.possible.add(step);
+    else if (address.base !== elsewhere) {
+      const { access, byteLength } = found;
+      this.certain.push({ step, access, byteLength, form: address, domain: state.domain });
+    }
+  }
+
+  #addressOf(state: ThreadState, { base, offset }: Place & { kind: "address" }): AffineForm | undefined {
+    const value = this.#valueOf(state, base);
+    return value?.kind === "affine" ? sumOf(value, constantForm(offset)) : undefined;
+  }
+
+  #assign(state: ThreadState, step: Step): Undecided | undefined {
+    const { opcode, modifiers, operands } = step;
+    const targets = written(step);
+    if (opcode === "ld") {
+      const values = modifiers.includes("param") ? this.#loadParameter(step, targets.length) : [];
+      targets.forEach((register, index) => state.values[register] = values[index]);
+      return undefined;
+    }
+    const [target, ...more] = targets;
+    if (target === undefined) return undefined;
+    for (const register of more) state.values[register] = undefined;
+    const values = operands.slice(1).map((place) => this.#valueOf(state, place));
+    const result = operands[0]!.kind === "register" ? this.#evaluate(state, step, values) : undefined;
+    if (result?.kind === "undecided") return result;
+    state.values[target] = result !== undefined && this.#fits(step, target) ? result : undefined;
+    return undefined;
+  }
+
+  #evaluate({ domain }: ThreadState, step: Step, values: readonly Value[]): Value | Undecided {
+    try {
+      return evaluate(step, values, {
+        domain,
+        parameter: (offset) => {
+          const value = this.#launch.parameter(offset, 64, true);
+          if (value === undefined) throw new TooComplex();
+          return value;
+        },
+      });
+    } catch (error) {
+      if (error instanceof SplitDimension && !this.#launch.mayBeSplit(error.dimension)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Whether an instruction's result has all bits of the register. */
+  #fits({ opcode, modifiers }: Step, register: number): boolean {
+    if (opcode === "setp") return true;
+    const bits = bitsOf(modifiers.at(opcode === "cvt" ? -2 : -1) ?? "") * (modifiers.includes("wide") ? 2 : 1);
+    return bits >= this.#code.registerBits[register]!;
+  }
+
+  #loadParameter({ modifiers, operands }: Step, count: number): Value[] {
+    const source = operands[1];
+    const type = /^([bus])(8|16|32|64)$/.exec(modifiers.at(-1) ?? "");
+    if (source?.kind !== "address" || source.base.kind !== "parameter" || type === null) return [];
+    const bits = Number(type[2]);
+    return Array.from({ length: count }, (_, index) => {
+      const offset = (source.base as Place & { kind: "parameter" }).offset + source.offset + index * bits / 8;
+      if (bits === 64) return baseForm(offset);
+      const value = this.#launch.parameter(offset, bits, type[1] === "s");
+      return value === undefined ? undefined : constantForm(value);
+    });
+  }
+
+  #valueOf({ values }: ThreadState, place: Place): Value {
+    switch (place.kind) {
+      case "register":
+        return values[place.register];
+      case "number":
+        return constantForm(place.value);
+      case "special":
+        return this.#launch.special(place.name);
+      case "variable":
+        return baseForm(elsewhere);
+      case "not": {
+        const value = values[place.register];
+        return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
+      }
+      case "list": {
+        // Two halves, of which the upper one is 0.
+        const [low, high] = place.elements.map((element) => this.#valueOf({ values } as ThreadState, element));
+        const isZero = high?.kind === "affine" && high.terms.length === 0 && high.constant === 0;
+        return isZero && low?.kind === "affine" && low.terms.length === 0 && low.constant >= 0 ? low : undefined;
+      }
+      default:
+        return undefined;
+    }
+  }
+}

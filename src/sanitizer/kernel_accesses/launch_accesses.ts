@@ -1,0 +1,254 @@
+/**
+ * What launches access, for drivers that do not observe it: as far as the PTX says.
+ *
+ * @module
+ */
+import type { Driver, KernelLaunch, LinkedImage } from "../../driver.ts";
+import { parsePtx } from "../../ptx/parsing/parser.ts";
+import { ptxText } from "../../ptx/ptx_text.ts";
+import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
+import type { PossibleAccess, RangeAccess } from "../stream_order.ts";
+import type { LineInfo } from "../../ptx/line_info.ts";
+import { noBase } from "./affine_form.ts";
+import { joined, without } from "./covered_bytes.ts";
+import type { Step } from "./kernel_code.ts";
+import { accessOf } from "./memory_step.ts";
+import { kernelCode } from "./kernel_code.ts";
+import { PreparedCode } from "./thread_state.ts";
+import { type LaunchResult, launchResult, type LaunchShape, parameterBits, type UsedParameter } from "./launch_run.ts";
+import { possibleAccesses } from "./possible_accesses.ts";
+
+/** What to do about kernels, where a driver does not say what they access. */
+export interface KernelOptions {
+  /** Whether to say what they may access, too. */
+  readonly withPossible?: boolean;
+  /** Whether kernels of which the PTX does not say it are to note it themselves. */
+  readonly instruments?: boolean;
+  /** Whether to report what the host reads although nothing has written it. */
+  readonly withHostReads?: boolean;
+}
+
+/** What is known of a launch's accesses. */
+export interface KnownAccesses {
+  /** Whether it accesses nothing besides. */
+  readonly isExact: boolean;
+  /** What it accesses for sure. */
+  readonly certain: readonly RangeAccess[];
+  /** What else it may access, if that is asked for: by the addresses from which it may compute others. */
+  readonly possible: readonly PossibleAccess[];
+  /** The only line of the instructions whose accesses are not known, for each kind that has only one. */
+  readonly sources: ReadonlyMap<string, string | undefined>;
+}
+
+/** Results are kept for so many launches of a kernel that differ. */
+const mostResults = 64;
+const nothing: KnownAccesses = { isExact: false, certain: [], possible: [], sources: new Map() };
+
+/** A launch, and what was found of it. */
+interface KnownLaunch extends LaunchShape {
+  readonly result: LaunchResult;
+}
+
+/** The calls that are observed. */
+type ModuleCalls = Pick<Driver, "moduleLoadData" | "linkModules" | "moduleUnload">;
+
+/** Finds out what launches access. */
+export class LaunchAccesses {
+  readonly #modules = new Map<bigint, LoadedModule>();
+  readonly #kernels = new Map<bigint, AnalyzedKernel>();
+  readonly #options: KernelOptions;
+
+  constructor(options: KernelOptions) {
+    this.#options = options;
+  }
+
+  /** The calls to make instead of the driver's own. */
+  calls(
+    driver: Driver,
+    load: Driver["moduleLoadData"] = (device, image, options) => driver.moduleLoadData(device, image, options),
+  ): ModuleCalls {
+    return {
+      moduleLoadData: (device, image, options) => {
+        const module = load(device, image, options);
+        this.#modules.set(module, new LoadedModule([image]));
+        return module;
+      },
+      linkModules: (device, images: readonly LinkedImage[], options) => {
+        const module = driver.linkModules(device, images, options);
+        this.#modules.set(module, new LoadedModule(images.map(({ image }) => image)));
+        return module;
+      },
+      moduleUnload: (device, module) => {
+        driver.moduleUnload(device, module);
+        for (const kernel of this.#modules.get(module)?.kernels ?? []) this.#kernels.delete(kernel);
+        this.#modules.delete(module);
+      },
+    };
+  }
+
+  /** Notes a kernel of a module. */
+  addKernel(kernel: bigint, module: bigint, name: string): void {
+    const loaded = this.#modules.get(module);
+    if (loaded === undefined || this.#kernels.has(kernel)) return;
+    loaded.kernels.push(kernel);
+    this.#kernels.set(kernel, new AnalyzedKernel(loaded, name));
+  }
+
+  /** What a launch accesses. */
+  of(launch: KernelLaunch): KnownAccesses {
+    return this.#kernels.get(launch.kernel)?.accessesOf(launch, this.#options) ?? nothing;
+  }
+}
+
+/** The PTX of a module, which is parsed when a kernel of it is launched. */
+class LoadedModule {
+  readonly kernels: bigint[] = [];
+  #images: readonly (string | Uint8Array)[];
+  #parsed: readonly PtxModule[] | undefined;
+
+  constructor(images: readonly (string | Uint8Array)[]) {
+    // Bytes may change.
+    this.#images = images.map((image) => typeof image === "string" ? image : image.slice());
+  }
+
+  get parsed(): readonly PtxModule[] {
+    if (this.#parsed === undefined) {
+      this.#parsed = this.#images.flatMap(parsed);
+      this.#images = [];
+    }
+    return this.#parsed;
+  }
+}
+
+function parsed(image: string | Uint8Array): PtxModule[] {
+  const text = ptxText(image);
+  if (text === undefined) return [];
+  try {
+    return [parsePtx(text)];
+  } catch (error) {
+    // A driver may know more than the parser.
+    if (error instanceof PtxError) return [];
+    throw error;
+  }
+}
+
+/** A kernel, and what its launches were found to access. */
+class AnalyzedKernel {
+  readonly #module: LoadedModule;
+  readonly #name: string;
+  #prepared: { readonly code: PreparedCode; readonly ptx: PtxModule } | "unknown" | undefined;
+  #results = new Map<string, LaunchResult>();
+  #last: KnownLaunch | undefined;
+  /** The parameters on which results depend. */
+  #parameters = new Map<string, LaunchResult["parameters"][number]>();
+
+  constructor(module: LoadedModule, name: string) {
+    this.#module = module;
+    this.#name = name;
+  }
+
+  accessesOf(launch: KernelLaunch, { withPossible, instruments }: KernelOptions): KnownAccesses {
+    const prepared = this.#prepared ??= this.#prepare();
+    if (prepared === "unknown") return nothing;
+    const result = this.#resultOf(launch, prepared);
+    const possible = withPossible ? possibleAccesses(result.possible, prepared, launch.parameters) : nothing.possible;
+    const sources = instruments ? sourcesOf(result.possible, prepared.ptx.lineInfo) : nothing.sources;
+    return { isExact: result.possible.length === 0, certain: placed(result, launch.parameters), possible, sources };
+  }
+
+  #prepare(): { code: PreparedCode; ptx: PtxModule } | "unknown" {
+    const found = this.#module.parsed.flatMap((ptx) =>
+      ptx.functions.filter(({ name, kind, body }) => name === this.#name && kind === "entry" && body !== undefined)
+        .map((kernel) => ({ ptx, kernel }))
+    );
+    // Weak definitions may differ.
+    if (found.length !== 1) return "unknown";
+    const [{ ptx, kernel }] = found as [typeof found[number]];
+    return { code: new PreparedCode(kernelCode(kernel)), ptx };
+  }
+
+  #resultOf(launch: KernelLaunch, { code, ptx }: { code: PreparedCode; ptx: PtxModule }): LaunchResult {
+    if (this.#last !== undefined && this.#isLike(launch, this.#last)) return this.#last.result;
+    const { buffer, byteOffset, byteLength } = launch.parameters;
+    const parameters = new DataView(buffer.slice(byteOffset, byteOffset + byteLength));
+    const result = this.#results.get(this.#keyOf(launch)) ?? this.#analyze(launch, { code, ptx });
+    this.#last = { ...shapeOf(launch), parameters, result };
+    return result;
+  }
+
+  /** Whether a launch has the numbers of another one. Programs mostly make the same one again, with other pointers. */
+  #isLike({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: KernelLaunch, other: LaunchShape): boolean {
+    const { grid, block } = other;
+    const isSameShape = gridX === grid[0] && gridY === grid[1] && gridZ === grid[2] &&
+      blockX === block[0] && blockY === block[1] && blockZ === block[2];
+    if (!isSameShape) return false;
+    for (const used of this.#parameters.values()) {
+      if (!isSameParameter(used, parameters, other.parameters)) return false;
+    }
+    return true;
+  }
+
+  #analyze(launch: KernelLaunch, { code, ptx }: { code: PreparedCode; ptx: PtxModule }): LaunchResult {
+    const result = launchResult(code, ptx.lineInfo, shapeOf(launch));
+    const count = this.#parameters.size;
+    for (const used of result.parameters) this.#parameters.set(`${used.offset} ${used.bits}`, used);
+    // Those before were found by fewer parameters.
+    if (this.#parameters.size > count || this.#results.size >= mostResults) this.#results.clear();
+    this.#results.set(this.#keyOf(launch), result);
+    return result;
+  }
+
+  #keyOf({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: KernelLaunch): string {
+    let key = `${gridX},${gridY},${gridZ},${blockX},${blockY},${blockZ}`;
+    for (const used of this.#parameters.values()) key += `,${parameterBits(parameters, used)}`;
+    return key;
+  }
+}
+
+function shapeOf({ gridX, gridY, gridZ, blockX, blockY, blockZ, parameters }: KernelLaunch): LaunchShape {
+  return { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ], parameters };
+}
+
+/** Compares without BigInts: they take longer. */
+function isSameParameter({ offset, bits }: UsedParameter, a: DataView, b: DataView): boolean {
+  const end = offset + bits / 8;
+  if (offset < 0 || end > a.byteLength) return true;
+  for (let at = offset; at < end; at++) if (a.getUint8(at) !== b.getUint8(at)) return false;
+  return true;
+}
+
+/** The accesses at the addresses that a launch's parameters have. */
+function placed({ known }: LaunchResult, parameters: DataView): RangeAccess[] {
+  return known.map(({ base, begin, end, access, source }) => {
+    const isThere = base !== noBase && base + 8 <= parameters.byteLength;
+    const start = isThere ? parameters.getUint32(base, true) + parameters.getUint32(base + 4, true) * 2 ** 32 : 0;
+    return { address: start + begin, byteLength: end - begin, access, source };
+  });
+}
+
+function sourcesOf(steps: readonly Step[], lineInfo: LineInfo): Map<string, string | undefined> {
+  const sources = new Map<string, string | undefined>();
+  for (const step of steps) {
+    const found = accessOf(step);
+    if (found === undefined || found === "unknown") continue;
+    const source = lineInfo.sourceOf(step.line) ?? `PTX line ${step.line}`;
+    const isOther = sources.has(found.access) && sources.get(found.access) !== source;
+    sources.set(found.access, isOther ? undefined : source);
+  }
+  return sources;
+}
+
+/** What a launch has noted, with the lines where they are known. */
+export function withSources(noted: readonly RangeAccess[], { certain, sources }: KnownAccesses): RangeAccess[] {
+  const rest = (["read", "write", "atomic"] as const).flatMap((kind) => {
+    const ranges = (accesses: readonly RangeAccess[]) =>
+      joined(
+        accesses.filter(({ access }) => access === kind)
+          .map(({ address, byteLength }) => ({ begin: address, end: address + byteLength })),
+      );
+    return without(ranges(noted), ranges(certain)).map(({ begin, end }): RangeAccess => {
+      return { address: begin, byteLength: end - begin, access: kind, source: sources.get(kind) };
+    });
+  });
+  return [...certain, ...rest];
+}

@@ -1,0 +1,190 @@
+/**
+ * The memory that a launch accesses, by running its kernel for all threads at once.
+ *
+ * @module
+ */
+import type { LineInfo } from "../../ptx/line_info.ts";
+import { type AffineForm, formOf } from "./affine_form.ts";
+import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
+import { KernelRun } from "./kernel_run.ts";
+import type { Step } from "./kernel_code.ts";
+import type { StepAccess } from "./memory_step.ts";
+import { SplitDimension } from "./integer_operations.ts";
+import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
+
+/** The shape of a launch, and its arguments. */
+export interface LaunchShape {
+  readonly grid: readonly [x: number, y: number, z: number];
+  readonly block: readonly [x: number, y: number, z: number];
+  /** Packed. */
+  readonly parameters: DataView;
+}
+
+/** Bytes that a launch accesses for sure, from the value of a parameter on. */
+export interface KnownAccess extends ByteRange {
+  /** The offset of the parameter among the packed ones. -1 if the bytes are addresses themselves. */
+  readonly base: number;
+  readonly access: StepAccess["access"];
+  readonly source: string;
+}
+
+/** What is known of a launch's accesses, whatever the values of its pointers. */
+export interface LaunchResult {
+  readonly known: readonly KnownAccess[];
+  /** The instructions whose accesses are not, or not all, known. */
+  readonly possible: readonly Step[];
+  /** The parameters on whose values the result depends. */
+  readonly parameters: readonly UsedParameter[];
+}
+
+/** A parameter that is a number and no address. */
+export interface UsedParameter {
+  readonly offset: number;
+  readonly bits: number;
+}
+
+/** A dimension of a launch: a special register is the sum of its dimensions, each times its weight. */
+interface Dimension {
+  readonly register: string;
+  readonly weight: number;
+  readonly extent: number;
+}
+
+const mostRanges = 60_000;
+const mostSplits = 12;
+const axes = ["x", "y", "z"] as const;
+
+/** Runs a kernel for the threads of a launch. */
+export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: LaunchShape): LaunchResult {
+  let dimensions = axes.flatMap((axis, index): Dimension[] => [
+    { register: `%tid.${axis}`, weight: 1, extent: shape.block[index]! },
+    { register: `%ctaid.${axis}`, weight: 1, extent: shape.grid[index]! },
+  ]).filter(({ extent }) => extent > 1);
+  const whole = new Set<string>();
+  for (let split = 0;; split++) {
+    const numbers = new Numbers(shape, dimensions, split < mostSplits ? whole : undefined);
+    const run = new KernelRun(prepared, numbers, dimensions.length);
+    try {
+      run.run({ low: dimensions.map(() => 0), high: dimensions.map(({ extent }) => extent - 1), constraints: [] });
+      return resultOf(run, numbers, lineInfo);
+    } catch (error) {
+      if (!(error instanceof SplitDimension)) throw error;
+      dimensions = splitAt(dimensions, error, whole);
+    }
+  }
+}
+
+/** Makes two dimensions of one, or notes that it cannot be. */
+function splitAt(
+  dimensions: readonly Dimension[],
+  { dimension, size }: SplitDimension,
+  whole: Set<string>,
+): Dimension[] {
+  const { register, weight, extent } = dimensions[dimension]!;
+  if (extent % size !== 0) {
+    whole.add(`${register} ${weight}`);
+    return [...dimensions];
+  }
+  const parts = [
+    { register, weight, extent: size },
+    { register, weight: weight * size, extent: extent / size },
+  ].filter(({ extent }) => extent > 1);
+  return [...dimensions.slice(0, dimension), ...parts, ...dimensions.slice(dimension + 1)];
+}
+
+/** What a launch's instructions may ask of it. */
+class Numbers implements LaunchNumbers {
+  readonly used = new Map<string, UsedParameter>();
+  readonly #shape: LaunchShape;
+  readonly #dimensions: readonly Dimension[];
+  readonly #whole: ReadonlySet<string> | undefined;
+  readonly #specials = new Map<string, AffineForm | undefined>();
+
+  /** @param whole which dimensions cannot be split. Undefined for all */
+  constructor(shape: LaunchShape, dimensions: readonly Dimension[], whole: ReadonlySet<string> | undefined) {
+    this.#shape = shape;
+    this.#dimensions = dimensions;
+    this.#whole = whole;
+  }
+
+  special(name: string): AffineForm | undefined {
+    if (!this.#specials.has(name)) this.#specials.set(name, this.#special(name));
+    return this.#specials.get(name);
+  }
+
+  #special(name: string): AffineForm | undefined {
+    if (name === "WARP_SZ") return formOf([], 32);
+    const [, register, axis] = /^%(tid|ctaid|ntid|nctaid)\.([xyz])$/.exec(name) ?? [];
+    if (register === undefined) return undefined;
+    const index = axes.indexOf(axis as "x");
+    if (register === "ntid") return formOf([], this.#shape.block[index]);
+    if (register === "nctaid") return formOf([], this.#shape.grid[index]);
+    return formOf(this.#dimensions.map((dimension) => dimension.register === name ? dimension.weight : 0));
+  }
+
+  parameter(offset: number, bits: number, isSigned: boolean): number | undefined {
+    this.used.set(`${offset} ${bits}`, { offset, bits });
+    const value = parameterBits(this.#shape.parameters, { offset, bits });
+    const number = value === undefined ? NaN : Number(isSigned ? BigInt.asIntN(bits, value) : value);
+    return Number.isSafeInteger(number) ? number : undefined;
+  }
+
+  mayBeSplit(dimension: number): boolean {
+    const found = this.#dimensions[dimension];
+    return found !== undefined && this.#whole?.has(`${found.register} ${found.weight}`) === false;
+  }
+}
+
+/** The bits of a parameter. Undefined if the launch has none there. */
+export function parameterBits(parameters: DataView, { offset, bits }: UsedParameter): bigint | undefined {
+  if (offset < 0 || offset + bits / 8 > parameters.byteLength) return undefined;
+  switch (bits) {
+    case 8:
+      return BigInt(parameters.getUint8(offset));
+    case 16:
+      return BigInt(parameters.getUint16(offset, true));
+    case 32:
+      return BigInt(parameters.getUint32(offset, true));
+    default:
+      return parameters.getBigUint64(offset, true);
+  }
+}
+
+function resultOf({ certain, possible }: KernelRun, numbers: Numbers, lineInfo: LineInfo): LaunchResult {
+  const budget = new Budget(mostRanges);
+  const unclear = new Set(possible);
+  const bySource = new Map<string, { readonly like: CertainAccess; readonly source: string; ranges: ByteRange[] }>();
+  for (const access of certain) {
+    const source = lineInfo.sourceOf(access.step.line) ?? `PTX line ${access.step.line}`;
+    const key = `${access.form.base} ${access.access} ${source}`;
+    let found = bySource.get(key);
+    if (found === undefined) bySource.set(key, found = { like: access, source, ranges: [] });
+    try {
+      found.ranges.push(...coveredBytes(access, budget));
+      if (found.ranges.length > 1000) found.ranges = joined(found.ranges);
+    } catch (error) {
+      if (!(error instanceof TooManyRanges)) throw error;
+      unclear.add(access.step);
+    }
+  }
+  return {
+    known: knownAccesses([...bySource.values()]),
+    possible: [...unclear],
+    parameters: [...numbers.used.values()],
+  };
+}
+
+/** The accesses of each kind, with the first instruction that accesses a byte. */
+function knownAccesses(
+  groups: readonly { readonly like: CertainAccess; readonly source: string; readonly ranges: readonly ByteRange[] }[],
+): KnownAccess[] {
+  const covered = new Map<string, readonly ByteRange[]>();
+  return groups.flatMap(({ like, source, ranges }) => {
+    const { access, form: { base } } = like;
+    const key = `${base} ${access}`;
+    const before = covered.get(key) ?? [];
+    const own = joined(ranges);
+    covered.set(key, before.length === 0 ? own : joined([...before, ...own]));
+    return without(own, before).map(({ begin, end }) => ({ base, access, source, begin, end }));
+  });
+}

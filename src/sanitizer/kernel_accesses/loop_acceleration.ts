@@ -1,0 +1,182 @@
+/**
+ * Runs all iterations of a loop at once, with the number of the iteration as another dimension.
+ *
+ * That is done where three arrivals at the loop's beginning differ by constants, and if a further iteration, run for all
+ * numbers, proves that this goes on: then what the loop does is exact for every iteration. The conditions under which
+ * threads stay must become harder from one iteration to the next, so that the last one implies those before.
+ *
+ * @module
+ */
+import { type AffineForm, areParallel, formOf, isUniform, productOf, sumOf } from "./affine_form.ts";
+import { type Condition, constrain, type Domain, simplified } from "./domain.ts";
+import type { KernelRun } from "./kernel_run.ts";
+import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
+import type { Value } from "./values.ts";
+
+/** How often what differs in another way is given up, before the loop is. */
+const mostAttempts = 4;
+
+/** A condition to stay in a loop: a form that is not negative. It falls by `fall` with each iteration. */
+interface Bound {
+  readonly form: AffineForm;
+  readonly fall: number;
+}
+
+/** Moves a state that is at the beginning of a loop behind it, if the iterations are alike. Returns whether they are. */
+export function accelerate(
+  run: KernelRun,
+  state: ThreadState,
+  [first, second, third]: [Arrival, Arrival, Arrival],
+): boolean {
+  const loop = state.block;
+  const bounds = boundsOf(staysBetween(first, second, loop), staysBetween(second, third, loop));
+  if (bounds === undefined) return false;
+  const dimension = run.addDimension();
+  const domain = boundedDomain(extended(third.domain, dimension), bounds, { dimension, ahead: 0 });
+  const next = domain && boundedDomain(domain, bounds, { dimension, ahead: 1 });
+  if (domain === undefined || next === undefined) return false;
+  const changes = third.values.map((value, register) => differenceOf(second.values[register], value));
+  const mark = run.certain.length;
+  const possible = new Set(run.possible);
+  for (let attempt = 0; attempt < mostAttempts; attempt++) {
+    const values = third.values.map((value, register) => moved(value, changes[register], dimension));
+    let isProven = false;
+    try {
+      const left = iterate(run, { loop, values, domain, changes, next });
+      if (left === "changed") continue;
+      return isProven = left !== undefined && leave(state, left, dimension);
+    } finally {
+      // What is not proven may not happen.
+      if (!isProven) {
+        run.certain.length = mark;
+        for (const step of run.possible) if (!possible.has(step)) run.possible.delete(step);
+      }
+    }
+  }
+  return false;
+}
+
+/** Runs one iteration, whichever. Returns what leaves the loop there. */
+function iterate(run: KernelRun, { loop, values, domain, changes, next }: {
+  loop: number;
+  values: readonly Value[];
+  domain: Domain;
+  /** By how much each register changes. Those that change otherwise become undefined. */
+  changes: (number | undefined)[];
+  next: Domain;
+}): ThreadState[] | "changed" | undefined {
+  const body = run.prepared.loops.get(loop)!;
+  const start = { block: loop, index: 0, values: [...values], domain, arrivals: new Map(), stays: undefined };
+  const stopped = run.walk(start, (block) => block === loop || !body.has(block), true);
+  const [back, ...others] = stopped.filter(({ block }) => block === loop);
+  if (back === undefined || others.length > 0) return undefined;
+  let isSame = true;
+  for (const [register, value] of values.entries()) {
+    if (value === undefined || differenceOf(value, back.values[register]) === changes[register]) continue;
+    changes[register] = undefined;
+    isSame = false;
+  }
+  if (!isSame) return "changed";
+  return isSameDomain(back.domain, next) ? stopped.filter((state) => state !== back) : undefined;
+}
+
+/** Moves a state to where all parts leave the loop. */
+function leave(state: ThreadState, parts: readonly ThreadState[], dimension: number): boolean {
+  const [first, ...others] = parts;
+  if (first === undefined || others.some(({ block }) => block !== first.block)) return false;
+  const values = parts.map(({ values, domain }) =>
+    values.map((value) => {
+      if (value?.kind !== "affine") return undefined;
+      const known = simplified(value, domain);
+      return (known.terms[dimension] ?? 0) === 0 ? known : undefined;
+    })
+  );
+  for (const register of state.values.keys()) {
+    const value = values[0]![register];
+    state.values[register] = values.every((each) => areEqual(each[register], value)) ? value : undefined;
+  }
+  state.block = first.block;
+  return true;
+}
+
+function staysBetween({ stays: earlier }: Arrival, { stays: later }: Arrival, loop: number): Stay[] {
+  const found: Stay[] = [];
+  for (let stay = later; stay !== undefined && stay !== earlier; stay = stay.previous) {
+    if (stay.loop === loop) found.push(stay);
+  }
+  return found;
+}
+
+/** How the conditions of an iteration change to those of the next. Undefined if that is not known to go on. */
+function boundsOf(earlier: readonly Stay[], later: readonly Stay[]): Bound[] | undefined {
+  if (earlier.length !== later.length || later.length === 0) return undefined;
+  const bounds = later.map((stay, index) => boundOf(earlier[index]!, stay));
+  return bounds.includes(undefined) ? undefined : bounds as Bound[];
+}
+
+function boundOf(earlier: Stay, later: Stay): Bound | undefined {
+  const [a, b] = [testOf(earlier), testOf(later)];
+  if (a === undefined || b === undefined || a.relation !== b.relation || a.truth !== b.truth) return undefined;
+  if (!areParallel(a.form, b.form)) return undefined;
+  const change = b.form.constant - a.form.constant;
+  if (b.relation === "zero") return b.truth ? undefined : boundToZero(b.form, change);
+  const form = b.truth ? b.form : belowZero(b.form);
+  const fall = b.truth ? -change : change;
+  return form === undefined || fall < 0 ? undefined : { form, fall };
+}
+
+/** A number that counts to 0 and does not miss it is at least 1 until then. */
+function boundToZero(form: AffineForm, change: number): Bound | undefined {
+  if (!isUniform(form) || change === 0 || form.constant % change !== 0 || form.constant / change > 0) return undefined;
+  const distance = Math.abs(form.constant);
+  return { form: { ...form, constant: distance - 1 }, fall: Math.abs(change) };
+}
+
+function testOf({ condition, truth }: Stay): { form: AffineForm; relation: string; truth: boolean } | undefined {
+  let test: Condition = condition;
+  for (; test.kind === "not"; test = test.of) truth = !truth;
+  return test.kind === "test" ? { form: test.form, relation: test.relation, truth } : undefined;
+}
+
+function belowZero(form: AffineForm): AffineForm | undefined {
+  const negative = productOf(form, -1);
+  return negative && formOf(negative.terms, negative.constant - 1);
+}
+
+function extended({ low, high, constraints }: Domain, dimension: number): Domain {
+  const filled = (values: readonly number[], last: number) =>
+    Array.from({ length: dimension + 1 }, (_, index) => index === dimension ? last : values[index] ?? 0);
+  return { low: filled(low, 0), high: filled(high, Infinity), constraints };
+}
+
+/** The iterations that are reached, and from which so many more are. */
+function boundedDomain(
+  domain: Domain,
+  bounds: readonly Bound[],
+  { dimension, ahead }: { dimension: number; ahead: number },
+): Domain | undefined {
+  let part: Domain | undefined = domain;
+  for (const { form, fall } of bounds) {
+    const terms = Array.from({ length: dimension + 1 }, (_, index) => form.terms[index] ?? 0);
+    terms[dimension] = -fall;
+    part = part && constrain(part, formOf(terms, form.constant - ahead * fall));
+  }
+  return part;
+}
+
+function isSameDomain(a: Domain, b: Domain): boolean {
+  return JSON.stringify([a.low, a.high, a.constraints]) === JSON.stringify([b.low, b.high, b.constraints]);
+}
+
+function differenceOf(before: Value, value: Value): number | undefined {
+  if (before?.kind !== "affine" || value?.kind !== "affine" || !areParallel(before, value)) return undefined;
+  return value.constant - before.constant;
+}
+
+/** A value in each iteration. */
+function moved(value: Value, change: number | undefined, dimension: number): Value {
+  if (value?.kind !== "affine" || change === undefined) return undefined;
+  if (change === 0) return value;
+  const step = formOf(Array.from({ length: dimension + 1 }, (_, index) => index === dimension ? change : 0));
+  return step && sumOf(value, step);
+}

@@ -1,0 +1,90 @@
+/**
+ * Where the threads of a launch are, and what is known of the code that they run.
+ *
+ * @module
+ */
+import type { AffineForm } from "./affine_form.ts";
+import { liveRegisters, loopsOf } from "./code_analysis.ts";
+import type { Condition, Domain } from "./domain.ts";
+import type { KernelCode, Step } from "./kernel_code.ts";
+import type { StepAccess } from "./memory_step.ts";
+import type { Value } from "./values.ts";
+
+/** An access that all threads of a domain make, each once or more. */
+export interface CertainAccess {
+  readonly step: Step;
+  readonly access: StepAccess["access"];
+  readonly byteLength: number;
+  readonly form: AffineForm;
+  readonly domain: Domain;
+}
+
+/** What a kernel's instructions may ask of a launch. */
+export interface LaunchNumbers {
+  /** The value of a special register. Undefined if it is not affine. */
+  special(name: string): AffineForm | undefined;
+  /** The value of an integer parameter. Undefined if it is too large. */
+  parameter(offset: number, bits: number, isSigned: boolean): number | undefined;
+  /** Whether a dimension may become two. */
+  mayBeSplit(dimension: number): boolean;
+}
+
+/** Where some threads are, and what their registers have. */
+export interface ThreadState {
+  block: number;
+  index: number;
+  readonly values: Value[];
+  domain: Domain;
+  /** By the first block of each loop that they are in: their states whenever they came there. */
+  arrivals: ReadonlyMap<number, readonly Arrival[]>;
+  /** The last of the conditions under which they stayed in a loop. */
+  stays: Stay | undefined;
+}
+
+/** The state at the beginning of a loop's iteration. */
+export interface Arrival {
+  readonly values: readonly Value[];
+  readonly domain: Domain;
+  readonly stays: Stay | undefined;
+}
+
+/** A condition under which threads stay in a loop. */
+export interface Stay {
+  readonly loop: number;
+  readonly condition: Condition;
+  readonly truth: boolean;
+  readonly previous: Stay | undefined;
+}
+
+/** Whether to stop before a block. */
+export type Stop = (block: number) => boolean;
+
+/** What is known of a kernel's code, whatever the launch. */
+export class PreparedCode {
+  readonly code: KernelCode;
+  readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
+  readonly live: readonly ReadonlySet<number>[];
+
+  constructor(code: KernelCode) {
+    this.code = code;
+    this.loops = loopsOf(code);
+    this.live = liveRegisters(code);
+  }
+
+  /** The innermost loop that has a block, by its first block. */
+  loopAround(block: number): number | undefined {
+    let best: number | undefined;
+    for (const [loop, body] of this.loops) {
+      if (body.has(block) && (best === undefined || body.size < this.loops.get(best)!.size)) best = loop;
+    }
+    return best;
+  }
+}
+
+/** Whether two values are known to be the same. */
+export function areEqual(a: Value, b: Value): boolean {
+  if (a === b) return true;
+  if (a?.kind !== "affine" || b?.kind !== "affine") return false;
+  return a.base === b.base && a.constant === b.constant && a.terms.length === b.terms.length &&
+    a.terms.every((term, index) => term === b.terms[index]);
+}

@@ -1,0 +1,179 @@
+/**
+ * What this process tells the others.
+ *
+ * @module
+ */
+import { connectedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
+import { stackOf } from "../call_sites.ts";
+import type { Touch } from "../memory_history.ts";
+import type { Operation } from "../operation.ts";
+import { type Clock, isBefore, lastPoint, type Point, type Timeline } from "../timelines.ts";
+import type { Board } from "./board.ts";
+import { PeerTimeline, tells } from "./peers.ts";
+import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
+
+/** A kernel that accesses every other element has more pieces of memory than others should be told. */
+const maximumPieces = 64;
+
+/** The streams of this process by numbers, and what others were told of them. */
+export class Announcements {
+  /** Counts the work that was asked for. */
+  asked = 0;
+  readonly #host: Timeline;
+  #board: Board | undefined;
+  readonly #numbers = new Map<Timeline, number>();
+  readonly #timelines = new Map<number, Timeline>();
+  #timelineCount = 0;
+  /** What others were told to be done, or have told. */
+  readonly #told = new Map<Timeline, number>();
+  /** The operation that was told last, and how many pieces of memory that it accesses. */
+  #lastOperation: Operation | undefined;
+  #pieceCount = 0;
+  /** How many of the processes that this one is connected to were told. */
+  #connectedCount = 0;
+
+  constructor(host: Timeline) {
+    this.#host = host;
+  }
+
+  /** Begins to tell others. */
+  begin(board: Board): void {
+    this.#board = board;
+    this.tellKnown();
+  }
+
+  /** Ends it: others take this process to order everything from now on. */
+  end(): void {
+    this.#board?.leave();
+    this.#board = undefined;
+  }
+
+  /** Where it tells. Undefined if it does not. */
+  get board(): Board | undefined {
+    return this.#board;
+  }
+
+  /** The stream of a number. */
+  timelineOf(number: number): Timeline | undefined {
+    return this.#timelines.get(number);
+  }
+
+  /** Tells a record. */
+  tell(record: SentRecord): void {
+    try {
+      this.#board?.append(encodeRecord(record), this.asked);
+    } catch {
+      // There is no memory, or the record is too long.
+      this.end();
+    }
+  }
+
+  /** Tells what comes before the record of an event. */
+  tellRecord(handle: string, points: readonly Point[], clock: Clock): void {
+    if (this.#board === undefined) return;
+    const all = new Map(clock);
+    for (const { timeline, position } of points) all.set(timeline, position);
+    const isUnknown = [...all.keys()].some(({ isForeign }) => isForeign);
+    const sent = isUnknown ? undefined : this.#sentClock(all);
+    this.tell({ type: "event", handle, ...sent === undefined ? {} : { clock: sent } });
+  }
+
+  /** Tells what the host knows to be done. */
+  tellKnown(): void {
+    if (this.#board === undefined) return;
+    const changed = new Map<Timeline, number>();
+    for (const [timeline, position] of this.#host.known()) {
+      if (this.#told.get(timeline) === position) continue;
+      changed.set(timeline, position);
+      this.#told.set(timeline, position);
+    }
+    const points = this.#pointsOf(changed);
+    for (let at = 0; at < points.length; at += maximumPoints) {
+      this.tell({ type: "known", clock: points.slice(at, at + maximumPoints) });
+    }
+  }
+
+  /** Notes what the host knows because others have told it. */
+  noteTold(timeline: Timeline): void {
+    const position = this.#host.known().get(timeline);
+    if (position !== undefined) this.#told.set(timeline, position);
+  }
+
+  /** Notes that a stream is retired, and tells if it is one of this process. */
+  retire(timeline: Timeline): void {
+    this.#told.delete(timeline);
+    const number = this.#numbers.get(timeline);
+    if (number === undefined) return;
+    this.#numbers.delete(timeline);
+    this.#timelines.delete(number);
+    this.tell({ type: "retired", stream: number });
+  }
+
+  /** Tells which processes may order what this one does. */
+  tellConnected(): void {
+    const connected = connectedProcesses();
+    if (connected.size === this.#connectedCount) return;
+    const pids = [...connected].slice(this.#connectedCount).filter((pid) => !tells(pid));
+    this.#connectedCount = connected.size;
+    if (hasManyConnections()) return this.tell({ type: "connected" });
+    for (let at = 0; at < pids.length; at += maximumPoints) {
+      this.tell({ type: "connected", pids: pids.slice(at, at + maximumPoints) });
+    }
+  }
+
+  /** Tells an access to shared memory. */
+  tellAccess(share: ShareName, { operation, access, begin, end, source }: Touch): void {
+    if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
+    if (isBefore(operation, lastPoint(this.#host))) return;
+    if (operation !== this.#lastOperation) this.#pieceCount = 0;
+    this.#lastOperation = operation;
+    if (++this.#pieceCount > maximumPieces) return;
+    const clock = this.#sentClock(new Map([...operation.clock].filter(([each]) => each instanceof PeerTimeline)));
+    const [point] = this.#pointsOf(new Map([[operation.timeline, operation.position]]));
+    // Without its whole clock, others would take it for unordered.
+    if (clock === undefined || point === undefined) return;
+    this.tell({
+      type: "access",
+      share,
+      access,
+      begin,
+      end,
+      stream: point[2],
+      position: point[3],
+      asked: operation.asked,
+      clock,
+      operation: operation.name,
+      streamName: operation.timeline.name,
+      source: source ?? "",
+      stack: stackOf(operation.site),
+    });
+  }
+
+  /** A clock for others. Undefined if it is too long. */
+  #sentClock(clock: Clock): SentPoint[] | undefined {
+    const points = this.#pointsOf(clock);
+    return points.length > maximumPoints ? undefined : points;
+  }
+
+  #pointsOf(clock: Clock): SentPoint[] {
+    const points: SentPoint[] = [];
+    const { slot, generation } = this.#board!.own;
+    for (const [timeline, position] of clock) {
+      // Hosts are taken to know of each other, and everything comes after what is retired.
+      if (timeline === this.#host || timeline.isRetired || timeline.isForeign) continue;
+      if (timeline instanceof PeerTimeline) {
+        points.push([timeline.peer.slot, timeline.peer.generation, timeline.number, position]);
+      } else points.push([slot, generation, this.#numberOf(timeline), position]);
+    }
+    return points;
+  }
+
+  #numberOf(timeline: Timeline): number {
+    let number = this.#numbers.get(timeline);
+    if (number === undefined) {
+      this.#numbers.set(timeline, number = ++this.#timelineCount);
+      this.#timelines.set(number, timeline);
+    }
+    return number;
+  }
+}

@@ -1,0 +1,328 @@
+/**
+ * Order between processes: this one tells others what it does with shared memory, and compares what they do.
+ *
+ * Two processes may know of each other by any means, such as a pipe. So whatever a process knows to be done is taken to
+ * come before all that another one asks for afterwards. What is left are accesses that neither an event between the
+ * processes nor the knowledge of either orders: those are reported. What another process says of its order can therefore
+ * only make a report go away.
+ *
+ * @module
+ */
+import { connectedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
+import type { Touch } from "../memory_history.ts";
+import type { Operation } from "../operation.ts";
+import type { Reports } from "../reports.ts";
+import type { RangeAccess, StreamOrder } from "../stream_order.ts";
+import { type Clock, isBefore, lastPoint, type Point, type Timeline } from "../timelines.ts";
+import { Announcements } from "./announcements.ts";
+import { Board, type BoardReader, type Peer } from "./board.ts";
+import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
+import { decodeRecord, type SentAccess } from "./records.ts";
+import { type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
+
+/** What it works with. */
+interface Parts {
+  readonly reports: Reports;
+  readonly order: StreamOrder;
+  readonly host: Timeline;
+  /** Lets all streams forget a stream that is retired. */
+  readonly forget: (timeline: Timeline) => void;
+}
+
+/** The processes that share memory with this one. */
+export class OtherProcesses implements BoardReader {
+  readonly #parts: Parts;
+  readonly #announcements: Announcements;
+  /** Undefined until something is shared. */
+  #peers: Peers | undefined;
+  #hasTried = false;
+  /** Follows the operations: they are looked at later than they are asked for. */
+  readonly #memories = new SharedMemories();
+  /** The memory that this process shares, and its handles, by addresses. */
+  readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
+  #shareCount = 0;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#announcements = new Announcements(parts.host);
+  }
+
+  /** Whether anything is shared. */
+  get hasJoined(): boolean {
+    return this.#announcements.board !== undefined;
+  }
+
+  /** How much work was asked for. */
+  get asked(): number {
+    return this.#announcements.asked;
+  }
+
+  /** Counts work that is asked for, when what others have told was read. */
+  ask(): void {
+    this.read();
+    this.#announcements.asked++;
+  }
+
+  /** Notes that others may map memory of this process. */
+  exported(handle: Uint8Array, address: bigint, byteLength: number): void {
+    const board = this.#join();
+    if (board === undefined) return;
+    const at = Number(address), hexadecimal = handle.toHex();
+    let share = this.#shares.get(at);
+    if (share === undefined) {
+      const name = [board.own.slot, board.own.generation, ++this.#shareCount] as const;
+      const memory = { name, address: at, byteLength, isOwn: true };
+      this.#shares.set(at, share = { memory, handles: new Set() });
+      this.#inOrder(() => {
+        this.#memories.add(memory);
+        for (const touch of this.#touchesOf(memory)) this.#announcements.tellAccess(name, touch);
+      });
+    }
+    if (share.handles.has(hexadecimal)) return;
+    share.handles.add(hexadecimal);
+    this.#announcements.tell({ type: "share", share: share.memory.name[2], handle: hexadecimal, byteLength });
+  }
+
+  /** Notes that memory of another process was mapped. */
+  imported(handle: Uint8Array, address: bigint, byteLength: number): void {
+    const board = this.#join();
+    if (board === undefined) return;
+    this.read();
+    const found = [...this.#peers ?? []].flatMap((peer) => peer.memoryOf(handle.toHex()))
+      .filter(({ peer }) => board.hasPlace(peer));
+    // If several processes say that it is theirs, it is not known whose it is.
+    if (found.length !== 1) return;
+    const [memory] = found as [typeof found[0]];
+    this.#inOrder(() => {
+      this.#memories.add({
+        name: [memory.peer.slot, memory.peer.generation, memory.share],
+        address: Number(address),
+        byteLength: Math.min(byteLength, memory.byteLength),
+        isOwn: false,
+      });
+    });
+  }
+
+  /** Notes that memory is freed, or unmapped. */
+  freed(operation: Operation, address: number): void {
+    if (!this.hasJoined) return;
+    const share = this.#shares.get(address)?.memory.name[2];
+    this.#shares.delete(address);
+    if (share !== undefined) this.#announcements.tell({ type: "free", share });
+    this.#inOrder(() => {
+      const memory = this.#memories.remove(address);
+      // What others do with memory does not hinder those who only unmap it.
+      if (memory?.isOwn !== true) return;
+      const region = { byteLength: memory.byteLength };
+      for (const touch of this.#memories.touchesOf(memory.name)) {
+        if (isBefore(touch.operation, operation) || !this.#counts(touch)) continue;
+        this.#parts.reports.addFreed({ region, touch, freed: operation });
+      }
+      this.#memories.forget(memory.name);
+    });
+  }
+
+  /** Notes that an event has a handle, for others or from them. Returns it in hexadecimal. */
+  shared(handle: Uint8Array): string | undefined {
+    return this.#join() && handle.toHex();
+  }
+
+  /** Tells others what comes before the record of an event. To be called before it is recorded. */
+  recorded(handle: string, points: readonly Point[], clock: Clock): void {
+    this.#announcements.tellRecord(handle, points, clock);
+  }
+
+  /** What comes before the last records of an event by other processes. To be called after a wait for it. */
+  knownBy(handle: string): Clock[] {
+    this.read();
+    const clocks: Clock[] = [];
+    for (const { events } of this.#peers ?? []) {
+      if (!events.has(handle)) continue;
+      const clock = events.get(handle);
+      if (clock === undefined) this.#orderAll();
+      else clocks.push(clock);
+    }
+    return clocks;
+  }
+
+  /** Compares an access of this process with those of others, and tells them. */
+  accessed(operation: Operation, { address, byteLength, access, source }: RangeAccess): void {
+    if (!this.hasJoined || operation.timeline.isForeign) return;
+    for (const memory of this.#memories.overlapping(address, address + byteLength)) {
+      const begin = Math.max(0, address - memory.address);
+      const end = Math.min(memory.byteLength, address + byteLength - memory.address);
+      const touch = { operation, access, begin, end, source };
+      for (const other of this.#memories.touchesOf(memory.name)) {
+        if (!isBefore(other.operation, operation)) this.#report(memory, touch, other);
+      }
+      this.#announcements.tellAccess(memory.name, touch);
+    }
+  }
+
+  /** Tells others what the host knows to be done. */
+  tellKnown(): void {
+    this.#announcements.tellKnown();
+  }
+
+  /** Tells others that the work of a stream is done, and that it gets no more. */
+  retired(timeline: Timeline): void {
+    this.#announcements.retire(timeline);
+  }
+
+  /** Reads what others have told. */
+  read(): void {
+    if (!this.hasJoined) return;
+    this.#announcements.tellConnected();
+    try {
+      this.#announcements.board?.read(this);
+    } catch {
+      this.leave();
+    }
+  }
+
+  /** Ends it: this process orders everything from now on. */
+  leave(): void {
+    this.#announcements.end();
+  }
+
+  /** Called with each new peer. */
+  found(peer: Peer): void {
+    this.#peers!.of(peer);
+    if (connectedProcesses().has(peer.pid)) this.#announcements.tell({ type: "tells", pid: peer.pid });
+  }
+
+  /** Called with each record of a peer. */
+  record(peer: Peer, text: string): void {
+    const state = this.#peers!.of(peer);
+    const record = decodeRecord(text);
+    switch (record?.type) {
+      case undefined:
+        // Another version, or damaged: it may have told of any order.
+        return this.lost();
+      case "share":
+        return state.addMemory(record);
+      case "free":
+        state.deleteMemory(record.share);
+        return this.#memories.forget([peer.slot, peer.generation, record.share]);
+      case "known":
+        for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
+          this.#parts.host.learn(timeline, position);
+          this.#announcements.noteTold(timeline);
+        }
+        return;
+      case "event":
+        return state.addEvent(record.handle, record.clock && this.#peers!.clockOf(record.clock));
+      case "connected":
+        return state.addConnected(record.pids);
+      case "tells":
+        return void state.connected.delete(record.pid);
+      case "retired":
+        return this.#retire(state.timelines.get(record.stream));
+      case "access":
+        return this.#arrived(state, record);
+    }
+  }
+
+  /** Called when records were lost: they may have told of any order. */
+  lost(): void {
+    this.#orderAll();
+  }
+
+  /** Called when a process has ended. */
+  gone(peer: Peer): void {
+    for (const timeline of this.#peers!.of(peer).timelines.values()) this.#retire(timeline);
+    this.#peers!.delete(peer);
+  }
+
+  #join(): Board | undefined {
+    if (!this.#hasTried) {
+      this.#hasTried = true;
+      const board = Board.join();
+      if (board !== undefined) {
+        this.#peers = new Peers(board.own, (number) => this.#announcements.timelineOf(number));
+        this.#announcements.begin(board);
+        this.read();
+      }
+    }
+    return this.#announcements.board;
+  }
+
+  /** Does something when all operations before it have been looked at. */
+  #inOrder(then: () => void): void {
+    this.#parts.order.add({ then, accesses: [] });
+  }
+
+  /** Handles an access of another process, in the order in which it is known here. */
+  #arrived(peer: PeerState, sent: SentAccess): void {
+    const timeline = peer.timeline(sent.stream);
+    if (timeline === undefined) return;
+    timeline.name = `${sent.streamName} of process ${peer.pid}`;
+    const { access, begin, end, asked, position } = sent;
+    const operation: Operation = {
+      name: sent.operation,
+      site: { stack: sent.stack.replaceAll(/^/gm, "    ") },
+      asked,
+      timeline,
+      position,
+      clock: this.#peers!.clockOf(sent.clock),
+    };
+    const source = sent.source === "" ? undefined : sent.source;
+    const touch: PeerTouch = { operation, access, begin, end, source, peer };
+    this.#inOrder(() => this.#compare(sent, touch));
+  }
+
+  /** Compares an access of another process with those of this one, and remembers it for the next ones. */
+  #compare({ share }: SentAccess, touch: PeerTouch): void {
+    for (const memory of this.#memories.named(share)) {
+      for (const own of this.#touchesOf(memory)) {
+        const isOrdered = isBefore(own.operation, touch.operation) || isBefore(touch.operation, own.operation);
+        if (!isOrdered) this.#report(memory, own, touch);
+      }
+    }
+    const known = lastPoint(this.#parts.host);
+    if (!isBefore(touch.operation, known)) this.#memories.addTouch(share, touch, known);
+  }
+
+  /** What this process has done with memory since it was last written. */
+  #touchesOf({ address, byteLength }: SharedMemory): Touch[] {
+    return this.#parts.order.touches(address, address + byteLength).map((touch) => {
+      return { ...touch, begin: touch.begin - address, end: touch.end - address };
+    });
+  }
+
+  #report(memory: SharedMemory, own: Touch, other: PeerTouch): void {
+    const begin = Math.max(own.begin, other.begin), end = Math.min(own.end, other.end);
+    const mayOverlap = own.access === other.access && own.access !== "write";
+    if (mayOverlap || begin >= end || own.operation.timeline.isForeign || !this.#counts(other)) return;
+    const allocated = this.#parts.order.regionAt(memory.address + begin)?.allocated;
+    const region = { byteLength: memory.byteLength, ...allocated === undefined ? {} : { allocated } };
+    this.#parts.reports.addConflict({ region, conflict: { later: own, earlier: other, begin, end } });
+  }
+
+  /**
+   * Whether what another process does may be reported. Nothing is known of the order of processes that have ended, and
+   * one that does not tell may have waited for any event, and let others know.
+   */
+  #counts({ peer, operation }: PeerTouch): boolean {
+    return operation.asked > peer.horizon && !hasManyConnections() &&
+      this.#announcements.board?.hasPlace(peer) === true &&
+      this.#peers!.include([...connectedProcesses(), ...peer.connected]);
+  }
+
+  /** Takes everything that others have asked for to be ordered. */
+  #orderAll(): void {
+    const { board } = this.#announcements;
+    for (const peer of this.#peers!) peer.horizon = Math.max(peer.horizon, board?.askedBy(peer) ?? Infinity);
+  }
+
+  #retire(timeline: PeerTimeline | undefined): void {
+    if (timeline === undefined) return;
+    timeline.peer.timelines.delete(timeline.number);
+    // What was asked for before must not be taken to come after it.
+    this.#inOrder(() => {
+      timeline.isRetired = true;
+      this.#announcements.retire(timeline);
+      this.#parts.forget(timeline);
+    });
+  }
+}

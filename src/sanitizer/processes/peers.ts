@@ -1,0 +1,169 @@
+/**
+ * What is known of the other processes: their streams, what they have shared, and which events they have recorded.
+ *
+ * @module
+ */
+import { type Clock, Timeline } from "../timelines.ts";
+import type { Peer, Place } from "./board.ts";
+import type { SentPoint } from "./records.ts";
+
+/** A stream of another process. */
+export class PeerTimeline extends Timeline {
+  readonly peer: PeerState;
+  /** Its number in its process. */
+  readonly number: number;
+
+  constructor(peer: PeerState, number: number) {
+    super(`a stream of process ${peer.pid}`, { pid: peer.pid });
+    this.peer = peer;
+    this.number = number;
+  }
+}
+
+/** Memory of another process, which one or several handles lead to. */
+interface PeerMemory {
+  readonly handles: readonly string[];
+  readonly byteLength: number;
+}
+
+/** The most streams, memory and events of a peer that are remembered. A peer with more is taken to order everything. */
+const maximumTimelines = 4096;
+const maximumMemory = 65_536;
+const maximumEvents = 16_384;
+const maximumConnected = 4096;
+
+/** The processes that have told what they do, also those that have ended. */
+const tellers = new Set<number>();
+
+/** Whether a process tells what it does, or did. */
+export function tells(pid: number): boolean {
+  return tellers.has(pid);
+}
+
+/** What is known of another process. */
+export class PeerState implements Peer {
+  readonly slot: number;
+  readonly generation: number;
+  readonly pid: number;
+  /** What it had asked for up to here is taken to come before and after everything. */
+  horizon = 0;
+  /** By number. */
+  readonly timelines: Map<number, PeerTimeline> = new Map();
+  /** By number. */
+  readonly #memory: Map<number, PeerMemory> = new Map();
+  /** The numbers of memory, by handles. */
+  readonly #shares: Map<string, number> = new Map();
+  /** The processes that it is connected to, and that do not tell what they do as far as it has seen. */
+  readonly connected: Set<number> = new Set();
+  /** What comes before the last record of an event, by its handle. Undefined if that is everything. */
+  readonly events: Map<string, Clock | undefined> = new Map();
+
+  constructor({ slot, generation, pid }: Peer) {
+    this.slot = slot;
+    this.generation = generation;
+    this.pid = pid;
+  }
+
+  /** The stream of a number. Undefined if there are too many. */
+  timeline(number: number): PeerTimeline | undefined {
+    let timeline = this.timelines.get(number);
+    if (timeline === undefined && this.#hasPlaceIn(this.timelines, maximumTimelines)) {
+      this.timelines.set(number, timeline = new PeerTimeline(this, number));
+    }
+    return timeline;
+  }
+
+  /** Adds memory that it has shared, or another handle to it. */
+  addMemory({ share, handle, byteLength }: { share: number; handle: string; byteLength: number }): void {
+    if (!this.#hasPlaceIn(this.#shares, maximumMemory)) return;
+    this.#shares.set(handle, share);
+    this.#memory.set(share, { handles: [...this.#memory.get(share)?.handles ?? [], handle], byteLength });
+  }
+
+  /** Removes memory that it has freed. */
+  deleteMemory(share: number): void {
+    for (const handle of this.#memory.get(share)?.handles ?? []) this.#shares.delete(handle);
+    this.#memory.delete(share);
+  }
+
+  /** The memory that a handle leads to. */
+  memoryOf(handle: string): { readonly peer: PeerState; readonly share: number; readonly byteLength: number }[] {
+    const share = this.#shares.get(handle);
+    return share === undefined ? [] : [{ peer: this, share, byteLength: this.#memory.get(share)!.byteLength }];
+  }
+
+  /** Notes a record of an event. */
+  addEvent(handle: string, clock: Clock | undefined): void {
+    if (this.events.has(handle) || this.#hasPlaceIn(this.events, maximumEvents)) this.events.set(handle, clock);
+  }
+
+  /** Notes that it is connected to processes, or, without any, to too many. */
+  addConnected(pids: readonly number[] | undefined): void {
+    if (pids === undefined) this.horizon = Infinity;
+    for (const pid of pids ?? []) if (this.#hasPlaceIn(this.connected, maximumConnected)) this.connected.add(pid);
+  }
+
+  #hasPlaceIn({ size }: { readonly size: number }, maximum: number): boolean {
+    if (size < maximum) return true;
+    this.horizon = Infinity;
+    return false;
+  }
+}
+
+/** The other processes. */
+export class Peers implements Iterable<PeerState> {
+  readonly #states = new Map<string, PeerState>();
+  readonly #own: Peer;
+  readonly #ownTimeline: (number: number) => Timeline | undefined;
+
+  /** @param ownTimeline finds a stream of this process by its number */
+  constructor(own: Peer, ownTimeline: (number: number) => Timeline | undefined) {
+    this.#own = own;
+    this.#ownTimeline = ownTimeline;
+  }
+
+  [Symbol.iterator](): Iterator<PeerState> {
+    return this.#states.values();
+  }
+
+  /** What is known of a process. */
+  of(peer: Peer): PeerState {
+    const key = keyOf(peer);
+    let state = this.#states.get(key);
+    if (state === undefined) {
+      this.#states.set(key, state = new PeerState(peer));
+      if (tellers.size < maximumConnected) tellers.add(peer.pid);
+    }
+    return state;
+  }
+
+  /** Whether all of some processes tell what they do. */
+  include(pids: Iterable<number>): boolean {
+    return [...pids].every((pid) => pid === this.#own.pid || tells(pid));
+  }
+
+  /** Forgets a process. */
+  delete(peer: Place): void {
+    this.#states.delete(keyOf(peer));
+  }
+
+  /** The clock that a process has sent. What it says of streams that are not known is left out. */
+  clockOf(points: readonly SentPoint[]): Map<Timeline, number> {
+    const clock = new Map<Timeline, number>();
+    for (const [slot, generation, stream, position] of points) {
+      const isOwn = slot === this.#own.slot && generation === this.#own.generation;
+      const timeline = isOwn
+        ? this.#ownTimeline(stream)
+        : this.#states.get(keyOf({ slot, generation }))?.timeline(stream);
+      if (timeline === undefined) continue;
+      // This process knows better what it has asked for.
+      const limit = isOwn ? timeline.position : Infinity;
+      clock.set(timeline, Math.max(clock.get(timeline) ?? 0, Math.min(position, limit)));
+    }
+    return clock;
+  }
+}
+
+function keyOf({ slot, generation }: Place): string {
+  return `${slot} ${generation}`;
+}

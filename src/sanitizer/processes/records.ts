@@ -1,0 +1,135 @@
+/**
+ * What processes tell each other, as text. All of it is checked: another version, or a program that is no poolpass, may
+ * have written it.
+ *
+ * @module
+ */
+
+/** A point of a stream's work: the slot and generation of its process, the stream's number there, and the position. */
+export type SentPoint = readonly [slot: number, generation: number, stream: number, position: number];
+
+/** Memory that is shared: the slot and generation of the process that allocated it, and its number there. */
+export type ShareName = readonly [slot: number, generation: number, share: number];
+
+/** An access to shared memory. */
+export interface SentAccess {
+  readonly type: "access";
+  readonly share: ShareName;
+  readonly access: "read" | "write" | "atomic";
+  readonly begin: number;
+  readonly end: number;
+  readonly stream: number;
+  readonly position: number;
+  /** How much work the process had asked for. */
+  readonly asked: number;
+  /** What comes before it in other processes. */
+  readonly clock: readonly SentPoint[];
+  readonly operation: string;
+  readonly streamName: string;
+  readonly source: string;
+  readonly stack: string;
+}
+
+/** A record. */
+export type SentRecord =
+  | SentAccess
+  /** Memory can be mapped by others, who know it by its handle, in hexadecimal. */
+  | { readonly type: "share"; readonly share: number; readonly handle: string; readonly byteLength: number }
+  /** Memory was freed. */
+  | { readonly type: "free"; readonly share: number }
+  /** The process knows that work is done. */
+  | { readonly type: "known"; readonly clock: readonly SentPoint[] }
+  /** An event was recorded. Without a clock, everything comes before it. */
+  | { readonly type: "event"; readonly handle: string; readonly clock?: readonly SentPoint[] }
+  /** The process is connected to others, by their numbers. Without them, to any. */
+  | { readonly type: "connected"; readonly pids?: readonly number[] }
+  /** A process that it is connected to tells what it does. */
+  | { readonly type: "tells"; readonly pid: number }
+  /** A stream gets no more work, and its work is done. */
+  | { readonly type: "retired"; readonly stream: number };
+
+/** The most points in a clock. */
+export const maximumPoints = 300;
+const maximumText = 100;
+const maximumStack = 1000;
+const accesses = ["read", "write", "atomic"];
+const handlePattern = /^[0-9a-f]{2,256}$/;
+
+/** Writes a record, and shortens what is too long to be worth it. */
+export function encodeRecord(record: SentRecord): string {
+  if (record.type !== "access") return JSON.stringify(record);
+  const { operation, streamName, source, stack } = record;
+  const lines = stack.split("\n");
+  while (lines.join("\n").length > maximumStack) lines.pop();
+  return JSON.stringify({
+    ...record,
+    operation: operation.slice(0, maximumText),
+    streamName: streamName.slice(0, maximumText),
+    source: source.slice(0, maximumText),
+    stack: lines.join("\n"),
+  });
+}
+
+/** Reads a record. Returns undefined if it is none. */
+export function decodeRecord(text: string): SentRecord | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  return isRecord(value as Record<string, unknown>) ? value as SentRecord : undefined;
+}
+
+function isRecord(value: Record<string, unknown>): boolean {
+  switch (value.type) {
+    case "share":
+      return isCount(value.share) && isHandle(value.handle) && isCount(value.byteLength);
+    case "free":
+      return isCount(value.share);
+    case "known":
+      return isClock(value.clock);
+    case "event":
+      return isHandle(value.handle) && (value.clock === undefined || isClock(value.clock));
+    case "connected":
+      return value.pids === undefined || Array.isArray(value.pids) && value.pids.every(isCount);
+    case "tells":
+      return isCount(value.pid);
+    case "retired":
+      return isCount(value.stream);
+    case "access":
+      return isCounts(value.share, 3) && accesses.includes(value.access as string) &&
+        isCount(value.begin) && isCount(value.end) && value.begin < value.end &&
+        isCount(value.stream) && isCount(value.position) && isCount(value.asked) && isClock(value.clock) &&
+        isLine(value.operation) && isLine(value.streamName) && isLine(value.source) && isText(value.stack);
+    default:
+      return false;
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isCounts(value: unknown, length: number): boolean {
+  return Array.isArray(value) && value.length === length && value.every(isCount);
+}
+
+function isClock(value: unknown): boolean {
+  return Array.isArray(value) && value.length <= maximumPoints && value.every((point) => isCounts(point, 4));
+}
+
+function isHandle(value: unknown): boolean {
+  return typeof value === "string" && handlePattern.test(value);
+}
+
+function isLine(value: unknown): boolean {
+  return isText(value) && !(value as string).includes("\n");
+}
+
+/** Whether it may be printed: a terminal would obey other control characters than newlines. */
+function isText(value: unknown): boolean {
+  // deno-lint-ignore no-control-regex
+  return typeof value === "string" && value.length <= maximumStack && !/[\x00-\x09\x0b-\x1f\x7f-\x9f]/.test(value);
+}

@@ -1,0 +1,101 @@
+/**
+ * Memory that several processes have, and what others do with it.
+ *
+ * @module
+ */
+import type { Touch } from "../memory_history.ts";
+import { isBefore, type Point } from "../timelines.ts";
+import type { PeerState } from "./peers.ts";
+import type { ShareName } from "./records.ts";
+
+/** Shared memory, as it is addressed here. */
+export interface SharedMemory {
+  readonly name: ShareName;
+  readonly address: number;
+  readonly byteLength: number;
+  /** Whether this process has allocated it. */
+  readonly isOwn: boolean;
+}
+
+/** An access of another process. */
+export interface PeerTouch extends Touch {
+  readonly peer: PeerState;
+}
+
+/** What is remembered at most: of one memory, and in how many. */
+const maximumTouches = 256;
+const maximumNames = 16_384;
+
+/** The shared memory of this process, and what other processes do with theirs. */
+export class SharedMemories {
+  /** In the order of their addresses. */
+  readonly #memories: SharedMemory[] = [];
+  /** What others have done with memory, by its name, here or not, and is not known to be done. */
+  readonly #touches = new Map<string, PeerTouch[]>();
+
+  /** Adds memory. */
+  add(memory: SharedMemory): void {
+    this.#memories.splice(this.#indexFrom(memory.address), 0, memory);
+  }
+
+  /** Removes the memory at an address, and returns it. */
+  remove(address: number): SharedMemory | undefined {
+    const index = this.#indexFrom(address);
+    return this.#memories[index]?.address === address ? this.#memories.splice(index, 1)[0] : undefined;
+  }
+
+  /** The memory that has bytes in a range. */
+  overlapping(begin: number, end: number): SharedMemory[] {
+    const found: SharedMemory[] = [];
+    for (let index = this.#indexFrom(begin); index < this.#memories.length; index++) {
+      const memory = this.#memories[index]!;
+      if (memory.address >= end) break;
+      found.push(memory);
+    }
+    return found;
+  }
+
+  /** Where memory lies here. More than once if it was mapped more than once. */
+  named(name: ShareName): SharedMemory[] {
+    const key = name.join();
+    return this.#memories.filter((memory) => memory.name.join() === key);
+  }
+
+  /** What others do with memory. */
+  touchesOf(name: ShareName): readonly PeerTouch[] {
+    return this.#touches.get(name.join()) ?? [];
+  }
+
+  /** Remembers what another process does. Forgets what is known to be done at a point, and what comes before it. */
+  addTouch(name: ShareName, touch: PeerTouch, known: Point): void {
+    const key = name.join();
+    const isNeeded = (other: PeerTouch) => !isBefore(other.operation, known) && !isSameAgain(other, touch);
+    const touches = [...(this.#touches.get(key) ?? []).filter(isNeeded), touch].slice(-maximumTouches);
+    this.#touches.delete(key);
+    this.#touches.set(key, touches);
+    if (this.#touches.size > maximumNames) this.#touches.delete(this.#touches.keys().next().value!);
+  }
+
+  /** Forgets what others have done with memory. */
+  forget(name: ShareName): void {
+    this.#touches.delete(name.join());
+  }
+
+  /** The index of the first memory that ends behind an address. */
+  #indexFrom(address: number): number {
+    let low = 0, high = this.#memories.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const memory = this.#memories[middle]!;
+      if (memory.address + memory.byteLength <= address) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** Whether a stream does the same again: what comes after the second time comes after the first, too. */
+function isSameAgain(first: PeerTouch, second: PeerTouch): boolean {
+  return first.operation.timeline === second.operation.timeline && first.access === second.access &&
+    first.begin === second.begin && first.end === second.end;
+}

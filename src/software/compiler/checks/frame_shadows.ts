@@ -1,0 +1,31 @@
+/**
+ * The frames of functions, and the memory that blocks and threads begin with, for the check `initialization`.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { FunctionFlow } from "../control_flow/function_flow.ts";
+import { fillShadow } from "./memory_shadows.ts";
+import type { TrackedRegisters } from "./tracked_registers.ts";
+
+/** Lets a function begin with what is uninitialized: its registers, and its frame but for its parameters. */
+export function beginUninitialized(flow: FunctionFlow, registers: TrackedRegisters): TrackedRegisters {
+  const { entry, function: { call, frameBytes } } = flow;
+  const emit = (e: FunctionEmitter) => {
+    let begin = 0;
+    for (const { offset, byteLength } of call?.parameters ?? []) {
+      fillFrame(e, begin, offset);
+      begin = offset + byteLength;
+    }
+    fillFrame(e, begin, frameBytes);
+    for (const register of registers.unset) e.shadows!.setUninitialized(register);
+  };
+  entry.instructions.unshift({ instruction: undefined, emit });
+  return registers;
+}
+
+function fillFrame(e: FunctionEmitter, begin: number, end: number): void {
+  if (end <= begin) return;
+  e.getFrame();
+  fillShadow(e.code, begin, () => e.code.i32(end - begin));
+}

@@ -1,0 +1,124 @@
+/**
+ * Loads and stores of shadows, for the check `initialization`.
+ *
+ * @module
+ */
+import { shadowOffset } from "../addresses.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { ScalarType } from "../typing/scalar_types.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
+import type { MemoryOpName } from "../webassembly/opcodes.ts";
+import { shadowType } from "./register_shadows.ts";
+
+/** Registers whose values lie side by side in memory. */
+export interface MovedElements {
+  readonly elements: readonly ResolvedOperand[];
+  /** Their type in memory. */
+  readonly type: ScalarType;
+  /** The local with the offset in linear memory, and the distance from there. */
+  readonly location: number;
+  readonly distance?: number;
+}
+
+/** Loads the shadows of the destinations of a load. */
+export function loadShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
+  const { shadows, code } = e;
+  if (shadows === undefined) return;
+  const bytes = type.bits / 8;
+  elements.forEach((element, index) => {
+    shadows.assign(element, type, () => {
+      code.get(location).memory(shadowLoad(type), shadowOffset + distance + index * bytes);
+    });
+  });
+  if (!elements.some((element) => shadows.mayBeUninitialized(element))) return;
+  shadows.pushAny(elements);
+  callWith(e, "loadUninitialized", { location, bytes: bytes * elements.length });
+}
+
+/** Stores the shadows of what a store stores. */
+export function storeShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
+  const { shadows, code } = e;
+  if (shadows === undefined) return;
+  const bytes = type.bits / 8;
+  elements.forEach((element, index) => {
+    code.get(location);
+    shadows.push(element, type);
+    code.memory(shadowStore(type), shadowOffset + distance + index * bytes);
+  });
+  if (!elements.some((element) => shadows.mayBeUninitialized(element))) return;
+  shadows.pushAny(elements);
+  callWith(e, "storeUninitialized", { location, bytes: bytes * elements.length });
+}
+
+/** Pops a flag, and calls a function with the offset of an access if it is 1. */
+function callWith(
+  e: FunctionEmitter,
+  name: "loadUninitialized" | "storeUninitialized",
+  { location, bytes }: { location: number; bytes: number },
+): void {
+  e.code.ifUnlikely().get(location);
+  e.pushPlace({ operation: name === "loadUninitialized" ? "read" : "write", bytes });
+  e.callHelper(name).end();
+}
+
+/** Pushes the shadow of some bytes in memory. */
+export function pushMemoryShadow(code: CodeWriter, location: number, { type, distance = 0 }: {
+  readonly type: ScalarType;
+  readonly distance?: number;
+}): void {
+  code.get(location).memory(shadowLoad(type), shadowOffset + distance);
+}
+
+/** The load of the shadow of one value. It is extended as the value is. */
+export function shadowLoad({ bits, kind }: ScalarType): MemoryOpName {
+  if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
+  if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
+  return bits === 64 ? "i64Load" : "i32Load";
+}
+
+/** The store of the shadow of one value. */
+export function shadowStore({ bits }: ScalarType): MemoryOpName {
+  return bits === 8 ? "i32Store8" : bits === 16 ? "i32Store16" : bits === 64 ? "i64Store" : "i32Store";
+}
+
+/**
+ * Reports that an atomic operation reads uninitialized memory or has an uninitialized operand. The memory is initialized
+ * behind it.
+ */
+export function atomicShadows(
+  e: FunctionEmitter,
+  { elements, type, location, distance = 0, others, readsMemory }: MovedElements & {
+    readonly others: readonly (ResolvedOperand | undefined)[];
+    readonly readsMemory: boolean;
+  },
+): void {
+  const { shadows, code } = e;
+  if (shadows === undefined) return;
+  for (const operand of [...elements, ...others]) shadows.require(operand, "atomic operand");
+  const own = shadowType(type);
+  const bytes = type.bits / 8;
+  elements.forEach((_, index) => {
+    const at = { type: own, distance: distance + index * bytes };
+    if (readsMemory) {
+      pushMemoryShadow(code, location, at);
+      if (own.value === "i64") code.i64(0n).ops("i64Ne");
+      code.ifUnlikely().get(location);
+      e.pushPlace({ operation: "atomic", bytes });
+      e.callHelper("loadUninitialized").i32(1);
+      shadows.reportIf("atomic memory");
+      code.end();
+    }
+    code.get(location);
+    if (own.value === "i64") code.i64(0n);
+    else code.i32(0);
+    code.memory(shadowStore(own), shadowOffset + at.distance);
+  });
+}
+
+/** Pops an offset in linear memory. Marks some bytes, from a distance to it on, as uninitialized. */
+export function fillShadow(code: CodeWriter, distance: number, pushByteLength: () => unknown): void {
+  code.i32(shadowOffset + distance | 0).ops("i32Add").i32(0xff);
+  pushByteLength();
+  code.memoryFill();
+}

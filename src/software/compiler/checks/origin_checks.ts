@@ -1,0 +1,61 @@
+/**
+ * Checks that accesses stay in what their addresses were computed from: a variable, or the memory that a parameter of
+ * the kernel points into. An access elsewhere is reported, and made: other memory is there, or the access would have
+ * been refused.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import { argumentRangesByteLength } from "../launch_record.ts";
+import type { FaultPlace } from "../addresses.ts";
+import type { ResolvedAddress } from "../typing/resolved_instruction.ts";
+
+/** Where origins are: among the parameters, or in a state space. */
+export const originSpaces = ["param", "shared", "local", "global", "const"] as const;
+
+/** An access whose offset in linear memory is in a local. */
+interface LocatedAccess {
+  readonly location: number;
+  readonly bytes: number;
+  readonly operation: FaultPlace["operation"];
+}
+
+/** Pushes whether an access lies outside of its origin. Returns false, and pushes nothing, if there is no origin. */
+export function pushIsStray(
+  e: FunctionEmitter,
+  { base }: ResolvedAddress,
+  { location, bytes }: Pick<LocatedAccess, "location" | "bytes">,
+): boolean {
+  const origin = e.originOf(base);
+  if (origin === undefined) return false;
+  const { code } = e;
+  if (origin.kind === "parameter") {
+    if (origin.offset % 8 !== 0 || origin.offset + 8 > argumentRangesByteLength) return false;
+    const { begin, room } = e.argumentRange(origin.offset, bytes);
+    code.get(location).get(begin).ops("i32Sub").get(room).ops("i32GeU");
+    return true;
+  }
+  code.get(location);
+  e.pushOffsetOf(origin, 0n);
+  code.ops("i32Sub").i32(Math.max(0, origin.byteLength - bytes + 1)).ops("i32GeU");
+  return true;
+}
+
+/** Reports an access if it lies outside of its origin. */
+export function checkOrigin(e: FunctionEmitter, address: ResolvedAddress, access: LocatedAccess): void {
+  if (!pushIsStray(e, address, access)) return;
+  const { code } = e;
+  const { location, bytes, operation } = access;
+  const origin = e.originOf(address.base)!;
+  code.ifUnlikely().get(location);
+  e.pushPlace({ operation, bytes });
+  if (origin.kind === "parameter") {
+    const { begin, length } = e.argumentRange(origin.offset, bytes);
+    code.i32(0).i32(origin.offset).get(begin).get(length);
+  } else {
+    code.i32(originSpaces.findIndex((space) => space === origin.space)).i32(origin.offset);
+    e.pushOffsetOf(origin, 0n);
+    code.i32(origin.byteLength);
+  }
+  e.callHelper("stray").end();
+}

@@ -1,0 +1,172 @@
+/**
+ * Which bits of registers are uninitialized, for the check `initialization`.
+ *
+ * Beside each register that may be uninitialized, its kernel has another one, its shadow: a bit of the shadow is 1 where
+ * the register's bit is uninitialized. Shadows are registers like any other, so that they are live, share locals and are
+ * saved as those are. The shadow of memory lies in linear memory too, `shadowOffset` bytes above what it describes.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { Register } from "../typing/names.ts";
+import { registersOf } from "../typing/operand_registers.ts";
+import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { Decision } from "./decisions.ts";
+import { decisions } from "./decisions.ts";
+
+/** The type of a shadow of a type: as many bits, and no number. */
+export function shadowType({ bits }: Pick<ScalarType, "bits">): ScalarType {
+  return typeNamed(bits === 1 ? "pred" : `b${bits}`);
+}
+
+/** The shadows of the registers of one function after the other. */
+export class RegisterShadows {
+  readonly #e: FunctionEmitter;
+  readonly #shadows = new Map<Register, Register>();
+  #tracked: ReadonlySet<Register> = new Set();
+
+  constructor(emitter: FunctionEmitter) {
+    this.#e = emitter;
+  }
+
+  /** Begins the next function. `tracked` are its registers that may be uninitialized. */
+  enterFunction(tracked: ReadonlySet<Register>): void {
+    this.#tracked = tracked;
+  }
+
+  /** The shadow of a register. Undefined if the register is certainly initialized. */
+  of(register: Register): Register | undefined {
+    if (!this.#tracked.has(register)) return undefined;
+    let shadow = this.#shadows.get(register);
+    if (shadow === undefined) {
+      shadow = { kind: "register", name: `${register.name} (shadow)`, type: shadowType(register.type) };
+      this.#shadows.set(register, shadow);
+    }
+    return shadow;
+  }
+
+  /** Whether any register of an operand may be uninitialized. */
+  mayBeUninitialized(operand: ResolvedOperand | undefined): boolean {
+    return registersOf(operand).some((register) => this.#tracked.has(register));
+  }
+
+  /** Pushes the shadow of an operand that is read in a type, with zeros above its bits. */
+  push(operand: ResolvedOperand | undefined, type: Pick<ScalarType, "bits">): void {
+    const shadow = this.#shadowOf(operand);
+    if (shadow !== undefined) this.#e.push(shadow, shadowType(type), { wide: true });
+    else if (type.bits === 64) this.#e.code.i64(0n);
+    else this.#e.code.i32(0);
+  }
+
+  #shadowOf(operand: ResolvedOperand | undefined): Register | undefined {
+    if (operand?.kind === "not") return this.of(operand.register);
+    return operand?.kind === "register" ? this.of(operand) : undefined;
+  }
+
+  /** Pushes 1 if any bit of some operands is uninitialized, or else 0. */
+  pushAny(operands: readonly (ResolvedOperand | undefined)[]): void {
+    const { code } = this.#e;
+    const shadows = operands.flatMap((operand) => registersOf(operand)).flatMap((register) => this.of(register) ?? []);
+    const narrow = shadows.filter(({ type }) => type.bits < 64);
+    const wide = shadows.filter(({ type }) => type.bits === 64);
+    narrow.forEach((shadow, index) => {
+      this.#e.push(shadow, shadow.type);
+      if (index > 0) code.ops("i32Or");
+    });
+    if (narrow.some(({ type }) => type.bits > 1)) code.i32(0).ops("i32Ne");
+    wide.forEach((shadow, index) => {
+      this.#e.push(shadow, shadow.type);
+      if (index > 0) code.ops("i64Or");
+    });
+    if (wide.length > 0) code.i64(0n).ops("i64Ne");
+    if (wide.length > 0 && narrow.length > 0) code.ops("i32Or");
+    if (shadows.length === 0) code.i32(0);
+  }
+
+  /** Sets the shadow of a destination to what `produce` pushes, in a type whose kind says how it is extended. */
+  assign(destination: ResolvedOperand | undefined, type: ScalarType, produce: () => void): void {
+    const shadow = this.#shadowOf(destination);
+    if (shadow === undefined) return;
+    const integer = type.kind === "float" ? shadowType(type) : type;
+    this.#e.assign(shadow, integer, produce, { wide: true });
+  }
+
+  /** Sets the shadows of all registers of a destination: all bits, if what `pushFlag` pushes is 1, or else none. */
+  assignWhole(destination: ResolvedOperand | undefined, pushFlag: () => void): void {
+    const shadows = registersOf(destination).flatMap((register) => this.of(register) ?? []);
+    if (shadows.length === 0) return;
+    const { code } = this.#e;
+    let push = pushFlag;
+    if (shadows.length > 1) {
+      const flag = this.#e.temporary("i32");
+      pushFlag();
+      code.set(flag);
+      push = () => void code.get(flag);
+    }
+    for (const shadow of shadows) this.#e.assign(shadow, shadow.type, () => this.pushWhole(shadow.type, push));
+  }
+
+  /** Pushes all bits of a type if a flag is 1, or else none. */
+  pushWhole({ bits }: Pick<ScalarType, "bits">, pushFlag: () => void): void {
+    const { code } = this.#e;
+    if (bits === 1) return pushFlag();
+    if (bits === 64) {
+      code.i64(0n);
+      pushFlag();
+      code.ops("i64ExtendI32U", "i64Sub");
+      return;
+    }
+    code.i32(0);
+    pushFlag();
+    code.ops("i32Sub");
+    if (bits < 32) code.i32(2 ** bits - 1).ops("i32And");
+  }
+
+  /** Marks a destination as initialized. */
+  clear(destination: ResolvedOperand | undefined): void {
+    for (const register of registersOf(destination)) {
+      this.assign(register, shadowType(register.type), () => {
+        if (register.type.bits === 64) this.#e.code.i64(0n);
+        else this.#e.code.i32(0);
+      });
+    }
+  }
+
+  /** Marks a register as uninitialized that nothing has set. */
+  setUninitialized(register: Register): void {
+    const { bits } = register.type;
+    this.assign(register, shadowType(register.type), () => {
+      if (bits === 64) this.#e.code.i64(-1n);
+      else this.#e.code.i32(bits === 32 ? -1 : 2 ** bits - 1);
+    });
+  }
+
+  /**
+   * Reports an operand that is uninitialized and decides something. From then on it counts as initialized, so that one
+   * mistake is one report.
+   */
+  require(operand: ResolvedOperand | undefined, decision: Decision): void {
+    if (!this.mayBeUninitialized(operand)) return;
+    this.pushAny([operand]);
+    this.reportIf(decision, () => {
+      for (const register of registersOf(operand)) {
+        const shadow = this.of(register);
+        if (shadow === undefined) continue;
+        if (shadow.type.bits === 64) this.#e.code.i64(0n);
+        else this.#e.code.i32(0);
+        this.#e.code.set(this.#e.registerLocal(shadow));
+      }
+    });
+  }
+
+  /** Pops a flag, and reports a decision if it is 1. */
+  reportIf(decision: Decision, also: () => void = () => {}): void {
+    const { code } = this.#e;
+    code.ifUnlikely().i32(decisions.indexOf(decision));
+    this.#e.pushPlace();
+    this.#e.callHelper("decideByUninitialized");
+    also();
+    code.end();
+  }
+}

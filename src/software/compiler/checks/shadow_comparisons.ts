@@ -1,0 +1,197 @@
+/**
+ * Comparisons, minima and selections of partly uninitialized numbers, for the check `initialization`.
+ *
+ * The initialized bits of two numbers may decide how they compare: the least and the greatest number that each may be
+ * are compared.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import { constant, inType } from "../instructions/integer_lowering.ts";
+import type { ValidityRule } from "../instructions/instruction_traits.ts";
+import type { Register } from "../typing/names.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import { type RegisterShadows, shadowType } from "./register_shadows.ts";
+import { pushExtreme, pushUnion, wholly } from "./shadow_rules.ts";
+
+const predicate = typeNamed("pred");
+
+/** `setp`: a result, and another one with the opposite comparison. */
+export const setsPredicate: ValidityRule = (e, shadows, i) => {
+  const [destination, a, b, c] = i.operands;
+  if (i.type.name.endsWith("x2")) return wholly(e, shadows, i);
+  const unknown = e.temporary("i32");
+  pushIsUndecided(e, shadows, i);
+  e.code.set(unknown);
+  const operation = i.choices.get("combine");
+  if (operation === undefined || operation === "xor" || c === undefined) {
+    return shadows.assignWhole(destination, () => {
+      e.code.get(unknown);
+      shadows.push(c, predicate);
+      e.code.ops("i32Or");
+    });
+  }
+  const { code } = e;
+  const compared = comparedRegister(e);
+  const choices = new Map(i.choices);
+  choices.delete("combine");
+  i.form.emit!(e, { ...i, choices, operands: [compared, a!, b!] });
+  const others = e.temporary("i32");
+  shadows.push(c, predicate);
+  code.set(others);
+  const value = e.temporary("i32"), other = e.temporary("i32");
+  e.push(compared, predicate);
+  code.set(value);
+  e.push(c, predicate);
+  if (operation === "or") code.ops("i32Eqz");
+  code.set(other);
+  const [first, second] = destination?.kind === "pair" ? [destination.first, destination.second] : [destination];
+  [first, second].forEach((result, index) => {
+    if (result === undefined) return;
+    // Where the comparison does not decide the result: it is true for "and", false for "or"; the second is the opposite.
+    const isInverted = (operation === "or") !== (index === 1);
+    shadows.assign(result, predicate, () => {
+      code.get(unknown).get(other).get(others).ops("i32Or", "i32And").get(others).get(value);
+      if (isInverted) code.ops("i32Eqz");
+      code.ops("i32And", "i32Or");
+    });
+  });
+};
+
+const comparedRegisters = new WeakMap<FunctionEmitter, Register>();
+
+/** A register for the result of a comparison before it is combined. */
+function comparedRegister(e: FunctionEmitter): Register {
+  let register = comparedRegisters.get(e);
+  if (register === undefined) {
+    comparedRegisters.set(e, register = { kind: "register", name: "compared", type: predicate });
+  }
+  return register;
+}
+
+/** Pushes 1 if the uninitialized bits of two numbers may decide how they compare. */
+function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: ResolvedInstruction): void {
+  const [, a, b] = i.operands;
+  const comparison = i.choices.get("compare")!;
+  const isTracked = [a, b].some((operand) => shadows.mayBeUninitialized(operand));
+  if (i.type.kind === "float" || !isTracked) return shadows.pushAny([a, b]);
+  const { code } = e;
+  const type = shadowType(i.type);
+  if (comparison === "eq" || comparison === "ne") {
+    const unknown = e.temporary(type.value);
+    pushUnion(e, shadows, [a, b], type);
+    code.set(unknown);
+    // They are different for sure if an initialized bit is.
+    e.push(a, type);
+    e.push(b, type);
+    constant(code.ops(inType(type, "Xor")).get(unknown), type, -1).ops(inType(type, "Xor"), inType(type, "And"));
+    code.ops(inType(type, "Eqz")).get(unknown);
+    constant(code, type, 0).ops(inType(type, "Ne"), "i32And");
+    return;
+  }
+  const isStrict = ["lt", "ge", "lo", "hs"].includes(comparison);
+  pushMayAndMust(e, shadows, { operands: [a, b], type, isSigned: i.type.kind === "signed", isStrict });
+  code.ops("i32Ne");
+}
+
+interface Ordered {
+  readonly operands: readonly [ResolvedOperand | undefined, ResolvedOperand | undefined];
+  readonly type: ScalarType;
+  readonly isSigned: boolean;
+  readonly isStrict: boolean;
+}
+
+/** Pushes whether the first number may be less than the second, or not greater, and whether it must be. */
+function pushMayAndMust(
+  e: FunctionEmitter,
+  shadows: RegisterShadows,
+  { operands: [a, b], type, isSigned, isStrict }: Ordered,
+): void {
+  const push = (operand: ResolvedOperand | undefined, isGreatest: boolean) =>
+    pushOrdered(e, shadows, { operand, type, isGreatest, isSigned });
+  const compare = () => void e.code.ops(inType(type, isStrict ? "LtU" : "LeU"));
+  push(a, false);
+  push(b, true);
+  compare();
+  push(a, true);
+  push(b, false);
+  compare();
+}
+
+/** Pushes the least or greatest number that an operand may be. Those with a sign are moved to those without. */
+function pushOrdered(
+  e: FunctionEmitter,
+  shadows: RegisterShadows,
+  { operand, type, isGreatest, isSigned }: {
+    operand: ResolvedOperand | undefined;
+    type: ScalarType;
+    isGreatest: boolean;
+    isSigned: boolean;
+  },
+): void {
+  if (!isSigned) return pushExtreme(e, shadows, { operand, type, isGreatest });
+  const { code } = e;
+  e.push(operand, type);
+  constant(code, type, 1n << BigInt(type.bits - 1)).ops(inType(type, "Xor"));
+  shadows.push(operand, type);
+  if (!isGreatest) constant(code, type, -1).ops(inType(type, "Xor"));
+  code.ops(inType(type, isGreatest ? "Or" : "And"));
+}
+
+/** The shadow of one of two numbers, of which a flag tells whether it is the first, or another that it is not known. */
+function pushSelected(
+  e: FunctionEmitter,
+  shadows: RegisterShadows,
+  { operands: [a, b], type, isFirst, isUnknown }: {
+    operands: readonly [ResolvedOperand | undefined, ResolvedOperand | undefined];
+    type: ScalarType;
+    isFirst: number;
+    isUnknown: number | undefined;
+  },
+): void {
+  const { code } = e;
+  if (isUnknown !== undefined) {
+    // Where both have the same initialized bit, the result has it.
+    e.push(a, type);
+    e.push(b, type);
+    code.ops(inType(type, "Xor"));
+    pushUnion(e, shadows, [a, b], type);
+    code.ops(inType(type, "Or"));
+  }
+  shadows.push(a, type);
+  shadows.push(b, type);
+  code.get(isFirst).ops("select");
+  if (isUnknown !== undefined) code.get(isUnknown).ops("select");
+}
+
+/** `selp` */
+export const selects: ValidityRule = (e, shadows, i) => {
+  const [destination, a, b, condition] = i.operands;
+  const type = shadowType(i.type);
+  const isFirst = e.temporary("i32");
+  e.push(condition, predicate);
+  e.code.set(isFirst);
+  let isUnknown: number | undefined;
+  if (shadows.mayBeUninitialized(condition)) {
+    isUnknown = e.temporary("i32");
+    shadows.push(condition, predicate);
+    e.code.set(isUnknown);
+  }
+  shadows.assign(destination, type, () => pushSelected(e, shadows, { operands: [a, b], type, isFirst, isUnknown }));
+};
+
+/** `min` and `max` of integers. */
+export function choosesExtreme(operation: "min" | "max"): ValidityRule {
+  return (e, shadows, i) => {
+    const [destination, a, b] = i.operands;
+    if (i.choices.has("relu") || i.choices.has("packed")) return wholly(e, shadows, i);
+    const type = shadowType(i.type);
+    const { code } = e;
+    const may = e.temporary("i32"), isFirst = e.temporary("i32"), isUnknown = e.temporary("i32");
+    const operands = operation === "min" ? [a, b] as const : [b, a] as const;
+    pushMayAndMust(e, shadows, { operands, type, isSigned: i.type.kind === "signed", isStrict: true });
+    code.set(isFirst).tee(may).get(isFirst).ops("i32Ne").set(isUnknown);
+    shadows.assign(destination, type, () => pushSelected(e, shadows, { operands: [a, b], type, isFirst, isUnknown }));
+  };
+}

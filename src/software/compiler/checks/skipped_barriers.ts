@@ -1,0 +1,125 @@
+/**
+ * Lets kernels tell which threads pass by a barrier at which others wait, for the check of synchronization.
+ *
+ * A barrier is passed by if its thread takes a branch that decides whether the barrier is reached, and gets to where the
+ * ways of the branch meet again without having waited. Where the ways meet only at the end of the function, its threads
+ * leave early, as `if (i >= n) return;` does, and pass by nothing.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import { immediateDominators } from "../control_flow/dominator_tree.ts";
+import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
+import { barrierMarks } from "../launch_record.ts";
+
+/** A kernel may have so many marks. Barriers beyond that are not marked. */
+const mostMarks = 4096;
+
+/**
+ * Adds marks to a function.
+ *
+ * @param first the number of its first barrier
+ * @returns the number of barriers that are marked
+ */
+export function markBarriers(flow: FunctionFlow, first: number): number {
+  const barriers = flow.suspendPoints.filter(({ request }) => {
+    return request?.kind === "barrier" && request.operation !== "arrive" && request.isAligned;
+  });
+  if (barriers.length === 0) return 0;
+  const { branchesOf, meetingOf } = controlDependences(flow);
+  let number = first, marks = 0;
+  for (const { suspendBlock } of barriers) {
+    const detours = [...branchesOf(suspendBlock)].flatMap((branch) => {
+      const meeting = meetingOf(branch);
+      return meeting === undefined ? [] : [{ branch, meeting }];
+    });
+    marks += 2 * detours.length + 1;
+    if (detours.length === 0 || marks > mostMarks) continue;
+    for (const { branch } of detours) branch.instructions.push(mark(number, barrierMarks.branch));
+    for (const meeting of new Set(detours.map(({ meeting }) => meeting))) {
+      meeting.line ??= meeting.instructions[0]?.instruction?.line;
+      meeting.instructions.unshift(mark(number, barrierMarks.meeting));
+    }
+    suspendBlock.instructions.push(mark(number, barrierMarks.barrier));
+    number++;
+  }
+  return number - first;
+}
+
+function mark(number: number, kind: number): Step {
+  return {
+    instruction: undefined,
+    emit(e: FunctionEmitter) {
+      e.code.i32(number * barrierMarks.count + kind);
+      e.pushThread();
+      e.callHelper("mark");
+    },
+  };
+}
+
+interface ControlDependences {
+  /** The branches that decide whether a block is reached, directly or by others. */
+  branchesOf(block: FlowBlock): ReadonlySet<FlowBlock>;
+  /** Where the ways of a branch meet, unless nothing comes after that. */
+  meetingOf(branch: FlowBlock): FlowBlock | undefined;
+}
+
+function controlDependences({ entry }: FunctionFlow): ControlDependences {
+  const blocks = postorder([entry], successors);
+  const number = new Map(blocks.map((block, index) => [block, index + 1]));
+  // Backwards from a common end, which is node 0.
+  const edges: number[][] = [[], ...blocks.map(() => [])];
+  for (const block of blocks) {
+    const next = successors(block);
+    if (next.length === 0) edges[0]!.push(number.get(block)!);
+    for (const successor of next) edges[number.get(successor)!]!.push(number.get(block)!);
+  }
+  // A loop that never ends does not get to the end.
+  const reached = new Set(postorder([0], (node) => edges[node]!));
+  const nodes = [0, ...[...reached].filter((node) => node !== 0)];
+  const place = new Map(nodes.map((node, index) => [node, index]));
+  const meetings = immediateDominators(nodes.map((node) => edges[node]!.map((other) => place.get(other)!)));
+  const after = (block: FlowBlock): FlowBlock | undefined => {
+    const index = place.get(number.get(block)!);
+    return index === undefined ? undefined : blocks[nodes[meetings[index]!]! - 1];
+  };
+  const direct = new Map<FlowBlock, Set<FlowBlock>>();
+  for (const branch of blocks) {
+    if (successors(branch).length < 2) continue;
+    const end = after(branch);
+    for (let block of successors(branch)) {
+      for (let steps = 0; block !== end && steps < blocks.length; steps++) {
+        const branches = direct.get(block) ?? new Set();
+        direct.set(block, branches.add(branch));
+        const next = after(block);
+        if (next === undefined) break;
+        block = next;
+      }
+    }
+  }
+  return {
+    branchesOf(block) {
+      const found = new Set<FlowBlock>();
+      const pending = [block];
+      for (let at = pending.pop(); at !== undefined; at = pending.pop()) {
+        for (const branch of direct.get(at) ?? []) {
+          if (found.has(branch)) continue;
+          found.add(branch);
+          pending.push(branch);
+        }
+      }
+      return found;
+    },
+    meetingOf(branch) {
+      let block = after(branch);
+      // Empty blocks lead to the end, too.
+      while (block !== undefined && block.instructions.length === 0 && successors(block).length === 1) {
+        block = successors(block)[0];
+      }
+      return block === undefined || block.instructions.length === 0 && successors(block).length === 0
+        ? undefined
+        : after(branch);
+    },
+  };
+}

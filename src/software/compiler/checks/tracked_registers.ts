@@ -1,0 +1,72 @@
+/**
+ * Which registers may be uninitialized: those that are loaded from memory or read before they are set, and what is
+ * computed from them. All others, such as indices of threads and addresses of parameters, need no shadows.
+ *
+ * @module
+ */
+import type { LiveInterval } from "../codegen/shared_locals.ts";
+import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import type { FunctionFlow } from "../control_flow/function_flow.ts";
+import { readersOf } from "../control_flow/readers.ts";
+import { mayHave } from "../instructions/instruction_traits.ts";
+import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
+import type { Register } from "../typing/names.ts";
+import { registersOf } from "../typing/operand_registers.ts";
+import { instructionsOf } from "../typing/resolver.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+
+/** The registers of a function that may be uninitialized. */
+export interface TrackedRegisters {
+  readonly tracked: ReadonlySet<Register>;
+  /** Those that are read where the function begins, although nothing has set them. */
+  readonly unset: readonly Register[];
+}
+
+/** Finds them. `carry` is the register that no instruction names. */
+export function trackedRegisters(
+  flow: FunctionFlow,
+  { intervals, carry }: { readonly intervals: readonly LiveInterval[]; readonly carry: Register },
+): TrackedRegisters {
+  const unset = intervals.filter(({ begin }) => begin === 0).map(({ register }) => register);
+  const tracked = new Set(unset);
+  for (const block of postorder([flow.entry], successors)) {
+    for (const { initializes } of block.instructions) if (initializes !== undefined) tracked.add(initializes);
+  }
+  const instructions = [...instructionsOf(flow.function)];
+  for (const instruction of instructions) {
+    if (isLoad(instruction)) { for (const result of resultsIn(instruction, carry)) tracked.add(result); }
+  }
+  const readers = readersOf<ResolvedInstruction, ResolvedOperand>(instructions, (each) => readBy(each, carry));
+  for (const register of tracked) {
+    for (const reader of readers.get(register) ?? []) {
+      for (const result of resultsIn(reader, carry)) tracked.add(result);
+    }
+  }
+  return { tracked, unset };
+}
+
+function resultsIn(instruction: ResolvedInstruction, carry: Register): Register[] {
+  const results = instruction.form.flow === "call"
+    ? instruction.operands.filter(({ kind }) => kind === "list").flatMap(registersOf)
+    : resultsOf(instruction);
+  return instruction.form.traits.usesCarry ? [...results, carry] : results;
+}
+
+function readBy(instruction: ResolvedInstruction, carry: Register): ResolvedOperand[] {
+  const sources = sourcesOf(instruction);
+  if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);
+  if (instruction.form.traits.usesCarry) sources.push(carry);
+  return sources;
+}
+
+/** Whether an instruction may read memory that was not initialized, or calls a function. */
+function isLoad(instruction: ResolvedInstruction): boolean {
+  const { form, choices, operands } = instruction;
+  if (form.flow === "call") return true;
+  if (!mayHave(instruction, "reads")) return false;
+  const space = choices.get("space") ?? "generic";
+  if (space.startsWith("const")) return false;
+  const source = operands[1];
+  const base = source?.kind === "address" ? source.base : source?.kind === "sum" ? source.variable : undefined;
+  return !(space.startsWith("param") && base?.kind === "variable" && !base.isInFrame);
+}

@@ -1,0 +1,140 @@
+/**
+ * The check `initialization`: what uninitialized values decide.
+ *
+ * @module
+ */
+import type { LaunchFinding, ThreadAccess } from "../../../driver.ts";
+import { bytesOfPlace, lineOfPlace } from "../../compiler/addresses.ts";
+import { type Decision, decisions } from "../../compiler/checks/decisions.ts";
+import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
+import type { MemoryShadow } from "../../memory/memory_shadow.ts";
+import type { Finding, Findings } from "./findings.ts";
+
+/** What the check needs of the launch that it looks at. */
+export interface CheckedThreads {
+  readonly findings: Findings;
+  threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread">;
+  sourceOf(place: number): string;
+  isGlobal(offset: number): boolean;
+}
+
+/** A load of uninitialized bits. */
+interface Load {
+  readonly offset: number;
+  readonly place: number;
+  readonly who: Pick<ThreadAccess, "block" | "thread">;
+}
+
+interface Wording {
+  readonly kind: string;
+  readonly what: string;
+}
+
+const wordings: Readonly<Record<Decision, Wording>> = {
+  "branch": { kind: "uninitialized-branch", what: "a branch depends on" },
+  "predicate": { kind: "uninitialized-branch", what: "whether an instruction is executed depends on" },
+  "address": { kind: "uninitialized-address", what: "an address is computed from" },
+  "call target": { kind: "uninitialized-address", what: "which function is called depends on" },
+  "atomic operand": { kind: "uninitialized-atomic", what: "an atomic operation takes" },
+  "atomic memory": { kind: "uninitialized-atomic", what: "an atomic operation changes" },
+  "lane mask": { kind: "uninitialized-barrier", what: "the mask of the lanes that wait for each other is" },
+  "barrier": { kind: "uninitialized-barrier", what: "an operand of a barrier is" },
+  "size": { kind: "uninitialized-size", what: "the size of a copy, or of memory on the stack, is" },
+};
+
+const unwritten = "memory that nothing has written";
+
+const advices = {
+  variable: "Give the variable a value where it is declared, and on each way to where it is read",
+  block: "Let threads write the memory, and meet at a barrier if others read it, before it is read",
+  update: "Fill the memory before the launch, with the value that the operation starts from",
+  buffer: "Write the memory before the launch, by a fill, a copy or another kernel, or read less of it",
+} as const;
+
+/** What uninitialized values decide in one launch. */
+export class InitializationCheck {
+  readonly #threads: CheckedThreads;
+  readonly #shadow: MemoryShadow;
+  /** For each thread, by the number that compiled code has for it, what it has loaded last. */
+  readonly #loads = new Map<number, Load>();
+  #last: Load | undefined;
+  /** By the decisions and their lines, the mistakes that they are counted as. */
+  readonly #mistakes = new Map<string, string>();
+  /** By the bytes that were loaded and the line that did so, the mistakes that this has led to. */
+  readonly #causes = new Map<string, string>();
+
+  constructor(threads: CheckedThreads, shadow: MemoryShadow) {
+    this.#threads = threads;
+    this.#shadow = shadow;
+  }
+
+  /** Notes that a thread has loaded uninitialized bits. */
+  load(offset: number, place: number, thread: number): void {
+    this.#last = { offset, place, who: this.#threads.threadAt(place, thread) };
+    this.#loads.set(thread, this.#last);
+  }
+
+  /** Notes that a thread has stored uninitialized bits. */
+  store(offset: number, place: number): void {
+    this.#shadow.noteStore(offset, bytesOfPlace(place));
+  }
+
+  /** Notes that a thread has allocated memory. */
+  allocate(offset: number | undefined, byteLength: number): void {
+    if (offset !== undefined) this.#shadow.markUninitialized(offset, byteLength);
+  }
+
+  /** Reports what an uninitialized value has decided. */
+  decide(index: number, place: number, thread: number): void {
+    const key = `initialization ${index} ${lineOfPlace(place)}`;
+    const known = this.#mistakes.get(key);
+    if (known !== undefined) return this.#threads.findings.countAgain(known);
+    const who = this.#threads.threadAt(place, thread);
+    const load = this.#loadOf(thread, who);
+    // What is read once, and decides twice, is one mistake.
+    const cause = load === undefined ? key : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
+    const mistake = this.#causes.get(cause) ?? key;
+    this.#mistakes.set(key, mistake);
+    this.#causes.set(cause, mistake);
+    this.#threads.findings.add(mistake, () => this.#describe(decisions[index]!, place, who, load));
+  }
+
+  #describe(decision: Decision, place: number, who: Load["who"], load: Load | undefined): Finding {
+    const { kind, what } = wordings[decision];
+    const source = this.#threads.sourceOf(place);
+    const common = { check: "initialization", kind } as const;
+    if (load === undefined) {
+      const problem = `at ${source}, ${what} a variable that was never set`;
+      const accesses = [{ access: "read", source, ...who }] as const;
+      return { ...common, problem, advice: advices.variable, memory: "a variable", accesses };
+    }
+    const isUpdate = decision === "atomic memory";
+    const problem = `at ${source}, ${what} ${isUpdate ? "" : "a value read from "}${unwritten}`;
+    const read: ThreadAccess = { access: "read", source: this.#threads.sourceOf(load.place), ...load.who };
+    const isGlobal = this.#threads.isGlobal(load.offset);
+    const advice = advices[isGlobal ? isUpdate ? "update" : "buffer" : "block"];
+    return { ...common, problem, advice, ...this.#memoryOf(load), accesses: [read] };
+  }
+
+  /** What a thread has loaded, or else, because lanes exchange values, another thread of its block. */
+  #loadOf(thread: number, who: Load["who"]): Load | undefined {
+    const own = this.#loads.get(thread);
+    if (own !== undefined && isSame(own.who, who)) return own;
+    return this.#last?.who.block.join() === who.block.join() ? this.#last : undefined;
+  }
+
+  #memoryOf({ offset, place }: Load): Pick<LaunchFinding, "memory" | "range"> {
+    if (this.#threads.isGlobal(offset)) {
+      return { range: { address: addressOfOffset(offset), byteLength: bytesOfPlace(place) } };
+    }
+    const { shared } = scratch;
+    const isShared = offset >= shared.begin && offset < shared.begin + shared.byteLength;
+    return {
+      memory: isShared ? `byte ${offset - shared.begin} of shared memory` : "memory of the block or the thread",
+    };
+  }
+}
+
+function isSame(a: Load["who"], b: Load["who"]): boolean {
+  return a.block.join() === b.block.join() && a.thread?.join() === b.thread?.join();
+}

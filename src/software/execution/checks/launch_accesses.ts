@@ -1,0 +1,161 @@
+/**
+ * What launches access in global memory.
+ *
+ * Kernels note themselves what is usual, in the same cells: see `noteAccess`. What is not is noted here.
+ *
+ * @module
+ */
+import type { LaunchAccess, ThreadIndex } from "../../../driver.ts";
+import { bytesOfPlace, lineOfPlace, operationOfPlace } from "../../compiler/addresses.ts";
+import { checkTable, note } from "../../compiler/checks/check_state.ts";
+import { addressOfOffset } from "../../memory/linear_memory.ts";
+import type { LaunchCells } from "../../memory/check_memory.ts";
+
+/** The kinds of accesses, as places name them, from 1 on. */
+const operations = ["read", "write", "atomic"] as const;
+
+const pageBytes = 1 << checkTable.pageShift;
+const wordBytes = 4;
+const wholeWord = 15;
+/** The numbers of a word's note. */
+const noteWords = 1 << note.wordsShift;
+const noteBytes = pageBytes / wordBytes * noteWords * 4;
+
+/** The threads of a launch that runs. */
+export interface NumberedThreads {
+  /** The number in the grid of a thread that does something at a place: as compiled code reports both. */
+  numberOf(place: number, thread: number): number;
+  indexOf(number: number): ThreadIndex;
+}
+
+/** The accesses of a kind. */
+class KindAccesses {
+  /** By pages: what is noted of each word. */
+  readonly pages = new Map<number, Int32Array>();
+  /** By the offset of a word whose bytes were accessed by different lines first: these lines. */
+  readonly divided = new Map<number, number[]>();
+}
+
+/** What a launch accesses. */
+export class LaunchAccesses {
+  readonly #cells: LaunchCells;
+  readonly #kinds = operations.map(() => new KindAccesses());
+
+  constructor(cells: LaunchCells) {
+    this.#cells = cells;
+  }
+
+  /** Lets kernels leave out the accesses to a page. */
+  ignore(offset: number): void {
+    for (let operation = 1; operation <= operations.length; operation++) {
+      this.#cells.setNotes(operation, offset >>> checkTable.pageShift, checkTable.ignored);
+    }
+  }
+
+  /** Notes an access of a thread. */
+  note(offset: number, place: number, thread: number, threads: NumberedThreads): void {
+    const end = offset + bytesOfPlace(place);
+    const operation = operationOfPlace(place);
+    const { pages, divided } = this.#kinds[operation - 1]!;
+    const line = lineOfPlace(place);
+    for (let at = offset; at < end;) {
+      const word = at & ~(wordBytes - 1), next = Math.min(word + wordBytes, end);
+      const notes = this.#notesOf(operation, pages, word);
+      const index = (word & pageBytes - 1) / wordBytes * noteWords;
+      const before = notes[index]!;
+      const bits = (1 << next - word) - (1 << at - word);
+      if ((before & bits) !== bits) {
+        if (before === 0) {
+          notes[index + 1] = threads.numberOf(place, thread);
+          notes[index] = line << note.lineShift | bits;
+        } else {
+          notes[index] = before | bits;
+          if (before >>> note.lineShift !== line) {
+            notes[index] = note.divided | (before | bits) & wholeWord;
+            divideNote(divided, word, { before, bits, line });
+          }
+        }
+      }
+      at = next;
+    }
+  }
+
+  #notesOf(operation: number, pages: Map<number, Int32Array>, offset: number): Int32Array {
+    const page = offset >>> checkTable.pageShift;
+    let notes = pages.get(page);
+    if (notes === undefined) {
+      pages.set(page, notes = this.#cells.allocate(noteBytes));
+      this.#cells.setNotes(operation, page, this.#cells.offsetOf(notes));
+    }
+    return notes;
+  }
+
+  /** All accesses, ordered by address. */
+  toArray(sourceOf: (place: number) => string, threads: NumberedThreads): LaunchAccess[] {
+    const ranges: LaunchAccess[] = [];
+    operations.forEach((operation, kind) => {
+      const add = (begin: number, end: number, line: number, thread: number) => {
+        const first = threads.indexOf(thread);
+        ranges.push({
+          address: addressOfOffset(begin),
+          byteLength: end - begin,
+          operation,
+          source: sourceOf(line),
+          first,
+        });
+      };
+      forEachRange(this.#kinds[kind]!, add);
+    });
+    return ranges.sort((a, b) => a.address < b.address ? -1 : a.address > b.address ? 1 : 0);
+  }
+}
+
+/** Notes the lines of the bytes of a word. */
+function divideNote(
+  divided: Map<number, number[]>,
+  word: number,
+  { before, bits, line }: { before: number; bits: number; line: number },
+): void {
+  let lines = divided.get(word);
+  if (lines === undefined) divided.set(word, lines = new Array(wordBytes).fill(before >>> note.lineShift));
+  for (let byte = 0; byte < wordBytes; byte++) {
+    if ((bits & ~before & 1 << byte) !== 0) lines[byte] = line;
+  }
+}
+
+/** Finds the ranges that a line has accessed first, with the first thread that did. */
+function forEachRange(
+  { pages, divided }: KindAccesses,
+  add: (begin: number, end: number, line: number, thread: number) => void,
+): void {
+  let begin = 0, end = 0, line = 0, thread = 0;
+  for (const page of [...pages.keys()].sort((a, b) => a - b)) {
+    const notes = pages.get(page)!;
+    for (let index = 0; index < notes.length; index += noteWords) {
+      // Most words are as the word before: not accessed, or by the same line.
+      if (end === page * pageBytes + index / noteWords * wordBytes) {
+        const first = index, same = line << note.lineShift | wholeWord;
+        while (notes[index] === same) index += noteWords;
+        end += (index - first) / noteWords * wordBytes;
+      }
+      while (notes[index] === 0) index += noteWords;
+      if (index >= notes.length) break;
+      const noted = notes[index]!;
+      const word = page * pageBytes + index / noteWords * wordBytes;
+      const isDivided = (noted & note.divided) !== 0;
+      for (let byte = 0; byte < wordBytes; byte++) {
+        if ((noted & 1 << byte) === 0) continue;
+        const at = word + byte;
+        const its = isDivided ? divided.get(word)![byte]! : noted >>> note.lineShift;
+        if (at !== end || its !== line) {
+          if (begin !== end) add(begin, end, line, thread);
+          begin = at;
+          line = its;
+          thread = notes[index + 1]! >>> 0;
+        }
+        end = at + 1;
+      }
+    }
+  }
+  if (begin !== end) add(begin, end, line, thread);
+}

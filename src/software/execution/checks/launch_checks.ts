@@ -1,0 +1,293 @@
+/**
+ * What is looked at while a launch runs.
+ *
+ * @module
+ */
+import type { LaunchAccess, LaunchFinding, ThreadAccess } from "../../../driver.ts";
+import type { LineInfo } from "../../../ptx/line_info.ts";
+import {
+  accessOperations,
+  boundsGranuleShift,
+  decodePlace,
+  lineOfPlace,
+  operationOfPlace,
+} from "../../compiler/addresses.ts";
+import type { CompiledKernel } from "../../compiler/compile.ts";
+import { unboundedLength } from "../../compiler/launch_record.ts";
+import type { HeapSite } from "../../memory/device_heap.ts";
+import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
+import type { MemoryShadow } from "../../memory/memory_shadow.ts";
+import { checkState } from "../../compiler/checks/check_state.ts";
+import { type CheckMemory, type LaunchCells, pageIsAllocated } from "../../memory/check_memory.ts";
+import { InitializationCheck } from "./initialization_check.ts";
+import { Findings } from "./findings.ts";
+import { type BlockObserver, observeTogether } from "../scheduling/block_observer.ts";
+import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
+import { LaunchAccesses, type NumberedThreads } from "./launch_accesses.ts";
+import type { MemoryCheck, StrayAccess } from "./memory_check.ts";
+import type { RaceCheck } from "./race/race_check.ts";
+import { SynchronizationCheck } from "./synchronization_check.ts";
+import { type RacingLaunch, startRaceCheck } from "./race/start_race_check.ts";
+
+/** What the checks of a launch take. */
+export interface LaunchChecksOptions {
+  readonly lineInfo: LineInfo;
+  /** The bounds table of its device, by granules: memory without an entry is not global memory. */
+  readonly allocations: Uint32Array;
+  /** The memory in which kernels note what they access. */
+  readonly memoryOfChecks: CheckMemory;
+  readonly observesAccesses: boolean;
+  /** The check of memory, if it is made. */
+  readonly memory?: MemoryCheck | undefined;
+  /** All of linear memory, if races are looked for. */
+  readonly racyMemory?: Uint8Array | undefined;
+  /** What knows which memory is initialized, for the check `initialization`. */
+  readonly shadow?: MemoryShadow | undefined;
+  readonly checksSynchronization?: boolean;
+}
+
+/** A launch that runs. */
+export interface RunningLaunch extends RacingLaunch, NumberedThreads {
+  readonly kernel: { readonly compiled: CompiledKernel };
+  /** The arguments, as they are passed. */
+  readonly place: { readonly parameters: Uint8Array };
+  /** The block that runs, and the index in it of the thread that is reported. */
+  indicesOf(report: Pick<FaultReport, "thread" | "place">): Pick<ThreadAccess, "block" | "thread">;
+}
+
+const noThreads = [0, 0, 0] as const;
+
+/** The checks of one launch. */
+export class LaunchChecks {
+  readonly findings: Findings = new Findings();
+  readonly #options: LaunchChecksOptions;
+  readonly #cells: LaunchCells;
+  readonly #accesses: LaunchAccesses | undefined;
+  /** The check of that name, if the kernel makes it. */
+  readonly initialization: InitializationCheck | undefined;
+  #launch: RunningLaunch | undefined;
+  #isRunning = false;
+  #race: RaceCheck | undefined;
+  #synchronization: SynchronizationCheck | undefined;
+
+  constructor(options: LaunchChecksOptions) {
+    this.#options = options;
+    this.#cells = options.memoryOfChecks.open();
+    this.#accesses = options.observesAccesses ? new LaunchAccesses(this.#cells) : undefined;
+    this.initialization = options.shadow && new InitializationCheck(this, options.shadow);
+  }
+
+  /** Begins to look at a launch, of the version of its kernel that runs. */
+  begin(launch: RunningLaunch): void {
+    this.#launch = launch;
+    const { racyMemory: bytes, allocations, checksSynchronization } = this.#options;
+    const { findings } = this;
+    if (checksSynchronization) {
+      this.#synchronization = new SynchronizationCheck(launch, this.#options.lineInfo, this.findings);
+    }
+    if (bytes !== undefined) {
+      const sourceOf = (place: number) => this.sourceOf(place);
+      this.#race = startRaceCheck(launch, { bytes, allocations, findings, sourceOf, memory: this.#cells });
+    }
+    if (this.#isRunning) this.enter();
+  }
+
+  /** The launch runs next, or goes on. */
+  enter(): void {
+    this.#isRunning = true;
+    this.#cells.enter({ notes: this.#accesses !== undefined, races: this.#options.racyMemory !== undefined });
+    const { state } = this.#cells;
+    const [x, y, z] = this.#launch?.geometry.block ?? noThreads;
+    state[checkState.threadsX / 4] = x;
+    state[checkState.threadsXY / 4] = x * y;
+    state[checkState.threadsXYZ / 4] = x * y * z;
+    this.#race?.enter();
+  }
+
+  /** Other launches may run next. */
+  leave(): void {
+    this.#isRunning = false;
+    this.#cells.leave();
+  }
+
+  /** The launch is done, and nothing is asked for any more. */
+  close(): void {
+    this.#cells.close();
+  }
+
+  /** What follows the threads of a block that may wait for each other. Undefined if nothing does. */
+  observeBlock(): BlockObserver | undefined {
+    return observeTogether([this.#race?.observeBlock(), this.#synchronization?.observeBlock()]);
+  }
+
+  /** Looks at an access for races, before it is made. Takes the bits of its order, too. */
+  orderedAccess(offset: number, place: number, thread: number, order: number): void {
+    this.#race?.access(offset, place, thread, order);
+  }
+
+  /** Looks at a fence. */
+  order(place: number, thread: number, order: number): void {
+    this.#race?.order(place, thread, order);
+  }
+
+  /** Memory has been allocated by a kernel. */
+  allocated(offset: number, byteLength: number): void {
+    this.#race?.allocated(offset, byteLength);
+  }
+
+  /** Looks at an access, before it is made. Takes its offset in linear memory, its place and its thread as numbers. */
+  access(offset: number, place: number, thread: number): void {
+    if (this.isGlobal(offset)) this.#accesses?.note(offset, place, thread, this.#launch!);
+    else if (!pageIsAllocated(this.#options.allocations, offset)) this.#accesses?.ignore(offset);
+  }
+
+  /** An access to a variable of the module, which is nobody's buffer, and fills pages of its own. */
+  accessVariable(offset: number): void {
+    this.#accesses?.ignore(offset);
+  }
+
+  /** Looks at an access that was refused: the memory may have been freed. */
+  refuse(offset: number, place: number, thread: number): void {
+    this.#accesses?.note(offset, place, thread, this.#launch!);
+  }
+
+  /** Looks at what has stopped the kernel. */
+  fault(fault: KernelFault, report: FaultReport, waiting: readonly WaitingThreads[]): void {
+    this.#synchronization?.fault(fault, waiting);
+    const finding = this.#options.memory?.findingOf(fault, report, (address) => this.#argumentAt(address));
+    if (finding !== undefined) this.findings.add(finding.kind, () => finding);
+  }
+
+  /** The number of the argument that is an address, from 1 on. */
+  #argumentAt(address: bigint): number | undefined {
+    const { kernel: { compiled }, place: { parameters } } = this.#launch!;
+    const values = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
+    const index = compiled.parameters.findIndex(({ offset, byteLength }) => {
+      return byteLength === 8 && values.getBigUint64(offset, true) === address;
+    });
+    return index < 0 ? undefined : index + 1;
+  }
+
+  /** Looks at an access outside of the memory that its address was computed from. */
+  stray(access: StrayAccess): void {
+    const { memory } = this.#options;
+    const { place } = access;
+    if (memory === undefined || access.origin.byteLength === unboundedLength) return;
+    this.findings.add(`out-of-bounds ${place} ${access.origin.space} ${access.origin.offset}`, () => {
+      const operation = accessOperations[operationOfPlace(place)]!;
+      return memory.findingOfStray(access, {
+        kernel: this.#launch!.kernel.compiled,
+        access: {
+          access: operation === "none" ? "read" : operation,
+          source: this.sourceOf(place),
+          ...this.threadAt(place, access.thread),
+        },
+      });
+    });
+  }
+
+  /** Takes a mark that compiled code tells of a barrier. */
+  mark(mark: number, thread: number): void {
+    this.#synchronization?.mark(mark, thread);
+  }
+
+  /** The thread that does something at a place, with its block. Takes both as compiled code reports them. */
+  threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread"> {
+    return this.#launch!.indicesOf({ place: decodePlace(place), thread });
+  }
+
+  /** The kernel, and where in its source a place is. */
+  siteOf(place: number): HeapSite {
+    return { kernel: this.#launch!.kernel.compiled.name, source: this.sourceOf(place) };
+  }
+
+  /** Whether memory of the program lies at an offset in linear memory. */
+  isGlobal(offset: number): boolean {
+    return this.#options.allocations[offset >>> boundsGranuleShift] !== 0;
+  }
+
+  /** Where in the source a place is. */
+  sourceOf(place: number): string {
+    const line = lineOfPlace(place);
+    return this.#options.lineInfo.sourceOf(line) ?? `PTX line ${line}`;
+  }
+
+  /** All accesses to global memory. */
+  accesses(): LaunchAccess[] {
+    if (this.#accesses === undefined || this.#launch === undefined) return [];
+    return this.#accesses.toArray((place) => this.sourceOf(place), this.#launch);
+  }
+
+  /** All mistakes. */
+  mistakes(): LaunchFinding[] {
+    this.#race?.finish();
+    return this.findings.toArray();
+  }
+}
+
+/** What compiled kernels call while a launch runs that is checked. One launch runs at a time. */
+export class RunningChecks {
+  #current: LaunchChecks | undefined;
+
+  /** Runs some of a launch. */
+  during<Result>(checks: LaunchChecks, run: () => Result): Result {
+    this.#current = checks;
+    checks.enter();
+    try {
+      return run();
+    } finally {
+      checks.leave();
+      this.#current = undefined;
+    }
+  }
+
+  /** The check `initialization` of the launch that runs, if it makes it. */
+  get initialization(): InitializationCheck | undefined {
+    return this.#current?.initialization;
+  }
+
+  /** @see LaunchChecks.access */
+  access(offset: number, place: number, thread: number): void {
+    this.#current?.access(offset, place, thread);
+  }
+
+  /** @see LaunchChecks.accessVariable */
+  accessVariable(offset: number): void {
+    this.#current?.accessVariable(offset);
+  }
+
+  /** @see LaunchChecks.orderedAccess */
+  orderedAccess(offset: number, place: number, thread: number, order: number): void {
+    this.#current?.orderedAccess(offset, place, thread, order);
+  }
+
+  /** @see LaunchChecks.order */
+  order(place: number, thread: number, order: number): void {
+    this.#current?.order(place, thread, order);
+  }
+
+  /** @see LaunchChecks.allocated */
+  allocated(offset: number, byteLength: number): void {
+    this.#current?.allocated(offset, byteLength);
+  }
+
+  /** The kernel that runs, and where in its source a place is. Undefined if nothing looks at it. */
+  siteOf(place: number): HeapSite | undefined {
+    return this.#current?.siteOf(place);
+  }
+
+  /** @see LaunchChecks.stray */
+  stray(access: StrayAccess): void {
+    this.#current?.stray(access);
+  }
+
+  /** @see LaunchChecks.mark */
+  mark(mark: number, thread: number): void {
+    this.#current?.mark(mark, thread);
+  }
+
+  /** @see LaunchChecks.refuse */
+  refuse(offset: number, place: number, thread: number): void {
+    this.#current?.refuse(offset, place, thread);
+  }
+}

@@ -1,0 +1,241 @@
+/**
+ * Accesses to memory that is not there, or not any more.
+ *
+ * @module
+ */
+import type { ThreadAccess } from "../../../driver.ts";
+import { bytesOfPlace } from "../../compiler/addresses.ts";
+import { addressBase, type CompiledKernel, faultKind, type originSpaces } from "../../compiler/compile.ts";
+import { addressOfOffset, offsetOfAddress } from "../../memory/linear_memory.ts";
+import { type NamedRange, positionOf } from "../../memory/named_memory.ts";
+import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
+import type { Finding } from "./findings.ts";
+
+/** What the check takes from the driver. */
+export interface MemoryCheckOptions {
+  /** The memory that an access most likely meant. Undefined if there is none near. */
+  nearest(begin: number, byteLength: number): NamedRange | undefined;
+}
+
+/** The variable that an address was computed from, or the memory that a parameter points into. */
+export interface Origin {
+  readonly space: typeof originSpaces[number];
+  /** The offset of the variable in its state space, or of the parameter among the parameters. */
+  readonly offset: number;
+  /** Where it is in linear memory. */
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
+/** An access outside of the origin of its address. */
+export interface StrayAccess {
+  /** Its offset in linear memory. */
+  readonly begin: number;
+  readonly place: number;
+  readonly thread: number;
+  readonly origin: Origin;
+}
+
+const advices: Readonly<Record<string, string>> = {
+  "out-of-bounds":
+    "Compare the index of this access with the number of elements before it, not only the number of the thread",
+  "use-after-free": "Free the memory after its last use",
+  "use-before-allocation":
+    "Launch the kernel on the stream that allocated the memory, or let its stream wait for that one",
+  inaccessible: "Give the device access to the memory, or launch the kernel on a device that has it",
+  "invalid-address": "Check where the address comes from: an argument, or memory that was not initialized",
+  "invalid-free": "Free each address that malloc returned in a kernel once, and no other",
+  "stack-overflow": "Keep large arrays in global memory, and recursion shallow",
+};
+
+/** Addresses below are most likely offsets from a null pointer. */
+const nullBytes = 0x1000n;
+
+/** The check of a launch. */
+export class MemoryCheck {
+  readonly #options: MemoryCheckOptions;
+
+  constructor(options: MemoryCheckOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The mistake that has stopped a kernel, if it is one of memory.
+   *
+   * @param argumentAt the number of the argument that is an address, from 1 on
+   */
+  findingOf(
+    fault: KernelFault,
+    report: FaultReport,
+    argumentAt: (address: bigint) => number | undefined,
+  ): Finding | undefined {
+    const { bytes = 1, operation = "none" } = report.place ?? {};
+    const nearest = this.#nearestOf(fault, bytes);
+    const kind = kindOf(fault, report, nearest);
+    if (kind === undefined) return undefined;
+    const offset = fault.kind === faultKind.stackOverflow ? undefined : globalOffset(fault);
+    const memory = offset === undefined || nearest === undefined || kind === "invalid-free"
+      ? undefined
+      : describePosition(
+        { begin: offset, byteLength: bytes },
+        kind === "out-of-bounds" ? withArgument(nearest, argumentAt) : nearest,
+      );
+    const access: ThreadAccess = {
+      access: operation === "none" ? kind === "invalid-free" ? "free" : "read" : operation,
+      source: fault.source ?? `PTX line ${fault.line}`,
+      block: fault.block,
+      thread: fault.thread,
+    };
+    return {
+      check: "memory",
+      kind,
+      problem: memory === undefined
+        ? `the device stops the kernel, which ${fault.what}`
+        : `${elementOf({ begin: offset!, byteLength: bytes }, nearest!, access)}the device refuses the access, and ` +
+          "stops the kernel",
+      advice: kind === "misaligned"
+        ? `Access ${bytes} bytes only at multiples of ${bytes}: check how the address was computed`
+        : advices[kind]!,
+      memory,
+      range: offset === undefined ? undefined : { address: addressOfOffset(offset), byteLength: bytes },
+      allocation: nearest && { address: addressOfOffset(nearest.begin), byteLength: nearest.byteLength },
+      accesses: [access],
+    };
+  }
+
+  /** The mistake of an access that is made, to other memory than its address was computed from. */
+  findingOfStray(
+    { begin, place, origin }: StrayAccess,
+    { kernel, access }: { kernel: Pick<CompiledKernel, "parameters" | "variables">; access: ThreadAccess },
+  ): Finding {
+    const byteLength = bytesOfPlace(place);
+    const isGlobal = origin.space !== "shared" && origin.space !== "local";
+    const name = this.#nameOf(origin, kernel);
+    const bytes = { begin, byteLength };
+    const reached = isGlobal ? this.#options.nearest(begin, byteLength) : arrayAt(begin - origin.begin, origin, kernel);
+    // The room that an allocator has left behind a buffer is nothing else.
+    const where = reached === undefined || reached.begin === origin.begin ? "" : `: ${positionOf(bytes, reached)}`;
+    return {
+      check: "memory",
+      kind: "out-of-bounds",
+      problem: `${elementOf(bytes, origin, access)}other memory is there, so the device makes the access${where}`,
+      advice: advices["out-of-bounds"]!,
+      memory: describePosition(bytes, { ...origin, name }),
+      range: isGlobal ? { address: addressOfOffset(begin), byteLength } : undefined,
+      allocation: isGlobal ? { address: addressOfOffset(origin.begin), byteLength: origin.byteLength } : undefined,
+      accesses: [access],
+    };
+  }
+
+  #nameOf(
+    { space, offset, begin, byteLength }: Origin,
+    { variables, parameters }: Pick<CompiledKernel, "parameters" | "variables">,
+  ): string {
+    if (space === "param") {
+      const index = parameters.findIndex((parameter) => parameter.offset + parameter.byteLength > offset);
+      const nearest = this.#options.nearest(begin, 1);
+      const isExact = nearest?.begin === begin && nearest.byteLength === byteLength;
+      return `${isExact ? nearest.name : `a buffer of ${count(byteLength)}`}, argument ${index + 1}`;
+    }
+    const variable = variables.find((variable) => {
+      return variable.space === space && variable.offset === offset && variable.byteLength === byteLength;
+    });
+    const place = { shared: " in shared memory", local: " in local memory", global: "", const: "" }[space];
+    const name = variable === undefined ? undefined : sourceNameOf(variable.name);
+    return `${name === undefined ? "an array" : `the array ${name}`} of ${count(byteLength)}${place}`;
+  }
+
+  #nearestOf(fault: KernelFault, bytes: number): NamedRange | undefined {
+    const offset = globalOffset(fault);
+    return offset === undefined ? undefined : this.#options.nearest(offset, bytes);
+  }
+}
+
+/** The other array that has an offset, counted from an array in shared or local memory. */
+function arrayAt(
+  distance: number,
+  { space, offset, begin }: Origin,
+  { variables }: Pick<CompiledKernel, "variables">,
+): NamedRange | undefined {
+  const at = offset + distance;
+  const found = variables.find((variable) => {
+    return variable.space === space && at >= variable.offset && at < variable.offset + variable.byteLength;
+  });
+  if (found === undefined) return undefined;
+  const { name, byteLength } = found;
+  const its = sourceNameOf(name) ?? name;
+  return { begin: begin - offset + found.offset, byteLength, name: `the array ${its} of ${count(byteLength)}` };
+}
+
+/** The name of a variable in C++. Undefined if a compiler has collected the arrays of a function in one. */
+function sourceNameOf(name: string): string | undefined {
+  if (name.startsWith("__local_depot")) return undefined;
+  // A variable of a function: `_ZZ4fillE4tile`.
+  const [, length, rest] = /^_ZZ.*E(\d+)(.+)$/.exec(name) ?? [];
+  return rest === undefined ? name : rest.slice(0, Number(length));
+}
+
+/** The offset in linear memory of the address of a fault, if it has one. */
+function globalOffset({ address }: KernelFault): number | undefined {
+  return address === undefined ? undefined : offsetOfAddress(address);
+}
+
+/** Which mistake has stopped a kernel. Undefined if it is none of memory. */
+function kindOf(
+  { kind, address }: KernelFault,
+  { place }: FaultReport,
+  nearest: NamedRange | undefined,
+): string | undefined {
+  switch (kind) {
+    case faultKind.misalignedAddress:
+      return "misaligned";
+    case faultKind.stackOverflow:
+      return "stack-overflow";
+    case faultKind.outsideSharedSpan:
+      return "out-of-bounds";
+    case faultKind.illegalAddress: {
+      // Kernels free by a call, which is no access.
+      if (place?.operation === "none") return "invalid-free";
+      const isNull = address === undefined || address < nullBytes || address > -nullBytes + (1n << 64n);
+      if (isNull) return "invalid-address";
+      const space = (address >> 32n) - (addressBase >> 32n);
+      // Shared and local memory, and parameters.
+      if (space > 0n && space <= 3n) return "out-of-bounds";
+      if (nearest === undefined) return "invalid-address";
+      const offset = Number(address - addressBase);
+      const isIn = offset >= nearest.begin && offset < nearest.begin + nearest.byteLength;
+      return isIn ? nearest.mistake ?? "out-of-bounds" : "out-of-bounds";
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Some bytes, and where they are: "4 bytes, 8 bytes past the end of a buffer". */
+function describePosition(access: Pick<NamedRange, "begin" | "byteLength">, range: NamedRange): string {
+  const position = positionOf(access, range);
+  return `${count(access.byteLength)}${/^(?:\d|the )/.test(position) ? "," : ""} ${position}`;
+}
+
+/** What an access is to an array of elements of its size: "it reads element 1000 (of 4 bytes), and the last is 999; ". */
+function elementOf(
+  { begin, byteLength }: Pick<NamedRange, "begin" | "byteLength">,
+  array: Pick<NamedRange, "begin" | "byteLength">,
+  { access }: ThreadAccess,
+): string {
+  const index = (begin - array.begin) / byteLength, last = array.byteLength / byteLength - 1;
+  const isOutside = Number.isInteger(index) && Number.isInteger(last) && (index < 0 || index > last);
+  if (!isOutside || last < 0) return "";
+  const verb = access === "atomic" ? "accesses" : `${access}s`;
+  return `it ${verb} element ${index} (of ${count(byteLength)}), and the last is ${last}; `;
+}
+
+/** The memory, with the argument that it is. */
+function withArgument(memory: NamedRange, argumentAt: (address: bigint) => number | undefined): NamedRange {
+  const argument = argumentAt(addressOfOffset(memory.begin));
+  return argument === undefined ? memory : { ...memory, name: `${memory.name}, argument ${argument}` };
+}
+
+function count(bytes: number): string {
+  return bytes === 1 ? "1 byte" : `${bytes} bytes`;
+}

@@ -1,0 +1,223 @@
+/**
+ * What orders the threads of a block that runs.
+ *
+ * The threads of a device run one after another here, so that one time per launch is enough: it goes on by one at each
+ * barrier, fence and release. The epoch of a thread is the time of the last one of these that it took part in: whatever
+ * it has done at an epoch before a barrier's time, it did before that barrier.
+ *
+ * @module
+ */
+import { clockLayout } from "../../../compiler/checks/check_state.ts";
+import type { LaunchCells } from "../../../memory/check_memory.ts";
+import { keyOf, Knowledge, unknownLanes } from "./knowledge.ts";
+import { ThreadOrder } from "./messages.ts";
+import type { PendingCopies } from "./pending_copies.ts";
+
+/** The time of a launch. */
+export interface LaunchTime {
+  now: number;
+}
+
+/** The times and the knowledge of the threads of a block. */
+export class BlockClocks {
+  /** The number of the block. */
+  block = 0;
+  /** For each warp, the time of its last barrier. */
+  readonly warpTimes: Int32Array;
+  /** For each thread. */
+  readonly epochs: Int32Array;
+  readonly copies: (PendingCopies | undefined)[] = [];
+  readonly warpsPerBlock: number;
+  /** Where these numbers are in linear memory. 0 if they are not there. */
+  readonly offset: number;
+  /** These numbers: see `clockLayout`. */
+  readonly #numbers: Int32Array;
+  readonly #time: LaunchTime;
+  readonly #count: number;
+  readonly #known: (Knowledge | undefined)[] = [];
+  readonly #orders: (ThreadOrder | undefined)[] = [];
+  /** By barriers, what threads knew that have arrived there without waiting. */
+  readonly #arrived = new Map<number, Knowledge>();
+  #isInformed = false;
+
+  /** @param count the threads of a block */
+  constructor(time: LaunchTime, count: number, memory: LaunchCells) {
+    this.#time = time;
+    this.#count = count;
+    this.warpsPerBlock = Math.ceil(count / 32);
+    const numbers = memory.allocate(clockLayout.byteLength);
+    this.#numbers = numbers;
+    this.offset = memory.offsetOf(numbers);
+    const { warpTimes, epochs, threads } = clockLayout;
+    this.warpTimes = numbers.subarray(warpTimes / 4, warpTimes / 4 + this.warpsPerBlock);
+    this.epochs = numbers.subarray(epochs / 4, epochs / 4 + this.warpsPerBlock * 32);
+    numbers[threads / 4] = this.epochs.length;
+  }
+
+  /** The time of the last barrier of all threads. */
+  get blockTime(): number {
+    return this.#numbers[clockLayout.blockTime / 4]!;
+  }
+
+  /** The number of the first thread: numbers of threads are those of whole warps. */
+  get base(): number {
+    return this.#numbers[clockLayout.base / 4]!;
+  }
+
+  /** Begins a block. */
+  begin(block: number): void {
+    this.block = block;
+    this.#numbers[clockLayout.base / 4] = block * this.warpsPerBlock * 32;
+    this.#numbers[clockLayout.blockTime / 4] = 0;
+    this.warpTimes.fill(0);
+    this.epochs.fill(0);
+    this.copies.length = this.#known.length = this.#orders.length = 0;
+    this.#arrived.clear();
+    this.#isInformed = false;
+  }
+
+  /** What a thread of the block has read, and what it has released. */
+  orderOf(thread: number): ThreadOrder {
+    return this.#orders[thread] ??= new ThreadOrder();
+  }
+
+  /** The same, if there is any. */
+  orderIfAny(thread: number): ThreadOrder | undefined {
+    return this.#orders[thread];
+  }
+
+  /** What a thread releases now. */
+  release(thread: number): Knowledge {
+    const now = ++this.#time.now;
+    this.epochs[thread] = now;
+    return this.#knowledgeOf(thread).and(this.#ownOf(thread, now));
+  }
+
+  /** Adds to what a thread knows. */
+  acquire(thread: number, knowledge: Knowledge): void {
+    if (knowledge === Knowledge.none) return;
+    this.#known[thread] = this.#knowledgeOf(thread).and(knowledge);
+    this.#isInformed = true;
+  }
+
+  /** All threads have come to a barrier, or have exited. */
+  synchronizeAll(): void {
+    const now = ++this.#time.now;
+    this.#numbers[clockLayout.blockTime / 4] = now;
+    this.epochs.fill(now);
+    if (this.#isInformed) this.#share(Array.from({ length: this.#count }, (_, thread) => thread));
+  }
+
+  /** Some lanes of a warp have come to its barrier. */
+  synchronizeWarp(warp: number, { lanes, present }: { lanes: number; present: number }): void {
+    const first = warp * 32;
+    const threads = threadsOf(warp, lanes);
+    if ((present & ~lanes) !== 0) return this.#synchronize(threads, Knowledge.none);
+    const now = ++this.#time.now;
+    this.warpTimes[warp] = now;
+    this.epochs.fill(now, first, first + 32);
+    if (this.#isInformed) this.#share(threads);
+  }
+
+  /** A thread has arrived at a barrier, where it does not wait. */
+  arrive(thread: number, barrier: number): void {
+    this.#arrived.set(barrier, (this.#arrived.get(barrier) ?? Knowledge.none).and(this.release(thread)));
+  }
+
+  /** The threads that wait at a barrier of a part of the block go on. */
+  synchronizeSome(barrier: number, threads: readonly number[]): void {
+    const arrived = this.#arrived.get(barrier) ?? Knowledge.none;
+    this.#arrived.delete(barrier);
+    this.#synchronize(threads, arrived);
+  }
+
+  /** Lets threads know what all of them know and have done. */
+  #synchronize(threads: readonly number[], arrived: Knowledge): void {
+    const now = ++this.#time.now;
+    const own = new Map<number, number>();
+    const lanesOfWarps = new Map<number, number>();
+    let joined = arrived;
+    for (const thread of threads) {
+      const warp = thread >> 5;
+      lanesOfWarps.set(warp, (lanesOfWarps.get(warp) ?? 0) | 1 << (thread & 31));
+      joined = joined.and(this.#knowledgeOf(thread));
+      this.epochs[thread] = now;
+    }
+    for (const [warp, lanes] of lanesOfWarps) {
+      const number = this.base / 32 + warp;
+      if (lanes === this.#allLanesOf(warp)) {
+        own.set(keyOf.warp(number), now);
+        continue;
+      }
+      for (const thread of threadsOf(warp, lanes)) own.set(keyOf.thread(this.base + thread), now);
+      if (this.warpTimes[warp]! > 0) own.set(keyOf.warp(number), this.warpTimes[warp]!);
+    }
+    joined = joined.and(new Knowledge(own, own));
+    for (const thread of threads) this.#known[thread] = joined;
+    this.#isInformed = true;
+  }
+
+  /** Lets threads know what all of them know. */
+  #share(threads: readonly number[]): void {
+    let joined = Knowledge.none;
+    let last = Knowledge.none;
+    for (const thread of threads) {
+      const known = this.#known[thread];
+      if (known === undefined || known === last) continue;
+      joined = joined.and(known);
+      last = known;
+    }
+    if (joined === Knowledge.none) return;
+    for (const thread of threads) this.#known[thread] = joined;
+  }
+
+  /** What a thread knows of itself, of its warp and of its block. */
+  #ownOf(thread: number, now: number): Knowledge {
+    const own = new Map([[keyOf.thread(this.base + thread), now]]);
+    const warp = thread >> 5;
+    if (this.warpTimes[warp]! > 0) own.set(keyOf.warp(this.base / 32 + warp), this.warpTimes[warp]!);
+    if (this.blockTime > 0) own.set(keyOf.block(this.block), this.blockTime);
+    return new Knowledge(own, own);
+  }
+
+  #knowledgeOf(thread: number): Knowledge {
+    return this.#known[thread] ?? Knowledge.none;
+  }
+
+  #allLanesOf(warp: number): number {
+    const lanes = this.#count - warp * 32;
+    return lanes >= 32 ? -1 : (1 << lanes) - 1;
+  }
+
+  /**
+   * Which lanes of a warp of the launch, as bits, may not have done yet what they did at an epoch when a thread of this
+   * block goes on: 0 if all have.
+   */
+  unorderedLanes(
+    thread: number,
+    { warp, epoch, lanes, withoutScopes = false }: {
+      warp: number;
+      epoch: number;
+      lanes: number;
+      withoutScopes?: boolean;
+    },
+  ): number {
+    const { warpsPerBlock } = this;
+    const local = warp - this.base / 32;
+    if (local >= 0 && local < warpsPerBlock) {
+      if (epoch < this.blockTime || epoch < this.warpTimes[local]! && local === thread >> 5) return 0;
+      if (local === thread >> 5) lanes &= ~(1 << (thread & 31));
+      if (lanes === 0) return 0;
+    }
+    const knowledge = this.#known[thread];
+    if (knowledge === undefined) return lanes;
+    const known = withoutScopes ? knowledge.withoutScopes : knowledge.known;
+    return unknownLanes(known, { warp, warpsPerBlock, epoch, lanes });
+  }
+}
+
+function threadsOf(warp: number, lanes: number): number[] {
+  const threads: number[] = [];
+  for (let rest = lanes; rest !== 0; rest &= rest - 1) threads.push(warp * 32 + 31 - Math.clz32(rest & -rest));
+  return threads;
+}

@@ -1,0 +1,56 @@
+import { checkState } from "../../../compiler/checks/check_state.ts";
+import type { LaunchCells } from "../../../memory/check_memory.ts";
+import type { BlockClocks } from "./block_clocks.ts";
+import { Releases } from "./releases.ts";
+import { type AccessNodes, ShadowPage } from "./shadow_memory.ts";
+
+/** A block that runs: its threads, and what they have accessed in its shared memory. */
+export class BlockRaces {
+  readonly clocks: BlockClocks;
+  /** Where its shared memory is in linear memory. */
+  sharedBegin = 0;
+  sharedBytes = 0;
+  shared: ShadowPage;
+  /** In its shared memory. */
+  readonly releases: Releases = new Releases();
+  readonly #nodes: AccessNodes;
+  readonly #memory: LaunchCells;
+
+  constructor(clocks: BlockClocks, nodes: AccessNodes, memory: LaunchCells) {
+    this.clocks = clocks;
+    this.#nodes = nodes;
+    this.#memory = memory;
+    this.shared = this.#newPage();
+  }
+
+  #newPage(): ShadowPage {
+    const { state } = this.#memory;
+    const range = { begin: this.sharedBegin, byteLength: this.sharedBytes };
+    return new ShadowPage(range, this.#memory, (entry) => state[checkState.sharedCells / 4] = entry);
+  }
+
+  /** Lets the kernel find what is known of the block, which runs next. */
+  publish(): void {
+    const { state } = this.#memory;
+    state[checkState.sharedBegin / 4] = this.sharedBegin;
+    state[checkState.sharedBytes / 4] = this.sharedBytes;
+    state[checkState.clocks / 4] = this.clocks.offset;
+    this.shared.publish();
+  }
+
+  /** Begins a block, in the place of the one before. */
+  begin(block: number): void {
+    this.clocks.begin(block);
+    this.shared.clear(this.#nodes);
+    this.releases.clear();
+  }
+
+  /** Says where its shared memory is. */
+  place(begin: number, byteLength: number): void {
+    if (begin !== this.sharedBegin || byteLength !== this.sharedBytes) {
+      this.sharedBegin = begin;
+      this.sharedBytes = byteLength;
+      this.shared = this.#newPage();
+    }
+  }
+}

@@ -1,0 +1,371 @@
+/**
+ * The accesses to each cell of memory, and what conflicts with them.
+ *
+ * @module
+ */
+import { bytesOfPlace, operationOfPlace } from "../../../compiler/addresses.ts";
+import { cellField, cellShift, mostNodes, nodeField, pendingEpoch } from "../../../compiler/checks/race_cells.ts";
+import { orderBits, orderCountShift } from "../../../compiler/order_bits.ts";
+import type { LaunchCells } from "../../../memory/check_memory.ts";
+import type { BlockClocks } from "./block_clocks.ts";
+import type { Conflict, RaceFindings } from "./race_findings.ts";
+import type { ConflictKind } from "./race_wording.ts";
+import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
+
+const readOperation = 1;
+const cellWords = 1 << cellShift;
+
+/** A store that conflicts with another one, until it is known whether it changes anything. */
+interface HeldStore {
+  readonly offset: number;
+  readonly before: Uint8Array;
+  readonly report: () => void;
+}
+
+/** Compares each access with those before it. One access is looked at at a time. */
+export class CellAccesses {
+  readonly nodes: AccessNodes;
+  readonly #hasReleases: boolean;
+  readonly #findings: RaceFindings;
+  readonly #bytes: Uint8Array;
+  #held: HeldStore | undefined;
+  #clocks!: BlockClocks;
+  /** The thread that makes the access: its index in the block, its number in the launch, and its warp's. */
+  #local = 0;
+  #thread = 0;
+  #warp = 0;
+  #lane = 0;
+  #epoch = 0;
+  #place = 0;
+  #order = 0;
+  #offset = 0;
+  #sharedBegin = -1;
+
+  constructor(options: { hasReleases: boolean; findings: RaceFindings; bytes: Uint8Array; memory: LaunchCells }) {
+    this.nodes = new AccessNodes(options.memory);
+    this.#hasReleases = options.hasReleases;
+    this.#findings = options.findings;
+    this.#bytes = options.bytes;
+  }
+
+  /**
+   * Says which access is looked at next.
+   *
+   * @param sharedBegin where the shared memory begins that it accesses; negative for global memory
+   */
+  begin(
+    clocks: BlockClocks,
+    local: number,
+    offset: number,
+    place: number,
+    order: number,
+    sharedBegin: number,
+  ): void {
+    this.#sharedBegin = sharedBegin;
+    this.#clocks = clocks;
+    this.#local = local;
+    const thread = clocks.base + local;
+    this.#thread = thread;
+    this.#warp = thread >>> 5;
+    this.#lane = 1 << (thread & 31);
+    this.#epoch = clocks.epochs[local]!;
+    this.#place = place;
+    this.#order = order;
+    this.#offset = offset;
+  }
+
+  /** Whether what the last store has done matters. */
+  get isHolding(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /** Looks at what the last store has done, if that matters. */
+  settle(): void {
+    const held = this.#held;
+    if (held === undefined) return;
+    this.#held = undefined;
+    if (held.before.some((byte, index) => this.#bytes[held.offset + index] !== byte)) held.report();
+  }
+
+  /** A weak read. */
+  read(page: ShadowPage, offset: number, bytes: number): void {
+    const first = this.#firstCell(page, offset, bytes);
+    const end = first + (bytes >> page.granularity << cellShift);
+    for (let at = first; at < end; at += cellWords) this.#readCell(page.cells, at);
+  }
+
+  /** A weak write. Returns whether there were strong accesses before it. */
+  write(page: ShadowPage, offset: number, bytes: number): boolean {
+    const first = this.#firstCell(page, offset, bytes);
+    const end = first + (bytes >> page.granularity << cellShift);
+    let wasStrong = false;
+    for (let at = first; at < end; at += cellWords) {
+      if (page.cells[at + cellField.strong] !== 0) wasStrong = true;
+      this.#writeCell(page.cells, at);
+    }
+    return wasStrong;
+  }
+
+  /** A strong access. */
+  strong(page: ShadowPage, offset: number, bytes: number): void {
+    const first = this.#firstCell(page, offset, bytes);
+    const end = first + (bytes >> page.granularity << cellShift);
+    for (let at = first; at < end; at += cellWords) this.#strongCell(page.cells, at);
+  }
+
+  #firstCell(page: ShadowPage, offset: number, bytes: number): number {
+    const at = offset - page.begin;
+    if (page.granularity !== 0 && ((at | bytes) & 3) !== 0) page.divide(this.nodes);
+    return at >> page.granularity << cellShift;
+  }
+
+  #readCell(cells: Int32Array, at: number): void {
+    const reader = cells[at + cellField.reader]!;
+    if (reader === this.#thread + 1 && cells[at + cellField.readEpoch] === this.#epoch) return;
+    this.#compareWithWrite(cells, at);
+    if (cells[at + cellField.strong] !== 0) this.#compareWithStrong(cells, at, false);
+    const isFree = reader === 0 || reader === this.#thread + 1 ||
+      this.#isOrdered(reader - 1, cells[at + cellField.readEpoch]!);
+    if (isFree) {
+      cells[at + cellField.reader] = this.#thread + 1;
+      cells[at + cellField.readEpoch] = this.#epoch;
+      cells[at + cellField.readPlace] = this.#place;
+    } else if (cells[at + cellField.readers]! >= 0) {
+      this.#addReader(cells, at, reader - 1);
+    }
+  }
+
+  #writeCell(cells: Int32Array, at: number): void {
+    this.#compareWithWrite(cells, at);
+    const reader = cells[at + cellField.reader]!;
+    if (reader !== 0) this.#compareWithReaders(cells, at, reader);
+    if (cells[at + cellField.strong] !== 0) {
+      this.#compareWithStrong(cells, at, true);
+      this.nodes.removeAll(Math.abs(cells[at + cellField.strong]!));
+      cells[at + cellField.strong] = 0;
+    }
+    if (reader !== 0) {
+      if (cells[at + cellField.readers] !== 0) this.nodes.removeAll(Math.abs(cells[at + cellField.readers]!));
+      cells[at + cellField.reader] = 0;
+      cells[at + cellField.readers] = 0;
+    }
+    cells[at + cellField.writer] = this.#thread + 1;
+    cells[at + cellField.writeEpoch] = (this.#order & orderBits.asynchronous) === 0 ? this.#epoch : pendingEpoch;
+    cells[at + cellField.writePlace] = this.#place;
+  }
+
+  #strongCell(cells: Int32Array, at: number): void {
+    const writes = operationOfPlace(this.#place) !== readOperation;
+    this.#compareWithWrite(cells, at);
+    const reader = cells[at + cellField.reader]!;
+    if (writes && reader !== 0) this.#compareWithReaders(cells, at, reader);
+    const head = cells[at + cellField.strong]!;
+    if (head < 0 && this.#isMorallyStrong(-head)) return;
+    cells[at + cellField.strong] = this.#addStrong(Math.abs(head), writes, head < 0);
+  }
+
+  #compareWithWrite(cells: Int32Array, at: number): void {
+    const writer = cells[at + cellField.writer]!;
+    if (writer === 0) return;
+    const epoch = cells[at + cellField.writeEpoch]!;
+    const place = cells[at + cellField.writePlace]!;
+    if (this.#isOrdered(writer - 1, epoch)) {
+      if ((this.#order & orderBits.notCoherent) !== 0) this.#report("cache", writer - 1, place);
+      return;
+    }
+    // The rows of a matrix that a warp stores together may be named twice.
+    const isOfMatrix = (this.#order & (orderBits.immediate | orderBits.strong | orderBits.asynchronous)) === 0;
+    if (isOfMatrix && place === this.#place && writer - 1 >>> 5 === this.#warp) return;
+    const kind = epoch === pendingEpoch ? "copy" : this.#kindOf(writer - 1, epoch);
+    const isImmediate = (this.#order & (orderBits.immediate | orderBits.strong)) === orderBits.immediate;
+    if (isImmediate && kind !== "copy") this.#hold(kind, writer - 1, place);
+    else this.#report(kind, writer - 1, place);
+  }
+
+  /** Reports a conflict of two stores if the second one changes what the first one has stored. */
+  #hold(kind: ConflictKind, thread: number, place: number): void {
+    const conflict = this.#conflict(kind, thread, place);
+    const before = this.#held;
+    const report = () => this.#findings.add(conflict);
+    this.#held = {
+      offset: this.#offset,
+      before: before?.before ?? this.#bytes.slice(this.#offset, this.#offset + bytesOfPlace(this.#place)),
+      report: before === undefined ? report : () => {
+        before.report();
+        report();
+      },
+    };
+  }
+
+  #compareWithReaders(cells: Int32Array, at: number, reader: number): void {
+    if (reader !== this.#thread + 1 && !this.#isOrdered(reader - 1, cells[at + cellField.readEpoch]!)) {
+      const kind = this.#kindOf(reader - 1, cells[at + cellField.readEpoch]!);
+      this.#report(kind, reader - 1, cells[at + cellField.readPlace]!);
+    }
+    for (let node = Math.abs(cells[at + cellField.readers]!); node !== 0; node = this.nodes.numbers[node]!) {
+      this.#compareWithNode(node);
+    }
+  }
+
+  #compareWithStrong(cells: Int32Array, at: number, writes: boolean): void {
+    const { numbers } = this.nodes;
+    for (let node = Math.abs(cells[at + cellField.strong]!); node !== 0; node = numbers[node]!) {
+      const isRead = operationOfPlace(numbers[node + nodeField.place]!) === readOperation;
+      if (writes || !isRead) this.#compareWithNode(node);
+    }
+  }
+
+  #compareWithNode(node: number, kind?: ConflictKind): void {
+    const lanes = this.#unorderedLanesOf(node);
+    if (lanes === 0) return;
+    const { numbers } = this.nodes;
+    const thread = numbers[node + nodeField.warp]! * 32 + 31 - Math.clz32(lanes & -lanes);
+    const found = kind ?? this.#kindOf(thread, numbers[node + nodeField.epoch]!);
+    this.#report(found, thread, numbers[node + nodeField.place]!);
+  }
+
+  /** Adds a reader to those of the cell. */
+  #addReader(cells: Int32Array, at: number, other: number): void {
+    const { numbers } = this.nodes;
+    let isOfSeveral = this.#isOfOtherBlock(other >>> 5);
+    let before = 0;
+    let count = 0;
+    const first = cells[at + cellField.readers]!;
+    for (let node = first; node !== 0;) {
+      const warp = numbers[node + nodeField.warp]!;
+      if (warp === this.#warp && numbers[node + nodeField.epoch] === this.#epoch) {
+        numbers[node + nodeField.lanes]! |= this.#lane;
+        return;
+      }
+      if (this.#isOfOtherBlock(warp)) isOfSeveral = true;
+      else if (this.#unorderedLanesOf(node) === 0) {
+        node = this.nodes.remove(node);
+        if (before === 0) cells[at + cellField.readers] = node;
+        else numbers[before] = node;
+        continue;
+      }
+      before = node;
+      node = numbers[node]!;
+      count++;
+    }
+    if (count >= mostNodes) return;
+    const head = this.#newNode(cells[at + cellField.readers]!);
+    // Without releases, every later writer conflicts with a reader of another block.
+    cells[at + cellField.readers] = isOfSeveral && !this.#hasReleases ? -head : head;
+  }
+
+  /** Adds a strong access to a list, unless it is there, and returns the list. Negative if no more have to be noted. */
+  #addStrong(first: number, writes: boolean, isComplete: boolean): number {
+    const { nodes } = this;
+    let head = first;
+    let before = 0;
+    let count = 0;
+    let isOfSeveral = false;
+    for (let node = first; node !== 0;) {
+      const { numbers } = nodes;
+      const place = numbers[node + nodeField.place]!;
+      const isSame = numbers[node + nodeField.warp] === this.#warp && place === this.#place &&
+        numbers[node + nodeField.epoch] === this.#epoch && numbers[node + nodeField.order] === this.#order;
+      if (isSame) {
+        numbers[node + nodeField.lanes]! |= this.#lane;
+        return isComplete ? -head : head;
+      }
+      const nodeWrites = operationOfPlace(place) !== readOperation;
+      if ((writes || nodeWrites) && !this.#isMorallyStrong(node)) {
+        this.#compareWithNode(
+          node,
+          this.#bytesOfElement(place, numbers[node + nodeField.order]!) ===
+              this.#bytesOfElement(this.#place, this.#order)
+            ? "scope"
+            : "size",
+        );
+      }
+      if (writes && nodeWrites && this.#isOfOtherBlock(numbers[node + nodeField.warp]!)) isOfSeveral = true;
+      else if ((writes || !nodeWrites) && this.#isAlike(node) && this.#unorderedLanesOf(node) === 0) {
+        node = nodes.remove(node);
+        if (before === 0) head = node;
+        else numbers[before] = node;
+        continue;
+      }
+      before = node;
+      node = numbers[node]!;
+      count++;
+    }
+    if (count < mostNodes) head = this.#newNode(head);
+    return isComplete || isOfSeveral && !this.#hasReleases ? -head : head;
+  }
+
+  #newNode(next: number): number {
+    return this.nodes.add(next, {
+      warp: this.#warp,
+      epoch: this.#epoch,
+      lanes: this.#lane,
+      place: this.#place,
+      order: this.#order,
+    });
+  }
+
+  /** Whether two strong accesses of the same bytes, by different threads, are no race. */
+  #isMorallyStrong(node: number): boolean {
+    const { numbers } = this.nodes;
+    const place = numbers[node + nodeField.place]!, order = numbers[node + nodeField.order]!;
+    if (this.#bytesOfElement(place, order) !== this.#bytesOfElement(this.#place, this.#order)) return false;
+    return (order & this.#order & orderBits.wide) !== 0 || !this.#isOfOtherBlock(numbers[node + nodeField.warp]!);
+  }
+
+  /** Whether what conflicts with a strong access because of its bytes or its scope also conflicts with this one. */
+  #isAlike(node: number): boolean {
+    const { numbers } = this.nodes;
+    const order = numbers[node + nodeField.order]!;
+    return (order & orderBits.wide) === (this.#order & orderBits.wide) &&
+      this.#bytesOfElement(numbers[node + nodeField.place]!, order) === this.#bytesOfElement(this.#place, this.#order);
+  }
+
+  #bytesOfElement(place: number, order: number): number {
+    return bytesOfPlace(place) >> (order >> orderCountShift);
+  }
+
+  #isOfOtherBlock(warp: number): boolean {
+    const local = warp * 32 - this.#clocks.base;
+    return local < 0 || local >= this.#clocks.epochs.length;
+  }
+
+  #unorderedLanesOf(node: number): number {
+    const { numbers } = this.nodes;
+    return this.#clocks.unorderedLanes(this.#local, {
+      warp: numbers[node + nodeField.warp]!,
+      epoch: numbers[node + nodeField.epoch]!,
+      lanes: numbers[node + nodeField.lanes]!,
+    });
+  }
+
+  /** Whether what a thread has done at an epoch comes before the access. */
+  #isOrdered(thread: number, epoch: number): boolean {
+    const clocks = this.#clocks;
+    const local = thread - clocks.base;
+    if (local >= 0 && local < clocks.epochs.length && epoch < clocks.blockTime) return true;
+    if (epoch === pendingEpoch) return false;
+    if (thread === this.#thread) return true;
+    return clocks.unorderedLanes(this.#local, { warp: thread >>> 5, epoch, lanes: 1 << (thread & 31) }) === 0;
+  }
+
+  #kindOf(thread: number, epoch: number): ConflictKind {
+    const lanes = 1 << (thread & 31);
+    const other = { warp: thread >>> 5, epoch, lanes, withoutScopes: true };
+    return this.#clocks.unorderedLanes(this.#local, other) === 0 ? "scope" : "race";
+  }
+
+  #report(kind: ConflictKind, thread: number, place: number): void {
+    this.#findings.add(this.#conflict(kind, thread, place));
+  }
+
+  #conflict(kind: ConflictKind, thread: number, place: number): Conflict {
+    return {
+      kind,
+      later: { thread: this.#thread, place: this.#place },
+      earlier: { thread, place },
+      offset: this.#offset,
+      sharedBegin: this.#sharedBegin < 0 ? undefined : this.#sharedBegin,
+    };
+  }
+}

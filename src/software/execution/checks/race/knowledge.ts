@@ -1,0 +1,92 @@
+/**
+ * What a thread knows of others beside what the barriers of its block and of its warp tell: up to which time what
+ * another thread has done comes before what this one does next. It learns that by acquiring what others have released,
+ * and by barriers of a part of the block.
+ *
+ * @module
+ */
+
+/** The times by threads, warps and blocks, as numbers of {@linkcode keyOf}. What was done before a time is known. */
+export type Known = ReadonlyMap<number, number>;
+
+/** The numbers of threads, warps and blocks of a launch in {@linkcode Known}. */
+export const keyOf = {
+  thread: (thread: number): number => thread * 4,
+  warp: (warp: number): number => warp * 4 + 1,
+  block: (block: number): number => block * 4 + 2,
+  /** All threads of the launch. */
+  everything: 3,
+} as const;
+
+/**
+ * The most numbers to know. What is known of more is taken for what all threads have done: then races are missed, but
+ * none are reported that are not there.
+ */
+const mostKnown = 2048;
+
+const nothing: Known = new Map();
+
+/** What a thread knows. It never changes. */
+export class Knowledge {
+  static readonly none: Knowledge = new Knowledge(nothing, nothing);
+  readonly known: Known;
+  /** The same if scopes did not matter. */
+  readonly withoutScopes: Known;
+
+  constructor(known: Known, withoutScopes: Known) {
+    this.known = known;
+    this.withoutScopes = withoutScopes;
+  }
+
+  /** What two know together. */
+  and(other: Knowledge): Knowledge {
+    if (other === this) return this;
+    const known = join(this.known, other.known);
+    const isSame = this.known === this.withoutScopes && other.known === other.withoutScopes;
+    const withoutScopes = isSame ? known : join(this.withoutScopes, other.withoutScopes);
+    if (known === this.known && withoutScopes === this.withoutScopes) return this;
+    return new Knowledge(known, withoutScopes);
+  }
+
+  /** What it is with scopes, and what another is without them. */
+  static of({ known }: Knowledge, { withoutScopes }: Knowledge): Knowledge {
+    return new Knowledge(known, withoutScopes);
+  }
+}
+
+function join(a: Known, b: Known): Known {
+  if (a === b || b.size === 0) return a;
+  if (a.size === 0) return b;
+  let joined: Map<number, number> | undefined;
+  for (const [key, time] of b) {
+    if ((a.get(key) ?? -1) >= time) continue;
+    joined ??= new Map(a);
+    joined.set(key, time);
+  }
+  return joined === undefined ? a : joined.size > mostKnown ? simplified(joined) : joined;
+}
+
+function simplified(known: Known): Known {
+  let latest = 0;
+  for (const time of known.values()) if (time > latest) latest = time;
+  return new Map([[keyOf.everything, latest]]);
+}
+
+/** Which of the lanes of a warp, as bits, have not been known to be past what they did at an epoch. */
+export function unknownLanes(
+  known: Known,
+  { warp, warpsPerBlock, epoch, lanes }: { warp: number; warpsPerBlock: number; epoch: number; lanes: number },
+): number {
+  const isKnown = (key: number) => {
+    const time = known.get(key);
+    return time !== undefined && time > epoch;
+  };
+  if (isKnown(keyOf.warp(warp)) || isKnown(keyOf.everything)) return 0;
+  if (isKnown(keyOf.block(Math.floor(warp / warpsPerBlock)))) return 0;
+  let unknown = lanes;
+  for (let rest = lanes; rest !== 0; rest &= rest - 1) {
+    const lane = 31 - Math.clz32(rest & -rest);
+    if (isKnown(keyOf.thread(warp * 32 + lane))) unknown &= ~(1 << lane);
+  }
+  return unknown;
+}

@@ -1,0 +1,47 @@
+import { cellField, cellShift, pendingEpoch } from "../../../compiler/checks/race_cells.ts";
+import type { ShadowPage } from "./shadow_memory.ts";
+
+/** The cells that a copy writes. */
+interface Copy {
+  readonly page: ShadowPage;
+  /** Its bytes, from the page's start on. */
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** The asynchronous copies of a thread that it has not waited for. */
+export class PendingCopies {
+  /** The writer that cells name: one more than the number of the thread. */
+  readonly #writer: number;
+  readonly #groups: Copy[][] = [];
+  #current: Copy[] = [];
+
+  constructor(writer: number) {
+    this.#writer = writer;
+  }
+
+  /** Notes a copy. */
+  add(copy: Copy): void {
+    this.#current.push(copy);
+  }
+
+  /** Makes a group of the copies so far. */
+  commit(): void {
+    this.#groups.push(this.#current);
+    this.#current = [];
+  }
+
+  /** Waits until at most some groups are pending. With 0, it waits for all copies. From now on, they count as stores of the thread. */
+  wait(groups: number, epoch: number): void {
+    if (groups === 0) this.commit();
+    while (this.#groups.length > groups) for (const copy of this.#groups.shift()!) this.#finish(copy, epoch);
+  }
+
+  #finish({ page: { cells, granularity }, begin, end }: Copy, epoch: number): void {
+    for (let at = begin >> granularity << cellShift; at < end >> granularity << cellShift; at += 1 << cellShift) {
+      const isPending = cells[at + cellField.writer] === this.#writer &&
+        cells[at + cellField.writeEpoch] === pendingEpoch;
+      if (isPending) cells[at + cellField.writeEpoch] = epoch;
+    }
+  }
+}

@@ -1,0 +1,260 @@
+/**
+ * Looks for races: two accesses of which one is a write, by threads that nothing orders, and which are not both strong.
+ *
+ * For each word, it remembers the last weak write, the weak readers since, and the strong accesses. The threads of a
+ * device run one after another here, so that every access only has to be compared with those before it.
+ *
+ * @module
+ */
+import { boundsGranuleShift, bytesOfPlace, operationOfPlace, sharedSpan } from "../../../compiler/addresses.ts";
+import { orderBits, orderCountShift } from "../../../compiler/order_bits.ts";
+import { memoryBarrierFields } from "../../../compiler/helpers/memory_barrier_helpers.ts";
+import { launchFieldOffset } from "../../../compiler/launch_record.ts";
+import type { BlockObserver } from "../../scheduling/block_observer.ts";
+import { checkState, signalTable } from "../../../compiler/checks/check_state.ts";
+import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
+import type { Geometry } from "../../modules/gang_versions.ts";
+import { BlockClocks, type LaunchTime } from "./block_clocks.ts";
+import { BlockRaces } from "./block_races.ts";
+import { CellAccesses } from "./cell_accesses.ts";
+import { PendingCopies } from "./pending_copies.ts";
+import type { RaceFindings } from "./race_findings.ts";
+import { fence, Releases } from "./releases.ts";
+import { ShadowMemory, type ShadowPage } from "./shadow_memory.ts";
+import type { Signals } from "./signals.ts";
+
+/** What the check takes. */
+export interface RaceCheckOptions {
+  readonly geometry: Geometry;
+  /** Whether threads may release what they have done, other than by barriers. */
+  readonly hasReleases: boolean;
+  /** The launch record. */
+  readonly fields: Int32Array;
+  /** All of linear memory. */
+  readonly bytes: Uint8Array;
+  /** The bounds table of the device. */
+  readonly allocations: Uint32Array;
+  readonly findings: RaceFindings;
+  readonly signals: Signals;
+  readonly memory: LaunchCells;
+}
+
+const indexOf = {
+  blockX: launchFieldOffset("blockX") / 4,
+  blockY: launchFieldOffset("blockY") / 4,
+  blockZ: launchFieldOffset("blockZ") / 4,
+  rowY: launchFieldOffset("rowY") / 4,
+  rowZ: launchFieldOffset("rowZ") / 4,
+  shared: launchFieldOffset("shared") / 4,
+  sharedBytes: launchFieldOffset("sharedBytes") / 4,
+} as const;
+
+/** In a place: the thread is given as its index in x. */
+const isIndexBit = 1 << 27;
+/** The byte of a barrier in memory whose highest bit is the parity of the phase. */
+const parityByte = Number(memoryBarrierFields.phase.first / 8n);
+const readOperation = 1;
+const writeOperation = 2;
+
+/** The index of the entry for an offset among the numbers of the state. */
+function signalEntry(offset: number): number {
+  const { entries, entryBytes } = signalTable;
+  return (checkState.signals + (offset >>> 2 & entries - 1) * entryBytes) / 4;
+}
+
+/** The check of one launch. */
+export class RaceCheck {
+  readonly #options: RaceCheckOptions;
+  readonly #fields: Int32Array;
+  readonly #time: LaunchTime = { now: 0 };
+  readonly #memory: ShadowMemory;
+  readonly #cells: CellAccesses;
+  /** In global memory. */
+  readonly #releases = new Releases();
+  readonly #threads: number;
+  readonly #blockX: number;
+  readonly #blockXY: number;
+  /** The block that runs, and the one of a kernel that runs many blocks in one call. */
+  #current: BlockRaces;
+  readonly #only: BlockRaces;
+  #x = -1;
+  #y = -1;
+  #z = -1;
+
+  constructor(options: RaceCheckOptions) {
+    const { geometry: { block: [x, y, z] }, fields, hasReleases, findings, bytes, memory } = options;
+    this.#options = options;
+    this.#fields = fields;
+    this.#threads = x * y * z;
+    this.#blockX = x;
+    this.#blockXY = x * y;
+    this.#memory = new ShadowMemory(memory);
+    this.#cells = new CellAccesses({ hasReleases, findings, bytes, memory });
+    this.#only = this.#current = this.#newBlock();
+  }
+
+  #newBlock(): BlockRaces {
+    const { memory } = this.#options;
+    return new BlockRaces(new BlockClocks(this.#time, this.#threads, memory), this.#cells.nodes, memory);
+  }
+
+  /** Lets the kernel note what is usual itself, before it runs. */
+  enter(): void {
+    const { memory: { state }, hasReleases } = this.#options;
+    state[checkState.isBusy / 4] = 1;
+    state[checkState.hasReleases / 4] = Number(hasReleases);
+    state[checkState.blockX / 4] = this.#x;
+    state[checkState.blockY / 4] = this.#y;
+    state[checkState.blockZ / 4] = this.#z;
+    state[checkState.knowsSignals / 4] = 0;
+    state.fill(0, signalEntry(0), signalEntry(-4) + 2);
+    this.#cells.nodes.publish();
+    this.#current.publish();
+  }
+
+  /** Looks at an access, before it is made. */
+  access(offset: number, place: number, thread: number, order: number): void {
+    this.#compare(offset, place, thread, order);
+    this.#options.memory.state[checkState.isBusy / 4] = Number(this.#cells.isHolding);
+  }
+
+  #compare(offset: number, place: number, thread: number, order: number): void {
+    const cells = this.#cells;
+    cells.settle();
+    const local = this.#localOf(place, thread);
+    const block = this.#current;
+    const at = offset - block.sharedBegin;
+    const isShared = at >= 0 && at < block.sharedBytes;
+    // Libraries of compilers meet in the reserved shared memory, where they know what they do.
+    const isReserved = at < 0 && at >= -sharedSpan.reserved;
+    const { allocations } = this.#options;
+    if (!isShared && !isReserved && allocations[offset >>> boundsGranuleShift] === 0) {
+      if (!pageIsAllocated(allocations, offset)) this.#memory.ignore(offset);
+      return;
+    }
+    const releases = isShared || isReserved ? block.releases : this.#releases;
+    const isStrong = (order & orderBits.strong) !== 0;
+    const operation = operationOfPlace(place);
+    if (isStrong && !isShared && !isReserved) this.#noteSignal(offset, operation);
+    const isPhased = (order & orderBits.phased) !== 0;
+    const releasesToo = isStrong && !isPhased && this.#options.hasReleases;
+    // A load that acquires comes behind what was released.
+    if (releasesToo && operation !== writeOperation) releases.read(block.clocks, local, offset, order);
+    if (!isReserved) {
+      const page = isShared ? block.shared : this.#memory.at(offset);
+      const bytes = bytesOfPlace(place);
+      cells.begin(block.clocks, local, offset, place, order, isShared ? block.sharedBegin : -1);
+      if (isStrong) cells.strong(page, offset, bytes);
+      else if (operation === readOperation) cells.read(page, offset, bytes);
+      else if (cells.write(page, offset, bytes)) releases.overwrite(offset, bytes);
+      if ((order & orderBits.asynchronous) !== 0) this.#noteCopy(page, offset, bytes, local);
+    }
+    if (isPhased) {
+      const parity = this.#options.bytes[offset + parityByte]! >> 7;
+      releases.phased(block.clocks, local, { offset, order, arrives: operation !== readOperation, parity });
+    }
+    if (!releasesToo || operation === readOperation) return;
+    releases.write(block.clocks, local, { offset, order, isUpdate: operation !== writeOperation });
+  }
+
+  #noteSignal(offset: number, operation: number): void {
+    const { signals, memory: { state } } = this.#options;
+    const { block, base } = this.#current.clocks;
+    if (operation !== writeOperation) signals.read(offset, block);
+    state[checkState.knowsSignals / 4] = Number(signals.isFull);
+    if (operation === readOperation) return;
+    signals.write(offset, block);
+    // The block's next accesses tell nothing more, until another block writes.
+    const at = signalEntry(offset);
+    state[at] = offset;
+    state[at + 1] = base + 1;
+  }
+
+  #noteCopy(page: ShadowPage, offset: number, bytes: number, local: number): void {
+    const { copies, base } = this.#current.clocks;
+    const begin = offset - page.begin;
+    (copies[local] ??= new PendingCopies(base + local + 1)).add({ page, begin, end: begin + bytes });
+  }
+
+  /** A fence of a thread, or what orders its copies. */
+  order(place: number, thread: number, order: number): void {
+    this.#cells.settle();
+    const local = this.#localOf(place, thread);
+    const { clocks } = this.#current;
+    if ((order & orderBits.commit) !== 0) clocks.copies[local]?.commit();
+    else if ((order & orderBits.wait) !== 0) {
+      clocks.copies[local]?.wait(order >> orderCountShift, clocks.epochs[local]!);
+    } else fence(clocks, local, order);
+  }
+
+  /** Memory has been allocated by the kernel: what others did there before they freed it does not count. */
+  allocated(offset: number, byteLength: number): void {
+    this.#memory.clear(this.#cells.nodes, offset, byteLength);
+  }
+
+  /** Looks at what is left at the end. */
+  finish(): void {
+    this.#cells.settle();
+    this.#options.findings.finish();
+  }
+
+  /** The index in its block of a thread. */
+  #localOf(place: number, thread: number): number {
+    if ((place & isIndexBit) === 0) return thread;
+    const fields = this.#fields;
+    const x = fields[indexOf.blockX]!, y = fields[indexOf.blockY]!, z = fields[indexOf.blockZ]!;
+    if (x !== this.#x || y !== this.#y || z !== this.#z) {
+      this.#x = x;
+      this.#y = y;
+      this.#z = z;
+      const { state } = this.#options.memory;
+      state[checkState.blockX / 4] = x;
+      state[checkState.blockY / 4] = y;
+      state[checkState.blockZ / 4] = z;
+      this.#only.begin(this.#blockNumber());
+      this.#turnTo(this.#only);
+    }
+    return thread + fields[indexOf.rowY]! * this.#blockX + fields[indexOf.rowZ]! * this.#blockXY;
+  }
+
+  #blockNumber(): number {
+    const [gridX, gridY] = this.#options.geometry.grid;
+    const fields = this.#fields;
+    return fields[indexOf.blockX]! + gridX * (fields[indexOf.blockY]! + gridY * fields[indexOf.blockZ]!);
+  }
+
+  #turnTo(block: BlockRaces): void {
+    this.#current = block;
+    block.place(this.#fields[indexOf.shared]!, this.#fields[indexOf.sharedBytes]!);
+    block.publish();
+  }
+
+  /** Follows the threads of a block that may wait for each other, and of others in its place after it. */
+  observeBlock(): BlockObserver {
+    const block = this.#newBlock();
+    let isNew = true;
+    return {
+      start: () => {
+        isNew = true;
+      },
+      resume: () => {
+        if (isNew) block.begin(this.#blockNumber());
+        isNew = false;
+        this.#turnTo(block);
+      },
+      arrive: (thread, { barrier, suspension: { request } }) => {
+        this.#cells.settle();
+        if (request.kind === "barrier" && request.operation === "arrive") block.clocks.arrive(thread, barrier);
+      },
+      complete: ({ barrier, threads, isOfAll }) => {
+        this.#cells.settle();
+        if (isOfAll) block.clocks.synchronizeAll();
+        else block.clocks.synchronizeSome(barrier, threads());
+      },
+      meet: (warp, meeting) => {
+        this.#cells.settle();
+        if (meeting.suspension.request.kind === "warpBarrier") block.clocks.synchronizeWarp(warp, meeting);
+      },
+    };
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * Counts the races of a launch: those of the same lines of its source are one mistake.
+ *
+ * @module
+ */
+import type { ThreadAccess } from "../../../../driver.ts";
+import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../compiler/addresses.ts";
+import type { Geometry } from "../../modules/gang_versions.ts";
+import type { Finding, Findings } from "../findings.ts";
+import { type ConflictKind, type Relation, relations, wordingOf } from "./race_wording.ts";
+import type { Signals } from "./signals.ts";
+
+/** A thread of the launch that accesses memory at a place. */
+interface PlacedAccess {
+  readonly thread: number;
+  readonly place: number;
+}
+
+/** Two accesses that conflict. */
+export interface Conflict {
+  readonly kind: ConflictKind;
+  readonly later: PlacedAccess;
+  readonly earlier: PlacedAccess;
+  /** The first byte of the later one, in linear memory. */
+  readonly offset: number;
+  /** Where the shared memory begins that they access. Undefined for global memory. */
+  readonly sharedBegin: number | undefined;
+}
+
+/** Conflicts that are counted as one. */
+interface CountedConflict {
+  /** The one whose threads are farthest from each other. */
+  conflict: Conflict;
+  relation: Relation;
+  count: number;
+}
+
+/** What {@linkcode RaceFindings} takes. */
+export interface RaceFindingsOptions {
+  readonly findings: Findings;
+  readonly geometry: Geometry;
+  readonly sourceOf: (place: number) => string;
+  readonly signals: Signals;
+  /** Names some bytes of shared memory. */
+  readonly nameShared: (begin: number, bytes: number) => string;
+}
+
+const operations = ["none", "read", "write", "atomic"] as const;
+
+/** The races of a launch. */
+export class RaceFindings {
+  readonly #options: RaceFindingsOptions;
+  readonly #stride: number;
+  /** By the two instructions. */
+  readonly #conflicts = new Map<string, CountedConflict>();
+
+  constructor(options: RaceFindingsOptions) {
+    this.#options = options;
+    const [x, y, z] = options.geometry.block;
+    this.#stride = Math.ceil(x * y * z / 32) * 32;
+  }
+
+  /** Counts a conflict. */
+  add(conflict: Conflict): void {
+    const { kind, later, earlier } = conflict;
+    const [a, b] = [lineOfPlace(later.place), lineOfPlace(earlier.place)];
+    const key = `race ${kind} ${Math.min(a, b)} ${Math.max(a, b)}`;
+    const relation = this.#relationOf(later.thread, earlier.thread);
+    const found = this.#conflicts.get(key);
+    if (found === undefined) this.#conflicts.set(key, { conflict, relation, count: 1 });
+    else addTo(found, { conflict, relation, count: 1 });
+  }
+
+  /** Words them. */
+  finish(): void {
+    const updates = this.#updates();
+    for (const [key, all] of this.#bySource()) {
+      const most = { ...all[0]!, count: 0 };
+      for (const each of all) addTo(most, each);
+      const isUpdate = all.some(({ conflict }) => updates.has(conflict));
+      this.#options.findings.addCounted(key, this.#describe(most, isUpdate), most.count);
+    }
+  }
+
+  /** A compiler makes several instructions of a line: it unrolls loops, and an update reads and writes. */
+  #bySource(): Map<string, CountedConflict[]> {
+    const bySource = new Map<string, CountedConflict[]>();
+    for (const found of this.#conflicts.values()) {
+      const { kind, later, earlier, sharedBegin } = found.conflict;
+      const sources = [later, earlier].map(({ place }) => this.#options.sourceOf(place)).sort();
+      const key = ["race", kind, sharedBegin === undefined, ...sources].join(" ");
+      const all = bySource.get(key);
+      if (all === undefined) bySource.set(key, [found]);
+      else all.push(found);
+    }
+    return bySource;
+  }
+
+  /** Conflicts of threads that read an element which they then write, as another thread has done. */
+  #updates(): Set<Conflict> {
+    const updates = new Set<Conflict>();
+    const races = Array.from(this.#conflicts.values(), ({ conflict }) => conflict).filter(({ kind }) =>
+      kind === "race"
+    );
+    const writes = new Map<string, Conflict>();
+    for (const conflict of races) if (!hasRead(conflict)) writes.set(keyOf(conflict), conflict);
+    for (const conflict of races) {
+      const write = hasRead(conflict) ? writes.get(keyOf(conflict)) : undefined;
+      if (write !== undefined) updates.add(conflict).add(write);
+    }
+    return updates;
+  }
+
+  #describe({ conflict, relation }: CountedConflict, isUpdate: boolean): Finding {
+    const { kind, later, earlier, offset, sharedBegin } = conflict;
+    const bytes = bytesOfPlace(later.place);
+    const shared = sharedBegin === undefined ? undefined : this.#options.nameShared(offset - sharedBegin, bytes);
+    const accesses = [this.#accessOf(later), this.#accessOf(earlier)] as const;
+    return {
+      check: "race",
+      ...wordingOf(kind, {
+        relation,
+        isShared: shared !== undefined,
+        isUpdate,
+        isSignalled: this.#options.signals.has(this.#blockOf(earlier.thread), this.#blockOf(later.thread)),
+        isOneWarp: this.#stride === 32,
+        later: accesses[0],
+        earlier: accesses[1],
+      }),
+      ...shared === undefined
+        ? { range: { address: addressBase + BigInt(offset), byteLength: bytes } }
+        : { memory: shared },
+      accesses,
+    };
+  }
+
+  #accessOf({ thread, place }: PlacedAccess): ThreadAccess {
+    const { geometry: { grid, block }, sourceOf } = this.#options;
+    const operation = operations[operationOfPlace(place)]!;
+    return {
+      access: operation === "none" ? "write" : operation,
+      source: sourceOf(place),
+      block: indexIn(this.#blockOf(thread), grid),
+      thread: indexIn(thread % this.#stride, block),
+    };
+  }
+
+  #relationOf(a: number, b: number): Relation {
+    if (a === b) return "thread";
+    if (a >>> 5 === b >>> 5) return "warp";
+    return this.#blockOf(a) === this.#blockOf(b) ? "block" : "grid";
+  }
+
+  #blockOf(thread: number): number {
+    return Math.floor(thread / this.#stride);
+  }
+}
+
+function addTo(found: CountedConflict, { conflict, relation, count }: CountedConflict): void {
+  found.count += count;
+  if (relations.indexOf(relation) <= relations.indexOf(found.relation)) return;
+  found.conflict = conflict;
+  found.relation = relation;
+}
+
+function hasRead({ later, earlier }: Conflict): boolean {
+  return [later, earlier].some(({ place }) => operations[operationOfPlace(place)] === "read");
+}
+
+/** The same for two conflicts of a thread about the same memory. */
+function keyOf({ later, earlier, offset }: Conflict): string {
+  return `${later.thread} ${earlier.thread} ${offset}`;
+}
+
+function indexIn(number: number, [x, y]: readonly [number, number, number]): [number, number, number] {
+  return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
+}

@@ -1,0 +1,203 @@
+/**
+ * What is known of the last accesses to memory, for each word of 4 bytes or, where smaller accesses are made, for each
+ * byte.
+ *
+ * @module
+ */
+
+import { cellField, cellShift, nodeField, nodeLists, nodeWords } from "../../../compiler/checks/race_cells.ts";
+import { checkState, checkTable } from "../../../compiler/checks/check_state.ts";
+import type { LaunchCells } from "../../../memory/check_memory.ts";
+
+const firstNodes = 1024;
+
+/** The nodes of all cells of a launch. Index 0 is none. */
+export class AccessNodes {
+  numbers: Int32Array;
+  readonly #memory: LaunchCells;
+
+  constructor(memory: LaunchCells) {
+    this.#memory = memory;
+    this.numbers = memory.allocate(firstNodes * nodeWords * 4);
+    this.numbers[nodeLists.end] = nodeWords;
+    this.numbers[nodeLists.length] = this.numbers.length;
+  }
+
+  /** Lets kernels find the nodes. */
+  publish(): void {
+    this.#memory.state[checkState.nodes / 4] = this.#memory.offsetOf(this.numbers);
+  }
+
+  /** Creates a node in front of another one. */
+  add(next: number, { warp, epoch, lanes, place, order }: NewNode): number {
+    const at = this.#take();
+    const { numbers } = this;
+    numbers[at + nodeField.next] = next;
+    numbers[at + nodeField.warp] = warp;
+    numbers[at + nodeField.epoch] = epoch;
+    numbers[at + nodeField.lanes] = lanes;
+    numbers[at + nodeField.place] = place;
+    numbers[at + nodeField.order] = order;
+    return at;
+  }
+
+  #take(): number {
+    const { numbers } = this;
+    const free = numbers[nodeLists.free]!;
+    if (free !== 0) {
+      numbers[nodeLists.free] = numbers[free]!;
+      return free;
+    }
+    const at = numbers[nodeLists.end]!;
+    const end = numbers[nodeLists.end] = at + nodeWords;
+    if (end > numbers.length) {
+      const larger = this.#memory.allocate(this.numbers.byteLength * 2);
+      larger.set(numbers);
+      larger[nodeLists.length] = larger.length;
+      this.numbers = larger;
+      this.publish();
+    }
+    return at;
+  }
+
+  /** Removes a node, and returns the next. */
+  remove(at: number): number {
+    const next = this.numbers[at]!;
+    this.numbers[at] = this.numbers[nodeLists.free]!;
+    this.numbers[nodeLists.free] = at;
+    return next;
+  }
+
+  /** Removes a node and all behind it. */
+  removeAll(first: number): void {
+    for (let at = first; at !== 0;) at = this.remove(at);
+  }
+
+  /** Copies a node and all behind it. */
+  copy(first: number): number {
+    if (first === 0) return 0;
+    const next = this.copy(this.numbers[first]!);
+    const [, warp, epoch, lanes, place, order] = this.numbers.subarray(first, first + nodeWords) as unknown as number[];
+    return this.add(next, { warp: warp!, epoch: epoch!, lanes: lanes!, place: place!, order: order! });
+  }
+}
+
+interface NewNode {
+  readonly warp: number;
+  readonly epoch: number;
+  readonly lanes: number;
+  readonly place: number;
+  readonly order: number;
+}
+
+/** The cells of a piece of memory. */
+export class ShadowPage {
+  /** Where it begins in linear memory. */
+  readonly begin: number;
+  cells: Int32Array;
+  /** The binary logarithm of the bytes of a cell: 2, or 0 once there were accesses to parts of words. */
+  granularity: 0 | 2 = 2;
+  readonly #memory: LaunchCells;
+  readonly #publish: (entry: number) => void;
+
+  /** @param publish lets kernels find the cells, by an entry as tables have it */
+  constructor(
+    { begin, byteLength }: { readonly begin: number; readonly byteLength: number },
+    memory: LaunchCells,
+    publish: (entry: number) => void,
+  ) {
+    this.begin = begin;
+    this.#memory = memory;
+    this.#publish = publish;
+    this.cells = memory.allocate(Math.ceil(byteLength / 4) * 4 << cellShift);
+    this.publish();
+  }
+
+  /** Lets kernels find the cells. */
+  publish(): void {
+    const offset = this.#memory.offsetOf(this.cells);
+    this.#publish(offset === 0 ? 0 : offset + this.granularity);
+  }
+
+  /** Gives each byte a cell. */
+  divide(nodes: AccessNodes): void {
+    const words = this.cells;
+    this.cells = this.#memory.allocate(words.byteLength * 4);
+    this.granularity = 0;
+    for (let word = 0; word < words.length; word += 1 << cellShift) {
+      for (let byte = 0; byte < 4; byte++) {
+        const at = word * 4 + (byte << cellShift);
+        this.cells.set(words.subarray(word, word + (1 << cellShift)), at);
+        if (byte === 0) continue;
+        for (const field of [cellField.readers, cellField.strong]) {
+          const first = this.cells[at + field]!;
+          this.cells[at + field] = first < 0 ? -nodes.copy(-first) : nodes.copy(first);
+        }
+      }
+    }
+    this.publish();
+  }
+
+  /** Forgets all accesses, or those to some bytes. */
+  clear(nodes: AccessNodes, begin = 0, end: number = this.cells.length >> cellShift << this.granularity): void {
+    const first = begin >> this.granularity << cellShift, last = end >> this.granularity << cellShift;
+    const { cells } = this;
+    for (let at = first; at < last; at += 1 << cellShift) {
+      const readers = cells[at + cellField.readers]!, strong = cells[at + cellField.strong]!;
+      if (readers !== 0) nodes.removeAll(Math.abs(readers));
+      if (strong !== 0) nodes.removeAll(Math.abs(strong));
+    }
+    cells.fill(0, first, last);
+  }
+}
+
+const { pageShift } = checkTable;
+const pageBytes = 1 << pageShift;
+const cachedPages = 16;
+
+/** The pages of linear memory that a launch has accessed. */
+export class ShadowMemory {
+  readonly #pages = new Map<number, ShadowPage>();
+  /** Those accessed last, because accesses are near each other. */
+  readonly #cachedIndices = new Int32Array(cachedPages).fill(-1);
+  readonly #cached: ShadowPage[] = [];
+  readonly #memory: LaunchCells;
+
+  constructor(memory: LaunchCells) {
+    this.#memory = memory;
+  }
+
+  /** Lets kernels leave out the accesses to a page. */
+  ignore(offset: number): void {
+    this.#memory.setRaces(offset >>> pageShift, checkTable.ignored);
+  }
+
+  /** The page of an offset. */
+  at(offset: number): ShadowPage {
+    const index = offset >>> pageShift;
+    const slot = index & cachedPages - 1;
+    if (this.#cachedIndices[slot] === index) return this.#cached[slot]!;
+    let page = this.#pages.get(index);
+    if (page === undefined) this.#pages.set(index, page = this.#newPage(index));
+    this.#cachedIndices[slot] = index;
+    this.#cached[slot] = page;
+    return page;
+  }
+
+  #newPage(index: number): ShadowPage {
+    const range = { begin: index * pageBytes, byteLength: pageBytes };
+    return new ShadowPage(range, this.#memory, (entry) => this.#memory.setRaces(index, entry));
+  }
+
+  /** Forgets all accesses to some bytes. */
+  clear(nodes: AccessNodes, begin: number, byteLength: number): void {
+    const end = begin + byteLength;
+    for (let at = begin; at < end;) {
+      const index = at >>> pageShift;
+      const first = index * pageBytes;
+      const last = Math.min(end, first + pageBytes);
+      this.#pages.get(index)?.clear(nodes, at - first, last - first);
+      at = last;
+    }
+  }
+}

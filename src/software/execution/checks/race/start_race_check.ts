@@ -1,0 +1,40 @@
+import type { CompiledKernel } from "../../../compiler/compile.ts";
+import type { LaunchCells } from "../../../memory/check_memory.ts";
+import type { Geometry } from "../../modules/gang_versions.ts";
+import type { Findings } from "../findings.ts";
+import { RaceCheck } from "./race_check.ts";
+import { RaceFindings } from "./race_findings.ts";
+import { Signals } from "./signals.ts";
+
+/** A launch whose races are looked for. */
+export interface RacingLaunch {
+  readonly kernel: { readonly compiled: Pick<CompiledKernel, "hasReleases"> };
+  readonly geometry: Geometry;
+  /** The launch record. */
+  readonly fields: Int32Array;
+}
+
+/** What the check takes beside the launch. */
+export interface RacePlace {
+  /** All of linear memory, and the bounds table of the device. */
+  readonly bytes: Uint8Array;
+  readonly allocations: Uint32Array;
+  /** Gets what is found. */
+  readonly findings: Findings;
+  readonly sourceOf: (place: number) => string;
+  readonly memory: LaunchCells;
+}
+
+/** Begins to look for races of a launch. */
+export function startRaceCheck(
+  { kernel: { compiled: { hasReleases } }, geometry, fields }: RacingLaunch,
+  { bytes, allocations, findings: all, sourceOf, memory }: RacePlace,
+): RaceCheck {
+  const signals = new Signals();
+  const findings = new RaceFindings({ findings: all, geometry, sourceOf, signals, nameShared });
+  return new RaceCheck({ geometry, hasReleases, fields, bytes, allocations, findings, signals, memory });
+}
+
+function nameShared(begin: number, bytes: number): string {
+  return `${bytes === 1 ? `byte ${begin}` : `bytes ${begin} to ${begin + bytes - 1}`} of shared memory`;
+}

@@ -1,0 +1,252 @@
+/**
+ * Looks for barriers and exchanges that do not do what they were meant to.
+ *
+ * @module
+ */
+import type { ThreadAccess } from "../../../driver.ts";
+import type { LineInfo } from "../../../ptx/line_info.ts";
+import { faultKind } from "../../compiler/compile.ts";
+import type { Suspension } from "../../compiler/launch_record.ts";
+import type { KernelFault } from "../faults/kernel_fault.ts";
+import type { Geometry } from "../modules/gang_versions.ts";
+import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_observer.ts";
+import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
+import type { Findings } from "./findings.ts";
+import { SkippedBarriers } from "./skipped_barriers.ts";
+
+/** A launch whose barriers are looked at. */
+export interface SynchronizingLaunch {
+  readonly geometry: Geometry;
+  /** The block that runs. */
+  indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
+}
+
+const mostPlaces = 4;
+
+/** The check of one launch. */
+export class SynchronizationCheck {
+  readonly #launch: SynchronizingLaunch;
+  readonly #lineInfo: LineInfo;
+  readonly #findings: Findings;
+  /** Of the block that runs. */
+  #skipped: SkippedBarriers | undefined;
+
+  constructor(launch: SynchronizingLaunch, lineInfo: LineInfo, findings: Findings) {
+    this.#launch = launch;
+    this.#lineInfo = lineInfo;
+    this.#findings = findings;
+  }
+
+  /** Follows the threads of a block that may wait for each other. */
+  observeBlock(): BlockObserver {
+    const { geometry: { block: [x, y, z] } } = this.#launch;
+    const skipped = new SkippedBarriers(x * y * z);
+    // By barriers, the first arrival of the phase that is not complete.
+    const arrivals = new Map<number, { readonly thread: number; readonly arrival: ObservedArrival }>();
+    return {
+      start: () => {
+        arrivals.clear();
+        skipped.start();
+        this.#skipped = skipped;
+      },
+      resume: () => {
+        this.#skipped = skipped;
+      },
+      arrive: (thread, arrival) => {
+        const first = arrivals.get(arrival.barrier);
+        if (first === undefined) arrivals.set(arrival.barrier, { thread, arrival });
+        else this.#compare({ thread, arrival }, first);
+      },
+      complete: (barrier) => {
+        arrivals.delete(barrier.barrier);
+        if (!barrier.isOfWholeWarps) this.#checkWarps(barrier);
+        if (!skipped.isEmpty) this.#checkSkipped(barrier, skipped);
+      },
+      meet: (warp, meeting) => this.#checkMasks(warp, meeting),
+    };
+  }
+
+  /** Compares an arrival at a barrier with the first one. */
+  #compare(later: Arrived, first: Arrived): void {
+    const { arrival: { barrier, count, suspension } } = later;
+    const { arrival } = first;
+    const places = [later, first].map(({ thread, arrival }) => this.#accessOf(thread, arrival.suspension));
+    if (count !== arrival.count) {
+      this.#findings.add(`barrier-count ${suspension.line} ${arrival.suspension.line}`, () => ({
+        check: "synchronization",
+        kind: "barrier-count",
+        problem: `threads meet at barrier ${barrier} that expect different numbers of threads there: ` +
+          `${numberOf(count)}, and ${numberOf(arrival.count)}`,
+        advice: "Name the same number of threads wherever threads use the barrier, or use another barrier",
+        accesses: places,
+      }));
+    }
+    const operations = [suspension, arrival.suspension].map(({ request }) => {
+      return request.kind === "barrier" ? request.operation : "sync";
+    });
+    const isMixed = operations.includes("arrive") && operations.some((name) => name !== "arrive" && name !== "sync");
+    if (!isMixed) return;
+    this.#findings.add(`mixed-barrier ${suspension.line} ${arrival.suspension.line}`, () => ({
+      check: "synchronization",
+      kind: "mixed-barrier",
+      problem:
+        `some threads only arrive at barrier ${barrier}, and others reduce a predicate there: a GPU stops the kernel`,
+      advice: "Let all threads reduce the predicate, or use another barrier for it",
+      accesses: places,
+    }));
+  }
+
+  /** All lanes of a warp must be at one instruction, if that is aligned. */
+  #checkWarps(barrier: ObservedBarrier): void {
+    const threads = barrier.threads();
+    const first = new Map<number, number>();
+    for (const thread of threads) {
+      const suspension = barrier.suspensionOf(thread);
+      if (suspension?.request.kind !== "barrier") continue;
+      const other = first.get(thread >> 5);
+      if (other === undefined) {
+        first.set(thread >> 5, thread);
+        continue;
+      }
+      const otherSuspension = barrier.suspensionOf(other)!;
+      const isAligned = [suspension, otherSuspension].some(({ request }) => {
+        return request.kind === "barrier" && request.isAligned;
+      });
+      if (suspension !== otherSuspension && isAligned) this.#addDivergent(thread, suspension, other, otherSuspension);
+    }
+    this.#checkAbsent(barrier, first, new Set(threads));
+  }
+
+  /** Lanes that have neither come nor exited. */
+  #checkAbsent(barrier: ObservedBarrier, first: ReadonlyMap<number, number>, threads: ReadonlySet<number>): void {
+    if (barrier.isOfAll) return;
+    for (const [warp, thread] of first) {
+      const suspension = barrier.suspensionOf(thread)!;
+      if (suspension.request.kind !== "barrier" || !suspension.request.isAligned) continue;
+      for (let other = warp * 32; other < warp * 32 + 32; other++) {
+        if (threads.has(other) || barrier.hasExited(other)) continue;
+        this.#addDivergent(other, barrier.suspensionOf(other), thread, suspension);
+        break;
+      }
+    }
+  }
+
+  /** All lanes of a warp must have come to the barrier as often as the others. */
+  #checkSkipped(barrier: ObservedBarrier, skipped: SkippedBarriers): void {
+    for (const { waiting, skipping } of skipped.atBarrier(barrier.threads(), (other) => barrier.hasExited(other))) {
+      const suspension = barrier.suspensionOf(waiting);
+      if (suspension === undefined) continue;
+      this.#findings.add(`divergent-barrier ${suspension.line} skipped`, () => ({
+        check: "synchronization",
+        kind: "divergent-barrier",
+        problem: `${nameOf(barrier, suspension)} at ${this.#sourceOf(suspension)} is reached by ` +
+          `${this.#nameOf(waiting)}, but ${this.#nameOf(skipping)} has gone on without it: every thread of the block ` +
+          "must reach it, and as often as the others",
+        advice: adviceForCondition,
+        accesses: [this.#accessOf(waiting, suspension)],
+      }));
+    }
+  }
+
+  /** Takes a mark of a thread of the block that runs, as compiled code tells it. */
+  mark(mark: number, thread: number): void {
+    this.#skipped?.mark(mark, thread);
+  }
+
+  #nameOf(thread: number): string {
+    return `thread (${this.#indexOf(thread)})`;
+  }
+
+  #indexOf(thread: number): [number, number, number] {
+    const { geometry: { block: [x, y] } } = this.#launch;
+    return [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))];
+  }
+
+  #addDivergent(a: number, atA: Suspension | undefined, b: number, atB: Suspension): void {
+    this.#findings.add(`divergent-barrier ${[atA?.line ?? 0, atB.line].sort((a, b) => a - b)}`, () => ({
+      check: "synchronization",
+      kind: "divergent-barrier",
+      problem: "threads of one warp are at different places when a barrier is complete that all of them must reach " +
+        "together: on a GPU, they may wait forever, or go on too early",
+      advice: adviceForCondition,
+      accesses: [...atA === undefined ? [] : [this.#accessOf(a, atA)], this.#accessOf(b, atB)],
+    }));
+  }
+
+  /** Each lane must name itself. */
+  #checkMasks(warp: number, { lanes, suspension, maskOf }: ObservedMeeting): void {
+    const { request: { kind }, line } = suspension;
+    if (kind === "activeMask") return;
+    for (let rest = lanes; rest !== 0; rest &= rest - 1) {
+      const lane = 31 - Math.clz32(rest & -rest);
+      const mask = maskOf(lane);
+      if ((mask >>> lane & 1) === 1) continue;
+      this.#findings.add(`wrong-mask ${line}`, () => ({
+        check: "synchronization",
+        kind: "wrong-mask",
+        problem:
+          `lane ${lane} of a warp takes part with the mask 0x${(mask >>> 0).toString(16)}, which does not name it: ` +
+          "the result is undefined",
+        advice: "Give the mask of the lanes that get there: __ballot_sync before the branch",
+        accesses: [this.#accessOf(warp * 32 + lane, suspension)],
+      }));
+      return;
+    }
+  }
+
+  /** Looks at what has stopped the kernel. */
+  fault({ kind, what }: KernelFault, waiting: readonly WaitingThreads[]): void {
+    if (kind !== faultKind.deadlock) return;
+    this.#findings.add("deadlock", () => ({
+      check: "synchronization",
+      kind: "deadlock",
+      problem: what,
+      advice: adviceOf(waiting),
+      accesses: waiting.slice(0, mostPlaces).map(({ first, suspension }) => this.#accessOf(first, suspension)),
+    }));
+  }
+
+  #sourceOf({ line }: Suspension): string {
+    return this.#lineInfo.sourceOf(line) ?? `PTX line ${line}`;
+  }
+
+  #accessOf(thread: number, suspension: Suspension): ThreadAccess {
+    return {
+      access: "barrier",
+      source: this.#sourceOf(suspension),
+      block: this.#launch.indicesOf({}).block,
+      thread: this.#indexOf(thread),
+    };
+  }
+}
+
+/** A thread that has arrived. */
+interface Arrived {
+  readonly thread: number;
+  readonly arrival: ObservedArrival;
+}
+
+const adviceForCondition =
+  "Move it out of the condition or the loop, to where every thread of the block reaches it; leave it out only if " +
+  "nothing behind it reads what other threads wrote";
+
+/** A barrier in the words of CUDA C++, if it has some. */
+function nameOf({ barrier }: ObservedBarrier, { request }: Suspension): string {
+  return barrier === 0 && request.kind === "barrier" && request.operation === "sync"
+    ? "__syncthreads()"
+    : "the barrier";
+}
+
+function numberOf(count: number): string {
+  return count === 0 ? "all of the block" : `${count}`;
+}
+
+function adviceOf(waiting: readonly WaitingThreads[]): string {
+  const kinds = new Set(waiting.map(({ suspension: { request: { kind } } }) => kind));
+  if (!kinds.has("barrier")) {
+    return "Let all lanes that a mask names execute the same instruction with the same mask";
+  }
+  return kinds.size === 1
+    ? "Let as many threads arrive at each barrier as it counts: threads that have exited do not"
+    : "Let all threads of the block reach the same barrier, and all lanes that a mask names the same instruction";
+}

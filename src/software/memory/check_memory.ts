@@ -1,0 +1,230 @@
+/**
+ * The part of linear memory in which checked kernels note what they access.
+ *
+ * @module
+ */
+import { boundsGranuleShift } from "../compiler/addresses.ts";
+import {
+  checkState,
+  checkStateByteLength,
+  checkTable,
+  tableOff,
+  tableOutside,
+} from "../compiler/checks/check_state.ts";
+import { type LinearMemory, pageByteLength, type PageHolder, scratch, wholePages } from "./linear_memory.ts";
+
+/** The tables: one for each kind of access that is noted, and the one of races. */
+const tableCount = 4;
+const raceTable = 3;
+
+/** What is left of linear memory for programs. */
+const leastFreeBytes = 2 ** 28;
+/** What is kept from one launch to the next, at most. */
+const mostKeptBytes = 2 ** 28;
+/** How much is reserved at once, at least. */
+const chunkBytes = 2 ** 20;
+
+interface Chunk {
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
+/** The memory of a driver for checks, which its launches share. */
+export class CheckMemory implements PageHolder {
+  /** The state of the checks of the launch that runs; see `checkState`. */
+  readonly state: Int32Array;
+  readonly #linearMemory: LinearMemory;
+  #tables: { begin: number; entries: Int32Array } | undefined;
+  readonly #chunks: Chunk[] = [];
+  #chunkedBytes = 0;
+  /** Where the unused rest of the last chunk begins and ends. */
+  #rest = 0;
+  #end = 0;
+  /** What is free, by its size. */
+  readonly #free = new Map<number, number[]>();
+  /** The launches that have memory, and the one whose entries the tables have. */
+  readonly #users = new Set<LaunchCells>();
+  #current: LaunchCells | undefined;
+
+  constructor(linearMemory: LinearMemory) {
+    this.#linearMemory = linearMemory;
+    this.state = new Int32Array(linearMemory.memory.buffer, scratch.checks.begin, checkStateByteLength / 4);
+    linearMemory.addPageHolder(this);
+  }
+
+  /** Opens the cells of a launch. */
+  open(): LaunchCells {
+    return new LaunchCells(this);
+  }
+
+  /** Lets kernels find the cells of a launch. Returns where the tables are, or undefined if there is no room for them. */
+  turnTo(cells: LaunchCells): { notes: number; races: number } | undefined {
+    const tables = this.#tables ??= this.#openTables();
+    if (tables === undefined) return undefined;
+    if (this.#current !== cells) {
+      for (const index of this.#current?.entries.keys() ?? []) tables.entries[index] = 0;
+      for (const [index, entry] of cells.entries) tables.entries[index] = entry;
+      this.#current = cells;
+    }
+    return { notes: tables.begin, races: tables.begin + raceTable * checkTable.byteLength };
+  }
+
+  #openTables(): { begin: number; entries: Int32Array } | undefined {
+    const byteLength = tableCount * checkTable.byteLength;
+    const begin = this.#reserve(byteLength);
+    if (begin === undefined) return undefined;
+    const { memory, bytes } = this.#linearMemory;
+    if (!this.#linearMemory.discard(begin, byteLength)) bytes.fill(0, begin, begin + byteLength);
+    return { begin, entries: new Int32Array(memory.buffer, begin, byteLength / 4) };
+  }
+
+  /** Changes an entry of a launch. */
+  setEntry(cells: LaunchCells, index: number, entry: number): void {
+    if (this.#current === cells) this.#tables!.entries[index] = entry;
+  }
+
+  /** Allocates cells of a launch, all 0. Returns undefined if there is no room. */
+  allocate(cells: LaunchCells, byteLength: number): Int32Array | undefined {
+    this.#users.add(cells);
+    const begin = this.#free.get(byteLength)?.pop() ?? this.#allocateNew(byteLength);
+    if (begin === undefined) return undefined;
+    return new Int32Array(this.#linearMemory.memory.buffer, begin, byteLength / 4).fill(0);
+  }
+
+  #allocateNew(byteLength: number): number | undefined {
+    if (this.#rest + byteLength > this.#end) {
+      const reserved = Math.max(chunkBytes, wholePages(byteLength));
+      const begin = this.#reserve(reserved);
+      if (begin === undefined) return undefined;
+      this.#chunks.push({ begin, byteLength: reserved });
+      this.#chunkedBytes += reserved;
+      this.#rest = begin;
+      this.#end = begin + reserved;
+    }
+    const begin = this.#rest;
+    this.#rest += byteLength;
+    return begin;
+  }
+
+  #reserve(byteLength: number): number | undefined {
+    const linearMemory = this.#linearMemory;
+    return linearMemory.freeBytes < leastFreeBytes + byteLength ? undefined : linearMemory.reserve(byteLength);
+  }
+
+  /** Takes back what a launch has allocated. */
+  close(cells: LaunchCells): void {
+    if (this.#current === cells) {
+      for (const index of cells.entries.keys()) this.#tables!.entries[index] = 0;
+      this.#current = undefined;
+    }
+    for (const { byteOffset, byteLength } of cells.allocated) {
+      const free = this.#free.get(byteLength);
+      if (free === undefined) this.#free.set(byteLength, [byteOffset]);
+      else free.push(byteOffset);
+    }
+    this.#users.delete(cells);
+    if (this.#users.size === 0 && this.#chunkedBytes > mostKeptBytes) this.#releaseChunks();
+  }
+
+  /** Releases what no launch uses. */
+  releaseUnused(): void {
+    if (this.#users.size === 0) this.#releaseChunks();
+  }
+
+  #releaseChunks(): void {
+    for (const { begin, byteLength } of this.#chunks) {
+      this.#linearMemory.discardAndRelease(begin, byteLength, { isShared: false });
+    }
+    this.#chunks.length = 0;
+    this.#chunkedBytes = 0;
+    this.#rest = this.#end = 0;
+    this.#free.clear();
+  }
+
+  /** Releases everything. */
+  release(): void {
+    this.#linearMemory.removePageHolder(this);
+    this.#releaseChunks();
+    if (this.#tables === undefined) return;
+    const byteLength = tableCount * checkTable.byteLength;
+    this.#linearMemory.discardAndRelease(this.#tables.begin, byteLength, { isShared: false });
+    this.#tables = undefined;
+  }
+}
+
+/** The cells of a launch, and where kernels find them. */
+export class LaunchCells {
+  /** The entries of the tables, by index. */
+  readonly entries: Map<number, number> = new Map<number, number>();
+  readonly allocated: Int32Array[] = [];
+  readonly #memory: CheckMemory;
+
+  constructor(memory: CheckMemory) {
+    this.#memory = memory;
+  }
+
+  /** The state that kernels read. It is the launch's own while that runs. */
+  get state(): Int32Array {
+    return this.#memory.state;
+  }
+
+  /** Allocates cells, all 0: in memory that kernels can access, if that has room. */
+  allocate(byteLength: number): Int32Array {
+    const rounded = wholeWords(byteLength);
+    const cells = this.#memory.allocate(this, rounded);
+    if (cells === undefined) return new Int32Array(rounded / 4);
+    this.allocated.push(cells);
+    return cells;
+  }
+
+  /** The offset in linear memory of cells. 0 if kernels cannot access them. */
+  offsetOf({ buffer, byteOffset }: Int32Array): number {
+    return buffer === this.state.buffer ? byteOffset : 0;
+  }
+
+  /** Says where the cells of a page are that were accessed in a way, as an index of `accessOperations`. */
+  setNotes(operation: number, page: number, entry: number): void {
+    this.#set((operation - 1) * (checkTable.byteLength / 4) + page, entry);
+  }
+
+  /** Says where the cells of a page are, to find races. */
+  setRaces(page: number, entry: number): void {
+    this.#set(raceTable * (checkTable.byteLength / 4) + page, entry);
+  }
+
+  #set(index: number, entry: number): void {
+    this.entries.set(index, entry);
+    this.#memory.setEntry(this, index, entry);
+  }
+
+  /** Lets the kernel find the cells, before it runs. */
+  enter(what: { readonly notes: boolean; readonly races: boolean }): void {
+    const tables = this.#memory.turnTo(this);
+    this.state[checkState.notes / 4] = what.notes ? tables?.notes ?? tableOutside : tableOff;
+    this.state[checkState.races / 4] = what.races ? tables?.races ?? tableOutside : tableOff;
+  }
+
+  /** What runs next is another launch. */
+  leave(): void {
+    this.state[checkState.notes / 4] = this.state[checkState.races / 4] = tableOff;
+  }
+
+  /** The launch is done. */
+  close(): void {
+    this.#memory.close(this);
+  }
+}
+
+/** Whether a device may access any memory in the page of an offset. */
+export function pageIsAllocated(allocations: Uint32Array, offset: number): boolean {
+  const first = offset >>> checkTable.pageShift << checkTable.pageShift - boundsGranuleShift;
+  return allocations.subarray(first, first + (1 << checkTable.pageShift - boundsGranuleShift)).some((entry) =>
+    entry !== 0
+  );
+}
+
+function wholeWords(byteLength: number): number {
+  // Few sizes, so that what one launch frees serves the next.
+  if (byteLength <= pageByteLength) return Math.max(4096, 2 ** Math.ceil(Math.log2(byteLength)));
+  return wholePages(byteLength);
+}

@@ -1,0 +1,74 @@
+/**
+ * Which bytes of linear memory nothing has written: the shadow that kernels with the check `initialization` keep, as the
+ * rest of the driver changes it.
+ *
+ * @module
+ */
+import { shadowOffset } from "../compiler/addresses.ts";
+import type { LinearMemory } from "./linear_memory.ts";
+
+/** The shadow of linear memory. A bit of it is 1 where the bit that it describes is uninitialized. */
+export class MemoryShadow {
+  readonly #bytes: Uint8Array;
+  readonly #isShared: (offset: number) => boolean;
+
+  private constructor(linearMemory: LinearMemory, isShared: (offset: number) => boolean) {
+    this.#bytes = linearMemory.bytes;
+    this.#isShared = isShared;
+  }
+
+  /**
+   * Opens the shadow. Returns undefined if linear memory has no room for it.
+   *
+   * @param isShared whether others than the devices may write the memory at an offset, which is initialized then
+   */
+  static open(linearMemory: LinearMemory, isShared: (offset: number) => boolean): MemoryShadow | undefined {
+    return linearMemory.openShadow() ? new MemoryShadow(linearMemory, isShared) : undefined;
+  }
+
+  /** Marks bytes that nothing has written. */
+  markUninitialized(begin: number, byteLength: number): void {
+    this.#bytes.fill(0xff, begin + shadowOffset, begin + shadowOffset + byteLength);
+  }
+
+  /** Marks memory that was allocated, unless others may write it. */
+  noteAllocation(begin: number, byteLength: number): void {
+    if (!this.#isShared(begin)) this.markUninitialized(begin, byteLength);
+  }
+
+  /** Marks bytes that have been written. */
+  markInitialized(begin: number, byteLength: number): void {
+    this.#bytes.fill(0, begin + shadowOffset, begin + shadowOffset + byteLength);
+  }
+
+  /** Forgets what a kernel has stored, if others may write the memory too. */
+  noteStore(begin: number, byteLength: number): void {
+    if (this.#isShared(begin)) this.markInitialized(begin, byteLength);
+  }
+
+  /** Notes that bytes of any memory, or a fill, have been written to others. */
+  noteCopy(to: Uint8Array, from: Uint8Array | undefined): void {
+    const begin = this.#offsetOf(to);
+    if (begin === undefined) return;
+    const source = from === undefined ? undefined : this.#offsetOf(from);
+    if (source === undefined || this.#isShared(source) || this.#isShared(begin)) {
+      return this.markInitialized(begin, to.byteLength);
+    }
+    const first = source + shadowOffset;
+    this.#bytes.copyWithin(begin + shadowOffset, first, first + to.byteLength);
+  }
+
+  /** The first of some bytes that is not wholly initialized, counted from their begin. Undefined if all are. */
+  firstUninitialized(bytes: Uint8Array): number | undefined {
+    const begin = this.#offsetOf(bytes);
+    if (begin === undefined || this.#isShared(begin)) return undefined;
+    const shadow = this.#bytes.subarray(begin + shadowOffset, begin + shadowOffset + bytes.byteLength);
+    const first = shadow.findIndex((byte) => byte !== 0);
+    return first < 0 ? undefined : first;
+  }
+
+  /** Where bytes lie in linear memory. Undefined for other memory. */
+  #offsetOf({ buffer, byteOffset }: Uint8Array): number | undefined {
+    return buffer === this.#bytes.buffer ? byteOffset : undefined;
+  }
+}

@@ -1,0 +1,18 @@
+/** Reads memory of which only a part was written, and prints what the sanitizer reports. */
+import { open } from "../../../mod.ts";
+
+{
+  using cuda = open({
+    driver: "software",
+    sanitize: ["initialization"],
+    onReport: ({ message }) => console.log(message),
+  });
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using x = pool.allocate(64, stream);
+  x.subarray(0, 20).fill(0, stream);
+  await x.subarray(0, 20).read(Uint8Array);
+  await x.read(Uint8Array);
+}
+console.log("done");

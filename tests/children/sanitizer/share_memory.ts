@@ -1,0 +1,46 @@
+/**
+ * The importer of programs of two processes: see `tests/support/shared_steps.ts`. Arguments: the path of a socket,
+ * the driver's name, and the file in which the processes tell their order. Does what the other end says.
+ *
+ * @module
+ */
+import process from "node:process";
+import { UnixSocket } from "../../../mod.ts";
+import { useBoard } from "../../support/own_board.ts";
+import { Participant, receive, send, type Shared, type Step } from "../../support/shared_steps.ts";
+
+/** What the other end says. */
+export type Command =
+  | { readonly do: "begin"; readonly shared: Shared; readonly schedule?: "oldest" }
+  | { readonly do: "step"; readonly step: Step }
+  | { readonly do: "settle" | "reports" | "end" };
+
+const [path, driver, board] = process.argv.slice(2) as [string, "software" | "cuda", string];
+useBoard(board);
+const socket = await UnixSocket.connect(path);
+let participant: Participant | undefined;
+for (;;) {
+  const { message, handle } = await receive(socket).catch(() => process.exit(0));
+  await send(socket, await answer(message as Command, handle));
+}
+
+async function answer(command: Command, handle: Awaited<ReturnType<typeof receive>>["handle"]): Promise<unknown> {
+  switch (command.do) {
+    case "begin":
+      participant = new Participant(driver, command.schedule);
+      participant.map(command.shared, handle);
+      handle?.[Symbol.dispose]();
+      return participant.events;
+    case "step":
+      await participant!.run(command.step);
+      return null;
+    case "settle":
+      participant!.settle();
+      return null;
+    case "reports":
+      return participant!.reports;
+    case "end":
+      participant![Symbol.dispose]();
+      return null;
+  }
+}

@@ -1,0 +1,28 @@
+/**
+ * The software device without its own word on what kernels access, as a GPU is.
+ *
+ * @module
+ */
+import { Cuda } from "../../../src/objects/cuda.ts";
+import type { KernelOptions } from "../../../src/sanitizer/kernel_accesses/launch_accesses.ts";
+import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
+import type { SanitizerReport } from "../../../src/sanitizer/sanitizer_report.ts";
+import { Session } from "../../../src/session.ts";
+import { instructionSupport } from "../../../src/software/instruction_support.ts";
+import { scheduleFrom } from "../../../src/software/schedule.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+
+/** What to open. */
+export interface UnobservedOptions extends KernelOptions {
+  readonly softwareSchedule?: string | undefined;
+}
+
+/** Opens it with the stream-order check. */
+export function openUnobserved(
+  onReport: (report: SanitizerReport) => void,
+  { softwareSchedule, ...kernels }: UnobservedOptions = {},
+): Cuda {
+  const sanitizer = new Sanitizer(new Set(["stream-order"]), onReport, {}, kernels);
+  const driver = new SoftwareDriver({ devices: 2, peers: true, schedule: scheduleFrom(softwareSchedule, undefined) });
+  return new Cuda(new Session(sanitizer.observe(driver), { instructionSupport, sanitizer }));
+}

@@ -1,0 +1,412 @@
+/**
+ * Pairs of programs of two processes that share memory: in each, one process does something on one of its streams before
+ * the other one does on one of its own. Where something orders the two, the sanitizer is silent in both processes, and
+ * where nothing does, it reports the two in at least one.
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import process from "node:process";
+import { type OpenOptions, type SanitizerReport, UnixListener, type UnixSocket } from "../../mod.ts";
+import { Board, maximumRecord, type Peer } from "../../src/sanitizer/processes/board.ts";
+import type { Command } from "../children/sanitizer/share_memory.ts";
+import { startScript } from "../support/child_process.ts";
+import { driverNamed } from "../support/drivers.ts";
+import { inFolder } from "../support/folders.ts";
+import { boardOfTest, withOwnBoard } from "../support/own_board.ts";
+import {
+  type Action,
+  Participant,
+  receive,
+  send,
+  type Sharing,
+  type Side,
+  type Step,
+} from "../support/shared_steps.ts";
+import { isLong, test } from "../support/test.ts";
+
+type Schedule = OpenOptions["softwareSchedule"];
+type DriverName = "software" | "cuda";
+
+/** Two processes, one of them this one. */
+class Pair {
+  readonly #driver: DriverName;
+  readonly #socket: UnixSocket;
+
+  constructor(driver: DriverName, socket: UnixSocket) {
+    this.#driver = driver;
+    this.#socket = socket;
+  }
+
+  /** Runs a program, and returns what each process has reported. */
+  async reportsOf(
+    steps: readonly Step[],
+    { sharing = "pool", schedule, onStep }: { sharing?: Sharing; schedule?: Schedule; onStep?: () => void } = {},
+  ): Promise<Record<Side, SanitizerReport[]>> {
+    const exporter = new Participant(this.#driver, schedule);
+    const { shared, handle } = exporter.share(sharing);
+    exporter.openEvents(
+      await this.#ask(
+        { do: "begin", shared, ...schedule === undefined ? {} : { schedule } } as Command,
+        handle,
+      ) as string[],
+    );
+    for (const step of steps) {
+      onStep?.();
+      if (step[0] === "exporter") await exporter.run(step);
+      else await this.#ask({ do: "step", step });
+    }
+    // What a kernel accesses is known when it is done, and then the other process gets to know.
+    for (let time = 0; time < 2; time++) {
+      exporter.settle();
+      await this.#ask({ do: "settle" });
+    }
+    exporter.settle();
+    const importer = await this.#ask({ do: "reports" }) as SanitizerReport[];
+    const reports = { exporter: [...exporter.reports], importer };
+    await this.#ask({ do: "end" });
+    exporter[Symbol.dispose]();
+    return reports;
+  }
+
+  async #ask(command: Command, handle?: Parameters<typeof send>[2]): Promise<unknown> {
+    await send(this.#socket, command, handle);
+    return (await receive(this.#socket)).message;
+  }
+}
+
+async function withPair(driver: DriverName, body: (pair: Pair) => Promise<void>): Promise<void> {
+  await withOwnBoard(() =>
+    inFolder(async (folder) => {
+      await using listener = UnixListener.listen(`${folder}/socket`);
+      await using child = startScript("children/sanitizer/share_memory.ts", [listener.path, driver, boardOfTest]);
+      const failed = child.ended.then(async (code) => {
+        throw new Error(`the other process has ended with ${code}: ${await child.errors()}`);
+      });
+      failed.catch(() => {});
+      await using socket = await Promise.race([listener.accept(), failed]);
+      await Promise.race([body(new Pair(driver, socket)), failed]);
+    })
+  );
+}
+
+/** What stands between the first operation, on stream 0 of one process, and the second on stream 0 of the other. */
+interface Link {
+  readonly name: string;
+  readonly orders: boolean;
+  /** Steps before the first operation. */
+  before?(first: Side, second: Side): Step[];
+  between(first: Side, second: Side): Step[];
+}
+
+const links: readonly Link[] = [
+  { name: "nothing", orders: false, between: () => [] },
+  {
+    name: "an event that the other process's stream waits for",
+    orders: true,
+    between: (first, second) => [[first, "record", 0, 0], [second, "waitOther", 0, 0]],
+  },
+  {
+    name: "an event that the other process awaits",
+    orders: true,
+    between: (first, second) => [[first, "record", 0, 0], [second, "finishedOther", 0]],
+  },
+  { name: "a synchronization of the first stream", orders: true, between: (first) => [[first, "synchronize", 0]] },
+  { name: "an awaited stream", orders: true, between: (first) => [[first, "finished", 0]] },
+  { name: "a synchronization of the device", orders: true, between: (first) => [[first, "synchronizeDevice"]] },
+  {
+    name: "an event of a stream that waits for the first one",
+    orders: true,
+    between: (first, second) => [
+      [first, "record", 0, 0],
+      [first, "waitOwn", 1, 0],
+      [first, "record", 1, 1],
+      [second, "waitOther", 0, 1],
+    ],
+  },
+  {
+    name: "an event that another stream waits for, and one of that stream",
+    orders: true,
+    between: (first, second) => [
+      [first, "record", 0, 0],
+      [second, "waitOther", 1, 0],
+      [second, "record", 1, 0],
+      [second, "waitOwn", 0, 0],
+    ],
+  },
+  {
+    name: "an event that the second process's host knows to be done by another stream",
+    orders: true,
+    between: (first, second) => [
+      [first, "record", 0, 0],
+      [second, "waitOther", 1, 0],
+      [second, "synchronize", 1],
+    ],
+  },
+  {
+    name: "an event that was recorded twice, before and after",
+    orders: true,
+    before: (first) => [[first, "record", 0, 0]],
+    between: (first, second) => [[first, "record", 0, 0], [second, "waitOther", 0, 0]],
+  },
+  {
+    name: "an event that was recorded before",
+    orders: false,
+    before: (first) => [[first, "record", 0, 0]],
+    between: (_, second) => [[second, "waitOther", 0, 0]],
+  },
+  {
+    name: "an event of another stream",
+    orders: false,
+    between: (first, second) => [[first, "record", 1, 0], [second, "waitOther", 0, 0]],
+  },
+  {
+    name: "another event, of another stream",
+    orders: false,
+    between: (first, second) => [[first, "record", 0, 0], [first, "record", 1, 1], [second, "waitOther", 0, 1]],
+  },
+  {
+    name: "an event that only another stream waits for",
+    orders: false,
+    between: (first, second) => [[first, "record", 0, 0], [second, "waitOther", 1, 0]],
+  },
+  { name: "an event that nobody waits for", orders: false, between: (first) => [[first, "record", 0, 0]] },
+  {
+    name: "an event that is recorded after the wait",
+    orders: false,
+    between: (first, second) => [[second, "waitOther", 0, 0], [first, "record", 0, 0]],
+  },
+  {
+    name: "a synchronization of the second stream",
+    orders: false,
+    between: (_, second) => [[second, "synchronize", 0]],
+  },
+  { name: "a synchronization of another stream", orders: false, between: (first) => [[first, "synchronize", 1]] },
+  {
+    name: "an event in the other direction",
+    orders: false,
+    between: (first, second) => [[second, "record", 0, 0], [first, "waitOther", 0, 0]],
+  },
+];
+
+const accesses: Readonly<Record<Action, { operation: string; access: "read" | "write"; isKernel?: boolean }>> = {
+  copyFrom: { operation: "copyFrom", access: "write" },
+  fill: { operation: "fill", access: "write" },
+  copyIn: { operation: "copy", access: "write" },
+  copyOut: { operation: "copy", access: "read" },
+  kernelFill: { operation: "kernel fill", access: "write", isKernel: true },
+  kernelSaxpy: { operation: "kernel saxpy", access: "read", isKernel: true },
+};
+const actions = Object.keys(accesses) as Action[];
+
+const schedules: readonly Schedule[] = isLong ? ["oldest", "newest", "random:1", "random:2", "random:3"] : ["random:1"];
+
+/** Runs a pair of operations with a link between them, and checks what is reported. */
+async function check(
+  pair: Pair,
+  [first, second]: readonly [Action, Action],
+  { link, from, sharing, schedule }: { link: Link; from: Side; sharing: Sharing; schedule?: Schedule },
+): Promise<void> {
+  const to = from === "exporter" ? "importer" : "exporter";
+  const reports = await pair.reportsOf([
+    ...link.before?.(from, to) ?? [],
+    [from, first, 0],
+    ...link.between(from, to),
+    [to, second, 0],
+  ], { sharing, schedule });
+  const all = [...reports.exporter, ...reports.importer];
+  const what = `${first} ${second} ${link.name} ${from} ${sharing} ${schedule}: ${JSON.stringify(reports, null, 1)}`;
+  if (link.orders) return assertEquals(all, [], what);
+  assert(all.length > 0, what);
+  const names = [accesses[first], accesses[second]].map(({ operation, access }) => `${access} ${operation}`).sort();
+  for (const { check, kind, accesses } of all) {
+    assertEquals(check, "stream-order", what);
+    assertEquals(kind, `unordered-${accesses[1]!.access}-${accesses[0]!.access}`, what);
+    assertEquals(accesses.map(({ access, operation }) => `${access} ${operation}`).sort(), names, what);
+    assertEquals(accesses.map(({ pid }) => pid === undefined).sort(), [false, true], what);
+  }
+}
+
+for (const driver of ["software", "cuda"] as const) {
+  const { skip } = driverNamed(driver);
+  const isSeen = (action: Action) => driver === "software" || accesses[action].isKernel !== true;
+  const isConflict = (first: Action, second: Action) =>
+    accesses[first].access === "write" || accesses[second].access === "write";
+
+  test(`two processes order what they do with memory, by every means [${driver}]`, { skip }, async () => {
+    await withPair(driver, async (pair) => {
+      for (const link of links) {
+        await check(pair, ["fill", "copyOut"], { link, from: "exporter", sharing: "pool" });
+        await check(pair, ["copyOut", "copyFrom"], { link, from: "importer", sharing: "legacy" });
+      }
+    });
+  });
+
+  test(`two processes order what they do with memory, whatever it is [${driver}]`, { skip }, async () => {
+    await withPair(driver, async (pair) => {
+      for (const [first, second] of actions.flatMap((first) => actions.map((second) => [first, second] as const))) {
+        if (!isConflict(first, second) || !isSeen(first) || !isSeen(second)) continue;
+        for (const [index, from] of (["exporter", "importer"] as const).entries()) {
+          await check(pair, [first, second], { link: links[index]!, from, sharing: "pool" });
+          if (isLong) await check(pair, [first, second], { link: links[1 - index]!, from, sharing: "legacy" });
+        }
+      }
+    });
+  });
+}
+
+test("two processes report the same with every schedule", async () => {
+  await withPair("software", async (pair) => {
+    for (const schedule of schedules) {
+      for (const [index, link] of links.entries()) {
+        const actions = index % 2 === 0 ? ["kernelFill", "copyOut"] as const : ["kernelSaxpy", "fill"] as const;
+        await check(pair, actions, { link, from: "exporter", sharing: "pool", schedule });
+      }
+    }
+  });
+});
+
+test(
+  "two processes report the same whatever they do, in either direction, with every schedule",
+  { long: true },
+  async () => {
+    await withPair("software", async (pair) => {
+      for (const schedule of schedules) {
+        for (const [first, second] of actions.flatMap((first) => actions.map((second) => [first, second] as const))) {
+          if (accesses[first].access === "read" && accesses[second].access === "read") continue;
+          for (const link of links) {
+            for (const from of ["exporter", "importer"] as const) {
+              for (const sharing of ["pool", "legacy"] as const) {
+                await check(pair, [first, second], { link, from, sharing, schedule });
+              }
+            }
+          }
+        }
+      }
+    });
+  },
+);
+
+test("a report names the other process, its stream and where it called the library", async () => {
+  await withPair("software", async (pair) => {
+    const { exporter, importer } = await pair.reportsOf([["exporter", "kernelFill", 0], ["importer", "copyOut", 1]]);
+    const [report] = [...importer, ...exporter];
+    assertStringIncludes(report!.message, "of process ");
+    const other = report!.accesses.find(({ pid }) => pid !== undefined)!;
+    assertStringIncludes(other.stack, "shared_steps.ts:");
+    assertStringIncludes(other.stream!, " of device 0 of process ");
+    assertStringIncludes(report!.message, "record an interprocess event on ");
+    if (importer.length > 0) {
+      const fill = importer[0]!.accesses.find(({ operation }) => operation === "kernel fill")!;
+      assertEquals(fill.pid, process.pid);
+      assertStringIncludes(fill.source!, "fill.cu:");
+    }
+  });
+});
+
+/** Someone of the same user who writes to the board what he likes. */
+class Liar implements Disposable {
+  readonly #board = Board.join()!;
+  readonly #heard: { peer: Peer; record: Record<string, unknown> }[] = [];
+
+  /** Listens to the others. */
+  listen(): void {
+    this.#board.read({
+      found: () => {},
+      lost: () => {},
+      gone: () => {},
+      record: (peer, text) => void this.#heard.push({ peer, record: JSON.parse(text) }),
+    });
+  }
+
+  /** Says something. */
+  say(text: string): void {
+    this.#board.append(text, 0);
+  }
+
+  /** Repeats what the others have said of their order, changed. */
+  repeat(change: (position: number) => number): void {
+    for (const { peer, record } of this.#heard.splice(0)) {
+      const { slot, generation } = peer;
+      const clock = (record.clock as number[][] | undefined ?? [])
+        .map((point) => [...point.slice(0, 3), Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, change(point[3]!)))]);
+      if (record.type === "known" || record.type === "event") this.say(JSON.stringify({ ...record, clock }));
+      if (record.type === "share") this.say(JSON.stringify({ ...record, share: 1 }));
+      this.say(JSON.stringify({ type: "known", clock: [[slot, generation, 1, Number.MAX_SAFE_INTEGER]] }));
+      this.say(JSON.stringify({ type: "retired", stream: 1 }));
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#board.leave();
+  }
+}
+
+const nonsense = [
+  "",
+  "null",
+  "[]",
+  "{",
+  '{"type":"known"}',
+  '{"type":"known","clock":[[0,0,0]]}',
+  '{"type":"known","clock":[[-1,0.5,1e300,"1"]]}',
+  '{"type":"event","handle":"zz","clock":[]}',
+  '{"type":"share","share":1,"handle":"00","byteLength":-1}',
+  '{"type":"access","share":[0,0,0],"access":"write","begin":5,"end":4}',
+  `{"type":"known","clock":[${Array(1000).fill("[0,0,0,0]").join()}]}`.slice(0, maximumRecord),
+  "\0".repeat(maximumRecord),
+];
+
+test("what another process says of the order never causes a report, and nonsense does no harm", async () => {
+  await withPair("software", async (pair) => {
+    const ordered = links.filter(({ orders }) => orders);
+    for (
+      const [index, change] of [
+        (position: number) => position,
+        () => 0,
+        () => Number.MAX_SAFE_INTEGER,
+        (position: number) => position - 1,
+        (position: number) => position + 1,
+      ].entries()
+    ) {
+      using liar = new Liar();
+      for (const from of ["exporter", "importer"] as const) {
+        const link = ordered[(2 * index + (from === "exporter" ? 0 : 1)) % ordered.length]!;
+        const to = from === "exporter" ? "importer" : "exporter";
+        const reports = await pair.reportsOf([[from, "fill", 0], ...link.between(from, to), [to, "fill", 0]], {
+          onStep() {
+            liar.listen();
+            liar.repeat(change);
+          },
+        });
+        assertEquals([reports.exporter, reports.importer], [[], []], link.name);
+      }
+    }
+    for (const text of nonsense) {
+      using liar = new Liar();
+      const reports = await pair.reportsOf([["exporter", "fill", 0], ["exporter", "synchronize", 0], [
+        "importer",
+        "fill",
+        0,
+      ]], { onStep: () => liar.say(text) });
+      assertEquals([reports.exporter, reports.importer], [[], []], text.slice(0, 100));
+    }
+  });
+});
+
+test("a process that says very much is taken to order everything, and takes no memory", async () => {
+  await withPair("software", async (pair) => {
+    using liar = new Liar();
+    let number = 0;
+    const before = process.memoryUsage().heapUsed;
+    await pair.reportsOf(Array<Step>(20).fill(["exporter", "fill", 0]), {
+      onStep() {
+        for (let time = 0; time < 2000; time++) {
+          const handle = (++number).toString(16).padStart(128, "0");
+          liar.say(JSON.stringify({ type: "event", handle, clock: [] }));
+          liar.say(JSON.stringify({ type: "share", share: number, handle, byteLength: 1 }));
+        }
+      },
+    });
+    assert(process.memoryUsage().heapUsed - before < 100 * 2 ** 20);
+    await check(pair, ["fill", "copyOut"], { link: links[1]!, from: "exporter", sharing: "pool" });
+  });
+});

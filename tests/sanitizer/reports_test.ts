@@ -1,0 +1,206 @@
+/**
+ * What becomes of reports: counts, the summary, JSON lines, annotations, errors, exit codes.
+ */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { type CudaStream, open, type SanitizerReport } from "../../mod.ts";
+import { annotationOf } from "../../src/sanitizer/output/annotations.ts";
+import { placesOf } from "../../src/sanitizer/places.ts";
+import { startScript } from "../support/child_process.ts";
+import { inFolder } from "../support/folders.ts";
+import { test } from "../support/test.ts";
+
+const script = "report_in_ways.ts";
+/** Whatever the tests run in, such as GitHub Actions, does not count. */
+const plain = {
+  POOLPASS_SANITIZE: "1",
+  POOLPASS_SANITIZE_REPORT: "",
+  POOLPASS_SANITIZE_SUPPRESS: "",
+  GITHUB_ACTIONS: "",
+};
+
+/** Runs the script that makes mistakes. */
+async function run(how: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  await using child = startScript(`children/sanitizer/${script}`, how, { env: { ...plain, ...env } });
+  const lines: string[] = [];
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  return { lines, errors: await child.errors(), ended: await child.ended, pid: child.pid };
+}
+
+function linesOf(folder: string) {
+  return readdirSync(folder).flatMap((file) => {
+    return readFileSync(`${folder}/${file}`, "utf8").trimEnd().split("\n").map((line) => JSON.parse(line));
+  });
+}
+
+test("a mistake that is made again is reported once, with a count that grows", () => {
+  const reports: SanitizerReport[] = [];
+  using cuda = open({ driver: "software", sanitize: true, onReport: (report) => reports.push(report) });
+  const gpu = cuda.device(0);
+  using buffer = gpu.allocate(1024);
+  const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true })) as [CudaStream, CudaStream];
+  for (let time = 1; time <= 5; time++) {
+    // The second fill has several earlier ones in its way: that is one mistake, made once.
+    for (const part of [0, 256, 512]) buffer.subarray(part, part + 128).fill(1, streams[0]);
+    buffer.fill(2, streams[1]);
+    gpu.synchronize();
+    assertEquals(reports.map(({ count }) => count), [3 * time]);
+  }
+  for (const stream of streams) stream[Symbol.dispose]();
+});
+
+test("an operation that meets the same earlier one in several places is counted once", () => {
+  const reports: SanitizerReport[] = [];
+  using cuda = open({ driver: "software", sanitize: true, onReport: (report) => reports.push(report) });
+  const gpu = cuda.device(0);
+  using buffer = gpu.allocate(1024);
+  const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true })) as [CudaStream, CudaStream];
+  buffer.fill(1, streams[0]);
+  // It divides what the first one has written.
+  using host = cuda.allocateHost(256);
+  buffer.subarray(256, 512).copyTo(host, streams[0]);
+  buffer.fill(2, streams[1]);
+  gpu.synchronize();
+  assertEquals(reports.map(({ kind, count }) => [kind, count]), [
+    ["unordered-write-write", 1],
+    ["unordered-read-write", 1],
+  ]);
+  for (const stream of streams) stream[Symbol.dispose]();
+});
+
+test("the end says what was found and how often, and fails the process", async () => {
+  const summary = `1 mistake: unordered-write-write at ${script}:31 (seen 3 times)`;
+  const ended = await run(["end"]);
+  assertEquals([ended.ended, ended.lines], [1, ["done"]]);
+  assertStringIncludes(ended.errors, `\npoolpass sanitizer: ${summary}\n`);
+  const disposed = await run(["dispose"]);
+  assertEquals([disposed.ended, disposed.lines], [0, [
+    `The sanitizer has found ${summary}; each was printed when it was found`,
+    "done",
+  ]]);
+  assertEquals(disposed.errors.split(summary).length, 1, "the error has told it");
+});
+
+test("behind another error, the mistakes are a SuppressedError", async () => {
+  const { lines } = await run(["throw"]);
+  assertEquals(lines, ["true the program's own", "done"]);
+});
+
+test("a listener gets the reports, and nothing is printed", async () => {
+  const { lines, errors, ended } = await run(["listen"], { GITHUB_ACTIONS: "true" });
+  assertEquals([lines, ended], [["unordered-write-write 3", "done"], 0]);
+  assert(!errors.includes("sanitizer"), errors);
+});
+
+test("a program without mistakes ends as without the sanitizer", async () => {
+  for (const how of [["right"], ["right", "dispose"]]) {
+    const { lines, errors, ended } = await run(how, { GITHUB_ACTIONS: "true" });
+    assertEquals([lines, ended], [["done"], 0]);
+    assert(!errors.includes("poolpass"), errors);
+  }
+});
+
+test("POOLPASS_SANITIZE_REPORT gets a line of JSON for each mistake, and one at the end", async () => {
+  for (const how of ["end", "dispose", "listen"]) {
+    await inFolder(async (folder) => {
+      const { pid } = await run([how], { POOLPASS_SANITIZE_REPORT: `${folder}/reports.%p.json` });
+      assertEquals(readdirSync(folder), [`reports.${pid}.json`]);
+      const [report, end, ...others] = linesOf(folder);
+      assertEquals(others, []);
+      const { message, accesses, ...rest } = report;
+      assertEquals(rest, {
+        type: "report",
+        pid,
+        run: end.run,
+        number: 1,
+        check: "stream-order",
+        kind: "unordered-write-write",
+      });
+      assertStringIncludes(message, "poolpass sanitizer: unordered-write-write");
+      assertEquals(accesses.map(({ operation }: { operation: string }) => operation), ["fill", "fill"]);
+      assertEquals(end, { type: "end", pid, run: end.run, counts: [3], suppressed: [] });
+    });
+  }
+});
+
+test("several processes add their lines to one file", async () => {
+  await inFolder(async (folder) => {
+    writeFileSync(`${folder}/reports`, '{"type":"other"}\n');
+    const env = { POOLPASS_SANITIZE_REPORT: `${folder}/reports` };
+    const runs = await Promise.all([run(["end"], env), run(["dispose"], env), run(["right"], env)]);
+    const lines = linesOf(folder);
+    assertEquals(lines.length, 1 + 2 + 2 + 1);
+    assertEquals(lines[0], { type: "other" });
+    for (const [index, { pid }] of runs.entries()) {
+      const types = lines.filter((line) => line.pid === pid).map(({ type }) => type);
+      assertEquals(types, index === 2 ? ["end"] : ["report", "end"]);
+    }
+  });
+});
+
+test("a report that cannot be written costs a warning, not the program's result", async () => {
+  const cases = [
+    ["/tmp", 'POOLPASS_SANITIZE_REPORT does nothing: cannot write "/tmp": it is a folder'],
+    ["/nowhere/reports", 'does nothing: cannot write "/nowhere/reports": there is no such file or folder'],
+    ["/dev/full", 'cannot write the sanitizer\'s reports to "/dev/full": there is no space left on its file system'],
+  ] as const;
+  for (const [path, warning] of cases) {
+    const { lines, errors, ended } = await run(["right", "dispose"], { POOLPASS_SANITIZE_REPORT: path });
+    assertEquals([lines, ended], [["done"], 0]);
+    assertEquals(errors.split(warning).length, 2, errors);
+  }
+});
+
+test("in GitHub Actions, mistakes are annotations of the line of the later operation", async () => {
+  const workspace = new URL("../../", import.meta.url).pathname;
+  const { errors } = await run(["end"], { GITHUB_ACTIONS: "true", GITHUB_WORKSPACE: workspace });
+  const [annotation, ...others] = errors.split("\n").filter((line) => line.startsWith("::"));
+  assertEquals(others, []);
+  assertStringIncludes(
+    annotation!,
+    `::error file=tests/children/sanitizer/${script},line=31,col=42,title=poolpass sanitizer%3A unordered-write-write::`,
+  );
+  assertStringIncludes(annotation!, "all 64 bytes of a buffer%0A  The write of fill");
+});
+
+test("annotations escape what GitHub takes for syntax, and name files of the repository alone", () => {
+  const annotate = (stack: string, message = "m") =>
+    annotationOf({
+      check: "stream-order",
+      kind: "k",
+      message,
+      count: 1,
+      accesses: [{ operation: "fill", access: "write", stream: undefined, stack: "" }, {
+        operation: "fill",
+        access: "write",
+        stream: undefined,
+        stack,
+      }],
+    }, "/work");
+  const title = "title=poolpass sanitizer%3A k";
+  assertEquals(
+    annotate("at file:///work/a,b%20c%25.ts:3:4", "50%\r\n::x"),
+    `::error file=a%2Cb c%25.ts,line=3,col=4,${title}::50%25%0D%0A::x`,
+  );
+  assertEquals(annotate("at main (/workshop/a.ts:3:4)"), `::error file=/workshop/a.ts,line=3,col=4,${title}::m`);
+  assertEquals(annotate("at main (https://example.org/a.ts:3:4)"), `::error ${title}::m`);
+  assertEquals(annotate(""), `::error ${title}::m`);
+});
+
+test("places are read from the call stacks of all runtimes", () => {
+  const stack = [
+    "at file:///home/me/a%20b.ts:1:2",
+    "at async Object.run (file:///home/me/x.ts:3:4)",
+    "at new Pipeline (/home/me/(old)/x.ts:5:6)",
+    "at main@/home/me/x.ts:7:8",
+    "at /home/me/x.ts:9",
+    "at native code",
+  ].join("\n");
+  assertEquals(placesOf(stack), [
+    { name: undefined, file: "/home/me/a b.ts", line: 1, column: 2 },
+    { name: "Object.run", file: "/home/me/x.ts", line: 3, column: 4 },
+    { name: "new Pipeline", file: "/home/me/(old)/x.ts", line: 5, column: 6 },
+    { name: "main", file: "/home/me/x.ts", line: 7, column: 8 },
+    { name: undefined, file: "/home/me/x.ts", line: 9, column: undefined },
+  ]);
+});

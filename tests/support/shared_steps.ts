@@ -1,0 +1,197 @@
+/**
+ * Programs of two processes that share a buffer, step by step: each step is done by one of them, and the next one is not
+ * begun before its call has returned.
+ *
+ * @module
+ */
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
+import {
+  type Cuda,
+  type CudaDevice,
+  CudaError,
+  type CudaEvent,
+  type CudaKernel,
+  type CudaStream,
+  type DeviceBuffer,
+  open,
+  type OpenOptions,
+  type SanitizerReport,
+  type ShareableHandle,
+  type UnixSocket,
+} from "../../mod.ts";
+
+/** The two processes. */
+export type Side = "exporter" | "importer";
+
+/** How the memory is shared. */
+export type Sharing = "pool" | "legacy";
+
+/** What a process does with the buffer. */
+export type Action = "copyFrom" | "fill" | "copyIn" | "copyOut" | "kernelFill" | "kernelSaxpy";
+
+/** A step of a program. Streams and events are numbered; each process has some of both, and can open the other's events. */
+export type Step =
+  | readonly [side: Side, action: Action, stream: number]
+  | readonly [side: Side, action: "record" | "waitOwn" | "waitOther", stream: number, event: number]
+  | readonly [side: Side, action: "synchronize" | "finished", stream: number]
+  | readonly [side: Side, action: "finishedOther", event: number]
+  | readonly [side: Side, action: "synchronizeDevice" | "free"];
+
+/** What the importer needs. */
+export interface Shared {
+  readonly sharing: Sharing;
+  /** In hexadecimal. */
+  readonly memory: string;
+  readonly events: readonly string[];
+}
+
+export const streamCount = 3;
+export const eventCount = 2;
+const elements = 256;
+const byteLength = 4 * elements;
+
+/** One of the two processes. */
+export class Participant implements Disposable {
+  readonly reports: SanitizerReport[] = [];
+  readonly #cuda: Cuda;
+  readonly #gpu: CudaDevice;
+  readonly #streams: CudaStream[];
+  readonly #events: CudaEvent[];
+  #others: CudaEvent[] = [];
+  readonly #own: DeviceBuffer;
+  readonly #fill: CudaKernel;
+  readonly #saxpy: CudaKernel;
+  #shared: DeviceBuffer | undefined;
+  readonly #stack = new DisposableStack();
+
+  constructor(driver: "software" | "cuda", softwareSchedule: OpenOptions["softwareSchedule"]) {
+    this.#cuda = this.#stack.use(open({
+      driver,
+      sanitize: ["stream-order"],
+      onReport: (report) => this.reports.push(report),
+      ...softwareSchedule === undefined ? {} : { softwareSchedule },
+    }));
+    this.#gpu = this.#cuda.device(0);
+    this.#streams = Array.from({ length: streamCount }, () => this.#gpu.createStream({ nonBlocking: true }));
+    this.#events = Array.from({ length: eventCount }, () => this.#gpu.createEvent({ interprocess: true }));
+    this.#own = this.#stack.use(this.#gpu.allocate(byteLength));
+    this.#own.fill(0);
+    this.#fill = this.#gpu.loadModule(fillPtx).kernel("fill");
+    this.#saxpy = this.#gpu.loadModule(saxpyPtx).kernel("saxpy");
+    this.#gpu.synchronize();
+  }
+
+  get events(): string[] {
+    return this.#events.map((event) => event.exportHandle().toHex());
+  }
+
+  /** Shares a buffer. */
+  share(sharing: Sharing): { shared: Shared; handle: ShareableHandle | undefined } {
+    let handle: ShareableHandle | undefined;
+    let memory: Uint8Array;
+    if (sharing === "pool") {
+      const pool = this.#stack.use(this.#gpu.createPool({ handleType: "posix-fd" }));
+      this.#shared = pool.allocate(byteLength, this.#streams[0]!);
+      handle = this.#stack.use(pool.exportHandle() as ShareableHandle);
+      memory = this.#shared.exportPointer();
+    } else {
+      this.#shared = this.#gpu.allocate(byteLength);
+      memory = this.#shared.exportHandle();
+    }
+    this.#shared.fill(0);
+    this.#gpu.synchronize();
+    return { shared: { sharing, memory: memory.toHex(), events: this.events }, handle };
+  }
+
+  /** Maps the buffer of the other process. */
+  map({ sharing, memory, events }: Shared, handle: ShareableHandle | undefined): void {
+    const bytes = Uint8Array.fromHex(memory);
+    if (sharing === "pool") {
+      const pool = this.#stack.use(this.#gpu.importPool(handle!));
+      this.#shared = pool.importPointer(bytes, byteLength);
+    } else {
+      this.#shared = this.#gpu.openMemory(bytes, byteLength);
+    }
+    this.openEvents(events);
+  }
+
+  /** Opens the events of the other process. */
+  openEvents(events: readonly string[]): void {
+    this.#others = events.map((event) => this.#gpu.openEvent(Uint8Array.fromHex(event)));
+  }
+
+  /** Does a step. */
+  async run([, action, first = 0, event = 0]: Step): Promise<void> {
+    const stream = this.#streams[first]!;
+    const x = this.#shared!;
+    const launch = { grid: 1, block: elements, stream };
+    switch (action) {
+      case "copyFrom":
+        return x.copyFrom(new Uint8Array(byteLength), stream);
+      case "fill":
+        return x.fill(1, stream);
+      case "copyIn":
+        // The private buffer is used by one stream at a time.
+        return x.subarray(0, 512).copyFrom(this.#own.subarray(512 * (first % 2), 512 * (first % 2) + 512), stream);
+      case "copyOut":
+        return this.#private().copyFrom(x, stream);
+      // By addresses, so that the library does not know of the use.
+      case "kernelFill":
+        return this.#fill.launch(launch, x.address, elements, 7);
+      case "kernelSaxpy":
+        return this.#saxpy.launch(launch, elements, 2, x.address, this.#private().address);
+      case "record":
+        return stream.record(this.#events[event]!);
+      case "waitOwn":
+        return stream.wait(this.#events[event]!);
+      case "waitOther":
+        return stream.wait(this.#others[event]!);
+      case "synchronize":
+        return stream.synchronize();
+      case "finished":
+        return await stream.finished();
+      case "finishedOther":
+        return await this.#others[first]!.finished();
+      case "synchronizeDevice":
+        return this.#gpu.synchronize();
+      case "free":
+        return x.free(this.#streams[0]!);
+    }
+  }
+
+  #private(): DeviceBuffer {
+    return this.#stack.use(this.#gpu.allocate(byteLength));
+  }
+
+  /** Waits for all work. */
+  settle(): void {
+    try {
+      this.#gpu.synchronize();
+    } catch (error) {
+      // In some orders, memory is freed before a kernel runs.
+      if (!(error instanceof CudaError) || error.code !== "cudaErrorIllegalAddress") throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#shared?.[Symbol.dispose]();
+    this.#stack.dispose();
+  }
+}
+
+/** Sends a message. */
+export async function send(socket: UnixSocket, message: unknown, handle?: ShareableHandle): Promise<void> {
+  const body = new TextEncoder().encode(JSON.stringify(message));
+  const handles = handle === undefined ? [] : [handle];
+  await socket.send(new Uint8Array(new Uint32Array([body.length, handles.length]).buffer));
+  await socket.send(body, { handles });
+}
+
+/** Receives a message. */
+export async function receive(socket: UnixSocket): Promise<{ message: unknown; handle: ShareableHandle | undefined }> {
+  const header = await socket.receive(8);
+  const [byteLength, count] = new Uint32Array(header.bytes.slice().buffer);
+  const { bytes, handles } = await socket.receive(byteLength!, { handles: count! });
+  return { message: JSON.parse(new TextDecoder().decode(bytes)), handle: handles[0] };
+}
