@@ -153,7 +153,7 @@ test("a program that reads a result too early finds a pattern, whatever the memo
 
 test("memory that is used after a free on the host is reported as used later", () => {
   const reports: SanitizerReport[] = [];
-  const cuda = open({ driver: "software", sanitize: true, onReport: (report) => reports.push(report) });
+  using cuda = open({ driver: "software", sanitize: true, onReport: (report) => reports.push(report) });
   const gpu = cuda.device(0);
   const stream = gpu.createStream({ nonBlocking: true });
   const buffer = gpu.allocate(byteLength);
