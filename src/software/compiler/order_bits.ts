@@ -23,7 +23,11 @@ export const orderBits = {
   wait: 256,
   /** An arrival at an `mbarrier`, or a test of its phase. */
   phased: 512,
+  /** A fence that has a place in the one order of all sequentially consistent fences. */
+  sequential: 1024,
+  /** An atomic operation whose result the thread gets. */
+  hasResult: 2048,
 } as const;
 
 /** Above it, an access has the binary logarithm of its elements, and a wait the number of groups. */
-export const orderCountShift = 10;
+export const orderCountShift = 12;

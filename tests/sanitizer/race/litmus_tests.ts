@@ -169,6 +169,23 @@ export const litmusTests: readonly LitmusTest[] = [
     race: "global-race",
   },
   {
+    name: "a weak store behind an own atomic, the last of all",
+    threads: "blocks",
+    programs: [
+      "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 %r0, [%rd1], 1;",
+      "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 %r0, [%rd1], 1; st.global.u32 [%rd1], 0;",
+    ],
+  },
+  {
+    name: "a weak store behind an own atomic, and another's atomic",
+    threads: "blocks",
+    programs: [
+      "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 %r0, [%rd1], 1; st.global.u32 [%rd1], 0;",
+      "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 %r0, [%rd1], 1;",
+    ],
+    race: "global-race",
+  },
+  {
     name: "two releases and acquisitions in a row",
     threads: "blocks",
     programs: [

@@ -313,3 +313,46 @@ KERNEL void fence_alone(int* in, int* out, int n) {
   }
 }
 PAIR(fence_alone)
+
+// All threads fence, meet, and let one of them set the flag. Those that wait do it the other way around.
+KERNEL void fences_around_barriers(int* in, int* out, int n) {
+  volatile int* ready = &out[0];
+  int t = threadIdx.x;
+  if (blockIdx.x == 0) {
+    out[8 + t] = in[t];
+    if (isRight || t == 0) __threadfence();
+    __syncthreads();
+    if (t == 0) *ready = 1;
+  } else {
+    if (t == 0) while (*ready == 0) {}
+    __syncthreads();
+    __threadfence();
+    out[128 + t] = out[8 + 63 - t];
+  }
+}
+PAIR(fences_around_barriers)
+
+// The same by the barriers of warps, and by a counter.
+KERNEL void fences_around_warp_barriers(int* in, int* out, int n) {
+  int t = threadIdx.x;
+  if (blockIdx.x == 0) {
+    out[8 + t] = in[t];
+    __threadfence();
+    __syncwarp();
+    if (t % 32 == 0) atomicAdd(&out[0], 1);
+  } else {
+    if (t % 32 == 0) while (atomicAdd(&out[0], 0) < 2) {}
+    __syncwarp();
+    if (isRight) __threadfence();
+    out[128 + t] = out[8 + 63 - t];
+  }
+}
+PAIR(fences_around_warp_barriers)
+
+// Whoever comes last, and knows it by its own atomic operation, sets the counter back for the next launch.
+KERNEL void counter_reset(int* in, int* out, int n) {
+  __threadfence();
+  int arrived = atomicAdd(&out[0], 1);
+  if (arrived == (isRight ? n - 1 : n - 2)) out[0] = 0;
+}
+PAIR(counter_reset)

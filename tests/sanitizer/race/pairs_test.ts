@@ -40,6 +40,7 @@ const pairs: Readonly<Record<string, Readonly<Record<string, Pair>>>> = {
     blocks: { grid: 4, block: 32 },
     copies: { block: 128, kinds: ["unfinished-copy"] },
     phases: { block: 64 },
+    ended_barrier: { block: 64 },
     copy_groups: { block: 64, kinds: ["unfinished-copy"] },
   },
   warps: {
@@ -97,6 +98,9 @@ const pairs: Readonly<Record<string, Readonly<Record<string, Pair>>>> = {
     queue: { grid: 2, block: 1 },
     relaxed_counter: { grid: 2, block: 32 },
     fence_alone: { grid: 2, block: 1 },
+    fences_around_barriers: { grid: 2, block: 64 },
+    fences_around_warp_barriers: { grid: 2, block: 64 },
+    counter_reset: { grid: 4, block: 1 },
   },
 };
 

@@ -314,3 +314,22 @@ KERNEL void phases(int* in, int* out, int n) {
   out[t] = sum;
 }
 PAIR(phases)
+
+// The last of the warps to leave ends the barrier, as cuda::pipeline does; other memory may not be there yet.
+KERNEL void ended_barrier(int* in, int* out, int n) {
+  __shared__ unsigned long long barrier;
+  __shared__ int users;
+  int t = threadIdx.x;
+  unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+  if (t == 0) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 64;" ::"r"(at) : "memory");
+    users = 2;
+  }
+  __syncthreads();
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(at) : "memory");
+  if (t % 32 == 0 && atomicSub(&users, 1) == 1) {
+    if (isRight) asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");
+    else barrier = in[3];
+  }
+}
+PAIR(ended_barrier)

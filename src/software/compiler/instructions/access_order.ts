@@ -30,9 +30,13 @@ export function accessOrderOf(
 
 /** The order of a fence. Undefined for those of proxies, and for what is no fence. */
 export function fenceOrderOf({ choices }: ResolvedInstruction): number | undefined {
-  const scope = choices.get("level") ?? choices.get("scope");
+  const level = choices.get("level");
+  const scope = level ?? choices.get("scope");
   if (scope === undefined) return undefined;
-  return semanticsOf(choices.get("semantics") ?? "acq_rel") | (wideScopes.includes(scope) ? orderBits.wide : 0);
+  // `membar` is another name of `fence.sc`.
+  const semantics = level === undefined ? choices.get("semantics") ?? "acq_rel" : "sc";
+  const isWide = wideScopes.includes(scope);
+  return semanticsOf(semantics) | (isWide ? orderBits.wide : 0) | (semantics === "sc" ? orderBits.sequential : 0);
 }
 
 function semanticsOf(semantics: string): number {

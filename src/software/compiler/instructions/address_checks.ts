@@ -36,8 +36,8 @@ export interface MemoryAccess {
   readonly operation: "read" | "write" | "atomic";
   /** Whether other threads may access the memory at the same time, as by volatile and ordered accesses. */
   readonly isStrong?: boolean;
-  /** How it is ordered, in `orderBits`. Default: it is weak. */
-  readonly order?: number;
+  /** How it is ordered, in `orderBits`. Default: it is weak. Null if no other access conflicts with it. */
+  readonly order?: number | null;
 }
 
 /** The name of the state space of an access, or `generic`. */
@@ -72,7 +72,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
     e.pushPlace({ operation: isStrong ? "atomic" : operation, bytes });
     e.callHelper("noteAccess");
   }
-  if (e.options.kernelChecks.has("race") && (isGlobal || isShared)) {
+  if (order !== null && e.options.kernelChecks.has("race") && (isGlobal || isShared)) {
     e.code.tee(location).get(location);
     e.pushPlace({ operation, bytes }).i32(order);
     e.callHelper("compareAccess");

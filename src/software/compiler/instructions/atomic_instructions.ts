@@ -9,6 +9,7 @@
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
 import { accessOrderOf } from "./access_order.ts";
+import { orderBits } from "../order_bits.ts";
 import { atomicShadows } from "../checks/memory_shadows.ts";
 import { canonicalizeNaN, flushSubnormal } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
@@ -44,7 +45,7 @@ export function atomic(hasResult: boolean): Emit {
       space: spaceOf(i),
       bytes: bytes * sources.length,
       operation: "atomic",
-      order: atomicOrderOf(i, sources.length),
+      order: atomicOrderOf(i, sources.length) | (hasResult ? orderBits.hasResult : 0),
     });
     e.code.set(location);
     const readsMemory = i.choices.get("operation") !== "exch";

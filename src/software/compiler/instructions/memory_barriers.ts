@@ -22,17 +22,24 @@ const predicate = typeNamed("pred");
 const { pending, expected, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
-/** Pushes the offset of a barrier. */
+/**
+ * Pushes the offset of a barrier. Where one ends, that is not compared with the arrivals before it: the last thread to
+ * leave a `cuda::pipeline` ends its barriers, and only some lanes of each warp tell it that they leave.
+ */
 function pushBarrier(
   e: FunctionEmitter,
   i: ResolvedInstruction,
-  { operand, operation }: { operand: ResolvedOperand | undefined; operation: "read" | "write" | "atomic" },
+  { operand, operation, ends = false }: {
+    operand: ResolvedOperand | undefined;
+    operation: "read" | "write" | "atomic";
+    ends?: boolean;
+  },
 ): void {
   const semantics = operation === "read" ? "acquire" : "release";
   const isStrong = operation !== "write";
   const order = accessOrderOf(i, { isStrong, defaults: { semantics, scope: "cta" } }) |
     (isStrong ? orderBits.phased : 0);
-  pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order });
+  pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order: ends ? null : order });
 }
 
 /** Pushes a count as an i64. Without one, it is 1. */
@@ -58,7 +65,7 @@ const initialize: Emit = (e, i) => {
 
 /** `mbarrier.inval` */
 const invalidate: Emit = (e, i) => {
-  pushBarrier(e, i, { operand: i.operands[0], operation: "write" });
+  pushBarrier(e, i, { operand: i.operands[0], operation: "write", ends: true });
   e.code.i64(0n).memory("i64Store");
 };
 

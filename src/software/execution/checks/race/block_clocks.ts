@@ -9,6 +9,7 @@
  */
 import { clockLayout } from "../../../compiler/checks/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
+import { BlockFences } from "./block_fences.ts";
 import { keyOf, Knowledge, unknownLanes } from "./knowledge.ts";
 import { ThreadOrder } from "./messages.ts";
 import type { PendingCopies } from "./pending_copies.ts";
@@ -26,6 +27,7 @@ export class BlockClocks {
   readonly warpTimes: Int32Array;
   /** For each thread. */
   readonly epochs: Int32Array;
+  readonly fences: BlockFences = new BlockFences();
   readonly copies: (PendingCopies | undefined)[] = [];
   readonly warpsPerBlock: number;
   /** Where these numbers are in linear memory. 0 if they are not there. */
@@ -73,6 +75,7 @@ export class BlockClocks {
     this.epochs.fill(0);
     this.copies.length = this.#known.length = this.#orders.length = 0;
     this.#arrived.clear();
+    this.fences.clear();
     this.#isInformed = false;
   }
 
@@ -93,6 +96,14 @@ export class BlockClocks {
     return this.#knowledgeOf(thread).and(this.#ownOf(thread, now));
   }
 
+  /** A sequentially consistent fence of a thread, in a scope wider than the block. Returns what it releases. */
+  fence(thread: number): Knowledge {
+    this.acquire(thread, this.fences.observedBy(thread));
+    const released = this.release(thread);
+    this.fences.note(thread, released, this.epochs[thread]!);
+    return released;
+  }
+
   /** Adds to what a thread knows. */
   acquire(thread: number, knowledge: Knowledge): void {
     if (knowledge === Knowledge.none) return;
@@ -105,13 +116,17 @@ export class BlockClocks {
     const now = ++this.#time.now;
     this.#numbers[clockLayout.blockTime / 4] = now;
     this.epochs.fill(now);
-    if (this.#isInformed) this.#share(Array.from({ length: this.#count }, (_, thread) => thread));
+    if (!this.#isInformed && !this.fences.isNew) return;
+    const threads = Array.from({ length: this.#count }, (_, thread) => thread);
+    if (this.fences.isNew) this.fences.shareAll({ threads, base: this.base, block: this.block, time: now });
+    if (this.#isInformed) this.#share(threads);
   }
 
   /** Some lanes of a warp have come to its barrier. */
   synchronizeWarp(warp: number, { lanes, present }: { lanes: number; present: number }): void {
     const first = warp * 32;
     const threads = threadsOf(warp, lanes);
+    if (this.fences.isNew) this.fences.share(threads);
     if ((present & ~lanes) !== 0) return this.#synchronize(threads, Knowledge.none);
     const now = ++this.#time.now;
     this.warpTimes[warp] = now;
@@ -126,6 +141,7 @@ export class BlockClocks {
 
   /** The threads that wait at a barrier of a part of the block go on. */
   synchronizeSome(barrier: number, threads: readonly number[]): void {
+    if (this.fences.isNew) this.fences.share(threads);
     const arrived = this.#arrived.get(barrier) ?? Knowledge.none;
     this.#arrived.delete(barrier);
     this.#synchronize(threads, arrived);
@@ -212,7 +228,7 @@ export class BlockClocks {
     const knowledge = this.#known[thread];
     if (knowledge === undefined) return lanes;
     const known = withoutScopes ? knowledge.withoutScopes : knowledge.known;
-    return unknownLanes(known, { warp, warpsPerBlock, epoch, lanes });
+    return unknownLanes(known, { warp, warpsPerBlock, epoch, lanes, fences: knowledge.fences });
   }
 }
 

@@ -40,6 +40,7 @@ export class CellAccesses {
   #order = 0;
   #offset = 0;
   #sharedBegin = -1;
+  #isLastUpdate = false;
 
   constructor(options: { hasReleases: boolean; findings: RaceFindings; bytes: Uint8Array; memory: LaunchCells }) {
     this.nodes = new AccessNodes(options.memory);
@@ -87,15 +88,21 @@ export class CellAccesses {
     if (held.before.some((byte, index) => this.#bytes[held.offset + index] !== byte)) held.report();
   }
 
-  /** A weak read. */
-  read(page: ShadowPage, offset: number, bytes: number): void {
+  /**
+   * A weak read.
+   *
+   * @param isLastUpdate whether the thread has made the last atomic operation there, and got its result
+   */
+  read(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): void {
+    this.#isLastUpdate = isLastUpdate;
     const first = this.#firstCell(page, offset, bytes);
     const end = first + (bytes >> page.granularity << cellShift);
     for (let at = first; at < end; at += cellWords) this.#readCell(page.cells, at);
   }
 
   /** A weak write. Returns whether there were strong accesses before it. */
-  write(page: ShadowPage, offset: number, bytes: number): boolean {
+  write(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): boolean {
+    this.#isLastUpdate = isLastUpdate;
     const first = this.#firstCell(page, offset, bytes);
     const end = first + (bytes >> page.granularity << cellShift);
     let wasStrong = false;
@@ -211,7 +218,7 @@ export class CellAccesses {
     const { numbers } = this.nodes;
     for (let node = Math.abs(cells[at + cellField.strong]!); node !== 0; node = numbers[node]!) {
       const isRead = operationOfPlace(numbers[node + nodeField.place]!) === readOperation;
-      if (writes || !isRead) this.#compareWithNode(node);
+      if (isRead ? writes : !this.#isLastUpdate) this.#compareWithNode(node);
     }
   }
 

@@ -24,7 +24,18 @@ export const keyOf = {
  */
 const mostKnown = 2048;
 
+/** For each thread of a block, the time of its last sequentially consistent fence before a barrier of the block. */
+export interface FenceTimes {
+  /** The time of the barrier. */
+  readonly time: number;
+  readonly times: Int32Array;
+}
+
+/** By blocks. */
+type KnownFences = ReadonlyMap<number, FenceTimes>;
+
 const nothing: Known = new Map();
+const noFences: KnownFences = new Map();
 
 /** What a thread knows. It never changes. */
 export class Knowledge {
@@ -32,8 +43,11 @@ export class Knowledge {
   readonly known: Known;
   /** The same if scopes did not matter. */
   readonly withoutScopes: Known;
+  /** What the threads of blocks have done before these fences. */
+  readonly fences: KnownFences;
 
-  constructor(known: Known, withoutScopes: Known) {
+  constructor(known: Known, withoutScopes: Known, fences: KnownFences = noFences) {
+    this.fences = fences;
     this.known = known;
     this.withoutScopes = withoutScopes;
   }
@@ -44,14 +58,55 @@ export class Knowledge {
     const known = join(this.known, other.known);
     const isSame = this.known === this.withoutScopes && other.known === other.withoutScopes;
     const withoutScopes = isSame ? known : join(this.withoutScopes, other.withoutScopes);
-    if (known === this.known && withoutScopes === this.withoutScopes) return this;
-    return new Knowledge(known, withoutScopes);
+    const fences = joinFences(this.fences, other.fences);
+    if (known === this.known && withoutScopes === this.withoutScopes && fences === this.fences) return this;
+    return new Knowledge(known, withoutScopes, fences);
+  }
+
+  /** What several know together, without some threads. */
+  static joined(all: readonly (Knowledge | undefined)[], isLeftOut: (key: number) => boolean): Knowledge {
+    const different = [...new Set(all)].filter((each): each is Knowledge =>
+      (each ?? Knowledge.none) !== Knowledge.none
+    );
+    if (different.length === 0) return Knowledge.none;
+    const joinAll = (maps: readonly Known[]) => {
+      const joined = new Map<number, number>();
+      for (const known of maps) {
+        for (const [key, time] of known) if ((joined.get(key) ?? -1) < time && !isLeftOut(key)) joined.set(key, time);
+      }
+      return joined;
+    };
+    const known = joinAll(different.map((each) => each.known));
+    const isSame = different.every((each) => each.known === each.withoutScopes);
+    const withoutScopes = isSame ? known : joinAll(different.map((each) => each.withoutScopes));
+    return new Knowledge(
+      known,
+      withoutScopes,
+      different.reduce((joined, { fences }) => joinFences(joined, fences), noFences),
+    );
+  }
+
+  /** The same, and what the threads of a block have done before their fences. */
+  withFences(block: number, fences: FenceTimes): Knowledge {
+    return new Knowledge(this.known, this.withoutScopes, new Map(this.fences).set(block, fences));
   }
 
   /** What it is with scopes, and what another is without them. */
-  static of({ known }: Knowledge, { withoutScopes }: Knowledge): Knowledge {
-    return new Knowledge(known, withoutScopes);
+  static of({ known, fences }: Knowledge, { withoutScopes }: Knowledge): Knowledge {
+    return new Knowledge(known, withoutScopes, fences);
   }
+}
+
+function joinFences(a: KnownFences, b: KnownFences): KnownFences {
+  if (a === b || b.size === 0) return a;
+  if (a.size === 0) return b;
+  let joined: Map<number, FenceTimes> | undefined;
+  for (const [block, fences] of b) {
+    if ((a.get(block)?.time ?? -1) >= fences.time) continue;
+    joined ??= new Map(a);
+    joined.set(block, fences);
+  }
+  return joined ?? a;
 }
 
 function join(a: Known, b: Known): Known {
@@ -75,18 +130,28 @@ function simplified(known: Known): Known {
 /** Which of the lanes of a warp, as bits, have not been known to be past what they did at an epoch. */
 export function unknownLanes(
   known: Known,
-  { warp, warpsPerBlock, epoch, lanes }: { warp: number; warpsPerBlock: number; epoch: number; lanes: number },
+  { warp, warpsPerBlock, epoch, lanes, fences }: {
+    warp: number;
+    warpsPerBlock: number;
+    epoch: number;
+    lanes: number;
+    fences: KnownFences;
+  },
 ): number {
   const isKnown = (key: number) => {
     const time = known.get(key);
     return time !== undefined && time > epoch;
   };
   if (isKnown(keyOf.warp(warp)) || isKnown(keyOf.everything)) return 0;
-  if (isKnown(keyOf.block(Math.floor(warp / warpsPerBlock)))) return 0;
+  const block = Math.floor(warp / warpsPerBlock);
+  if (isKnown(keyOf.block(block))) return 0;
+  const times = fences.get(block)?.times;
   let unknown = lanes;
   for (let rest = lanes; rest !== 0; rest &= rest - 1) {
     const lane = 31 - Math.clz32(rest & -rest);
-    if (isKnown(keyOf.thread(warp * 32 + lane))) unknown &= ~(1 << lane);
+    const thread = warp * 32 + lane;
+    const isFenced = times !== undefined && times[thread - block * warpsPerBlock * 32]! > epoch;
+    if (isFenced || isKnown(keyOf.thread(thread))) unknown &= ~(1 << lane);
   }
   return unknown;
 }

@@ -62,6 +62,14 @@ function signalEntry(offset: number): number {
   return (checkState.signals + (offset >>> 2 & entries - 1) * entryBytes) / 4;
 }
 
+/** An access that is not strong. */
+interface WeakAccess {
+  readonly offset: number;
+  readonly bytes: number;
+  readonly operation: number;
+  readonly thread: number;
+}
+
 /** The check of one launch. */
 export class RaceCheck {
   readonly #options: RaceCheckOptions;
@@ -145,8 +153,7 @@ export class RaceCheck {
       const bytes = bytesOfPlace(place);
       cells.begin(block.clocks, local, offset, place, order, isShared ? block.sharedBegin : -1);
       if (isStrong) cells.strong(page, offset, bytes);
-      else if (operation === readOperation) cells.read(page, offset, bytes);
-      else if (cells.write(page, offset, bytes)) releases.overwrite(offset, bytes);
+      else this.#compareWeak(page, releases, { offset, bytes, operation, thread: block.clocks.base + local });
       if ((order & orderBits.asynchronous) !== 0) this.#noteCopy(page, offset, bytes, local);
     }
     if (isPhased) {
@@ -154,7 +161,14 @@ export class RaceCheck {
       releases.phased(block.clocks, local, { offset, order, arrives: operation !== readOperation, parity });
     }
     if (!releasesToo || operation === readOperation) return;
-    releases.write(block.clocks, local, { offset, order, isUpdate: operation !== writeOperation });
+    const isUpdate = operation !== writeOperation;
+    releases.write(block.clocks, local, { offset, bytes: bytesOfPlace(place), order, isUpdate });
+  }
+
+  #compareWeak(page: ShadowPage, releases: Releases, { offset, bytes, operation, thread }: WeakAccess): void {
+    const isLastUpdate = releases.isLastUpdate(thread, offset, bytes);
+    if (operation === readOperation) this.#cells.read(page, offset, bytes, isLastUpdate);
+    else if (this.#cells.write(page, offset, bytes, isLastUpdate)) releases.overwrite(offset, bytes);
   }
 
   #noteSignal(offset: number, operation: number): void {

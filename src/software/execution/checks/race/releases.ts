@@ -1,13 +1,21 @@
 import { orderBits } from "../../../compiler/order_bits.ts";
 import type { BlockClocks } from "./block_clocks.ts";
+import { Knowledge } from "./knowledge.ts";
 import { Message, type Release } from "./messages.ts";
 
 /** A strong write, by the bits of its order. */
 interface StrongWrite {
   readonly offset: number;
+  readonly bytes: number;
   readonly order: number;
   /** Whether it reads first, as atomics do. */
   readonly isUpdate: boolean;
+}
+
+/** An atomic operation. */
+interface Update {
+  readonly thread: number;
+  readonly bytes: number;
 }
 
 /** An arrival at a barrier in memory, or a test of its phase, by the bits of its order. */
@@ -31,19 +39,25 @@ export class Releases {
   /** By offset. */
   readonly #messages = new Map<number, Message>();
   readonly #phases = new Map<number, Phases>();
+  /** By offsets, what sequentially consistent fences have released before the last strong write. */
+  readonly #fenced = new Map<number, Knowledge>();
+  /** By offsets, the last strong write, if it was an atomic operation whose result the thread has got. */
+  readonly #updates = new Map<number, Update>();
 
   /** A strong read. */
   read(clocks: BlockClocks, local: number, offset: number, order: number): void {
     const isWide = (order & orderBits.wide) !== 0;
     const message = this.#messages.get(offset);
     if (message !== undefined) clocks.orderOf(local).noteRead(offset, message, isWide);
+    const fenced = isWide ? this.#fenced.get(offset) : undefined;
+    if (fenced !== undefined) clocks.fences.observe(local, fenced);
     if ((order & orderBits.acquire) === 0) return;
     const acquired = clocks.orderIfAny(local)?.acquire(clocks.block, isWide, offset);
     if (acquired !== undefined) clocks.acquire(local, acquired);
   }
 
   /** A strong write, after it was compared with others. */
-  write(clocks: BlockClocks, local: number, { offset, order, isUpdate }: StrongWrite): void {
+  write(clocks: BlockClocks, local: number, { offset, bytes, order, isUpdate }: StrongWrite): void {
     const isWide = (order & orderBits.wide) !== 0;
     const message = this.#messages.get(offset);
     const releases = clocks.orderIfAny(local)?.releases(offset, clocks.block, isWide) ?? [];
@@ -56,6 +70,22 @@ export class Releases {
     const after = releases.reduce<Message | undefined>(added, isUpdate ? message : undefined);
     if (after !== undefined) this.#messages.set(offset, after);
     else if (message !== undefined) this.#messages.delete(offset);
+    if (isWide && (order & orderBits.hasResult) !== 0) {
+      this.#updates.set(offset, { thread: clocks.base + local, bytes });
+    } else this.#updates.delete(offset);
+    const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
+    const fenced = isWide ? before.and(clocks.fences.releasedBefore(local)) : before;
+    if (fenced !== Knowledge.none) this.#fenced.set(offset, fenced);
+    else this.#fenced.delete(offset);
+  }
+
+  /**
+   * Whether a thread has made the last strong write of these bytes, by an atomic operation whose result it has got: then
+   * it comes behind all others that are atomic, as the last of the blocks that count themselves does.
+   */
+  isLastUpdate(thread: number, offset: number, bytes: number): boolean {
+    const update = this.#updates.get(offset);
+    return update !== undefined && update.thread === thread && update.bytes === bytes;
   }
 
   /** An access to a barrier in memory: who sees that a phase is complete acquires what was released in it, and no more. */
@@ -80,9 +110,11 @@ export class Releases {
 
   /** A weak store, behind which nothing can be acquired. */
   overwrite(offset: number, bytes: number): void {
-    if (this.#messages.size + this.#phases.size === 0) return;
+    if (this.#messages.size + this.#phases.size + this.#fenced.size + this.#updates.size === 0) return;
     for (let at = offset; at < offset + bytes; at++) {
       this.#messages.delete(at);
+      this.#fenced.delete(at);
+      this.#updates.delete(at);
       this.#phases.delete(at);
     }
   }
@@ -91,6 +123,8 @@ export class Releases {
   clear(): void {
     this.#messages.clear();
     this.#phases.clear();
+    this.#fenced.clear();
+    this.#updates.clear();
   }
 }
 
@@ -99,7 +133,9 @@ export function fence(clocks: BlockClocks, local: number, order: number): void {
   const isWide = (order & orderBits.wide) !== 0;
   const threadOrder = clocks.orderOf(local);
   if ((order & orderBits.acquire) !== 0) clocks.acquire(local, threadOrder.acquire(clocks.block, isWide));
-  if ((order & orderBits.release) !== 0) threadOrder.release(clocks.release(local), isWide);
+  const isSequential = isWide && (order & orderBits.sequential) !== 0;
+  if (isSequential) threadOrder.release(clocks.fence(local), isWide);
+  else if ((order & orderBits.release) !== 0) threadOrder.release(clocks.release(local), isWide);
 }
 
 function added(message: Message | undefined, release: Release): Message {
