@@ -10,7 +10,9 @@ export interface CallSite {
 }
 
 /** Engines note ten frames unless told otherwise, and the library's own come first. */
-const frameCount = 40;
+export const frameCount = 40;
+/** V8's and JavaScriptCore's `Error`; TypeScript's own library does not declare the limit. */
+export const errors = Error as unknown as { stackTraceLimit: number };
 /** How the engine names the folder of the library's sources in call stacks. Undefined if they are bundled. */
 const root = /([^\s(@]*)src\/sanitizer\/call_sites\./.exec(new Error().stack ?? "")?.[1];
 /** The library's own files. */
@@ -19,8 +21,6 @@ const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$
 
 /** Notes where the library was called. */
 export function callSiteHere(): CallSite {
-  // V8's and JavaScriptCore's; TypeScript's own library does not declare it.
-  const errors = Error as unknown as { stackTraceLimit: number };
   const limit = errors.stackTraceLimit;
   errors.stackTraceLimit = frameCount;
   // JavaScriptCore's captureStackTrace writes the stack out at once.

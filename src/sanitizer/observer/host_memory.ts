@@ -1,0 +1,170 @@
+/**
+ * Page-locked memory, which streams access while the program does.
+ *
+ * @module
+ */
+import type { Driver, HostAllocation, LaunchAccess } from "../../driver.ts";
+import { CopiedSources, type EarlyChange } from "../copied_sources.ts";
+import type { Operation } from "../operation.ts";
+import type { Reports } from "../reports.ts";
+import type { RangeAccess } from "../stream_order.ts";
+import { lastPoint, type Point } from "../timelines.ts";
+import type { ObservedStreams } from "./observed_streams.ts";
+import type { ObservedWork } from "./observed_work.ts";
+
+/** What fresh memory holds, too. */
+const unreadByte = 0xcb;
+
+/** What it works with. */
+interface Parts {
+  readonly reports: Reports;
+  readonly streams: ObservedStreams;
+  readonly work: ObservedWork;
+}
+
+/** The page-locked memory of a program. */
+export class ObservedHostMemory {
+  readonly #driver: Driver;
+  readonly #parts: Parts;
+  readonly #sources = new CopiedSources();
+  /** The addresses of page-locked memory, by its buffers. */
+  readonly #addresses = new Map<ArrayBufferLike, number>();
+  /** The buffers whose addresses the program has asked for. */
+  readonly #reachable = new WeakSet<ArrayBufferLike>();
+  /** Page-locked memory that the program itself reads. The library has some, too. */
+  readonly #ofProgram = new WeakSet<ArrayBufferLike>();
+
+  constructor(driver: Driver, parts: Parts) {
+    this.#driver = driver;
+    this.#parts = parts;
+  }
+
+  /** The calls to make instead of the driver's own. */
+  calls(): Partial<Driver> {
+    const driver = this.#driver;
+    const { streams, work } = this.#parts;
+    return {
+      hostAlloc: (byteLength) => {
+        const allocation = driver.hostAlloc(byteLength);
+        const address = Number(this.#addressForKernels(allocation));
+        this.#addresses.set(allocation.buffer, address);
+        work.allocated(work.nextOfHost("allocate"), address, byteLength);
+        return allocation;
+      },
+      hostGetDevicePointer: (allocation) => {
+        this.#reachable.add(allocation.buffer);
+        return driver.hostGetDevicePointer(allocation);
+      },
+      freeHost: (allocation) => {
+        const { buffer } = allocation;
+        const address = this.#addresses.get(buffer);
+        driver.freeHost(allocation);
+        // CUDA waits for what uses it.
+        for (const device of streams.devices) streams.hostKnowsDevice(device);
+        this.#addresses.delete(buffer);
+        if (address !== undefined) work.freed(work.nextOfHost("free"), address);
+      },
+      hostView: (address, byteLength) => {
+        const buffer = driver.hostView(address, byteLength);
+        this.#addresses.set(buffer, Number(address));
+        return buffer;
+      },
+    };
+  }
+
+  /** Notes that the program gets memory into its hands. */
+  givenToProgram(buffer: ArrayBufferLike): void {
+    this.#ofProgram.add(buffer);
+  }
+
+  /** Whether the program itself reads memory. */
+  isOfProgram(buffer: ArrayBufferLike): boolean {
+    return this.#ofProgram.has(buffer);
+  }
+
+  /** The address of a buffer. Undefined if it is not page-locked. */
+  addressOf(buffer: ArrayBufferLike): number | undefined {
+    return this.#addresses.get(buffer);
+  }
+
+  /** The range of page-locked memory that a view shows, if it does. */
+  rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
+    const address = this.#addresses.get(view.buffer);
+    return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
+  }
+
+  /** Notes the source of a copy that reads it later. */
+  addSource(operation: Operation, source: Uint8Array): void {
+    // A write that comes before may still be pending: then the source does not hold yet what the copy will read.
+    const isThere = !this.#isWrittenUnseen(source.buffer) && this.#isIdle(source, "writes");
+    if (isThere) this.#sources.add(operation, source);
+  }
+
+  /** Compares the sources of the copies that are known to be done at some point. */
+  compareBefore(point: Point): void {
+    this.#report(this.#sources.changesBefore(point));
+  }
+
+  /** Compares the sources in a range of device addresses that a stream is about to write, and looks at them no more. */
+  beforeWrite(address: bigint, byteLength: number): void {
+    if (this.#sources.isEmpty) return;
+    const begin = Number(address);
+    for (const [buffer, start] of this.#addresses) {
+      const from = Math.max(begin - start, 0), to = Math.min(begin - start + byteLength, buffer.byteLength);
+      if (from < to) this.#report(this.#sources.changesIn(new Uint8Array(buffer, from, to - from)));
+    }
+  }
+
+  /** Forgets the sources that a kernel has written. */
+  afterKernel(accesses: readonly LaunchAccess[]): void {
+    for (const { address, byteLength, operation } of accesses) {
+      if (operation === "read") continue;
+      for (const [buffer, start] of this.#addresses) {
+        const begin = Number(address) - start;
+        this.#sources.forget({ buffer, byteOffset: begin, byteLength });
+      }
+    }
+  }
+
+  /**
+   * Compares the sources in memory that a copy is about to write, and overwrites it, so that a program that reads it too
+   * early does not find what it would find later. Only where nothing can tell: views that others see, and addresses
+   * that others have, are left alone.
+   */
+  beforeCopyTo(destination: Uint8Array): void {
+    this.#report(this.#sources.changesIn(destination));
+    if (!this.#ofProgram.has(destination.buffer) || this.#reachable.has(destination.buffer)) return;
+    if (this.#isIdle(destination, "accesses")) destination.fill(unreadByte);
+  }
+
+  #report(changes: readonly EarlyChange[]): void {
+    for (const change of changes) {
+      const address = this.#addresses.get(change.buffer);
+      const region = address === undefined ? undefined : this.#parts.work.order.regionAt(address);
+      this.#parts.reports.addEarlyChange(change, region?.allocated);
+    }
+  }
+
+  /** Whether the host knows that all work that accesses or writes page-locked memory is done. False for other memory. */
+  #isIdle(view: Uint8Array, by: "accesses" | "writes"): boolean {
+    const [range] = this.rangeOf("read", view);
+    if (range === undefined) return false;
+    const { streams: { host, processes: { asked } }, work } = this.#parts;
+    const now: Operation = { name: "host", site: {}, asked, ...lastPoint(host) };
+    return work.order.isIdle(now, { begin: range.address, end: range.address + range.byteLength }, by);
+  }
+
+  /** Whether kernels may write page-locked memory without being seen. */
+  #isWrittenUnseen(buffer: ArrayBufferLike): boolean {
+    return !this.#driver.observesAccesses && this.#reachable.has(buffer);
+  }
+
+  /** Where kernels access page-locked memory, or its address for the driver if they cannot. */
+  #addressForKernels(allocation: HostAllocation): bigint {
+    try {
+      return this.#driver.hostGetDevicePointer(allocation);
+    } catch {
+      return allocation.address;
+    }
+  }
+}

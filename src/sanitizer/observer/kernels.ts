@@ -1,0 +1,151 @@
+/**
+ * Kernels, their launches, and the variables of modules.
+ *
+ * @module
+ */
+import type { Driver, KernelLaunch, LaunchAttributes, LaunchFinding, MemoryRange } from "../../driver.ts";
+import { InstrumentedLaunches } from "../kernel_accesses/instrumented_launches.ts";
+import {
+  type KernelOptions,
+  type KnownAccesses,
+  LaunchAccesses,
+  withSources,
+} from "../kernel_accesses/launch_accesses.ts";
+import type { Operation } from "../operation.ts";
+import type { Reports } from "../reports.ts";
+import type { Deed } from "../stream_order.ts";
+import type { ObservedHostMemory } from "./host_memory.ts";
+import type { ObservedWork } from "./observed_work.ts";
+
+/** What it works with. */
+interface Parts {
+  readonly reports: Reports;
+  readonly work: ObservedWork;
+  readonly hostMemory: ObservedHostMemory;
+}
+
+/** The kernels of a program. */
+export class ObservedKernels {
+  readonly #driver: Driver;
+  readonly #parts: Parts;
+  /** How messages call kernels. */
+  readonly #names = new Map<bigint, string>();
+  /** What launches access, unless the driver says it. */
+  readonly #launches: LaunchAccesses | undefined;
+  /** Those of which the PTX does not say it. */
+  readonly #instrumented: InstrumentedLaunches | undefined;
+  /** The variables of modules that the program has asked for. */
+  readonly #variables = new Set<string>();
+
+  /** @param options what to do where the driver does not say what kernels access */
+  constructor(driver: Driver, options: KernelOptions, parts: Parts) {
+    this.#driver = driver;
+    this.#parts = parts;
+    const saysAccesses = driver.observesAccesses || driver.kernelChecks.size > 0;
+    this.#launches = saysAccesses ? undefined : new LaunchAccesses(options);
+    this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
+  }
+
+  /** The calls that ask for work, to make instead of the driver's own. */
+  workCalls(): Partial<Driver> {
+    const driver = this.#driver;
+    return {
+      moduleGetGlobal: (module, name) => {
+        const variable = driver.moduleGetGlobal(module, name);
+        this.#addVariable(module, name, variable);
+        return variable;
+      },
+      moduleGetFunction: (module, name) => {
+        const kernel = driver.moduleGetFunction(module, name);
+        this.#names.set(kernel, `kernel ${name}`);
+        this.#launches?.addKernel(kernel, module, name);
+        this.#instrumented?.addKernel(kernel, module, name);
+        return kernel;
+      },
+      launchKernel: (launch) => this.#launch(launch, (launch) => driver.launchKernel(launch)),
+      launchKernelEx: (launch, attributes: LaunchAttributes) =>
+        this.#launch(launch, (launch) => driver.launchKernelEx(launch, attributes)),
+    };
+  }
+
+  /** The others. */
+  moduleCalls(): Partial<Driver> {
+    return {
+      ...this.#launches?.calls(this.#driver, this.#instrumented?.moduleLoadData),
+      ...this.#instrumented?.calls(),
+    };
+  }
+
+  /** Looks at what kernels that are done have noted. */
+  settle(): void {
+    this.#instrumented?.settle();
+  }
+
+  /** Adds a variable of a module as memory, when the program first asks for it. */
+  #addVariable(module: bigint, name: string, { address, byteLength }: MemoryRange): void {
+    const key = `${module} ${name}`;
+    if (this.#variables.has(key)) return;
+    this.#variables.add(key);
+    const { work } = this.#parts;
+    work.allocated(work.nextOfHost("allocate"), Number(address), byteLength);
+  }
+
+  #launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void): void {
+    const { device, stream, kernel } = launch;
+    const operation = this.#parts.work.next(this.#names.get(kernel) ?? `kernel ${kernel}`, device, stream);
+    if (this.#launches === undefined) this.#launchTold(launch, call, operation);
+    else this.#launchAnalyzed(launch, call, { operation, launches: this.#launches });
+  }
+
+  /** Launches a kernel whose accesses the driver says. */
+  #launchTold(launch: KernelLaunch, call: (launch: KernelLaunch) => void, operation: Operation): void {
+    const { reports, work: { order }, hostMemory } = this.#parts;
+    let found: readonly LaunchFinding[] = [];
+    // The buffers that findings are about are those of this point in the program.
+    const then = () => {
+      for (const finding of found) {
+        const { allocation = finding.range } = finding;
+        const region = allocation && order.regionAt(Number(allocation.address));
+        reports.addOfKernel({ finding, operation, region });
+      }
+    };
+    const deed: Deed = { operation, then };
+    launch.onFindings = (findings) => found = findings;
+    launch.onAccesses = (accesses) => {
+      hostMemory.afterKernel(accesses);
+      deed.accesses = accesses.map(({ address, byteLength, operation, source, first }) => {
+        return { address: Number(address), byteLength, access: operation, source, first };
+      });
+      order.proceed();
+    };
+    call(launch);
+    order.add(deed);
+  }
+
+  /** Launches a kernel whose accesses the driver does not say. */
+  #launchAnalyzed(
+    launch: KernelLaunch,
+    call: (launch: KernelLaunch) => void,
+    { operation, launches }: { operation: Operation; launches: LaunchAccesses },
+  ): void {
+    launch.onAccesses = undefined;
+    const known = this.#instrumented && launches.of(launch);
+    if (known?.isExact === false && this.#launchInstrumented(launch, call, { deed: { operation }, known })) return;
+    call(launch);
+    const { certain, possible } = known ?? launches.of(launch);
+    this.#parts.work.order.add({ operation, accesses: certain, possible });
+  }
+
+  /** Launches a version of a kernel that notes what it accesses, if there is one. */
+  #launchInstrumented(
+    launch: KernelLaunch,
+    call: (launch: KernelLaunch) => void,
+    { deed, known }: { deed: Deed; known: KnownAccesses },
+  ): boolean {
+    const { order } = this.#parts.work;
+    return this.#instrumented!.launch(launch, call, (noted) => {
+      deed.accesses = withSources(noted, known);
+      order.proceed();
+    }) && (order.add(deed), true);
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * Events: what comes before their records, and after waits for them.
+ *
+ * @module
+ */
+import { type Driver, eventFlags } from "../../driver.ts";
+import { type Clock, type Point, Timeline } from "../timelines.ts";
+import type { ObservedStreams } from "./observed_streams.ts";
+
+/** An event, as far as it is observed. */
+interface ObservedEvent {
+  /**
+   * Whether other processes may wait for it, and let this one know by means that are not observed: its records are
+   * taken to order everything in this process.
+   */
+  readonly isInterprocess: boolean;
+  /** Its handle, in hexadecimal. Undefined if other processes do not have it. */
+  handle?: string | undefined;
+  /** What comes before its last record. Undefined if it was not recorded. */
+  record: Point | undefined;
+  /** What comes before a record for all streams of a device. */
+  clock: Clock | undefined;
+}
+
+/** The events. */
+export class ObservedEvents {
+  readonly #streams: ObservedStreams;
+  readonly #events = new Map<bigint, ObservedEvent>();
+
+  constructor(streams: ObservedStreams) {
+    this.#streams = streams;
+  }
+
+  /** The calls to make instead of the driver's own. */
+  calls(driver: Driver): Partial<Driver> {
+    return { ...this.#handleCalls(driver), ...this.#recordCalls(driver), ...this.#waitCalls(driver) };
+  }
+
+  #handleCalls(driver: Driver): Partial<Driver> {
+    const { processes } = this.#streams;
+    return {
+      eventCreateWithFlags: (device, flags) => {
+        const event = driver.eventCreateWithFlags(device, flags);
+        const isInterprocess = (flags & eventFlags.interprocess) !== 0;
+        this.#events.set(event, { isInterprocess, record: undefined, clock: undefined });
+        return event;
+      },
+      ipcOpenEventHandle: (device, handle) => {
+        const event = driver.ipcOpenEventHandle(device, handle);
+        const shared = processes.shared(handle);
+        this.#events.set(event, { isInterprocess: true, handle: shared, record: undefined, clock: undefined });
+        return event;
+      },
+      ipcGetEventHandle: (event) => {
+        const handle = driver.ipcGetEventHandle(event);
+        const observed = this.#eventOf(event);
+        if (observed.handle === undefined) {
+          observed.handle = processes.shared(handle);
+          this.#tellRecord(observed);
+        }
+        return handle;
+      },
+      eventDestroy: (device, event) => {
+        driver.eventDestroy(device, event);
+        this.#events.delete(event);
+      },
+    };
+  }
+
+  #recordCalls(driver: Driver): Partial<Driver> {
+    return {
+      eventRecord: (device, event, stream) => {
+        const observed = this.#eventOf(event);
+        const record = this.#streams.next(device, stream);
+        // Others may wait for the record as soon as it is there.
+        if (observed.handle !== undefined) this.#tellRecord({ ...observed, record, clock: undefined });
+        driver.eventRecord(device, event, stream);
+        observed.record = record;
+        observed.clock = undefined;
+        if (observed.isInterprocess) this.#streams.assume(record);
+      },
+      ctxRecordEvent: (device, event) => {
+        const all = new Timeline("all streams");
+        for (const stream of this.#streams.allOf(device)) all.learnFrom(stream);
+        const observed = this.#eventOf(event);
+        this.#tellRecord({ ...observed, record: undefined, clock: all.known() });
+        driver.ctxRecordEvent(device, event);
+        observed.record = undefined;
+        observed.clock = all.known();
+      },
+    };
+  }
+
+  #waitCalls(driver: Driver): Partial<Driver> {
+    return {
+      streamWaitEvent: (device, stream, event) => {
+        driver.streamWaitEvent(device, stream, event);
+        this.#learn(this.#streams.streamOf(device, stream), event);
+      },
+      eventQuery: (event, options) => {
+        const isDone = driver.eventQuery(event, options);
+        if (isDone && !options?.peek) this.#hostKnows(event);
+        return isDone;
+      },
+      eventSynchronize: (event) => {
+        driver.eventSynchronize(event);
+        this.#hostKnows(event);
+      },
+      eventElapsedTime: (start, end) => {
+        const milliseconds = driver.eventElapsedTime(start, end);
+        this.#hostKnows(start);
+        this.#hostKnows(end);
+        return milliseconds;
+      },
+    };
+  }
+
+  #eventOf(event: bigint): ObservedEvent {
+    let observed = this.#events.get(event);
+    if (observed === undefined) {
+      this.#events.set(event, observed = { isInterprocess: false, record: undefined, clock: undefined });
+    }
+    return observed;
+  }
+
+  #hostKnows(event: bigint): void {
+    this.#learn(this.#streams.host, event);
+    this.#streams.hasWaited();
+  }
+
+  /** Notes that a timeline's next work comes after the records of an event, here and in other processes. */
+  #learn(timeline: Timeline, event: bigint): void {
+    const { record, clock, handle } = this.#eventOf(event);
+    if (record !== undefined) {
+      timeline.learnAll(record.clock);
+      timeline.learn(record.timeline, record.position);
+    }
+    if (clock !== undefined) timeline.learnAll(clock);
+    if (handle === undefined) return;
+    for (const other of this.#streams.processes.knownBy(handle)) timeline.learnAll(other);
+  }
+
+  #tellRecord({ handle, record, clock }: ObservedEvent): void {
+    if (handle === undefined || record === undefined && clock === undefined) return;
+    this.#streams.processes.recorded(handle, record === undefined ? [] : [record], record?.clock ?? clock!);
+  }
+}

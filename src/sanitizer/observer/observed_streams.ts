@@ -1,0 +1,227 @@
+/**
+ * Streams as timelines, and what the host knows of their work.
+ *
+ * @module
+ */
+import { defaultStream, type Driver, legacyStream, streamFlags } from "../../driver.ts";
+import { callSiteHere } from "../call_sites.ts";
+import { OtherProcesses } from "../processes/other_processes.ts";
+import { PeerTimeline } from "../processes/peers.ts";
+import type { Reports } from "../reports.ts";
+import type { StreamOrder } from "../stream_order.ts";
+import { type Clock, lastPoint, type Point, Timeline } from "../timelines.ts";
+
+/** A stream, by its device's ordinal and its handle. */
+export interface StreamHandle {
+  readonly device: number;
+  readonly stream: bigint;
+}
+
+/** What it works with. */
+interface Parts {
+  readonly reports: Reports;
+  readonly order: StreamOrder;
+  /** Called when the host has waited, before what other processes do is looked at. */
+  readonly beforeWait: () => void;
+  /** Called then, with what the host knows to be done. */
+  readonly afterWait: (now: Point) => void;
+}
+
+/** The streams of all devices, and the host. */
+export class ObservedStreams {
+  readonly host: Timeline = new Timeline("the host");
+  readonly processes: OtherProcesses;
+  readonly #parts: Parts;
+  /** The streams of each device, by handle. */
+  readonly #streams = new Map<number, Map<bigint, Timeline>>();
+  /** Streams that were destroyed, and may have work. */
+  readonly #destroyed = new Map<number, Set<Timeline>>();
+  #streamCount = 0;
+  /** What the records of interprocess events are taken to order. The map does not change. */
+  #assumed: Clock = new Map();
+  /** The stream that was used last: programs mostly use it again. */
+  #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    const { reports, order } = parts;
+    this.processes = new OtherProcesses({
+      reports,
+      order,
+      host: this.host,
+      forget: (timeline) => this.#forget(timeline),
+    });
+  }
+
+  /** What is taken to come before all that is asked for. The map does not change. */
+  get assumed(): Clock {
+    return this.#assumed;
+  }
+
+  /** The ordinals of the devices that were used. */
+  get devices(): Iterable<number> {
+    return this.#streams.keys();
+  }
+
+  /** The calls to make instead of the driver's own. */
+  calls(driver: Driver): Partial<Driver> {
+    return {
+      streamCreateWithPriority: (device, flags, priority) => {
+        const stream = driver.streamCreateWithPriority(device, flags, priority);
+        const name = `stream ${++this.#streamCount} of device ${device}`;
+        const isBlocking = flags !== streamFlags.nonBlocking;
+        this.#last = undefined;
+        this.#streamsOf(device).set(stream, new Timeline(name, { device, isBlocking, created: callSiteHere() }));
+        return stream;
+      },
+      streamDestroy: (device, stream) => {
+        driver.streamDestroy(device, stream);
+        const streams = this.#streamsOf(device);
+        const timeline = streams.get(stream);
+        this.#last = undefined;
+        streams.delete(stream);
+        if (timeline !== undefined) this.#destroyedOf(device).add(timeline);
+        this.#retire();
+      },
+      streamQuery: (device, stream, options) => {
+        const isDone = driver.streamQuery(device, stream, options);
+        // The library peeks for itself: the program does not get to know.
+        if (isDone && !options?.peek) this.hostKnows(this.streamOf(device, stream));
+        return isDone;
+      },
+      streamSynchronize: (device, stream) => {
+        driver.streamSynchronize(device, stream);
+        this.hostKnows(this.streamOf(device, stream));
+      },
+      deviceSynchronize: (device) => {
+        driver.deviceSynchronize(device);
+        this.hostKnowsDevice(device);
+      },
+    };
+  }
+
+  /** The next work of a stream. */
+  next(device: number, stream: bigint): Point {
+    this.processes.ask();
+    const timeline = this.streamOf(device, stream);
+    timeline.learnFrom(this.host);
+    if (timeline.isBlocking) {
+      for (const other of this.allOf(device)) {
+        if (other.isBlocking && other.isDefault !== timeline.isDefault) timeline.learnFrom(other);
+      }
+    }
+    timeline.position++;
+    return lastPoint(timeline);
+  }
+
+  /** What the host does next. */
+  nextOfHost(): Point {
+    this.host.position++;
+    return lastPoint(this.host);
+  }
+
+  /** The stream of a handle. */
+  streamOf(device: number, handle: bigint): Timeline {
+    const last = this.#last;
+    if (last !== undefined && last.handle === handle && last.device === device) return last.timeline;
+    const streams = this.#streamsOf(device);
+    const stream = handle === legacyStream ? defaultStream : handle;
+    let timeline = streams.get(stream);
+    if (timeline === undefined) {
+      timeline = new Timeline(`a wrapped stream of device ${device}`, { device, isForeign: true });
+      streams.set(stream, timeline);
+    }
+    this.#last = { device, handle, timeline };
+    return timeline;
+  }
+
+  /** The streams of a device, and those that were destroyed and may have work. */
+  allOf(device: number): Timeline[] {
+    return [...this.#streamsOf(device).values(), ...this.#destroyedOf(device)];
+  }
+
+  /** Notes that the host knows the work of a stream to be done. */
+  hostKnows(timeline: Timeline): void {
+    this.host.learnFrom(timeline);
+    const ordered = timeline.isDefault ? this.allOf(timeline.device!) : [];
+    for (const other of ordered) if (other.isBlocking) this.host.learnFrom(other);
+    this.hasWaited();
+  }
+
+  /** Notes that the host knows the work of all streams of a device to be done. */
+  hostKnowsDevice(device: number): void {
+    for (const stream of this.allOf(device)) this.host.learnFrom(stream);
+    this.hasWaited();
+  }
+
+  /** Notes that the host knows more than before: copies may be done, and streams that were destroyed. */
+  hasWaited(): void {
+    this.#parts.beforeWait();
+    this.processes.tellKnown();
+    this.processes.read();
+    this.#parts.afterWait({ ...lastPoint(this.host), assumed: this.#assumed });
+    this.#retire();
+  }
+
+  /** Takes all that comes before a point, and the point, to be known to the host. */
+  assume({ timeline, position, clock }: Point): void {
+    const assumed = new Map(this.#assumed);
+    for (const [other, known] of [...clock, [timeline, position] as const]) {
+      // What comes before others is known: they tell.
+      if (other instanceof PeerTimeline || other.isRetired) continue;
+      assumed.set(other, Math.max(assumed.get(other) ?? 0, known));
+    }
+    this.#assumed = assumed;
+    this.hasWaited();
+  }
+
+  /** Forgets the destroyed streams whose work the host knows to be done: a program may use a new stream for each task. */
+  #retire(): void {
+    for (const destroyed of this.#destroyed.values()) {
+      for (const timeline of destroyed) {
+        if (timeline.position > 0 && this.#knownPosition(timeline) < timeline.position) continue;
+        destroyed.delete(timeline);
+        // What was asked for before must not be taken to come after it.
+        const then = () => {
+          timeline.isRetired = true;
+          this.processes.retired(timeline);
+          this.#forget(timeline);
+        };
+        this.#parts.order.add({ then, accesses: [] });
+      }
+    }
+  }
+
+  /** How much of a stream's work the host knows to be done. Only what it knows for sure is told to other processes. */
+  #knownPosition(timeline: Timeline): number {
+    const known = this.host.known().get(timeline) ?? 0;
+    return this.processes.hasJoined ? known : Math.max(known, this.#assumed.get(timeline) ?? 0);
+  }
+
+  #forget(timeline: Timeline): void {
+    for (const streams of this.#streams.values()) {
+      for (const stream of streams.values()) stream.forget(timeline);
+    }
+    this.host.forget(timeline);
+    if (!this.#assumed.has(timeline)) return;
+    const assumed = new Map(this.#assumed);
+    assumed.delete(timeline);
+    this.#assumed = assumed;
+  }
+
+  #streamsOf(device: number): Map<bigint, Timeline> {
+    let streams = this.#streams.get(device);
+    if (streams === undefined) {
+      const name = `the default stream of device ${device}`;
+      const timeline = new Timeline(name, { device, isBlocking: true, isDefault: true });
+      this.#streams.set(device, streams = new Map([[defaultStream, timeline]]));
+    }
+    return streams;
+  }
+
+  #destroyedOf(device: number): Set<Timeline> {
+    let destroyed = this.#destroyed.get(device);
+    if (destroyed === undefined) this.#destroyed.set(device, destroyed = new Set());
+    return destroyed;
+  }
+}

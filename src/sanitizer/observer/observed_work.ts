@@ -1,0 +1,74 @@
+/**
+ * The operations that a program asks for.
+ *
+ * @module
+ */
+import type { CallSite } from "../call_sites.ts";
+import type { LiveAllocation } from "../leaks.ts";
+import type { Operation } from "../operation.ts";
+import type { RangeAccess, StreamOrder } from "../stream_order.ts";
+import type { Point } from "../timelines.ts";
+import type { ObservedStreams } from "./observed_streams.ts";
+
+const nothing: readonly RangeAccess[] = [];
+
+/** The work of streams and of the host. */
+export class ObservedWork {
+  /** Where the program asked for the work that is being observed. */
+  site: CallSite = {};
+  readonly order: StreamOrder;
+  readonly #streams: ObservedStreams;
+  /**
+   * What was allocated and not freed, by address. Addresses stay: they are used again, and to delete from a large map and
+   * add to it takes an engine as long as to copy it.
+   */
+  readonly #live = new Map<number, LiveAllocation | undefined>();
+
+  constructor(order: StreamOrder, streams: ObservedStreams) {
+    this.order = order;
+    this.#streams = streams;
+  }
+
+  /** The next operation of a stream. */
+  next(name: string, device: number, stream: bigint): Operation {
+    return this.#operation(name, this.#streams.next(device, stream));
+  }
+
+  /** The next operation of the host. */
+  nextOfHost(name: string): Operation {
+    return this.#operation(name, this.#streams.nextOfHost());
+  }
+
+  /** Adds an operation of a stream that accesses memory. */
+  add(
+    name: string,
+    { device, stream }: { device: number; stream: bigint },
+    accesses: readonly RangeAccess[],
+  ): Operation {
+    const operation = this.next(name, device, stream);
+    this.order.add({ operation, accesses });
+    return operation;
+  }
+
+  /** Adds an operation that allocates. */
+  allocated(operation: Operation, address: number, byteLength: number): void {
+    this.#live.set(address, { operation, byteLength });
+    this.order.add({ operation, allocates: { address, byteLength }, accesses: nothing });
+  }
+
+  /** Adds an operation that frees. */
+  freed(operation: Operation, address: number): void {
+    this.#live.set(address, undefined);
+    this.order.add({ operation, frees: address, accesses: nothing });
+  }
+
+  /** The allocation at an address that was not freed. */
+  liveAt(address: number): LiveAllocation | undefined {
+    return this.#live.get(address);
+  }
+
+  #operation(name: string, { timeline, position, clock }: Point): Operation {
+    const { processes: { asked }, assumed } = this.#streams;
+    return { name, site: this.site, asked, assumed, timeline, position, clock };
+  }
+}

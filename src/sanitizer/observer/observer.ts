@@ -1,0 +1,113 @@
+/**
+ * Looks at the calls of a driver, and at what the library says of its own memory.
+ *
+ * @module
+ */
+import type { Driver, MemoryRange, UnfreedHeap } from "../../driver.ts";
+import { callSiteHere } from "../call_sites.ts";
+import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
+import type { LiveAllocation } from "../leaks.ts";
+import type { Reports } from "../reports.ts";
+import { StreamOrder } from "../stream_order.ts";
+import { copiesAndFills } from "./copies_and_fills.ts";
+import { ObservedDeviceMemory } from "./device_memory.ts";
+import { ObservedHostMemory } from "./host_memory.ts";
+import { ObservedKernels } from "./kernels.ts";
+import { ObservedEvents } from "./observed_events.ts";
+import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
+import { ObservedWork } from "./observed_work.ts";
+
+/** Looks at the calls of a driver. */
+export class Observer {
+  readonly work: ObservedWork;
+  readonly #driver: Driver;
+  readonly #streams: ObservedStreams;
+  readonly #hostMemory: ObservedHostMemory;
+  readonly #orderCalls: Partial<Driver>;
+  /** Those that may ask for work. */
+  readonly #workCalls: Partial<Driver>;
+
+  /**
+   * @param reports where mistakes go
+   * @param options what to do about kernels, where the driver does not say what they access
+   */
+  constructor(driver: Driver, reports: Reports, options: KernelOptions = {}) {
+    this.#driver = driver;
+    const reportsHostReads = options.withHostReads === true && driver.kernelChecks.has("initialization");
+    const order = new StreamOrder(reports, (operation, access) => streams.processes.accessed(operation, access));
+    const streams = this.#streams = new ObservedStreams({
+      reports,
+      order,
+      beforeWait: () => kernels.settle(),
+      afterWait: (now) => hostMemory.compareBefore(now),
+    });
+    const work = this.work = new ObservedWork(order, streams);
+    const hostMemory = this.#hostMemory = new ObservedHostMemory(driver, { reports, streams, work });
+    const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory });
+    this.#orderCalls = {
+      ...streams.calls(driver),
+      ...new ObservedEvents(streams).calls(driver),
+      ...kernels.moduleCalls(),
+    };
+    this.#workCalls = {
+      ...new ObservedDeviceMemory(streams, work).calls(driver),
+      ...hostMemory.calls(),
+      ...copiesAndFills(driver, { reports, streams, work, hostMemory, reportsHostReads }),
+      ...kernels.workCalls(),
+    };
+  }
+
+  /** The calls to make instead of the driver's own. */
+  calls(): Partial<Driver> {
+    return { ...this.#workCalls, ...this.#orderCalls };
+  }
+
+  /** Whether a call may ask for work, so that its site is to be noted first. */
+  isWork(call: string | symbol): boolean {
+    return Object.hasOwn(this.#workCalls, call);
+  }
+
+  /** Notes that an allocator has handed out a part of its memory. */
+  partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
+    this.work.site = callSiteHere();
+    this.#driver.partAllocated?.({ address, byteLength }, device, stream);
+    this.work.allocated(this.work.next("allocate", device, stream), Number(address), byteLength);
+  }
+
+  /** Notes that an allocator has got a part back. */
+  partFreed({ device, stream }: StreamHandle, address: bigint): void {
+    this.work.site = callSiteHere();
+    this.#driver.partFreed?.(address);
+    this.work.freed(this.work.next("free", device, stream), Number(address));
+  }
+
+  /** Notes that the program gets page-locked memory into its hands. */
+  givenToProgram(buffer: ArrayBufferLike): void {
+    this.#hostMemory.givenToProgram(buffer);
+  }
+
+  /** Notes that the host reads page-locked memory, if it is such. */
+  hostRead(view: Uint8Array, name: string): void {
+    const accesses = this.#hostMemory.rangeOf("read", view);
+    if (accesses.length === 0) return;
+    this.work.site = callSiteHere();
+    this.work.order.add({ operation: this.work.nextOfHost(name), accesses });
+  }
+
+  /** The allocation at an address, or of page-locked memory, that was not freed. */
+  allocationAt(at: bigint | ArrayBufferLike): LiveAllocation | undefined {
+    const address = typeof at === "bigint" ? Number(at) : this.#hostMemory.addressOf(at);
+    return address === undefined ? undefined : this.work.liveAt(address);
+  }
+
+  /** What kernels have allocated and not freed. */
+  unfreedHeap(): readonly UnfreedHeap[] {
+    return this.#driver.unfreedHeap?.() ?? [];
+  }
+
+  /** Ends it. */
+  finish(): void {
+    this.#streams.processes.read();
+    this.#streams.processes.leave();
+  }
+}
