@@ -4,7 +4,8 @@
  *
  *     deno task bench:sanitizer [--rounds 10]
  *
- * Calls are measured on a GPU if there is one. Both kinds take turns in each round, in one process.
+ * Calls are measured on a GPU if there is one. Both kinds take turns in each round, in one process. The time of a call
+ * stack alone, at the same depth as that of a fill, is printed, too: each call that accesses memory notes one.
  *
  * @module
  */
@@ -23,6 +24,9 @@ const batch = 200;
 
 /** What to measure: returns the time of one call or kernel, in microseconds. */
 type Measurement = (cuda: Cuda, owned: DisposableStack) => Record<string, () => number>;
+
+/** Rounds that are not measured: until a method was called some thousand times, engines do not compile all of it. */
+const warmUp = { calls: 20, kernels: 2 };
 
 function perCall(call: () => void, finish: () => void): number {
   const start = performance.now();
@@ -73,16 +77,31 @@ const kernels: Measurement = (cuda, owned) => {
   };
 };
 
-function measure(what: Measurement, driver: "auto" | "software"): void {
+/** The time of a call stack that is as deep as that of a fill. */
+function callStackTime(): number {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = 40;
+  const note = (depth: number): Error => {
+    if (depth === 0) return new Error();
+    const site = note(depth - 1);
+    return site;
+  };
+  let last: Error | undefined;
+  const times = Array.from({ length: warmUp.calls + Number(rounds) }, () => perCall(() => last = note(3), () => {}));
+  Error.stackTraceLimit = limit;
+  if (last?.stack === undefined) throw new Error("there is no call stack");
+  return median(times.slice(warmUp.calls));
+}
+
+function measure(what: Measurement, driver: "auto" | "software", warmUpRounds: number): void {
   using plain = open({ driver, sanitize: false });
   using sanitized = open({ driver, sanitize: true });
   using owned = new DisposableStack();
   const [without, withIt] = [what(plain, owned), what(sanitized, owned)] as const;
   const rows = Object.keys(without).map((name) => {
     const times: [number[], number[]] = [[], []];
-    for (let round = -2; round < Number(rounds); round++) {
+    for (let round = -warmUpRounds; round < Number(rounds); round++) {
       const taken = [without[name]!(), withIt[name]!()];
-      // The first rounds warm up.
       if (round >= 0) taken.forEach((time, index) => times[index]!.push(time));
     }
     const [a, b] = times.map(median) as [number, number];
@@ -91,5 +110,6 @@ function measure(what: Measurement, driver: "auto" | "software"): void {
   console.log(formatTable([[plain.device(0).name, "plain, us", "sanitized, us", "more, us", "ratio"], ...rows]));
 }
 
-measure(calls, "auto");
-measure(kernels, "software");
+measure(calls, "auto", warmUp.calls);
+console.log(`A call stack alone: ${callStackTime().toFixed(2)} us`);
+measure(kernels, "software", warmUp.kernels);
