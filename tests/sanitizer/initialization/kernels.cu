@@ -101,6 +101,12 @@ __global__ void sumsLanes(const int* x, int* out, int n, int guarded) {
   for (int distance = 16; distance > 0; distance >>= 1) value += __shfl_xor_sync(~0u, value, distance);
   if (value > 3) out[threadIdx.x] = value;
 }
+__global__ void reducesWarp(const int* x, int* out, int n, int leaves) {
+  if (leaves && threadIdx.x >= n) return;
+  int sum = threadIdx.x < n ? x[threadIdx.x] : 0;
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffff, sum, distance);
+  if (threadIdx.x == 0 && sum > 4) out[0] = sum;
+}
 __global__ void shufflesFrom(const int* x, int* out, int lane) {
   int value = __shfl_sync(~0u, x[threadIdx.x], lane);
   if (value > 4) out[threadIdx.x] = value;

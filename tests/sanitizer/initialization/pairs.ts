@@ -304,6 +304,12 @@ export const pairs: readonly Pair[] = [
     right: [19],
     wrong: [20],
   }),
+  arguing("a shuffle from a lane that has exited", "reducesWarp", {
+    decidesAt: "if (threadIdx.x == 0 && sum > 4)",
+    prepare: ({ x, stream }) => part(x, 0, 80).fill(0, stream),
+    right: [20, 0],
+    wrong: [20, 1],
+  }),
   arguing("a ballot", "votes", {
     decidesAt: "if (ballot & ((1u << n) - 1))",
     prepare: ({ x, stream }) => part(x, 0, 80).fill(0, stream),

@@ -1,6 +1,6 @@
 /**
- * Which registers may be uninitialized: those that are loaded from memory or read before they are set, and what is
- * computed from them. All others, such as indices of threads and addresses of parameters, need no shadows.
+ * Which registers may be uninitialized: those that are loaded from memory, shuffled, or read before they are set, and
+ * what is computed from them. All others, such as indices of threads and addresses of parameters, need no shadows.
  *
  * @module
  */
@@ -34,7 +34,8 @@ export function trackedRegisters(
   }
   const instructions = [...instructionsOf(flow.function)];
   for (const instruction of instructions) {
-    if (isLoad(instruction)) { for (const result of resultsIn(instruction, carry)) tracked.add(result); }
+    const isSource = isLoad(instruction) || instruction.form.traits.mayBeUndefined;
+    if (isSource) { for (const result of resultsIn(instruction, carry)) tracked.add(result); }
   }
   const readers = readersOf<ResolvedInstruction, ResolvedOperand>(instructions, (each) => readBy(each, carry));
   for (const register of tracked) {

@@ -121,6 +121,8 @@ export interface InstructionTraits {
    * loads does. Default: every result is wholly uninitialized if any bit of any source is.
    */
   readonly validity?: ValidityRule | "emitted";
+  /** Whether results may be undefined although all sources are initialized. Default: no. */
+  readonly mayBeUndefined?: boolean;
   /** Whether the instruction gives or takes the carry, which is no operand. Default: no. */
   readonly usesCarry?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */

@@ -8,13 +8,16 @@ import { bytesOfPlace, lineOfPlace } from "../../compiler/addresses.ts";
 import { type Decision, decisions } from "../../compiler/checks/decisions.ts";
 import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
+import type { BlockObserver } from "../scheduling/block_observer.ts";
 import type { Finding, Findings } from "./findings.ts";
 
 /** What the check needs of the launch that it looks at. */
 export interface CheckedThreads {
   readonly findings: Findings;
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread">;
+  threadOfBlock(thread: number): Pick<ThreadAccess, "block" | "thread">;
   sourceOf(place: number): string;
+  sourceOfLine(line: number): string;
   isGlobal(offset: number): boolean;
 }
 
@@ -23,6 +26,12 @@ interface Load {
   readonly offset: number;
   readonly place: number;
   readonly who: Pick<ThreadAccess, "block" | "thread">;
+}
+
+/** A shuffle that has read from a lane that does not take part. */
+interface Shuffle {
+  readonly line: number;
+  readonly who: Load["who"];
 }
 
 interface Wording {
@@ -48,6 +57,9 @@ const advices = {
   variable: "Give the variable a value where it is declared, and on each way to where it is read",
   block: "Let threads write the memory, and meet at a barrier if others read it, before it is read",
   update: "Fill the memory before the launch, with the value that the operation starts from",
+  shuffle:
+    "Let all lanes of the warp come to the shuffle, those behind the end with a value that changes nothing, such " +
+    "as 0 in a sum, and return behind it; or use a value only if its lane is there",
   buffer: "Write the memory before the launch, by a fill, a copy or another kernel, or read less of it",
 } as const;
 
@@ -58,6 +70,8 @@ export class InitializationCheck {
   /** For each thread, by the number that compiled code has for it, what it has loaded last. */
   readonly #loads = new Map<number, Load>();
   #last: Load | undefined;
+  /** The last shuffle that has read from a lane that does not take part. */
+  #shuffle: Shuffle | undefined;
   /** By the decisions and their lines, the mistakes that they are counted as. */
   readonly #mistakes = new Map<string, string>();
   /** By the bytes that were loaded and the line that did so, the mistakes that this has led to. */
@@ -72,6 +86,21 @@ export class InitializationCheck {
   load(offset: number, place: number, thread: number): void {
     this.#last = { offset, place, who: this.#threads.threadAt(place, thread) };
     this.#loads.set(thread, this.#last);
+  }
+
+  /** Looks for shuffles that read from lanes that do not take part: what they get is undefined. */
+  observeBlock(): BlockObserver {
+    const ignore = () => {};
+    return {
+      start: ignore,
+      resume: ignore,
+      arrive: ignore,
+      complete: ignore,
+      meet: (warp, { suspension: { line }, readerOfAbsentLane }) => {
+        const lane = readerOfAbsentLane();
+        if (lane !== undefined) this.#shuffle = { line, who: this.#threads.threadOfBlock(warp * 32 + lane) };
+      },
+    };
   }
 
   /** Notes that a thread has stored uninitialized bits. */
@@ -91,12 +120,20 @@ export class InitializationCheck {
     if (known !== undefined) return this.#threads.findings.countAgain(known);
     const who = this.#threads.threadAt(place, thread);
     const load = this.#loadOf(thread, who);
+    const shuffle = this.#shuffleOf(thread, who);
     // What is read once, and decides twice, is one mistake.
-    const cause = load === undefined ? key : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
+    const cause = load === undefined || shuffle !== undefined
+      ? key
+      : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
     const mistake = this.#causes.get(cause) ?? key;
     this.#mistakes.set(key, mistake);
     this.#causes.set(cause, mistake);
-    this.#threads.findings.add(mistake, () => this.#describe(decisions[index]!, place, who, load));
+    this.#threads.findings.add(mistake, () => {
+      const decision = decisions[index]!;
+      return shuffle === undefined
+        ? this.#describe(decision, place, who, load)
+        : this.#describeShuffle(decision, place, shuffle);
+    });
   }
 
   #describe(decision: Decision, place: number, who: Load["who"], load: Load | undefined): Finding {
@@ -114,6 +151,28 @@ export class InitializationCheck {
     const isGlobal = this.#threads.isGlobal(load.offset);
     const advice = advices[isGlobal ? isUpdate ? "update" : "buffer" : "block"];
     return { ...common, problem, advice, ...this.#memoryOf(load), accesses: [read] };
+  }
+
+  #describeShuffle(decision: Decision, place: number, { line, who }: Shuffle): Finding {
+    const { kind, what } = wordings[decision];
+    const problem = `at ${this.#threads.sourceOf(place)}, ${what} a value that a shuffle reads from a lane that does ` +
+      "not take part: it has exited, or is not named, or the block has fewer threads";
+    const accesses = [{ access: "read", source: this.#threads.sourceOfLine(line), ...who }] as const;
+    return {
+      check: "initialization",
+      kind,
+      problem,
+      advice: advices.shuffle,
+      memory: "the value of an absent lane",
+      accesses,
+    };
+  }
+
+  /** A shuffle of the block, if the thread itself has loaded nothing that is uninitialized. */
+  #shuffleOf(thread: number, who: Load["who"]): Shuffle | undefined {
+    const own = this.#loads.get(thread);
+    if (own !== undefined && isSame(own.who, who)) return undefined;
+    return this.#shuffle?.who.block.join() === who.block.join() ? this.#shuffle : undefined;
   }
 
   /** What a thread has loaded, or else, because lanes exchange values, another thread of its block. */

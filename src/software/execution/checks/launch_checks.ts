@@ -117,7 +117,11 @@ export class LaunchChecks {
 
   /** What follows the threads of a block that may wait for each other. Undefined if nothing does. */
   observeBlock(): BlockObserver | undefined {
-    return observeTogether([this.#race?.observeBlock(), this.#synchronization?.observeBlock()]);
+    return observeTogether([
+      this.#race?.observeBlock(),
+      this.#synchronization?.observeBlock(),
+      this.initialization?.observeBlock(),
+    ]);
   }
 
   /** Looks at an access for races, before it is made. Takes the bits of its order, too. */
@@ -191,6 +195,13 @@ export class LaunchChecks {
     this.#synchronization?.mark(mark, thread);
   }
 
+  /** A thread of the block that runs. */
+  threadOfBlock(thread: number): Pick<ThreadAccess, "block" | "thread"> {
+    const { geometry: { block: [x, y] } } = this.#launch!;
+    const { block } = this.#launch!.indicesOf({});
+    return { block, thread: [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))] };
+  }
+
   /** The thread that does something at a place, with its block. Takes both as compiled code reports them. */
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread"> {
     return this.#launch!.indicesOf({ place: decodePlace(place), thread });
@@ -208,7 +219,11 @@ export class LaunchChecks {
 
   /** Where in the source a place is. */
   sourceOf(place: number): string {
-    const line = lineOfPlace(place);
+    return this.sourceOfLine(lineOfPlace(place));
+  }
+
+  /** Where in its source a line of the PTX is. */
+  sourceOfLine(line: number): string {
     return this.#options.lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   }
 

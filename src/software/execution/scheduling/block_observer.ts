@@ -44,6 +44,8 @@ export interface ObservedMeeting {
   readonly suspension: Suspension;
   /** The lanes that a lane names. */
   maskOf(lane: number): number;
+  /** The first lane that a shuffle gives the value of a lane that does not take part. */
+  readerOfAbsentLane(): number | undefined;
 }
 
 /** Lets several follow. Undefined for none. */

@@ -12,6 +12,7 @@ import { LockstepTurns } from "./lockstep_turns.ts";
 import { ThreadPositions } from "./thread_positions.ts";
 import { type ActiveGroup, isOfWarp, WarpGroups } from "./warp_groups.ts";
 import { answerGroup } from "./warp_operations.ts";
+import { readerOfAbsentLane } from "./warp_shuffles.ts";
 import { forEachLane, warpSize } from "./warp_records.ts";
 import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
 
@@ -366,11 +367,17 @@ export class BlockScheduler {
     const { observer } = this.#options;
     if (observer === undefined) return;
     const first = warp * warpSize;
+    const suspension = this.#suspensionOf(first + 31 - Math.clz32(lanes & -lanes))!;
     observer.meet(warp, {
       lanes,
       present: this.#records.presentLanesOf(warp),
-      suspension: this.#suspensionOf(first + 31 - Math.clz32(lanes & -lanes))!,
+      suspension,
       maskOf: (lane) => this.#records.get(first + lane, threadRecord.mask),
+      readerOfAbsentLane: () => {
+        const { request } = suspension;
+        if (request.kind !== "shuffle") return undefined;
+        return readerOfAbsentLane(this.#records.warps[warp]!, { group: lanes, mode: request.mode });
+      },
     });
   }
 

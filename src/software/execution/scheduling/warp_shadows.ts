@@ -17,7 +17,7 @@ export function answerShadows(
 ): void {
   switch (request.kind) {
     case "shuffle":
-      shuffle(shadows, records, { group, mode: request.mode });
+      shuffle(shadows, records, { group, mode: request.mode, absent: -1 });
       return forEachLane(group, (lane) => {
         const isDecided = shadows.get(lane, threadRecord.first) === 0;
         shadows.set(lane, threadRecord.predicate, isDecided ? 0 : 1);

@@ -28,6 +28,9 @@ const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
  */
 const exchange: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
 
+/** A lane may read from one that does not take part. */
+const fromLanes: InstructionTraits = { ...exchange, mayBeUndefined: true };
+
 /** Exchanges of matrices, whose results differ between threads with the same operands. */
 const matrixExchange: InstructionTraits = { effects: [], runsInGangs: true };
 const matrixLoad: InstructionTraits = { effects: ["reads", "observes"], runsInGangs: true };
@@ -44,7 +47,7 @@ export const synchronizationForms: readonly InstructionForm[] = [
   form("bar.cta?.red.<operation:popc>.u32 d, a, p [, q]", "9.7.13.1", aligned(barrierReduction), exchange),
   form("bar.cta?.red.<operation:and|or>.pred d, a, p [, q]", "9.7.13.1", aligned(barrierReduction), exchange),
   form("bar.warp.sync membermask", "9.7.13.2", warpBarrier, exchange),
-  form("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", shuffle, exchange),
+  form("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", shuffle, fromLanes),
   form(`ldmatrix.sync.aligned.m8n8.${matrices}.b16 d, [a]`, "9.7.14.5.15", loadMatrices, matrixLoad),
   form(`stmatrix.sync.aligned.m8n8.${matrices}.b16 [a], b`, "9.7.14.5.16", storeMatrices, matrixStore),
   form("movmatrix.sync.aligned.m8n8.trans.b16 d, a", "9.7.14.5.17", transposeMatrix, matrixExchange),
