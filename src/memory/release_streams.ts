@@ -38,7 +38,8 @@ export class ReleaseStreams {
     for (const [other, position] of others) {
       if (other === stream || progressOf(stream).isAfter(progressOf(other), position)) continue;
       if (isStreamOrdered && isOrderedByDefaultStream(other, stream)) continue;
-      if (this.#isBusy(other)) (busy ??= []).push(other);
+      // To ask would let the sanitizer take the work for known to the program, which may be luck.
+      if (this.#session.sanitizer !== undefined || this.#isBusy(other)) (busy ??= []).push(other);
     }
     if (busy === undefined) return stream;
     const release = this.#streamFor(busy[0]!);

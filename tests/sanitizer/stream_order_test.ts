@@ -622,6 +622,18 @@ test("a module's variable that the program asks for is memory like any other", a
   }
 });
 
+test("a free lets the program know nothing of the streams that it looks at", async () => {
+  const reports = await reportsOf("software", ({ pool, fill, x, y, a, b }) => {
+    const part = pool.allocate(byteLength, a);
+    part.fill(0, b);
+    x.fill(0, b);
+    part.free(a);
+    fill(a, x);
+    y.fill(0, a);
+  });
+  assertEquals(reports.map(({ kind }) => kind), ["use-before-allocation", "unordered-write-write"]);
+});
+
 test("a process that ends with reports fails, unless an error has told them", async () => {
   for (const [how, code] of [["exit", 1], ["end", 1], ["caught", 0]] as const) {
     await using child = startScript("children/sanitizer/leave_with_reports.ts", [how]);
