@@ -302,6 +302,22 @@ test("a report names the other process, its stream and where it called the libra
   });
 });
 
+test("memory is freed when another process's kernel is known to be done", async () => {
+  await withPair("software", async (pair) => {
+    for (const schedule of ["oldest", "newest"] as const) {
+      for (const isKnown of [true, false]) {
+        const { exporter } = await pair.reportsOf([
+          ["importer", "kernelSaxpy", 0],
+          ...isKnown ? [["importer", "synchronize", 0] as const] : [],
+          // What the kernel accesses is known after it.
+          ["exporter", "free"],
+        ], { schedule });
+        assertEquals(exporter.map(({ kind }) => kind), isKnown ? [] : ["use-after-free"], schedule);
+      }
+    }
+  });
+});
+
 /** Someone of the same user who writes to the board what he likes. */
 class Liar implements Disposable {
   readonly #board = Board.join()!;

@@ -18,7 +18,7 @@ import { Announcements } from "./announcements.ts";
 import { Board, type BoardReader, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, type SentAccess } from "./records.ts";
-import { type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
+import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
 
 /** What it works with. */
 interface Parts {
@@ -113,12 +113,10 @@ export class OtherProcesses implements BoardReader {
       const memory = this.#memories.remove(address);
       // What others do with memory does not hinder those who only unmap it.
       if (memory?.isOwn !== true) return;
-      const region = { byteLength: memory.byteLength };
-      for (const touch of this.#memories.touchesOf(memory.name)) {
-        if (isBefore(touch.operation, operation) || !this.#counts(touch)) continue;
-        this.#parts.reports.addFreed({ region, touch, freed: operation });
-      }
+      const freed = { operation, byteLength: memory.byteLength };
+      for (const touch of this.#memories.touchesOf(memory.name)) this.#checkFreed(freed, touch);
       this.#memories.forget(memory.name);
+      this.#memories.addFreed(memory.name, freed);
     });
   }
 
@@ -279,8 +277,16 @@ export class OtherProcesses implements BoardReader {
         if (!isOrdered) this.#report(memory, own, touch);
       }
     }
+    const freed = this.#memories.freedOf(share);
+    if (freed !== undefined) return this.#checkFreed(freed, touch);
     const known = lastPoint(this.#parts.host);
     if (!isBefore(touch.operation, known)) this.#memories.addTouch(share, touch, known);
+  }
+
+  /** Reports an access of another process that may come after memory of this one was freed. */
+  #checkFreed({ operation, byteLength }: FreedMemory, touch: PeerTouch): void {
+    if (isBefore(touch.operation, operation) || !this.#counts(touch)) return;
+    this.#parts.reports.addFreed({ region: { byteLength }, touch, freed: operation });
   }
 
   /** What this process has done with memory since it was last written. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Touch } from "../memory_history.ts";
+import type { Operation } from "../operation.ts";
 import { isBefore, type Point } from "../timelines.ts";
 import type { PeerState } from "./peers.ts";
 import type { ShareName } from "./records.ts";
@@ -22,9 +23,16 @@ export interface PeerTouch extends Touch {
   readonly peer: PeerState;
 }
 
+/** Shared memory that this process has freed. */
+export interface FreedMemory {
+  readonly operation: Operation;
+  readonly byteLength: number;
+}
+
 /** What is remembered at most: of one memory, and in how many. */
 const maximumTouches = 256;
 const maximumNames = 16_384;
+const maximumFreed = 1024;
 
 /** The shared memory of this process, and what other processes do with theirs. */
 export class SharedMemories {
@@ -32,6 +40,9 @@ export class SharedMemories {
   readonly #memories: SharedMemory[] = [];
   /** What others have done with memory, by its name, here or not, and is not known to be done. */
   readonly #touches = new Map<string, PeerTouch[]>();
+
+  /** What this process has freed last, by its name: what kernels of others access may be known later. */
+  readonly #freed = new Map<string, FreedMemory>();
 
   /** Adds memory. */
   add(memory: SharedMemory): void {
@@ -74,6 +85,17 @@ export class SharedMemories {
     this.#touches.delete(key);
     this.#touches.set(key, touches);
     if (this.#touches.size > maximumNames) this.#touches.delete(this.#touches.keys().next().value!);
+  }
+
+  /** Notes that this process has freed memory. */
+  addFreed(name: ShareName, freed: FreedMemory): void {
+    this.#freed.set(name.join(), freed);
+    if (this.#freed.size > maximumFreed) this.#freed.delete(this.#freed.keys().next().value!);
+  }
+
+  /** The free of memory by this process. */
+  freedOf(name: ShareName): FreedMemory | undefined {
+    return this.#freed.get(name.join());
   }
 
   /** Forgets what others have done with memory. */
