@@ -1,5 +1,6 @@
 /** The check of barriers and of exchanges between lanes: pairs of a right and a wrong kernel, from the same lines. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 import { type KernelLaunch, reportsOf } from "./kernel_pairs.ts";
 
@@ -53,3 +54,21 @@ for (const name of ["exits", "specialized", "divided"]) {
     assertEquals(reportsOf(ptx, name, { block, check }).map(({ message }) => message), []);
   });
 }
+
+test("blocks that only wait for others are a deadlock", async () => {
+  const linesOf = async (...args: string[]) => {
+    const env = { POOLPASS_SOFTWARE_STEPS: "300000" };
+    await using child = startScript("children/sanitizer/wait_for_blocks.ts", args, { env });
+    const lines: string[] = [];
+    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line.trim());
+    return lines;
+  };
+  const [never, unfit, fit] = await Promise.all([linesOf("2", "2"), linesOf("64", "63"), linesOf("32", "31")]);
+  assertEquals(fit, ["done"]);
+  assertEquals(never[0], "poolpass sanitizer: deadlock");
+  assertEquals(
+    never[1],
+    "All blocks that run only wait, block (0,0,0) and 1 more, threads 0-255 at PTX line 16 (loop).",
+  );
+  assertStringIncludes(unfit.join(" "), "Launch at most 32 blocks, which is how many fit on the device at once");
+});

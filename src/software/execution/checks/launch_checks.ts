@@ -157,7 +157,7 @@ export class LaunchChecks {
 
   /** Looks at what has stopped the kernel. */
   fault(fault: KernelFault, report: FaultReport, waiting: readonly WaitingThreads[]): void {
-    this.#synchronization?.fault(fault, waiting);
+    this.#synchronization?.fault(fault, waiting, report.stuck);
     const finding = this.#options.memory?.findingOf(fault, report, (address) => this.#argumentAt(address));
     if (finding !== undefined) this.findings.add(finding.kind, () => finding);
   }

@@ -7,7 +7,7 @@ import type { ThreadAccess } from "../../../driver.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../compiler/compile.ts";
 import type { Suspension } from "../../compiler/launch_record.ts";
-import type { KernelFault } from "../faults/kernel_fault.ts";
+import { type KernelFault, nameOfLine, type StuckBlocks } from "../faults/kernel_fault.ts";
 import type { Geometry } from "../modules/gang_versions.ts";
 import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_observer.ts";
 import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
@@ -195,13 +195,14 @@ export class SynchronizationCheck {
   }
 
   /** Looks at what has stopped the kernel. */
-  fault({ kind, what }: KernelFault, waiting: readonly WaitingThreads[]): void {
-    if (kind !== faultKind.deadlock) return;
+  fault({ kind, what }: KernelFault, waiting: readonly WaitingThreads[], stuck: StuckBlocks | undefined): void {
+    if (kind !== faultKind.deadlock && stuck === undefined) return;
+    const nameLine = (line: number) => this.#lineInfo.sourceOf(line) ?? nameOfLine(line);
     this.#findings.add("deadlock", () => ({
       check: "synchronization",
       kind: "deadlock",
-      problem: what,
-      advice: adviceOf(waiting),
+      problem: stuck?.describe(nameLine) ?? what,
+      advice: stuck?.advice ?? adviceOf(waiting),
       accesses: waiting.slice(0, mostPlaces).map(({ first, suspension }) => this.#accessOf(first, suspension)),
     }));
   }

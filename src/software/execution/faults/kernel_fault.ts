@@ -4,6 +4,7 @@
  * @module
  */
 import type { FaultPlace } from "../../compiler/compile.ts";
+import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
 
 /** The index of a block or of a thread. */
 export type Index = readonly [x: number, y: number, z: number];
@@ -23,6 +24,17 @@ export interface FaultReport {
   readonly source?: string | undefined;
   /** What has happened, if the kind does not say it. May name lines of the PTX, and the threads that wait. */
   readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
+  /** If the kernel was stopped because no block goes on. */
+  readonly stuck?: StuckBlocks;
+}
+
+/** Blocks that only wait for each other, or for blocks that have not begun. */
+export interface StuckBlocks {
+  /** What each of them waits at. */
+  describe(nameLine: (line: number) => string): string;
+  readonly advice: string;
+  /** The threads of the first one. */
+  readonly waiting: readonly WaitingThreads[];
 }
 
 /** Thrown through compiled code to stop a kernel. Its launch turns it into a {@linkcode KernelFault}. */

@@ -184,7 +184,7 @@ export class LaunchRecord {
         }),
       launched: describeArguments(report.kind, compiled.parameters, parameters, memoryNames),
     });
-    this.place.checks?.fault(fault, report, this.scheduler?.waitingThreads() ?? []);
+    this.place.checks?.fault(fault, report, report.stuck?.waiting ?? this.scheduler?.waitingThreads() ?? []);
     return fault;
   }
 

@@ -216,14 +216,18 @@ export class ResidentBlocks implements ScratchOwner {
     const { block, place, scheduler } = this.#residents[0]!;
     this.#launch.setBlock(block);
     this.#launch.set("threads", place.threads);
-    const first = scheduler.waitingThreads({ spinning: true })[0];
+    const waiting = scheduler.waitingThreads({ spinning: true });
+    const [first] = waiting;
+    const describe = (nameLine: (line: number) => string) =>
+      `all blocks that run only wait, ${this.#describe(nameLine)}`;
     throw new KernelStop({
       kind: faultKind.stepLimit,
       place: { line: first?.suspension.line ?? 0 },
       thread: first?.first,
       what: (nameLine) =>
-        `stopped after ${steps} steps, perhaps in a loop that never ends: all blocks that run only wait, ` +
-        `${this.#describe(nameLine)}; ${this.#advice()}; POOLPASS_SOFTWARE_STEPS sets the limit`,
+        `stopped after ${steps} steps, perhaps in a loop that never ends: ${describe(nameLine)}; ` +
+        `${this.#advice()}; POOLPASS_SOFTWARE_STEPS sets the limit`,
+      stuck: { describe, waiting, advice: this.#adviceToWaitLess() },
     });
   }
 
@@ -240,6 +244,14 @@ export class ResidentBlocks implements ScratchOwner {
     });
     if (groups.size > describedBlocks) texts.push("and others");
     return texts.join("; ");
+  }
+
+  #adviceToWaitLess(): string {
+    return this.#index.isPastEnd
+      ? "Find what each of these loops waits for, and who was to store it: a flag that is set too late, or locks that " +
+        "threads take in different orders"
+      : `Launch at most ${this.#residents.length} blocks, which is how many fit on the device at once, or let no block ` +
+        "wait for one with a higher number";
   }
 
   #advice(): string {
