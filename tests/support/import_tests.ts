@@ -1,0 +1,14 @@
+/**
+ * Imports the tests of a folder, for `tests/together/`.
+ *
+ * @module
+ */
+import { readdirSync } from "node:fs";
+
+/** Imports all files of tests in a folder and its folders, in the order of their names. */
+export async function importTests(folder: URL): Promise<void> {
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  for (const file of files.filter((name) => name.endsWith("_test.ts")).sort()) {
+    await import(new URL(file, folder).href);
+  }
+}
