@@ -115,12 +115,11 @@ export class MemoryHistory {
   }
 
   /** All accesses that are not known to come before an operation. */
-  unfinished(operation: Operation): Touch[] {
-    const found = new Set<Touch>();
-    for (const segment of this.#segments) {
-      for (const touch of conflicting(segment, { operation, access: "write" })) found.add(touch);
-    }
-    return [...found];
+  unfinished(operation: Operation): readonly Touch[] {
+    const write = { operation, access: "write" } as const;
+    // Most memory is accessed as a whole.
+    if (this.#segments.length === 1) return conflicting(this.#segments[0]!, write);
+    return [...new Set(this.#segments.flatMap((segment) => conflicting(segment, write)))];
   }
 
   /** The last accesses to some bytes. */

@@ -159,8 +159,10 @@ export class StreamOrder {
     // A slab whose parts were handed out is not there any more: they were freed before it.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
-    const possible = region.possible?.unfinished(operation) ?? [];
-    for (const touch of [...region.history.unfinished(operation), ...possible]) {
+    for (const touch of region.history.unfinished(operation)) {
+      this.#reports.addFreed({ region, touch, freed: operation });
+    }
+    for (const touch of region.possible?.unfinished(operation) ?? []) {
       this.#reports.addFreed({ region, touch, freed: operation });
     }
     region.freed = operation;
