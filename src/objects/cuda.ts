@@ -234,7 +234,7 @@ export class Cuda implements Disposable {
   [Symbol.dispose](): void {
     const { hasEnded, sanitizer } = this.#session;
     using stack = new DisposableStack();
-    if (!hasEnded) stack.defer(() => sanitizer?.finish());
+    if (!hasEnded) stack.defer(() => sanitizer?.finish(this[Symbol.dispose]));
     this.#session.end();
   }
 }

@@ -5,6 +5,7 @@
  */
 import type { Driver, KernelCheck, MemoryRange } from "../driver.ts";
 import { listOf } from "../support/printing.ts";
+import { startStackAbove } from "../support/call_stack.ts";
 import { observeHostReads } from "../support/host_reads.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./call_sites.ts";
@@ -144,9 +145,10 @@ export class Sanitizer {
   /**
    * Ends it.
    *
+   * @param called by the program: the stack of the error begins with its caller
    * @throws {SanitizerError} If there were reports, and nobody has got them
    */
-  finish(): void {
+  finish(called: () => void): void {
     this.#observer?.finish();
     this.#reports.deliver();
     this.#forgetEnd();
@@ -154,7 +156,8 @@ export class Sanitizer {
     const { all } = this.#reports;
     this.#close();
     letProcessSucceed(this);
-    if (!this.#hasListener && all.length > 0) throw new SanitizerError(all);
+    if (this.#hasListener || all.length === 0) return;
+    throw startStackAbove(new SanitizerError(all), called);
   }
 
   /** Sums up what was found, if the program has not disposed of the `Cuda` object. */

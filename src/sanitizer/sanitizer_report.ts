@@ -46,12 +46,16 @@ export interface SanitizerReport {
 export class SanitizerError extends Error {
   /** The error's name. */
   override readonly name = "SanitizerError" as const;
-  /** What was found: each mistake once. */
-  readonly reports: readonly SanitizerReport[];
+  readonly #reports: readonly SanitizerReport[];
 
   /** Creates the error of some reports. */
   constructor(reports: readonly SanitizerReport[]) {
     super(`The sanitizer has found ${summaryOf(reports)}; each was printed when it was found`);
-    this.reports = reports;
+    this.#reports = reports;
+  }
+
+  /** What was found: each mistake once. Runtimes do not print it with the error: each was printed before. */
+  get reports(): readonly SanitizerReport[] {
+    return this.#reports;
   }
 }

@@ -9,7 +9,10 @@ import type { SanitizerReport } from "./sanitizer_report.ts";
 
 const mostListed = 10;
 
-/** `2 mistakes: unordered-write-read at script.ts:14 (seen 12 times), use-after-free at script.ts:20`. */
+/**
+ * `2 mistakes (1 unordered-write-read, 1 use-after-free): unordered-write-read at script.ts:14 (seen 12 times),
+ * use-after-free at script.ts:20`.
+ */
 export function summaryOf(reports: readonly SanitizerReport[]): string {
   const listed = reports.slice(0, mostListed).map((report) => {
     const place = shortPlaceOf(report);
@@ -17,7 +20,15 @@ export function summaryOf(reports: readonly SanitizerReport[]): string {
   });
   const more = reports.length - listed.length;
   if (more > 0) listed.push(`${more} more`);
-  return `${countOf(reports.length, "mistake")}${listed.length === 0 ? "" : `: ${listed.join(", ")}`}`;
+  const kinds = reports.length > 1 ? ` (${countsByKind(reports)})` : "";
+  return `${countOf(reports.length, "mistake")}${kinds}${listed.length === 0 ? "" : `: ${listed.join(", ")}`}`;
+}
+
+/** `2 unordered-write-read, 1 leak`. */
+function countsByKind(reports: readonly SanitizerReport[]): string {
+  const counts = new Map<string, number>();
+  for (const { kind } of reports) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return [...counts].map(([kind, count]) => `${count} ${kind}`).join(", ");
 }
 
 /** Races are counted by the pairs of accesses, which are more than the accesses. */

@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { type CudaStream, open, type SanitizerReport } from "../../mod.ts";
+import { type CudaStream, open, SanitizerError, type SanitizerReport } from "../../mod.ts";
 import { annotationOf } from "../../src/sanitizer/output/annotations.ts";
 import { placesOf } from "../../src/sanitizer/places.ts";
 import { startScript } from "../support/child_process.ts";
@@ -69,7 +69,7 @@ test("an operation that meets the same earlier one in several places is counted 
 });
 
 test("the end says what was found and how often, and fails the process", async () => {
-  const summary = `1 mistake: unordered-write-write at ${script}:31 (seen 3 times)`;
+  const summary = `1 mistake: unordered-write-write at ${script}:32 (seen 3 times)`;
   const ended = await run(["end"]);
   assertEquals([ended.ended, ended.lines], [1, ["done"]]);
   assertStringIncludes(ended.errors, `\npoolpass sanitizer: ${summary}\n`);
@@ -79,6 +79,34 @@ test("the end says what was found and how often, and fails the process", async (
     "done",
   ]]);
   assertEquals(disposed.errors.split(summary).length, 1, "the error has told it");
+});
+
+test("uncaught, the error is a few lines, and its stack is the program's alone", async () => {
+  const { errors, ended } = await run(["dispose", "uncaught"]);
+  assertEquals(ended, 1);
+  const printed = errors.slice(errors.indexOf("The sanitizer has found"));
+  assertStringIncludes(printed, `1 mistake: unordered-write-write at ${script}:`);
+  assertStringIncludes(printed, `at main (`);
+  assert(!errors.includes("/src/"), errors);
+  assert(!printed.includes("accesses"), "the reports were printed before");
+});
+
+test("the summary of several mistakes counts their kinds", () => {
+  const report = (kind: string, line: number): SanitizerReport => ({
+    check: "stream-order",
+    kind,
+    message: "m",
+    count: 1,
+    accesses: [{
+      operation: "fill",
+      access: "write",
+      stream: undefined,
+      stack: `at file:///a.ts:${line}:1`,
+    }],
+  });
+  const reports = [report("unordered-write-read", 1), report("leak", 2), report("unordered-write-read", 3)];
+  const { message } = new SanitizerError(reports);
+  assertStringIncludes(message, "3 mistakes (2 unordered-write-read, 1 leak): unordered-write-read at a.ts:1, leak at");
 });
 
 test("behind another error, the mistakes are a SuppressedError", async () => {
@@ -158,7 +186,7 @@ test("in GitHub Actions, mistakes are annotations of the line of the later opera
   assertEquals(others, []);
   assertStringIncludes(
     annotation!,
-    `::error file=tests/children/sanitizer/${script},line=31,col=42,title=poolpass sanitizer%3A unordered-write-write::`,
+    `::error file=tests/children/sanitizer/${script},line=32,col=42,title=poolpass sanitizer%3A unordered-write-write::`,
   );
   assertStringIncludes(annotation!, "all 64 bytes of a buffer%0A  The write of fill");
 });

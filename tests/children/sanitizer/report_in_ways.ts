@@ -1,6 +1,7 @@
 /**
  * Makes mistakes that the sanitizer reports, as the environment says. The arguments say how: `LISTEN` for a listener,
- * `dispose` to dispose of the Cuda object, `throw` to do so behind an error, `right` to make none.
+ * `dispose` to dispose of the Cuda object, `throw` to do so behind an error, `uncaught` not to
+ * catch what that throws, `right` to make none.
  *
  * @module
  */
@@ -35,6 +36,7 @@ function main(): void {
 try {
   main();
 } catch (error) {
+  if (how.has("uncaught")) throw error;
   if (error instanceof SuppressedError) {
     const { error: last, suppressed } = error;
     console.log(last instanceof SanitizerError, (suppressed as Error).message);
