@@ -66,9 +66,7 @@ test("blocks that only wait for others are a deadlock", async () => {
   const [never, unfit, fit] = await Promise.all([linesOf("2", "2"), linesOf("64", "63"), linesOf("32", "31")]);
   assertEquals(fit, ["done"]);
   assertEquals(never[0], "poolpass sanitizer: deadlock");
-  assertEquals(
-    never[1],
-    "All blocks that run only wait, block (0,0,0) and 1 more, threads 0-255 at PTX line 16 (loop).",
-  );
+  assertStringIncludes(never[1]!, "All blocks that run only wait, block (0,0,0) and 1 more, threads 0, ");
+  assertStringIncludes(never.join(" "), "and what was to store it");
   assertStringIncludes(unfit.join(" "), "Launch at most 32 blocks, which is how many fit on the device at once");
 });

@@ -7,7 +7,7 @@ import type { ThreadAccess } from "../../../driver.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../compiler/compile.ts";
 import type { Suspension } from "../../compiler/launch_record.ts";
-import { type KernelFault, nameOfLine, type StuckBlocks } from "../faults/kernel_fault.ts";
+import type { KernelFault, StuckBlocks } from "../faults/kernel_fault.ts";
 import type { Geometry } from "../modules/gang_versions.ts";
 import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_observer.ts";
 import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
@@ -197,7 +197,7 @@ export class SynchronizationCheck {
   /** Looks at what has stopped the kernel. */
   fault({ kind, what }: KernelFault, waiting: readonly WaitingThreads[], stuck: StuckBlocks | undefined): void {
     if (kind !== faultKind.deadlock && stuck === undefined) return;
-    const nameLine = (line: number) => this.#lineInfo.sourceOf(line) ?? nameOfLine(line);
+    const nameLine = (line: number) => this.#lineOf(line);
     this.#findings.add("deadlock", () => ({
       check: "synchronization",
       kind: "deadlock",
@@ -208,6 +208,10 @@ export class SynchronizationCheck {
   }
 
   #sourceOf({ line }: Suspension): string {
+    return this.#lineOf(line);
+  }
+
+  #lineOf(line: number): string {
     return this.#lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   }
 

@@ -248,8 +248,8 @@ export class ResidentBlocks implements ScratchOwner {
 
   #adviceToWaitLess(): string {
     return this.#index.isPastEnd
-      ? "Find what each of these loops waits for, and who was to store it: a flag that is set too late, or locks that " +
-        "threads take in different orders"
+      ? "Find what each of these loops waits for, and what was to store it: a flag may be set behind the loop, or threads " +
+        "may take locks in different orders"
       : `Launch at most ${this.#residents.length} blocks, which is how many fit on the device at once, or let no block ` +
         "wait for one with a higher number";
   }
