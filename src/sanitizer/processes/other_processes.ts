@@ -9,16 +9,16 @@
  * @module
  */
 import { connectedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
-import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
 import type { Reports } from "../reports.ts";
 import type { RangeAccess, StreamOrder } from "../stream_order.ts";
-import { type Clock, isBefore, lastPoint, type Point, type Timeline } from "../timelines.ts";
+import type { Clock, Point, Timeline } from "../timelines.ts";
 import { Announcements } from "./announcements.ts";
 import { Board, type BoardReader, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, type SentAccess } from "./records.ts";
-import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
+import { SharedAccesses } from "./shared_accesses.ts";
+import type { PeerTouch, SharedMemory } from "./shared_memory.ts";
 
 /** What it works with. */
 interface Parts {
@@ -36,15 +36,15 @@ export class OtherProcesses implements BoardReader {
   /** Undefined until something is shared. */
   #peers: Peers | undefined;
   #hasTried = false;
-  /** Follows the operations: they are looked at later than they are asked for. */
-  readonly #memories = new SharedMemories();
+  readonly #accesses: SharedAccesses;
   /** The memory that this process shares, and its handles, by addresses. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#announcements = new Announcements(parts.host);
+    const announcements = this.#announcements = new Announcements(parts.host);
+    this.#accesses = new SharedAccesses({ ...parts, announcements, counts: (touch) => this.#counts(touch) });
   }
 
   /** Whether anything is shared. */
@@ -73,10 +73,7 @@ export class OtherProcesses implements BoardReader {
       const name = [board.own.slot, board.own.generation, ++this.#shareCount] as const;
       const memory = { name, address: at, byteLength, isOwn: true };
       this.#shares.set(at, share = { memory, handles: new Set() });
-      this.#inOrder(() => {
-        this.#memories.add(memory);
-        for (const touch of this.#touchesOf(memory)) this.#announcements.tellAccess(name, touch);
-      });
+      this.#inOrder(() => this.#accesses.share(memory));
     }
     if (share.handles.has(hexadecimal)) return;
     share.handles.add(hexadecimal);
@@ -94,7 +91,7 @@ export class OtherProcesses implements BoardReader {
     if (found.length !== 1) return;
     const [memory] = found as [typeof found[0]];
     this.#inOrder(() => {
-      this.#memories.add({
+      this.#accesses.map({
         name: [memory.peer.slot, memory.peer.generation, memory.share],
         address: Number(address),
         byteLength: Math.min(byteLength, memory.byteLength),
@@ -109,15 +106,7 @@ export class OtherProcesses implements BoardReader {
     const share = this.#shares.get(address)?.memory.name[2];
     this.#shares.delete(address);
     if (share !== undefined) this.#announcements.tell({ type: "free", share });
-    this.#inOrder(() => {
-      const memory = this.#memories.remove(address);
-      // What others do with memory does not hinder those who only unmap it.
-      if (memory?.isOwn !== true) return;
-      const freed = { operation, byteLength: memory.byteLength };
-      for (const touch of this.#memories.touchesOf(memory.name)) this.#checkFreed(freed, touch);
-      this.#memories.forget(memory.name);
-      this.#memories.addFreed(memory.name, freed);
-    });
+    this.#inOrder(() => this.#accesses.remove(address, operation));
   }
 
   /** Notes that an event has a handle, for others or from them. Returns it in hexadecimal. */
@@ -144,17 +133,9 @@ export class OtherProcesses implements BoardReader {
   }
 
   /** Compares an access of this process with those of others, and tells them. */
-  accessed(operation: Operation, { address, byteLength, access, source }: RangeAccess): void {
+  accessed(operation: Operation, access: RangeAccess): void {
     if (!this.hasJoined || operation.timeline.isForeign) return;
-    for (const memory of this.#memories.overlapping(address, address + byteLength)) {
-      const begin = Math.max(0, address - memory.address);
-      const end = Math.min(memory.byteLength, address + byteLength - memory.address);
-      const touch = { operation, access, begin, end, source };
-      for (const other of this.#memories.touchesOf(memory.name)) {
-        if (!isBefore(other.operation, operation)) this.#report(memory, touch, other);
-      }
-      this.#announcements.tellAccess(memory.name, touch);
-    }
+    this.#accesses.addOwn(operation, access);
   }
 
   /** Tells others what the host knows to be done. */
@@ -201,7 +182,7 @@ export class OtherProcesses implements BoardReader {
         return state.addMemory(record);
       case "free":
         state.deleteMemory(record.share);
-        return this.#memories.forget([peer.slot, peer.generation, record.share]);
+        return this.#accesses.forget([peer.slot, peer.generation, record.share]);
       case "known":
         for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
           this.#parts.host.learn(timeline, position);
@@ -266,43 +247,7 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const touch: PeerTouch = { operation, access, begin, end, source, peer };
-    this.#inOrder(() => this.#compare(sent, touch));
-  }
-
-  /** Compares an access of another process with those of this one, and remembers it for the next ones. */
-  #compare({ share }: SentAccess, touch: PeerTouch): void {
-    for (const memory of this.#memories.named(share)) {
-      for (const own of this.#touchesOf(memory)) {
-        const isOrdered = isBefore(own.operation, touch.operation) || isBefore(touch.operation, own.operation);
-        if (!isOrdered) this.#report(memory, own, touch);
-      }
-    }
-    const freed = this.#memories.freedOf(share);
-    if (freed !== undefined) return this.#checkFreed(freed, touch);
-    const known = lastPoint(this.#parts.host);
-    if (!isBefore(touch.operation, known)) this.#memories.addTouch(share, touch, known);
-  }
-
-  /** Reports an access of another process that may come after memory of this one was freed. */
-  #checkFreed({ operation, byteLength }: FreedMemory, touch: PeerTouch): void {
-    if (isBefore(touch.operation, operation) || !this.#counts(touch)) return;
-    this.#parts.reports.addFreed({ region: { byteLength }, touch, freed: operation });
-  }
-
-  /** What this process has done with memory since it was last written. */
-  #touchesOf({ address, byteLength }: SharedMemory): Touch[] {
-    return this.#parts.order.touches(address, address + byteLength).map((touch) => {
-      return { ...touch, begin: touch.begin - address, end: touch.end - address };
-    });
-  }
-
-  #report(memory: SharedMemory, own: Touch, other: PeerTouch): void {
-    const begin = Math.max(own.begin, other.begin), end = Math.min(own.end, other.end);
-    const mayOverlap = own.access === other.access && own.access !== "write";
-    if (mayOverlap || begin >= end || own.operation.timeline.isForeign || !this.#counts(other)) return;
-    const allocated = this.#parts.order.regionAt(memory.address + begin)?.allocated;
-    const region = { byteLength: memory.byteLength, ...allocated === undefined ? {} : { allocated } };
-    this.#parts.reports.addConflict({ region, conflict: { later: own, earlier: other, begin, end } });
+    this.#inOrder(() => this.#accesses.addOfPeer(sent.share, touch));
   }
 
   /**
