@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { nameShared, type SharedVariables } from "../shared_names.ts";
 import type { ThreadAccess } from "../../../../driver.ts";
 import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../compiler/addresses.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
@@ -41,8 +42,8 @@ export interface RaceFindingsOptions {
   readonly geometry: Geometry;
   readonly sourceOf: (place: number) => string;
   readonly signals: Signals;
-  /** Names some bytes of shared memory. */
-  readonly nameShared: (begin: number, bytes: number) => string;
+  /** Names its shared memory. */
+  readonly shared: SharedVariables;
 }
 
 const operations = ["none", "read", "write", "atomic"] as const;
@@ -114,7 +115,9 @@ export class RaceFindings {
   #describe({ conflict, relation }: CountedConflict, isUpdate: boolean): Finding {
     const { kind, later, earlier, offset, sharedBegin } = conflict;
     const bytes = bytesOfPlace(later.place);
-    const shared = sharedBegin === undefined ? undefined : this.#options.nameShared(offset - sharedBegin, bytes);
+    const shared = sharedBegin === undefined
+      ? undefined
+      : nameShared(this.#options.shared, offset - sharedBegin, bytes);
     const accesses = [this.#accessOf(later), this.#accessOf(earlier)] as const;
     return {
       check: "race",

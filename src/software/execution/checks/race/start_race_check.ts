@@ -1,6 +1,7 @@
 import type { CompiledKernel } from "../../../compiler/compile.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
+import type { SharedVariables } from "../shared_names.ts";
 import type { Findings } from "../findings.ts";
 import { RaceCheck } from "./race_check.ts";
 import { RaceFindings } from "./race_findings.ts";
@@ -8,7 +9,7 @@ import { Signals } from "./signals.ts";
 
 /** A launch whose races are looked for. */
 export interface RacingLaunch {
-  readonly kernel: { readonly compiled: Pick<CompiledKernel, "hasReleases"> };
+  readonly kernel: { readonly compiled: SharedVariables & Pick<CompiledKernel, "hasReleases"> };
   readonly geometry: Geometry;
   /** The launch record. */
   readonly fields: Int32Array;
@@ -27,14 +28,11 @@ export interface RacePlace {
 
 /** Begins to look for races of a launch. */
 export function startRaceCheck(
-  { kernel: { compiled: { hasReleases } }, geometry, fields }: RacingLaunch,
+  { kernel: { compiled }, geometry, fields }: RacingLaunch,
   { bytes, allocations, findings: all, sourceOf, memory }: RacePlace,
 ): RaceCheck {
+  const { hasReleases } = compiled;
   const signals = new Signals();
-  const findings = new RaceFindings({ findings: all, geometry, sourceOf, signals, nameShared });
+  const findings = new RaceFindings({ findings: all, geometry, sourceOf, signals, shared: compiled });
   return new RaceCheck({ geometry, hasReleases, fields, bytes, allocations, findings, signals, memory });
-}
-
-function nameShared(begin: number, bytes: number): string {
-  return `${bytes === 1 ? `byte ${begin}` : `bytes ${begin} to ${begin + bytes - 1}`} of shared memory`;
 }
