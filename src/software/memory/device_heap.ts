@@ -105,6 +105,11 @@ export class DeviceHeap {
     else recycled.push(begin);
   }
 
+  /** The bytes of the live block that begins at an offset. 0 if there is none. */
+  byteLengthAt(begin: number): number {
+    return this.#blocks.get(begin)?.byteLength ?? 0;
+  }
+
   /** The live blocks. */
   get blocks(): Iterable<HeapBlock> {
     return this.#blocks.values();

@@ -15,6 +15,7 @@ function said(body: string): (readonly [kind: string, problem: string, advice: s
     using module = gpu.loadModule(`.version 7.0
 .target sm_70
 .address_size 64
+.extern .func (.param .b64 p) malloc(.param .b64 n);
 .visible .entry kernel(.param .u64 best) {
   .reg .pred %p;
   .reg .b32 %r<4>;
@@ -62,6 +63,14 @@ test("shared memory is told to be written by threads, and variables where they a
     "uninitialized-branch",
     "a branch depends on a value read from memory that nothing has written.",
     "Let threads write the memory, and meet at a barrier if others read it, before it is read.",
+    2,
+  ]]);
+  const allocates = "{ .param .b64 n; .param .b64 p; st.param.b64 [n], 8; call.uni (p), malloc, (n); " +
+    "ld.param.b64 %at, [p]; } ld.u32 %r0, [%at]; setp.eq.u32 %p, %r0, 1; @%p bra END; st.u32 [%at], 1;";
+  assertEquals(said(allocates), [[
+    "uninitialized-branch",
+    "a branch depends on a value read from memory that nothing has written.",
+    "Write the memory that malloc or new has returned before it is read.",
     2,
   ]]);
   assertEquals(said("setp.eq.u32 %p, %r2, 1; @%p bra END; st.global.u32 [%at], 1;"), [[

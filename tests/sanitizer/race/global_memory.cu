@@ -145,6 +145,20 @@ KERNEL void heap(int* in, int* out, int n) {
 }
 PAIR(heap)
 
+// Memory that a block shares, and one of its threads frees.
+KERNEL void freed(int* in, int* out, int n) {
+  __shared__ int* values;
+  int t = threadIdx.x;
+  if (t == 0) values = static_cast<int*>(malloc(blockDim.x * sizeof(int)));
+  __syncthreads();
+  values[t] = in[t];
+  __syncthreads();
+  out[t] = values[blockDim.x - 1 - t];
+  if (isRight) __syncthreads();
+  if (t == 32) free(values);
+}
+PAIR(freed)
+
 // What is read through the cache that is not coherent must not be written by the same kernel.
 KERNEL void cached(int* in, int* out, int n) {
   int t = threadIdx.x;

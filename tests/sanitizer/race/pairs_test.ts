@@ -73,6 +73,7 @@ const pairs: Readonly<Record<string, Readonly<Record<string, Pair>>>> = {
     flags: { grid: 4, block: 64 },
     module_variable: { grid: 2, block: 32 },
     heap: { grid: 2, block: 32 },
+    freed: { block: 64 },
     cached: { block: 64, kinds: ["non-coherent-read"] },
     levels: { grid: 2, block: 64 },
   },

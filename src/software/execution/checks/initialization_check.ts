@@ -54,6 +54,7 @@ const wordings: Readonly<Record<Decision, Wording>> = {
 const unwritten = "memory that nothing has written";
 
 const advices = {
+  heap: "Write the memory that malloc or new has returned before it is read",
   variable: "Give the variable a value where it is declared, and on each way to where it is read",
   block: "Let threads write the memory, and meet at a barrier if others read it, before it is read",
   update: "Fill the memory before the launch, with the value that the operation starts from",
@@ -70,6 +71,8 @@ export class InitializationCheck {
   /** For each thread, by the number that compiled code has for it, what it has loaded last. */
   readonly #loads = new Map<number, Load>();
   #last: Load | undefined;
+  /** What the kernel has allocated: the bytes, by offset. */
+  readonly #allocated = new Map<number, number>();
   /** The last shuffle that has read from a lane that does not take part. */
   #shuffle: Shuffle | undefined;
   /** By the decisions and their lines, the mistakes that they are counted as. */
@@ -110,7 +113,9 @@ export class InitializationCheck {
 
   /** Notes that a thread has allocated memory. */
   allocate(offset: number | undefined, byteLength: number): void {
-    if (offset !== undefined) this.#shadow.markUninitialized(offset, byteLength);
+    if (offset === undefined) return;
+    this.#shadow.markUninitialized(offset, byteLength);
+    this.#allocated.set(offset, byteLength);
   }
 
   /** Reports what an uninitialized value has decided. */
@@ -149,7 +154,9 @@ export class InitializationCheck {
     const problem = `at ${source}, ${what} ${isUpdate ? "" : "a value read from "}${unwritten}`;
     const read: ThreadAccess = { access: "read", source: this.#threads.sourceOf(load.place), ...load.who };
     const isGlobal = this.#threads.isGlobal(load.offset);
-    const advice = advices[isGlobal ? isUpdate ? "update" : "buffer" : "block"];
+    const advice = this.#isAllocated(load.offset)
+      ? advices.heap
+      : advices[isGlobal ? isUpdate ? "update" : "buffer" : "block"];
     return { ...common, problem, advice, ...this.#memoryOf(load), accesses: [read] };
   }
 
@@ -166,6 +173,11 @@ export class InitializationCheck {
       memory: "the value of an absent lane",
       accesses,
     };
+  }
+
+  #isAllocated(offset: number): boolean {
+    for (const [begin, byteLength] of this.#allocated) if (offset >= begin && offset < begin + byteLength) return true;
+    return false;
   }
 
   /** A shuffle of the block, if the thread itself has loaded nothing that is uninitialized. */

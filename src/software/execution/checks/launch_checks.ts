@@ -139,6 +139,11 @@ export class LaunchChecks {
     this.#race?.allocated(offset, byteLength);
   }
 
+  /** Memory is freed by a kernel. */
+  frees(offset: number, byteLength: number, place: number, thread: number): void {
+    this.#race?.frees(offset, byteLength, place, thread);
+  }
+
   /** Looks at an access, before it is made. Takes its offset in linear memory, its place and its thread as numbers. */
   access(offset: number, place: number, thread: number): void {
     if (this.isGlobal(offset)) this.#accesses?.note(offset, place, thread, this.#launch!);
@@ -284,6 +289,11 @@ export class RunningChecks {
   /** @see LaunchChecks.allocated */
   allocated(offset: number, byteLength: number): void {
     this.#current?.allocated(offset, byteLength);
+  }
+
+  /** @see LaunchChecks.frees */
+  frees(offset: number, byteLength: number, place: number, thread: number): void {
+    this.#current?.frees(offset, byteLength, place, thread);
   }
 
   /** The kernel that runs, and where in its source a place is. Undefined if nothing looks at it. */

@@ -225,7 +225,10 @@ function bindKernels(
           return address;
         },
         free(address: bigint, place: number, thread: number, bounds: number): void {
-          const what = refusalOfFree(linearMemory.heapAt(bounds >>> 0), BigInt.asUintN(64, address));
+          const heap = linearMemory.heapAt(bounds >>> 0);
+          const offset = offsetOfAddress(BigInt.asUintN(64, address));
+          if (offset !== undefined) running?.frees(offset, heap.byteLengthAt(offset), place, thread);
+          const what = refusalOfFree(heap, BigInt.asUintN(64, address));
           if (what === undefined) return;
           throw new KernelStop({ kind: faultKind.illegalAddress, address, place: decodePlace(place), thread, what });
         },

@@ -6,7 +6,14 @@
  *
  * @module
  */
-import { boundsGranuleShift, bytesOfPlace, operationOfPlace, sharedSpan } from "../../../compiler/addresses.ts";
+import {
+  boundsGranuleShift,
+  bytesOfPlace,
+  decodePlace,
+  encodePlace,
+  operationOfPlace,
+  sharedSpan,
+} from "../../../compiler/addresses.ts";
 import { orderBits, orderCountShift } from "../../../compiler/order_bits.ts";
 import { memoryBarrierFields } from "../../../compiler/helpers/memory_barrier_helpers.ts";
 import { launchFieldOffset } from "../../../compiler/launch_record.ts";
@@ -204,6 +211,13 @@ export class RaceCheck {
   /** Memory has been allocated by the kernel: what others did there before they freed it does not count. */
   allocated(offset: number, byteLength: number): void {
     this.#memory.clear(this.#cells.nodes, offset, byteLength);
+  }
+
+  /** A thread frees memory that the kernel has allocated: to those who access it, that is as if it were written. */
+  frees(offset: number, byteLength: number, place: number, thread: number): void {
+    const write = encodePlace({ ...decodePlace(place), operation: "write", bytes: 4 });
+    this.#options.findings.noteFree(write);
+    for (let at = offset; at + 4 <= offset + byteLength; at += 4) this.access(at, write, thread, 0);
   }
 
   /** Looks at what is left at the end. */

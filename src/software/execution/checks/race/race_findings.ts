@@ -52,6 +52,8 @@ const operations = ["none", "read", "write", "atomic"] as const;
 export class RaceFindings {
   readonly #options: RaceFindingsOptions;
   readonly #stride: number;
+  /** Where memory is freed. */
+  readonly #frees = new Set<number>();
   /** By the two instructions. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
@@ -59,6 +61,11 @@ export class RaceFindings {
     this.#options = options;
     const [x, y, z] = options.geometry.block;
     this.#stride = Math.ceil(x * y * z / 32) * 32;
+  }
+
+  /** Says that what is written at a place is freed. */
+  noteFree(place: number): void {
+    this.#frees.add(place);
   }
 
   /** Counts a conflict. */
@@ -141,7 +148,7 @@ export class RaceFindings {
     const { geometry: { grid, block }, sourceOf } = this.#options;
     const operation = operations[operationOfPlace(place)]!;
     return {
-      access: operation === "none" ? "write" : operation,
+      access: this.#frees.has(place) ? "free" : operation === "none" ? "write" : operation,
       source: sourceOf(place),
       block: indexIn(this.#blockOf(thread), grid),
       thread: indexIn(thread % this.#stride, block),

@@ -114,6 +114,7 @@ function adviceFor(accesses: RacingAccesses): string {
   const { relation, isUpdate, later, earlier } = accesses;
   const kinds = [later.access, earlier.access];
   const isOneLine = lineOf(later) === lineOf(earlier);
+  if (kinds.includes("free")) return adviceForFree(accesses);
   if (kinds.includes("atomic")) return adviceForAtomic(accesses, isOneLine);
   if (isUpdate) return adviceForUpdate(accesses, isOneLine);
   const areWrites = !kinds.includes("read");
@@ -128,6 +129,13 @@ function adviceFor(accesses: RacingAccesses): string {
       "different iterations"
     : `Put ${barrier} at the end of the loop's body, outside of any condition, if the read and the write are in ` +
       `different iterations; if they are in the same, read into a variable first, and put ${barrier} before the write`;
+}
+
+function adviceForFree(accesses: RacingAccesses): string {
+  return accesses.relation === "grid"
+    ? "Free the memory in a later kernel, or let the last that uses it free it: each calls __threadfence(), counts " +
+      "itself by an atomic operation, and calls __threadfence() again before it frees"
+    : `Put ${barrierFor(accesses)} before the free, behind the last use of the memory`;
 }
 
 function adviceForUpdate(accesses: RacingAccesses, isOneLine: boolean): string {
