@@ -623,15 +623,18 @@ test("a module's variable that the program asks for is memory like any other", a
 });
 
 test("a free lets the program know nothing of the streams that it looks at", async () => {
-  const reports = await reportsOf("software", ({ pool, fill, x, y, a, b }) => {
-    const part = pool.allocate(byteLength, a);
-    part.fill(0, b);
-    x.fill(0, b);
-    part.free(a);
-    fill(a, x);
+  const reports = await reportsOf("software", ({ pool, x, y, a, b, other }) => {
+    const part = pool.allocate(byteLength, b);
+    b.synchronize();
+    part.fill(0, other);
+    x.fill(0, other);
+    // The device does what `other` has, too, which is luck.
     y.fill(0, a);
+    a.synchronize();
+    part.free(b);
+    x.fill(1, b);
   });
-  assertEquals(reports.map(({ kind }) => kind), ["use-before-allocation", "unordered-write-write"]);
+  assertEquals(reports.map(({ kind }) => kind), ["unordered-write-write"]);
 });
 
 test("a process that ends with reports fails, unless an error has told them", async () => {
