@@ -87,6 +87,8 @@ interface Outcome {
   readonly steps: readonly RandomStep[];
   readonly unordered: readonly UnorderedPair[];
   readonly reported: readonly ReportedPair[];
+  /** Whether a kernel has used memory that was freed. The rest of the program was not done. */
+  readonly isLost: boolean;
 }
 
 /**
@@ -126,20 +128,25 @@ async function run(processes: readonly Participant[], seed: number, steps?: read
     }
   }
   const program = new ProcessProgram(random, { isBlocking, buffers });
-  const doStep = async (step: RandomStep) => await processes[step.process]!.ask({ do: "step", step }) as boolean;
-  for (const step of steps ?? []) await program.repeat(step, doStep);
-  while (steps === undefined && program.steps.length < counts.steps) await program.next(doStep);
+  let isLost = false;
+  const doStep = async (step: RandomStep) => {
+    const result = await processes[step.process]!.ask({ do: "step", step });
+    if (result === "lost") isLost = true;
+    return result === true;
+  };
+  for (const step of steps ?? []) if (!isLost) await program.repeat(step, doStep);
+  while (steps === undefined && !isLost && program.steps.length < counts.steps) await program.next(doStep);
   assert(program.steps.length <= maximumCalls);
   // What a kernel accesses is known when it is done, and then the other processes get to know.
   for (let time = 0; time < 3; time++) for (const each of processes) await each.ask({ do: "settle" });
   const reported: ReportedPair[] = [];
   for (const each of processes) reported.push(...await each.ask({ do: "reports" }) as ReportedPair[]);
   for (const each of processes) await each.ask({ do: "end" });
-  return { steps: program.steps, unordered: program.unordered(), reported };
+  return { steps: program.steps, unordered: program.unordered(), reported, isLost };
 }
 
 /** What is wrong with the reports of a program. */
-function disagreements({ steps, unordered, reported }: Outcome): string[] {
+function disagreements({ steps, unordered, reported, isLost }: Outcome): string[] {
   const wrong = new Set(unordered.map(({ steps }) => steps.join()));
   const right = new Set(reported.map(({ steps }) => steps.join()));
   const falsely = reported.filter(({ steps }) => !wrong.has(steps.join())).map(({ message }) => `false: ${message}`);
@@ -157,7 +164,7 @@ function disagreements({ steps, unordered, reported }: Outcome): string[] {
   const missed = unordered.filter((pair) => !pair.isAssumed && !isReported(pair))
     .filter((pair) => !unordered.some((other) => isReported(other) && hides(other, pair)))
     .map(({ steps }) => `missed: ${steps.join()}`);
-  return [...falsely, ...missed];
+  return [...falsely, ...isLost ? [] : missed];
 }
 
 function listingOf({ steps }: Outcome): string {

@@ -280,10 +280,8 @@ function isAwaitedByFree(earlier: Touch, part: AccessPart): boolean {
   return part.do === "free" && earlier.isTracked && earlier.process === part.process;
 }
 
-/** Whether an access is on a stream that a free of the same process may wait for. */
+/** Whether an access is of the same process as a free that waits for streams, which may have waited for other streams. */
 function isOfAwaited(earlier: Touch, later: Touch, touches: readonly Touch[]): boolean {
   return later.access === "free" &&
-    touches.some(({ process, stream, isTracked }) =>
-      isTracked && process === earlier.process && stream === earlier.stream
-    );
+    touches.some(({ process, isTracked }) => isTracked && process === earlier.process);
 }

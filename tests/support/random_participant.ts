@@ -137,10 +137,15 @@ export class RandomParticipant implements Disposable {
     this.#buffers.push(...this.#ownBuffers);
   }
 
-  /** Does a step. Returns whether a stream's work is done, if that was asked. */
-  run(step: RandomStep): boolean {
+  /** Does a step. Returns whether a stream's work is done, if that was asked, and `"lost"` if the device is lost. */
+  run(step: RandomStep): boolean | "lost" {
     let result = false;
-    callAs(step.number, () => void (result = this.#run(step)));
+    try {
+      callAs(step.number, () => void (result = this.#run(step)));
+    } catch (error) {
+      checkLost(error);
+      return "lost";
+    }
     return result;
   }
 
@@ -205,8 +210,7 @@ export class RandomParticipant implements Disposable {
     try {
       this.#gpu.synchronize();
     } catch (error) {
-      // In some orders, memory is freed before a kernel runs.
-      if (!(error instanceof CudaError) || error.code !== "cudaErrorIllegalAddress") throw error;
+      checkLost(error);
     }
   }
 
@@ -221,4 +225,9 @@ export class RandomParticipant implements Disposable {
     for (const buffer of this.#buffers) buffer[Symbol.dispose]();
     this.#stack.dispose();
   }
+}
+
+/** In some orders, memory is freed before a kernel runs. */
+function checkLost(error: unknown): void {
+  if (!(error instanceof CudaError) || error.code !== "cudaErrorIllegalAddress") throw error;
 }
