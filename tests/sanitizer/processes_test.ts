@@ -320,7 +320,7 @@ test("memory is freed when another process's kernel is known to be done", async 
 
 /** Someone of the same user who writes to the board what he likes. */
 class Liar implements Disposable {
-  readonly #board = Board.join()!;
+  readonly #board = Board.join() as Board;
   readonly #heard: { peer: Peer; record: Record<string, unknown> }[] = [];
 
   /** Listens to the others. */
@@ -329,6 +329,7 @@ class Liar implements Disposable {
       found: () => {},
       lost: () => {},
       gone: () => {},
+      hasBystander: () => {},
       record: (peer, text) => void this.#heard.push({ peer, record: JSON.parse(text) }),
     });
   }

@@ -8,7 +8,7 @@ import { stackOf } from "../call_sites.ts";
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
 import { type Clock, isBefore, lastPoint, type Point, type Timeline } from "../timelines.ts";
-import type { Board } from "./board.ts";
+import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, tells } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
@@ -21,6 +21,7 @@ export class Announcements {
   asked = 0;
   readonly #host: Timeline;
   #board: Board | undefined;
+  #bystander: Bystander | undefined;
   readonly #numbers = new Map<Timeline, number>();
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
@@ -46,6 +47,23 @@ export class Announcements {
   end(): void {
     this.#board?.leave();
     this.#board = undefined;
+    this.#bystander?.leave();
+    this.#bystander = undefined;
+  }
+
+  /** Notes that it cannot tell others. */
+  watch(bystander: Bystander): void {
+    this.#bystander = bystander;
+  }
+
+  /** Ends it because others cannot be told, or what they tell cannot be read, and lets them know. */
+  fail(): void {
+    try {
+      this.#bystander = this.#board?.abandon();
+      this.#board = undefined;
+    } catch {
+      this.end();
+    }
   }
 
   /** Where it tells. Undefined if it does not. */
@@ -64,7 +82,7 @@ export class Announcements {
       this.#board?.append(encodeRecord(record), this.asked);
     } catch {
       // There is no memory, or the record is too long.
-      this.end();
+      this.fail();
     }
   }
 

@@ -35,6 +35,8 @@ export interface BoardReader {
   /** Records of a peer were overwritten before they were read, or are damaged. */
   lost(peer: Peer): void;
   gone(peer: Peer): void;
+  /** There is, or was since the last time, a process that may order what others do and does not tell. */
+  hasBystander(): void;
 }
 
 /**
@@ -46,6 +48,10 @@ const slotCount = 64;
 /** Of a slot in the table: generation, bytes appended, work asked for (u64 each), process (u32), zero. */
 const entryByteLength = 32;
 const tableByteLength = slotCount * entryByteLength;
+/** Counts the processes that have found no place, or have lost theirs (u64). They lock it. */
+const bystanders = { offset: tableByteLength, byteLength: 8 };
+/** A generation is the remainder: whatever a file holds, it is one that can be told. */
+const generationCount = 2 ** 48;
 const ringsBegin = 4096;
 const ringByteLength = 1 << 20;
 /** The longest record, in bytes. */
@@ -70,38 +76,57 @@ export class Board {
   readonly #fd: number;
   #appended = 0;
   #table = new Uint8Array(tableByteLength);
+  #bystanderCount: number;
+  #mayHaveBystander: boolean;
   /** By slot. */
   readonly #readings = new Map<number, Reading>();
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
 
-  private constructor(fd: number, own: Peer) {
-    this.#fd = fd;
-    this.own = own;
-  }
-
-  /** Takes a place. Returns undefined if there is none, or the system lacks what it takes. */
-  static join(): Board | undefined {
+  /** Takes a place. Returns a bystander if there is none, and undefined if the system lacks what it takes. */
+  static join(): Board | Bystander | undefined {
     if (shimRefusal() !== undefined) return undefined;
     let fd: number | undefined;
     try {
       fd = openNamedMemory(boardFile.name, ringsBegin + slotCount * ringByteLength);
       if (fd === undefined) return undefined;
-      for (let slot = 0; slot < slotCount; slot++) {
-        if (!tryLock(fd, slot)) continue;
-        const bytes = new Uint8Array(entryByteLength);
-        readAt(fd, bytes, { offset: slot * entryByteLength });
-        const { generation } = decodeEntry(bytes, 0);
-        const own = { slot, generation: generation + 1, pid: shim().poolpass_getpid() };
-        const board = new Board(fd, own);
-        board.#writeEntry(0);
-        return board;
+      // Two that try at the same time may both leave a slot.
+      for (let attempt = 0; attempt < 2 * slotCount; attempt++) {
+        const slot = attempt % slotCount;
+        if (tryLock(fd, slot)) return new Board(fd, slot);
       }
+      return new Bystander(fd);
     } catch {
       // No memory, or no locks: what other processes do is then not known.
     }
     if (fd !== undefined) closeDescriptor(fd);
     return undefined;
+  }
+
+  /** @param slot one that is locked */
+  private constructor(fd: number, slot: number) {
+    this.#fd = fd;
+    const bytes = new Uint8Array(entryByteLength);
+    readAt(fd, bytes, { offset: slot * entryByteLength });
+    const generation = decodeEntry(bytes, 0).generation % generationCount + 1;
+    this.own = { slot, generation, pid: shim().poolpass_getpid() };
+    this.#writeEntry(0);
+    const count = new Uint32Array(2);
+    readAt(fd, new Uint8Array(count.buffer), bystanders);
+    this.#bystanderCount = count[0]!;
+    this.#mayHaveBystander = this.hasBystander();
+    this.#releaseRings();
+  }
+
+  /** Returns the memory of processes that were killed to the system. Whoever takes such a place now loses records. */
+  #releaseRings(): void {
+    const table = new Uint8Array(tableByteLength);
+    readAt(this.#fd, table, { offset: 0 });
+    for (let slot = 0; slot < slotCount; slot++) {
+      const range = { offset: slot * entryByteLength, byteLength: entryByteLength };
+      if (decodeEntry(table, slot).appended === 0 || slot === this.own.slot || isRangeLocked(this.#fd, range)) continue;
+      punchHole(this.#fd, { offset: ringOf(slot), byteLength: ringByteLength });
+    }
   }
 
   /** Appends a record. Whoever reads afterwards sees it. `asked` counts the work that was asked for so far. */
@@ -123,7 +148,7 @@ export class Board {
 
   /** Reads what others have appended. */
   read(reader: BoardReader): void {
-    const table = new Uint8Array(tableByteLength);
+    const table = new Uint8Array(tableByteLength + bystanders.byteLength);
     readAt(this.#fd, table, { offset: 0 });
     const [words, before] = [new Uint32Array(table.buffer), new Uint32Array(this.#table.buffer)];
     this.#table = table;
@@ -132,6 +157,16 @@ export class Board {
       if (words[8 * slot] === before[8 * slot] && words[8 * slot + 2] === before[8 * slot + 2]) continue;
       if (slot !== this.own.slot) this.#readSlot(slot, decodeEntry(table, slot), reader);
     }
+    const bystanderCount = words[bystanders.offset / 4]!;
+    if (bystanderCount === this.#bystanderCount && !this.#mayHaveBystander) return;
+    this.#bystanderCount = bystanderCount;
+    this.#mayHaveBystander = this.hasBystander();
+    reader.hasBystander();
+  }
+
+  /** Whether a process may order what others do and does not tell. */
+  hasBystander(): boolean {
+    return isRangeLocked(this.#fd, bystanders);
   }
 
   /** How much work a peer had asked for when it last appended something. */
@@ -144,6 +179,13 @@ export class Board {
   hasPlace({ slot, generation }: Place): boolean {
     return this.#entry(slot).generation === generation &&
       isRangeLocked(this.#fd, { offset: slot * entryByteLength, byteLength: entryByteLength });
+  }
+
+  /** Gives up the place to be a bystander, because it cannot tell what it does. */
+  abandon(): Bystander {
+    const bystander = new Bystander(this.#fd);
+    unlockRange(this.#fd, { offset: this.own.slot * entryByteLength, byteLength: entryByteLength });
+    return bystander;
   }
 
   /** Gives up the place. */
@@ -217,6 +259,25 @@ export class Board {
     view.setBigUint64(16, BigInt(asked), true);
     view.setUint32(24, this.own.pid, true);
     writeAt(this.#fd, bytes, { offset: this.own.slot * entryByteLength });
+  }
+}
+
+/** A process that does not tell what it does, although others do. They report nothing as long as it is there. */
+export class Bystander {
+  readonly #fd: number;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+    // Whoever sees the count sees the lock.
+    lockRange(fd, bystanders);
+    const count = new Uint32Array(2);
+    readAt(fd, new Uint8Array(count.buffer), bystanders);
+    count[0]!++;
+    writeAt(fd, new Uint8Array(count.buffer), bystanders);
+  }
+
+  leave(): void {
+    closeDescriptor(this.#fd);
   }
 }
 

@@ -14,7 +14,7 @@ import type { Reports } from "../reports.ts";
 import type { RangeAccess, StreamOrder } from "../stream_order.ts";
 import type { Clock, Point, Timeline } from "../timelines.ts";
 import { Announcements } from "./announcements.ts";
-import { Board, type BoardReader, type Peer } from "./board.ts";
+import { Board, type BoardReader, Bystander, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, type SentAccess } from "./records.ts";
 import { SharedAccesses } from "./shared_accesses.ts";
@@ -40,11 +40,13 @@ export class OtherProcesses implements BoardReader {
   /** The memory that this process shares, and its handles, by addresses. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
+  /** What this process had asked for up to here is taken to come before all that others do. */
+  #ownHorizon = 0;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     const announcements = this.#announcements = new Announcements(parts.host);
-    this.#accesses = new SharedAccesses({ ...parts, announcements, counts: (touch) => this.#counts(touch) });
+    this.#accesses = new SharedAccesses({ ...parts, announcements, counts: (own, touch) => this.#counts(own, touch) });
   }
 
   /** Whether anything is shared. */
@@ -155,7 +157,7 @@ export class OtherProcesses implements BoardReader {
     try {
       this.#announcements.board?.read(this);
     } catch {
-      this.leave();
+      this.#announcements.fail();
     }
   }
 
@@ -207,6 +209,12 @@ export class OtherProcesses implements BoardReader {
     this.#orderAll();
   }
 
+  /** Called when a process does not tell what it does: it may order anything. */
+  hasBystander(): void {
+    this.#orderAll();
+    this.#ownHorizon = this.asked;
+  }
+
   /** Called when a process has ended. */
   gone(peer: Peer): void {
     for (const timeline of this.#peers!.of(peer).timelines.values()) this.#retire(timeline);
@@ -217,7 +225,8 @@ export class OtherProcesses implements BoardReader {
     if (!this.#hasTried) {
       this.#hasTried = true;
       const board = Board.join();
-      if (board !== undefined) {
+      if (board instanceof Bystander) this.#announcements.watch(board);
+      else if (board !== undefined) {
         this.#peers = new Peers(board.own, (number) => this.#announcements.timelineOf(number));
         this.#announcements.begin(board);
         this.read();
@@ -251,12 +260,13 @@ export class OtherProcesses implements BoardReader {
   }
 
   /**
-   * Whether what another process does may be reported. Nothing is known of the order of processes that have ended, and
-   * one that does not tell may have waited for any event, and let others know.
+   * Whether what this and another process do may be reported. Nothing is known of the order of processes that have
+   * ended, and one that does not tell may have waited for any event, and let others know.
    */
-  #counts({ peer, operation }: PeerTouch): boolean {
-    return operation.asked > peer.horizon && !hasManyConnections() &&
-      this.#announcements.board?.hasPlace(peer) === true &&
+  #counts(own: Operation, { peer, operation }: PeerTouch): boolean {
+    const { board } = this.#announcements;
+    return operation.asked > peer.horizon && own.asked > this.#ownHorizon && !hasManyConnections() &&
+      board?.hasPlace(peer) === true && !board.hasBystander() &&
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);
   }
 

@@ -18,8 +18,8 @@ interface Parts {
   readonly order: StreamOrder;
   readonly host: Timeline;
   readonly announcements: Announcements;
-  /** Whether what another process does may be reported. */
-  readonly counts: (touch: PeerTouch) => boolean;
+  /** Whether what this and another process do may be reported. */
+  readonly counts: (own: Operation, touch: PeerTouch) => boolean;
 }
 
 /** The accesses to shared memory. Follows the operations: they are looked at later than they are asked for. */
@@ -87,7 +87,7 @@ export class SharedAccesses {
 
   /** Reports an access of another process that may come after memory of this one was freed. */
   #checkFreed({ operation, byteLength }: FreedMemory, touch: PeerTouch): void {
-    if (isBefore(touch.operation, operation) || !this.#parts.counts(touch)) return;
+    if (isBefore(touch.operation, operation) || !this.#parts.counts(operation, touch)) return;
     this.#parts.reports.addFreed({ region: { byteLength }, touch, freed: operation });
   }
 
@@ -101,7 +101,9 @@ export class SharedAccesses {
   #report(memory: SharedMemory, own: Touch, other: PeerTouch): void {
     const begin = Math.max(own.begin, other.begin), end = Math.min(own.end, other.end);
     const mayOverlap = own.access === other.access && own.access !== "write";
-    if (mayOverlap || begin >= end || own.operation.timeline.isForeign || !this.#parts.counts(other)) return;
+    if (mayOverlap || begin >= end || own.operation.timeline.isForeign || !this.#parts.counts(own.operation, other)) {
+      return;
+    }
     const allocated = this.#parts.order.regionAt(memory.address + begin)?.allocated;
     const region = { byteLength: memory.byteLength, ...allocated === undefined ? {} : { allocated } };
     this.#parts.reports.addConflict({ region, conflict: { later: own, earlier: other, begin, end } });

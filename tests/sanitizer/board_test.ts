@@ -1,0 +1,106 @@
+/** The files in which processes tell each other their order, when they hold what they should not. */
+import { assert, assertEquals } from "@std/assert";
+import { closeSync, ftruncateSync, openSync, statSync, writeSync } from "node:fs";
+import process from "node:process";
+import { Board, type BoardReader, Bystander } from "../../src/sanitizer/processes/board.ts";
+import { boardOfTest, withOwnBoard } from "../support/own_board.ts";
+import { test } from "../support/test.ts";
+
+const path = `/dev/shm/${boardOfTest}-${process.geteuid?.()}`;
+const slots = 64;
+const skip = process.platform !== "linux" && "the files are in /dev/shm";
+
+/** Notes what it is told. */
+class Listener implements BoardReader {
+  readonly told: string[] = [];
+  found = (): void => void this.told.push("found");
+  lost = (): void => void this.told.push("lost");
+  gone = (): void => void this.told.push("gone");
+  hasBystander = (): void => void this.told.push("bystander");
+  record(_peer: unknown, text: string): void {
+    this.told.push(text);
+  }
+}
+
+function toldTo(board: Board): string[] {
+  const listener = new Listener();
+  board.read(listener);
+  return listener.told;
+}
+
+function joined(): Board {
+  const board = Board.join();
+  if (!(board instanceof Board)) throw new Error("there is no place");
+  return board;
+}
+
+function testOf(name: string, body: () => void): void {
+  // deno-lint-ignore require-await
+  test(name, { skip }, () => withOwnBoard(async () => body()));
+}
+
+/** Changes the file. */
+function withFile(change: (file: number) => void): void {
+  const file = openSync(path, "r+");
+  change(file);
+  closeSync(file);
+}
+
+testOf("a file of anything is used", () => {
+  joined().leave();
+  withFile((file) => writeSync(file, new Uint8Array(8192).fill(0xff), 0, 8192, 0));
+  const [first, second] = [joined(), joined()];
+  for (const board of [first, second]) toldTo(board);
+  first.append("hello", 1);
+  assertEquals(toldTo(second), ["hello"]);
+  assertEquals(first.own.generation < Number.MAX_SAFE_INTEGER, true);
+  assertEquals(second.hasPlace(first.own), true);
+  first.leave();
+  assertEquals(second.hasPlace(first.own), false);
+  second.leave();
+});
+
+testOf("a file that was made shorter loses records, and nothing else", () => {
+  const [first, second] = [joined(), joined()];
+  first.append("one", 1);
+  assertEquals(toldTo(second), ["found", "one"]);
+  withFile((file) => ftruncateSync(file, 0));
+  toldTo(second);
+  first.append("two", 2);
+  assert(toldTo(second).includes("lost"));
+  first.append("three", 3);
+  assertEquals(toldTo(second), ["three"]);
+  for (const board of [first, second]) board.leave();
+});
+
+testOf("processes that have no place keep the others from reports while they are there", () => {
+  const boards = Array.from({ length: slots }, joined);
+  const [first] = boards as [Board];
+  toldTo(first);
+  assertEquals(toldTo(first), []);
+  const late = [Board.join(), Board.join()] as Bystander[];
+  for (const each of late) assert(each instanceof Bystander);
+  assertEquals(toldTo(first), ["bystander"]);
+  late[0]!.leave();
+  assertEquals([toldTo(first), first.hasBystander()], [["bystander"], true]);
+  late[1]!.leave();
+  assertEquals([toldTo(first), toldTo(first), first.hasBystander()], [["bystander"], [], false]);
+  // One that cannot tell any more.
+  const bystander = boards.at(-1)!.abandon();
+  assertEquals(first.hasPlace(boards.at(-1)!.own), false);
+  assertEquals(toldTo(first), ["bystander"]);
+  bystander.leave();
+  for (const board of boards.slice(0, -1)) board.leave();
+});
+
+testOf("what killed processes have told takes no memory when the next one comes", () => {
+  const boards = [joined(), joined()];
+  for (const board of boards) for (let time = 0; time < 100; time++) board.append(" ".repeat(8000), 0);
+  const blocks = statSync(path).blocks;
+  assert(blocks > 2000);
+  // As the system does for a process that ends without leaving: the locks go, the records stay.
+  for (const board of boards) board.abandon().leave();
+  assertEquals(statSync(path).blocks, blocks);
+  joined().leave();
+  assert(statSync(path).blocks < 100, `${statSync(path).blocks} blocks`);
+});
