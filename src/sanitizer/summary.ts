@@ -3,32 +3,22 @@
  *
  * @module
  */
-import { countOf } from "../support/printing.ts";
+import { countOf, listOf } from "../support/printing.ts";
 import { shortPlaceOf } from "./places.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
 
-const mostListed = 10;
-
-/**
- * `2 mistakes (1 unordered-write-read, 1 use-after-free): unordered-write-read at script.ts:14 (seen 12 times),
- * use-after-free at script.ts:20`.
- */
+/** `3 mistakes: unordered-write-read at script.ts:14 (seen 12 times), script.ts:20; leak at script.ts:6`. */
 export function summaryOf(reports: readonly SanitizerReport[]): string {
-  const listed = reports.slice(0, mostListed).map((report) => {
-    const place = shortPlaceOf(report);
-    return `${report.kind}${place === undefined ? "" : ` at ${place}`}${countIn(report)}`;
-  });
-  const more = reports.length - listed.length;
-  if (more > 0) listed.push(`${more} more`);
-  const kinds = reports.length > 1 ? ` (${countsByKind(reports)})` : "";
-  return `${countOf(reports.length, "mistake")}${kinds}${listed.length === 0 ? "" : `: ${listed.join(", ")}`}`;
+  const byKind = Array.from(Map.groupBy(reports, ({ kind }) => kind), ([kind, all]) => `${kind}${placesIn(all)}`);
+  return `${countOf(reports.length, "mistake")}${byKind.length === 0 ? "" : `: ${byKind.join("; ")}`}`;
 }
 
-/** `2 unordered-write-read, 1 leak`. */
-function countsByKind(reports: readonly SanitizerReport[]): string {
-  const counts = new Map<string, number>();
-  for (const { kind } of reports) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  return [...counts].map(([kind, count]) => `${count} ${kind}`).join(", ");
+/** ` at script.ts:14 (seen 12 times), script.ts:20`. */
+function placesIn(reports: readonly SanitizerReport[]): string {
+  const byPlace = Array.from(Map.groupBy(reports, shortPlaceOf), ([place = "an unknown place", at]) => {
+    return `${place}${at.length === 1 ? countIn(at[0]!) : ` (${countOf(at.length, "mistake")})`}`;
+  });
+  return ` at ${listOf(byPlace)}`;
 }
 
 /** Races are counted by the pairs of accesses, which are more than the accesses. */

@@ -91,7 +91,7 @@ test("uncaught, the error is a few lines, and its stack is the program's alone",
   assert(!printed.includes("accesses"), "the reports were printed before");
 });
 
-test("the summary of several mistakes counts their kinds", () => {
+test("the summary names each kind once, with its places", () => {
   const report = (kind: string, line: number): SanitizerReport => ({
     check: "stream-order",
     kind,
@@ -106,7 +106,9 @@ test("the summary of several mistakes counts their kinds", () => {
   });
   const reports = [report("unordered-write-read", 1), report("leak", 2), report("unordered-write-read", 3)];
   const { message } = new SanitizerError(reports);
-  assertStringIncludes(message, "3 mistakes (2 unordered-write-read, 1 leak): unordered-write-read at a.ts:1, leak at");
+  assertStringIncludes(message, "found 3 mistakes: unordered-write-read at a.ts:1, a.ts:3; leak at a.ts:2; each was");
+  const many = new SanitizerError(Array.from({ length: 8 }, (_, index) => report("leak", index >> 1)));
+  assertStringIncludes(many.message, "8 mistakes: leak at a.ts:0 (2 mistakes), a.ts:1 (2 mistakes)");
 });
 
 test("behind another error, the mistakes are a SuppressedError", async () => {
