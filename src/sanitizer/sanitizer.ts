@@ -16,6 +16,7 @@ import type { StreamHandle } from "./observer/observed_streams.ts";
 import { Observer } from "./observer/observer.ts";
 import type { Outputs } from "./output/outputs.ts";
 import { atProcessEnd, letProcessFail, letProcessSucceed } from "./output/process_end.ts";
+import { printSuppressed } from "./output/suppressed_errors.ts";
 import { suppressedOf, type Suppressions, unusedOf } from "./output/suppressions.ts";
 import { Reports } from "./reports.ts";
 import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./sanitizer_report.ts";
@@ -157,6 +158,7 @@ export class Sanitizer {
     this.#close();
     letProcessSucceed(this);
     if (this.#hasListener || all.length === 0) return;
+    printSuppressed(isSanitizerError);
     throw startStackAbove(new SanitizerError(all), called);
   }
 
@@ -181,6 +183,10 @@ export class Sanitizer {
     if (this.#outputs.annotate !== undefined) console.error(this.#outputs.annotate(report));
     letProcessFail(this);
   }
+}
+
+function isSanitizerError(error: unknown): boolean {
+  return error instanceof SanitizerError;
 }
 
 const watched = new WeakSet<Suppressions>();

@@ -116,6 +116,18 @@ test("behind another error, the mistakes are a SuppressedError", async () => {
   assertEquals(lines, ["true the program's own", "done"]);
 });
 
+test("an error of the program that nobody catches is printed, although mistakes suppress it", async () => {
+  for (const when of ["now", "later"]) {
+    const { errors, ended } = await run(["throw", "uncaught", when]);
+    assertEquals(ended, 1);
+    // Bun lets no monitor know of a promise that nobody awaits.
+    if (when === "later" && "Bun" in globalThis) continue;
+    const own = errors.indexOf("the program's own");
+    assert(own > 0 && own < errors.indexOf("SanitizerError: The sanitizer has found"), errors);
+    assertStringIncludes(errors, "TypeError: the program's own");
+  }
+});
+
 test("a listener gets the reports, and nothing is printed", async () => {
   const { lines, errors, ended } = await run(["listen"], { GITHUB_ACTIONS: "true" });
   assertEquals([lines, ended], [["unordered-write-write 3", "done"], 0]);

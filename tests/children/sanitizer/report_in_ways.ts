@@ -1,7 +1,7 @@
 /**
  * Makes mistakes that the sanitizer reports, as the environment says. The arguments say how: `LISTEN` for a listener,
  * `dispose` to dispose of the Cuda object, `throw` to do so behind an error, `uncaught` not to
- * catch what that throws, `right` to make none.
+ * catch what that throws, `later` to do so in a promise that nobody awaits, `right` to make none.
  *
  * @module
  */
@@ -34,7 +34,8 @@ function main(): void {
 }
 
 try {
-  main();
+  if (how.has("later")) void Promise.resolve().then(main);
+  else main();
 } catch (error) {
   if (how.has("uncaught")) throw error;
   if (error instanceof SuppressedError) {
