@@ -10,7 +10,7 @@ export class Message {
   /** What was released, whatever the scope. */
   readonly #all: Knowledge;
   /** What was released in a wide scope. */
-  readonly #wide: Knowledge;
+  readonly wide: Knowledge;
   /** What was released in the scope of a block, by blocks. */
   readonly #narrow: ReadonlyMap<number, Knowledge>;
   /** The block of all threads that have released. Undefined if they are of several. */
@@ -25,27 +25,27 @@ export class Message {
     },
   ) {
     this.#all = all;
-    this.#wide = wide;
+    this.wide = wide;
     this.#narrow = narrow;
     this.#block = block;
   }
 
   /** What a thread of a block acquires, in a scope that is wide or not. */
   for(block: number, isWide: boolean): Knowledge {
-    if (this.#block === block || isWide && this.#wide === this.#all) return this.#all;
+    if (this.#block === block || isWide && this.wide === this.#all) return this.#all;
     const narrow = this.#narrow.get(block) ?? Knowledge.none;
-    return Knowledge.of(isWide ? this.#wide.and(narrow) : narrow, this.#all);
+    return Knowledge.of(isWide ? this.wide.and(narrow) : narrow, this.#all);
   }
 
   /** What can be acquired once another release has been added. */
   with({ block, isWide, knowledge }: Release): Message {
     const all = this.#all.and(knowledge);
-    const isAllWide = isWide && this.#wide === this.#all;
+    const isAllWide = isWide && this.wide === this.#all;
     const narrow = new Map(this.#narrow);
     if (!isWide) narrow.set(block, (narrow.get(block) ?? Knowledge.none).and(knowledge));
     return new Message({
       all,
-      wide: isAllWide ? all : isWide ? this.#wide.and(knowledge) : this.#wide,
+      wide: isAllWide ? all : isWide ? this.wide.and(knowledge) : this.wide,
       narrow: isWide ? this.#narrow : narrow,
       block: this.#block === block ? block : undefined,
     });

@@ -74,7 +74,11 @@ export class Releases {
       this.#updates.set(offset, { thread: clocks.base + local, bytes });
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
-    const fenced = isWide ? before.and(clocks.fences.releasedBefore(local)) : before;
+    const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
+    // Mostly, only the writers have fenced, and have released nothing else: joining that once is enough.
+    const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
+      before === (isUpdate ? message?.wide ?? Knowledge.none : Knowledge.none);
+    const fenced = isOfWriters ? after!.wide : before.and(own);
     if (fenced !== Knowledge.none) this.#fenced.set(offset, fenced);
     else this.#fenced.delete(offset);
   }
