@@ -4,6 +4,7 @@
  * where nothing does, it reports the two in at least one.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { truncateSync } from "node:fs";
 import process from "node:process";
 import { type OpenOptions, type SanitizerReport, UnixListener, type UnixSocket } from "../../mod.ts";
 import { Board, maximumRecord, type Peer } from "../../src/sanitizer/processes/board.ts";
@@ -406,6 +407,21 @@ test("what another process says of the order never causes a report, and nonsense
       ]], { onStep: () => liar.say(text) });
       assertEquals([reports.exporter, reports.importer], [[], []], text.slice(0, 100));
     }
+  });
+});
+
+test("a process that has lost what others told causes no report, in any process", async () => {
+  await withPair("software", async (pair) => {
+    let step = 0;
+    const onStep = () => {
+      // When the importer has recorded the event, and the exporter does not know yet.
+      if (++step === 3) truncateSync(`/dev/shm/${boardOfTest}-${process.geteuid!()}`, 0);
+    };
+    const reports = await pair.reportsOf(
+      [["importer", "fill", 0], ["importer", "record", 0, 0], ["exporter", "waitOther", 0, 0], ["exporter", "fill", 0]],
+      { onStep },
+    );
+    assertEquals([reports.exporter, reports.importer], [[], []]);
   });
 });
 

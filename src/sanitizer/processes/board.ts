@@ -152,16 +152,26 @@ export class Board {
     readAt(this.#fd, table, { offset: 0 });
     const [words, before] = [new Uint32Array(table.buffer), new Uint32Array(this.#table.buffer)];
     this.#table = table;
+    const bystanderCount = words[bystanders.offset / 4]!;
+    const mayHaveBystander = bystanderCount !== this.#bystanderCount || this.#mayHaveBystander;
+    this.#bystanderCount = bystanderCount;
+    // Before what others have told since, and after it, because some may be new.
+    if (mayHaveBystander) reader.hasBystander();
+    // If somebody has emptied the file, others may have told what was never seen here.
+    if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.lost(this.own);
     for (let slot = 0; slot < slotCount; slot++) {
       // Most have nothing new. The low words of generation and appended bytes tell.
       if (words[8 * slot] === before[8 * slot] && words[8 * slot + 2] === before[8 * slot + 2]) continue;
       if (slot !== this.own.slot) this.#readSlot(slot, decodeEntry(table, slot), reader);
     }
-    const bystanderCount = words[bystanders.offset / 4]!;
-    if (bystanderCount === this.#bystanderCount && !this.#mayHaveBystander) return;
-    this.#bystanderCount = bystanderCount;
+    if (!mayHaveBystander) return;
     this.#mayHaveBystander = this.hasBystander();
     reader.hasBystander();
+  }
+
+  /** Lets others know that records were lost here: what this process tells from now on may lack an order. */
+  warn(): void {
+    countBystander(this.#fd);
   }
 
   /** Whether a process may order what others do and does not tell. */
@@ -202,6 +212,8 @@ export class Board {
     let reading = this.#readings.get(slot);
     if (reading !== undefined && reading.peer.generation !== entry.generation) {
       reader.gone(reading.peer);
+      // Otherwise another process has the slot now.
+      if (entry.generation !== reading.peer.generation + 1) reader.lost(reading.peer);
       reading = undefined;
     }
     if (reading === undefined) {
@@ -270,15 +282,19 @@ export class Bystander {
     this.#fd = fd;
     // Whoever sees the count sees the lock.
     lockRange(fd, bystanders);
-    const count = new Uint32Array(2);
-    readAt(fd, new Uint8Array(count.buffer), bystanders);
-    count[0]!++;
-    writeAt(fd, new Uint8Array(count.buffer), bystanders);
+    countBystander(fd);
   }
 
   leave(): void {
     closeDescriptor(this.#fd);
   }
+}
+
+function countBystander(fd: number): void {
+  const count = new Uint32Array(2);
+  readAt(fd, new Uint8Array(count.buffer), bystanders);
+  count[0]!++;
+  writeAt(fd, new Uint8Array(count.buffer), bystanders);
 }
 
 function decodeEntry(bytes: Uint8Array, index: number): Entry {

@@ -206,7 +206,9 @@ export class OtherProcesses implements BoardReader {
 
   /** Called when records were lost: they may have told of any order. */
   lost(): void {
-    this.#orderAll();
+    // What this process tells from now on may lack the order, too.
+    this.#announcements.board?.warn();
+    this.hasBystander();
   }
 
   /** Called when a process does not tell what it does: it may order anything. */
