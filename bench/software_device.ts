@@ -118,6 +118,7 @@ async function printBoundsChecks({ only, rounds }: Options): Promise<void> {
 const checks: readonly { readonly check: SanitizerCheck; readonly goal: number }[] = [
   { check: "memory", goal: 3 },
   { check: "initialization", goal: 8 },
+  { check: "race", goal: 12 },
 ];
 
 function measureCheck(

@@ -133,6 +133,8 @@ export interface KernelLaunch {
   onAccesses?: ((accesses: readonly LaunchAccess[]) => void) | undefined;
   /** Called with the mistakes of the kernel, when the launch is done or has failed. For drivers that check kernels. */
   onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
+  /** Whether no races have to be looked for: none of its threads' accesses conflict. */
+  isRaceFree?: boolean;
 }
 
 /** A check of what the threads of a kernel do. */

@@ -1153,7 +1153,8 @@ export class SoftwareDriver implements Driver {
     { cooperative }: Pick<LaunchAttributes, "cooperative"> = { cooperative: false },
   ): void {
     const target = this.#stream(launch.device, launch.stream, call);
-    const found = this.#kernel(launch.kernel, call);
+    const loaded = this.#kernel(launch.kernel, call);
+    const found = launch.isRaceFree ? loaded.withoutRaces() : loaded;
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
     if (target.device !== found.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#ensureBoundsTable(found.device, call);
@@ -1191,7 +1192,10 @@ export class SoftwareDriver implements Driver {
   }
 
   /** What looks at a launch, if anything does. */
-  #checksOf({ onAccesses, onFindings }: KernelLaunch, { device, kernel }: LoadedKernel): LaunchChecks | undefined {
+  #checksOf(
+    { onAccesses, onFindings, isRaceFree }: KernelLaunch,
+    { device, kernel }: LoadedKernel,
+  ): LaunchChecks | undefined {
     const observesAccesses = this.observesAccesses && onAccesses !== undefined;
     if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;
     const { lineInfo } = kernel;
@@ -1201,7 +1205,7 @@ export class SoftwareDriver implements Driver {
       memoryOfChecks: this.#checkMemory ??= new CheckMemory(this.#linearMemory),
       observesAccesses,
       checksSynchronization: onFindings !== undefined && this.kernelChecks.has("synchronization"),
-      racyMemory: onFindings && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
+      racyMemory: onFindings && !isRaceFree && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
       memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
       shadow: onFindings && this.#shadow,
     });

@@ -41,6 +41,8 @@ export class KernelRun {
   readonly certain: CertainAccess[] = [];
   /** The instructions whose accesses are not, or not all, among those. */
   readonly possible: Set<Step> = new Set();
+  /** Whether it has accessed variables, or memory of the block or the thread, by addresses in other spaces. */
+  reachesElsewhere = false;
   readonly #code: KernelCode;
   readonly #launch: LaunchNumbers;
   #steps = 0;
@@ -243,7 +245,8 @@ export class KernelRun {
     if (found === undefined) return;
     const address = found === "unknown" ? undefined : this.#addressOf(state, found.address);
     if (found === "unknown" || address === undefined) this.possible.add(step);
-    else if (address.base !== elsewhere) {
+    else if (address.base === elsewhere) this.reachesElsewhere = true;
+    else {
       const { access, byteLength } = found;
       this.certain.push({ step, access, byteLength, form: address, domain: state.domain });
     }

@@ -17,6 +17,7 @@ import { kernelCode } from "./kernel_code.ts";
 import { PreparedCode } from "./thread_state.ts";
 import { type LaunchResult, launchResult, type LaunchShape, parameterBits, type UsedParameter } from "./launch_run.ts";
 import { possibleAccesses } from "./possible_accesses.ts";
+import { areSeparate } from "./separate_accesses.ts";
 
 /** What to do about kernels, where a driver does not say what they access. */
 export interface KernelOptions {
@@ -98,6 +99,11 @@ export class LaunchAccesses {
   of(launch: KernelLaunch): KnownAccesses {
     return this.#kernels.get(launch.kernel)?.accessesOf(launch, this.#options) ?? nothing;
   }
+
+  /** Whether the threads of a launch are known to have no conflicting accesses. */
+  areSeparate(launch: KernelLaunch): boolean {
+    return this.#kernels.get(launch.kernel)?.areSeparate(launch) ?? false;
+  }
 }
 
 /** The PTX of a module, which is parsed when a kernel of it is launched. */
@@ -154,6 +160,13 @@ class AnalyzedKernel {
     const possible = withPossible ? possibleAccesses(result.possible, prepared, launch.parameters) : nothing.possible;
     const sources = instruments ? sourcesOf(result.possible, prepared.ptx.lineInfo) : nothing.sources;
     return { isExact: result.possible.length === 0, certain: placed(result, launch.parameters), possible, sources };
+  }
+
+  areSeparate(launch: KernelLaunch): boolean {
+    const prepared = this.#prepared ??= this.#prepare();
+    if (prepared === "unknown") return false;
+    const { separate } = this.#resultOf(launch, prepared);
+    return separate !== undefined && areSeparate(separate, launch.parameters);
   }
 
   #prepare(): { code: PreparedCode; ptx: PtxModule } | "unknown" {

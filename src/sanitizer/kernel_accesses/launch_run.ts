@@ -8,6 +8,7 @@ import { type AffineForm, formOf } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
+import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
 import type { StepAccess } from "./memory_step.ts";
 import { SplitDimension } from "./integer_operations.ts";
 import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
@@ -33,6 +34,8 @@ export interface LaunchResult {
   readonly known: readonly KnownAccess[];
   /** The instructions whose accesses are not, or not all, known. */
   readonly possible: readonly Step[];
+  /** Where its threads do not conflict, if they do so nowhere. */
+  readonly separate: readonly SeparateRange[] | undefined;
   /** The parameters on whose values the result depends. */
   readonly parameters: readonly UsedParameter[];
 }
@@ -66,7 +69,7 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
     const run = new KernelRun(prepared, numbers, dimensions.length);
     try {
       run.run({ low: dimensions.map(() => 0), high: dimensions.map(({ extent }) => extent - 1), constraints: [] });
-      return resultOf(run, numbers, lineInfo);
+      return { ...resultOf(run, numbers, lineInfo), separate: separate(run, dimensions.length) };
     } catch (error) {
       if (!(error instanceof SplitDimension)) throw error;
       dimensions = splitAt(dimensions, error, whole);
@@ -150,7 +153,15 @@ export function parameterBits(parameters: DataView, { offset, bits }: UsedParame
   }
 }
 
-function resultOf({ certain, possible }: KernelRun, numbers: Numbers, lineInfo: LineInfo): LaunchResult {
+function separate(run: KernelRun, dimensions: number): readonly SeparateRange[] | undefined {
+  return hasOnlyWeakAccesses(run.prepared.code) ? separateRanges(run, dimensions) : undefined;
+}
+
+function resultOf(
+  { certain, possible }: KernelRun,
+  numbers: Numbers,
+  lineInfo: LineInfo,
+): Omit<LaunchResult, "separate"> {
   const budget = new Budget(mostRanges);
   const unclear = new Set(possible);
   const bySource = new Map<string, { readonly like: CertainAccess; readonly source: string; ranges: ByteRange[] }>();

@@ -32,6 +32,8 @@ export class ObservedKernels {
   readonly #names = new Map<bigint, string>();
   /** What launches access, unless the driver says it. */
   readonly #launches: LaunchAccesses | undefined;
+  /** What finds out which launches have no races, if the driver looks for them. */
+  readonly #races: LaunchAccesses | undefined;
   /** Those of which the PTX does not say it. */
   readonly #instrumented: InstrumentedLaunches | undefined;
   /** The variables of modules that the program has asked for. */
@@ -43,6 +45,7 @@ export class ObservedKernels {
     this.#parts = parts;
     const saysAccesses = driver.observesAccesses || driver.kernelChecks.size > 0;
     this.#launches = saysAccesses ? undefined : new LaunchAccesses(options);
+    this.#races = driver.kernelChecks.has("race") ? new LaunchAccesses(options) : undefined;
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
@@ -59,6 +62,7 @@ export class ObservedKernels {
         const kernel = driver.moduleGetFunction(module, name);
         this.#names.set(kernel, `kernel ${name}`);
         this.#launches?.addKernel(kernel, module, name);
+        this.#races?.addKernel(kernel, module, name);
         this.#instrumented?.addKernel(kernel, module, name);
         return kernel;
       },
@@ -71,6 +75,7 @@ export class ObservedKernels {
   /** The others. */
   moduleCalls(): Partial<Driver> {
     return {
+      ...this.#races?.calls(this.#driver),
       ...this.#launches?.calls(this.#driver, this.#instrumented?.moduleLoadData),
       ...this.#instrumented?.calls(),
     };
@@ -110,6 +115,7 @@ export class ObservedKernels {
       }
     };
     const deed: Deed = { operation, then };
+    launch.isRaceFree = this.#races?.areSeparate(launch) ?? false;
     launch.onFindings = (findings) => found = findings;
     launch.onAccesses = (accesses) => {
       hostMemory.afterKernel(accesses);

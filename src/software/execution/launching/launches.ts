@@ -38,6 +38,14 @@ export class LoadedKernel {
   get device(): number {
     return this.module.device;
   }
+
+  /** The kernel for launches that are known to have no races. */
+  withoutRaces(): LoadedKernel {
+    const version = this.kernel.withoutRaces?.();
+    if (version === undefined) return this;
+    const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
+    return Object.assign(new LoadedKernel(this.module, version), { maxDynamicSharedBytes, preferredSharedCarveout });
+  }
 }
 
 /** The configuration of a launch. */

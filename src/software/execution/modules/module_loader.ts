@@ -18,7 +18,7 @@ import {
 } from "../../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "../printing/device_print.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
-import { compiledModule } from "./compiled_modules.ts";
+import { type CompiledCode, compiledModule } from "./compiled_modules.ts";
 import type { RunningChecks } from "../checks/launch_checks.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
 import { StepCounter } from "../faults/step_counter.ts";
@@ -41,6 +41,8 @@ export interface SoftwareKernel {
   readonly gang: GangVersions;
   /** Its versions for launches that are not usual. */
   readonly versions: LaunchVersions<SoftwareKernel>;
+  /** The version that does not look for races, which is compiled when it is first used. Undefined if none ever does. */
+  readonly withoutRaces: (() => SoftwareKernel) | undefined;
 }
 
 /** A variable of a loaded module, with its offset in linear memory. */
@@ -104,19 +106,25 @@ export function loadModule(
   { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true, ...checks }: ModulePlace,
 ): SoftwareModule {
   const { running, observesAccesses = false, variesThreads = false, kernelChecks = new Set() } = checks;
-  const { module, code } = compiledModule(ptx, {
-    boundsChecks,
-    gangs: gangs && !observesAccesses && !variesThreads && [...kernelChecks].every((check) => checksOfGangs.has(check)),
-    observesAccesses,
-    variesThreads,
-    kernelChecks,
-  });
+  const codeWith = (kernelChecks: ReadonlySet<KernelCheck>) =>
+    compiledModule(ptx, {
+      boundsChecks,
+      gangs: gangs && !observesAccesses && !variesThreads &&
+        [...kernelChecks].every((check) => checksOfGangs.has(check)),
+      observesAccesses,
+      variesThreads,
+      kernelChecks,
+    });
+  const { module, code } = codeWith(kernelChecks);
+  const withoutRaces = kernelChecks.has("race")
+    ? () => codeWith(new Set([...kernelChecks].filter((check) => check !== "race")))
+    : undefined;
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, running }),
+      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, running, withoutRaces }),
       ...others,
       variables: new Map(),
       memory: undefined,
@@ -133,7 +141,7 @@ export function loadModule(
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running }),
+      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, withoutRaces }),
       ...others,
       variables: new Map(variables),
       memory: { begin, byteLength },
@@ -148,12 +156,14 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels, lineInfo, image }: CompiledModule,
-  { linearMemory, begin, stepLimit, leastThreads, running }: {
+  { linearMemory, begin, stepLimit, leastThreads, running, withoutRaces }: {
     linearMemory: LinearMemory;
     begin: number;
     stepLimit: number;
     leastThreads: number;
     running: RunningChecks | undefined;
+    /** Compiles the module without the check of races, if it has that. */
+    withoutRaces: (() => CompiledCode) | undefined;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -263,6 +273,21 @@ function bindKernels(
     },
   };
   const { exports } = new WebAssembly.Instance(code, imports);
+  let others: ReadonlyMap<string, SoftwareKernel> | undefined;
+  const unraced = withoutRaces && ((name: string): SoftwareKernel => {
+    if (others === undefined) {
+      const { code, module } = withoutRaces();
+      others = bindKernels(code, module, {
+        linearMemory,
+        begin,
+        stepLimit,
+        leastThreads,
+        running,
+        withoutRaces: undefined,
+      });
+    }
+    return others.get(name)!;
+  });
   const bind = (compiled: CompiledKernel, exports: WebAssembly.Exports): SoftwareKernel => {
     const { name } = compiled;
     const run = exports[name] as RunKernel;
@@ -271,7 +296,8 @@ function bindKernels(
       memory: linearMemory.memory,
       image: { begin, end: begin + image.byteLength },
     });
-    return { compiled, run, steps, lineInfo, gang: new GangVersions(compiled, imports, leastThreads), versions };
+    const gang = new GangVersions(compiled, imports, leastThreads);
+    return { compiled, run, steps, lineInfo, gang, versions, withoutRaces: unraced && (() => unraced(name)) };
   };
   return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, exports)]));
 }
