@@ -101,7 +101,15 @@ export function orderBy(first: Operation, second: Operation): string {
   const { timeline: b } = second;
   if (a.pid !== b.pid) return orderBetweenProcesses(first, second);
   if (b.device === undefined) return `Wait for ${a.name} before the ${second.name}`;
-  return `Record an event on ${a.name} after ${name}, and let ${b.name} wait for it`;
+  return `Record an event on ${a.name} after ${name}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
+}
+
+/** Where an event was recorded that the second operation waits for, and that was recorded before the first one. */
+function earlyRecord(first: Operation, { timeline, position }: Operation): string {
+  const wait = timeline.waitFor(first, position);
+  const [place] = wait === undefined ? [] : placesOf(stackOf(wait.recorded));
+  if (place === undefined) return "";
+  return `: the one that it waits for was recorded before ${first.name}, at ${shortNameOf(place)}`;
 }
 
 /** What lets a free come after a use, as a sentence. */
@@ -112,7 +120,7 @@ export function freeLater(use: Operation, freed: Operation): string {
   }
   const event =
     `record an event on ${name} after ${use.name}, and let ${freed.timeline.name} wait for it before the free`;
-  return `Free it on ${name}, or ${event}`;
+  return `Free it on ${name}, or ${event}${earlyRecord(use, freed)}`;
 }
 
 function orderBetweenProcesses({ name, timeline: a }: Operation, { name: second, timeline: b }: Operation): string {

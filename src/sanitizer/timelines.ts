@@ -8,6 +8,19 @@ import type { CallSite } from "./call_sites.ts";
 /** How far other timelines are known to have got. */
 export type Clock = ReadonlyMap<Timeline, number>;
 
+/** How many waits are remembered: kernels run, and are looked at, long after the program has asked for them. */
+const mostWaits = 8;
+
+/** A wait for an event. */
+export interface EventWait {
+  /** The position of the record in the timeline that has recorded the event. */
+  readonly recordedAt: number;
+  /** Where the program recorded it. */
+  readonly recorded: CallSite;
+  /** How much work the timeline that waits was given before. */
+  readonly waitsAfter: number;
+}
+
 /** The work of a stream, in order, or what the host does. */
 export class Timeline {
   /** How messages call it: `"stream 1 of device 0"`. */
@@ -29,6 +42,8 @@ export class Timeline {
   #known = new Map<Timeline, number>();
   /** Whether somebody has the map, which must then not change. */
   #isShared = false;
+  /** The last waits for each other one, for what reports say. */
+  readonly #waits = new Map<Timeline, EventWait[]>();
   /** What another timeline knew when this one last learned all of it. */
   #learned: Clock | undefined;
 
@@ -66,8 +81,26 @@ export class Timeline {
     this.#known.set(other, position);
   }
 
+  /** Notes that its next work waits for an event of another timeline. */
+  noteWait(record: Pick<Point, "timeline" | "position">, recorded: CallSite): void {
+    const { timeline, position: recordedAt } = record;
+    let waits = this.#waits.get(timeline);
+    if (waits === undefined) this.#waits.set(timeline, waits = []);
+    if ((waits.at(-1)?.recordedAt ?? 0) >= recordedAt) return;
+    waits.push({ recordedAt, recorded, waitsAfter: this.position });
+    if (waits.length > mostWaits) waits.shift();
+  }
+
+  /** The last wait that comes before some of its work, for an event that another one recorded before some of its own. */
+  waitFor(earlier: Point, before: number): EventWait | undefined {
+    return this.#waits.get(earlier.timeline)?.findLast(({ recordedAt, waitsAfter }) => {
+      return recordedAt < earlier.position && waitsAfter < before;
+    });
+  }
+
   /** Forgets a timeline that is retired. */
   forget(other: Timeline): void {
+    this.#waits.delete(other);
     if (!this.#known.has(other)) return;
     if (this.#isShared) this.#known = new Map(this.#known);
     this.#isShared = false;

@@ -2,7 +2,7 @@
  * Pairs of programs: in each, one operation on one stream comes before another on a second one. Where the program orders
  * the two, the sanitizer is silent, and where it does not, or not enough, it reports the two.
  */
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import {
@@ -406,6 +406,21 @@ test("a report of an early free says which stream may free", async () => {
     report!.message,
     "Free it on stream 2 of device 0, or record an event on stream 2 of device 0 after kernel fill, and let stream 1 " +
       "of device 0 wait for it before the free.",
+  );
+});
+
+test("a report says where the event was recorded that a stream waits for in vain", async () => {
+  const [report] = await reportsOf("software", ({ gpu, x, fill, a, b }) => {
+    const event = recorded(gpu, a);
+    fill(a, x);
+    b.wait(event);
+    x.copyFrom(new Uint8Array(byteLength), b);
+    // A later wait does not help.
+    b.wait(recorded(gpu, a));
+  });
+  assertMatch(
+    report!.message,
+    /and let stream 2 of device 0 wait for it: the one that it waits for was recorded before kernel fill, at stream_order_test\.ts:\d+\./,
   );
 });
 

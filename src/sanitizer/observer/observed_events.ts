@@ -4,6 +4,7 @@
  * @module
  */
 import { type Driver, eventFlags } from "../../driver.ts";
+import { type CallSite, callSiteHere } from "../call_sites.ts";
 import { type Clock, type Point, Timeline } from "../timelines.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 
@@ -18,6 +19,8 @@ interface ObservedEvent {
   handle?: string | undefined;
   /** What comes before its last record. Undefined if it was not recorded. */
   record: Point | undefined;
+  /** Where the program recorded it on a stream. */
+  recorded?: CallSite;
   /** What comes before a record for all streams of a device. */
   clock: Clock | undefined;
 }
@@ -76,6 +79,7 @@ export class ObservedEvents {
         if (observed.handle !== undefined) this.#tellRecord({ ...observed, record, clock: undefined });
         driver.eventRecord(device, event, stream);
         observed.record = record;
+        observed.recorded = callSiteHere();
         observed.clock = undefined;
         if (observed.isInterprocess) this.#streams.assume(record);
       },
@@ -130,8 +134,9 @@ export class ObservedEvents {
 
   /** Notes that a timeline's next work comes after the records of an event, here and in other processes. */
   #learn(timeline: Timeline, event: bigint): void {
-    const { record, clock, handle } = this.#eventOf(event);
+    const { record, recorded, clock, handle } = this.#eventOf(event);
     if (record !== undefined) {
+      if (recorded !== undefined) timeline.noteWait(record, recorded);
       timeline.learnAll(record.clock);
       timeline.learn(record.timeline, record.position);
     }
