@@ -1194,7 +1194,7 @@ export class SoftwareDriver implements Driver {
   /** What looks at a launch, if anything does. */
   #checksOf(
     { onAccesses, onFindings, isRaceFree }: KernelLaunch,
-    { device, kernel }: LoadedKernel,
+    { device, kernel, module: { imageBegin } }: LoadedKernel,
   ): LaunchChecks | undefined {
     const observesAccesses = this.observesAccesses && onAccesses !== undefined;
     if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;
@@ -1208,6 +1208,7 @@ export class SoftwareDriver implements Driver {
       racyMemory: onFindings && !isRaceFree && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
       memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
       shadow: onFindings && this.#shadow,
+      imageBegin,
     });
   }
 

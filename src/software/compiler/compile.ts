@@ -266,9 +266,7 @@ function compileKernel(
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
-    const variables = options.kernelChecks.has("memory") || options.kernelChecks.has("race")
-      ? namedVariables(resolved)
-      : [];
+    const variables = options.kernelChecks.size > 0 ? namedVariables(resolved) : [];
     const common = { name, parameters, parameterBytes, ...threads, sharedBytes };
     const compileFor = (points: LockstepPoints) => {
       const context: GeneratorContext = {

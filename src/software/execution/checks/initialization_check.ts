@@ -6,7 +6,7 @@
 import type { LaunchFinding, ThreadAccess } from "../../../driver.ts";
 import { bytesOfPlace, lineOfPlace } from "../../compiler/addresses.ts";
 import { type Decision, decisions } from "../../compiler/checks/decisions.ts";
-import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
+import { addressOfOffset } from "../../memory/linear_memory.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
 import type { BlockObserver } from "../scheduling/block_observer.ts";
 import type { Finding, Findings } from "./findings.ts";
@@ -19,6 +19,7 @@ export interface CheckedThreads {
   sourceOf(place: number): string;
   sourceOfLine(line: number): string;
   isGlobal(offset: number): boolean;
+  nameOf(offset: number, byteLength: number): string | undefined;
 }
 
 /** A load of uninitialized bits. */
@@ -195,14 +196,10 @@ export class InitializationCheck {
   }
 
   #memoryOf({ offset, place }: Load): Pick<LaunchFinding, "memory" | "range"> {
-    if (this.#threads.isGlobal(offset)) {
-      return { range: { address: addressOfOffset(offset), byteLength: bytesOfPlace(place) } };
-    }
-    const { shared } = scratch;
-    const isShared = offset >= shared.begin && offset < shared.begin + shared.byteLength;
-    return {
-      memory: isShared ? `byte ${offset - shared.begin} of shared memory` : "memory of the block or the thread",
-    };
+    const byteLength = bytesOfPlace(place);
+    const memory = this.#threads.nameOf(offset, byteLength);
+    if (!this.#threads.isGlobal(offset)) return { memory: memory ?? "memory of the block or the thread" };
+    return { memory, range: { address: addressOfOffset(offset), byteLength } };
   }
 }
 

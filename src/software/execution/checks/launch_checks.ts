@@ -26,6 +26,7 @@ import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
 import { LaunchAccesses, type NumberedThreads } from "./launch_accesses.ts";
 import type { MemoryCheck, StrayAccess } from "./memory_check.ts";
 import type { RaceCheck } from "./race/race_check.ts";
+import { nameBytes } from "./variable_names.ts";
 import { SynchronizationCheck } from "./synchronization_check.ts";
 import { type RacingLaunch, startRaceCheck } from "./race/start_race_check.ts";
 
@@ -44,6 +45,8 @@ export interface LaunchChecksOptions {
   /** What knows which memory is initialized, for the check `initialization`. */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
+  /** Where the variables of the module are in linear memory. */
+  readonly imageBegin?: number | undefined;
 }
 
 /** A launch that runs. */
@@ -87,7 +90,8 @@ export class LaunchChecks {
     }
     if (bytes !== undefined) {
       const sourceOf = (place: number) => this.sourceOf(place);
-      this.#race = startRaceCheck(launch, { bytes, allocations, findings, sourceOf, memory: this.#cells });
+      const nameOf = (offset: number, byteLength: number) => this.nameOf(offset, byteLength);
+      this.#race = startRaceCheck(launch, { bytes, allocations, findings, sourceOf, nameOf, memory: this.#cells });
     }
     if (this.#isRunning) this.enter();
   }
@@ -220,6 +224,11 @@ export class LaunchChecks {
   /** Whether memory of the program lies at an offset in linear memory. */
   isGlobal(offset: number): boolean {
     return this.#options.allocations[offset >>> boundsGranuleShift] !== 0;
+  }
+
+  /** Names bytes that are no buffer's. */
+  nameOf(begin: number, byteLength: number): string | undefined {
+    return nameBytes(this.#launch!.kernel.compiled, { begin, byteLength }, this.#options.imageBegin);
   }
 
   /** Where in the source a place is. */

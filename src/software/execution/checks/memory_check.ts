@@ -10,6 +10,7 @@ import { addressOfOffset, offsetOfAddress } from "../../memory/linear_memory.ts"
 import { type NamedRange, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
 import type { Finding } from "./findings.ts";
+import { sourceNameOf } from "./variable_names.ts";
 
 /** What the check takes from the driver. */
 export interface MemoryCheckOptions {
@@ -141,7 +142,7 @@ export class MemoryCheck {
       return variable.space === space && variable.offset === offset && variable.byteLength === byteLength;
     });
     const place = { shared: " in shared memory", local: " in local memory", global: "", const: "" }[space];
-    const name = variable === undefined ? undefined : sourceNameOf(variable.name);
+    const name = variable === undefined ? undefined : nameOfArray(variable.name);
     return `${name === undefined ? "an array" : `the array ${name}`} of ${count(byteLength)}${place}`;
   }
 
@@ -163,16 +164,13 @@ function arrayAt(
   });
   if (found === undefined) return undefined;
   const { name, byteLength } = found;
-  const its = sourceNameOf(name) ?? name;
+  const its = nameOfArray(name) ?? name;
   return { begin: begin - offset + found.offset, byteLength, name: `the array ${its} of ${count(byteLength)}` };
 }
 
-/** The name of a variable in C++. Undefined if a compiler has collected the arrays of a function in one. */
-function sourceNameOf(name: string): string | undefined {
-  if (name.startsWith("__local_depot")) return undefined;
-  // A variable of a function: `_ZZ4fillE4tile`.
-  const [, length, rest] = /^_ZZ.*E(\d+)(.+)$/.exec(name) ?? [];
-  return rest === undefined ? name : rest.slice(0, Number(length));
+/** The name of an array in C++. Undefined if a compiler has collected the arrays of a function in one. */
+function nameOfArray(name: string): string | undefined {
+  return name.startsWith("__local_depot") ? undefined : sourceNameOf(name);
 }
 
 /** The offset in linear memory of the address of a fault, if it has one. */

@@ -51,6 +51,11 @@ export class LoadedModule {
     return this.#module.ptxVersion;
   }
 
+  /** Where its variables are in linear memory. Undefined if it has none. */
+  get imageBegin(): number | undefined {
+    return this.#module.memory?.begin;
+  }
+
   /** The bytes of its variables in `.const`. */
   get constantBytes(): number {
     const variables = [...this.variables.values()].filter(({ space }) => space === "const");

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { nameShared, type SharedVariables } from "../shared_names.ts";
+import { type KernelVariables, nameShared } from "../variable_names.ts";
 import type { ThreadAccess } from "../../../../driver.ts";
 import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../compiler/addresses.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
@@ -42,8 +42,9 @@ export interface RaceFindingsOptions {
   readonly geometry: Geometry;
   readonly sourceOf: (place: number) => string;
   readonly signals: Signals;
-  /** Names its shared memory. */
-  readonly shared: SharedVariables;
+  readonly variables: KernelVariables;
+  /** Names bytes of linear memory that are no buffer's. */
+  readonly nameOf: (offset: number, bytes: number) => string | undefined;
 }
 
 const operations = ["none", "read", "write", "atomic"] as const;
@@ -124,7 +125,7 @@ export class RaceFindings {
     const bytes = bytesOfPlace(later.place);
     const shared = sharedBegin === undefined
       ? undefined
-      : nameShared(this.#options.shared, offset - sharedBegin, bytes);
+      : nameShared(this.#options.variables, offset - sharedBegin, bytes);
     const accesses = [this.#accessOf(later), this.#accessOf(earlier)] as const;
     return {
       check: "race",
@@ -138,7 +139,10 @@ export class RaceFindings {
         earlier: accesses[1],
       }),
       ...shared === undefined
-        ? { range: { address: addressBase + BigInt(offset), byteLength: bytes } }
+        ? {
+          range: { address: addressBase + BigInt(offset), byteLength: bytes },
+          memory: this.#options.nameOf(offset, bytes),
+        }
         : { memory: shared },
       accesses,
     };

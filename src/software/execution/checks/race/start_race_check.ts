@@ -1,7 +1,7 @@
 import type { CompiledKernel } from "../../../compiler/compile.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
-import type { SharedVariables } from "../shared_names.ts";
+import type { KernelVariables } from "../variable_names.ts";
 import type { Findings } from "../findings.ts";
 import { RaceCheck } from "./race_check.ts";
 import { RaceFindings } from "./race_findings.ts";
@@ -9,7 +9,7 @@ import { Signals } from "./signals.ts";
 
 /** A launch whose races are looked for. */
 export interface RacingLaunch {
-  readonly kernel: { readonly compiled: SharedVariables & Pick<CompiledKernel, "hasReleases"> };
+  readonly kernel: { readonly compiled: KernelVariables & Pick<CompiledKernel, "hasReleases"> };
   readonly geometry: Geometry;
   /** The launch record. */
   readonly fields: Int32Array;
@@ -23,16 +23,17 @@ export interface RacePlace {
   /** Gets what is found. */
   readonly findings: Findings;
   readonly sourceOf: (place: number) => string;
+  readonly nameOf: (offset: number, bytes: number) => string | undefined;
   readonly memory: LaunchCells;
 }
 
 /** Begins to look for races of a launch. */
 export function startRaceCheck(
   { kernel: { compiled }, geometry, fields }: RacingLaunch,
-  { bytes, allocations, findings: all, sourceOf, memory }: RacePlace,
+  { bytes, allocations, findings: all, sourceOf, nameOf, memory }: RacePlace,
 ): RaceCheck {
   const { hasReleases } = compiled;
   const signals = new Signals();
-  const findings = new RaceFindings({ findings: all, geometry, sourceOf, signals, shared: compiled });
+  const findings = new RaceFindings({ findings: all, geometry, sourceOf, nameOf, signals, variables: compiled });
   return new RaceCheck({ geometry, hasReleases, fields, bytes, allocations, findings, signals, memory });
 }
