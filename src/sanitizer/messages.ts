@@ -77,7 +77,12 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
 /** @param before the access that was described before: the call of the same launch is not told again */
 function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
   const { operation, access, stream, source, stack, block, thread } = current;
-  if (access === "barrier" && block === undefined) return [`  ${capitalized(operation)}`, ...indented(stack)];
+  if (access === "barrier" && block === undefined) {
+    return [
+      operation === "createEvent" ? "  The event was created" : `  ${capitalized(operation)}`,
+      ...indented(stack),
+    ];
+  }
   const at = source === undefined ? "" : ` at ${source}`;
   const who = block === undefined ? "" : `, block (${block})${thread === undefined ? "" : `, thread (${thread})`}`;
   const what = operation === access ? capitalized(operation) : `${capitalized(operation)}${who} ${verbs[access]}${at}`;

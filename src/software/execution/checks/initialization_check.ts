@@ -6,7 +6,7 @@
 import type { LaunchFinding, ThreadAccess } from "../../../driver.ts";
 import { bytesOfPlace, lineOfPlace } from "../../compiler/addresses.ts";
 import { type Decision, decisions } from "../../compiler/checks/decisions.ts";
-import { addressOfOffset } from "../../memory/linear_memory.ts";
+import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
 import type { BlockObserver } from "../scheduling/block_observer.ts";
 import type { Finding, Findings } from "./findings.ts";
@@ -58,6 +58,7 @@ const advices = {
   heap: "Write the memory that malloc or new has returned before it is read",
   variable: "Give the variable a value where it is declared, and on each way to where it is read",
   block: "Let threads write the memory, and meet at a barrier if others read it, before it is read",
+  local: "Give each element of the array or structure a value before it is read",
   update: "Fill the memory before the launch, with the value that the operation starts from",
   shuffle:
     "Let all lanes of the warp come to the shuffle, those behind the end with a value that changes nothing, such " +
@@ -157,7 +158,7 @@ export class InitializationCheck {
     const isGlobal = this.#threads.isGlobal(load.offset);
     const advice = this.#isAllocated(load.offset)
       ? advices.heap
-      : advices[isGlobal ? isUpdate ? "update" : "buffer" : "block"];
+      : advices[isGlobal ? isUpdate ? "update" : "buffer" : isLocal(load.offset) ? "local" : "block"];
     return { ...common, problem, advice, ...this.#memoryOf(load), accesses: [read] };
   }
 
@@ -201,6 +202,12 @@ export class InitializationCheck {
     if (!this.#threads.isGlobal(offset)) return { memory: memory ?? "memory of the block or the thread" };
     return { memory, range: { address: addressOfOffset(offset), byteLength } };
   }
+}
+
+/** Whether an offset lies in the memory of single threads. */
+function isLocal(offset: number): boolean {
+  const { begin, byteLength } = scratch.local;
+  return offset >= begin && offset < begin + byteLength;
 }
 
 function isSame(a: Load["who"], b: Load["who"]): boolean {

@@ -53,11 +53,21 @@ const nouns: Readonly<Record<ThreadAccess["access"], string>> = {
   barrier: "wait",
 };
 
+const pluralNouns: Readonly<Record<ThreadAccess["access"], string>> = {
+  read: "reads",
+  write: "writes",
+  atomic: "atomic accesses",
+  free: "frees",
+  barrier: "waits",
+};
+
 /** Words a conflict. */
 export function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
   const { isShared, later, earlier } = accesses;
   const space = isShared ? "shared-race" : "global-race";
-  const pair = `the ${nouns[later.access]} and the ${nouns[earlier.access]}`;
+  const pair = later.access === earlier.access
+    ? `the two ${pluralNouns[later.access]}`
+    : `the ${nouns[later.access]} and the ${nouns[earlier.access]}`;
   switch (kind) {
     case "race":
       return {
