@@ -39,14 +39,15 @@ export interface Finding extends Pick<Sighting, "occasion" | "count"> {
 /** The message of a report. */
 export function messageOf(finding: Finding): string {
   const { kind, accesses, memory, place, bytes, problem, advice } = finding;
-  const stack = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
+  const allocated = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
+  const isTold = accesses.some(({ access, stack }) => access === "allocate" && stack === allocated);
   const where = place ?? (memory === undefined ? undefined : rangeOf(memory, bytes));
   return [
     `poolpass sanitizer: ${kind}${where === undefined ? "" : `: ${where}`}`,
     `  ${capitalized(problem)}.`,
     ...accesses.flatMap((access, index) => describe(access, accesses[index - 1])),
     ...creationsOf(finding),
-    ...stack === "" ? [] : ["  The buffer was allocated", ...indented(stack)],
+    ...allocated === "" || isTold ? [] : ["  The buffer was allocated", ...indented(allocated)],
     `  ${advice}.`,
   ].join("\n");
 }
@@ -74,6 +75,9 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
   barrier: "waits",
 };
 
+/** Of operations that are called as what they do. */
+const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allocated", free: "Freed", read: "Read" };
+
 /** @param before the access that was described before: the call of the same launch is not told again */
 function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
   const { operation, access, stream, source, stack, block, thread } = current;
@@ -85,10 +89,14 @@ function describe(current: SanitizerAccess, before: SanitizerAccess | undefined)
   }
   const at = source === undefined ? "" : ` at ${source}`;
   const who = block === undefined ? "" : `, block (${block})${thread === undefined ? "" : `, thread (${thread})`}`;
-  const what = operation === access ? capitalized(operation) : `${capitalized(operation)}${who} ${verbs[access]}${at}`;
+  const participle = operation === access ? participles[operation] : undefined;
+  const what = participle ?? `${capitalized(operation)}${who} ${verbs[access]}${at}`;
   const isSameCall = block !== undefined && before?.operation === operation && before.stack === stack;
   // Where a kernel was launched that has allocated memory is not known.
   if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
+  if (participle !== undefined) {
+    return [`  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}`, ...indented(stack)];
+  }
   return [`  ${what}, on ${stream ?? "the host"}`, ...indented(stack)];
 }
 
@@ -106,7 +114,8 @@ export function orderBy(first: Operation, second: Operation): string {
   const { timeline: b } = second;
   if (a.pid !== b.pid) return orderBetweenProcesses(first, second);
   if (b.device === undefined) return `Wait for ${a.name} before the ${second.name}`;
-  return `Record an event on ${a.name} after ${name}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
+  const what = name === "allocate" ? "the allocation" : name;
+  return `Record an event on ${a.name} after ${what}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
 }
 
 /** Where an event was recorded that the second operation waits for, and that was recorded before the first one. */

@@ -130,7 +130,7 @@ const pairs: readonly Pair[] = [
     ptx: at("st.global.u32 [%rd1], %r1;"),
     kind: "use-after-free",
     says:
-      /1000 bytes on device 0 that was freed\n.*Free, on stream 1 of device 0\n +at wrong.*was allocated\n +at wrong/s,
+      /1000 bytes on device 0 that was freed\n.*Freed on stream 1 of device 0\n +at wrong.*was allocated\n +at wrong/s,
     right: ({ launch, pool, stream }) => {
       const buffer = pool.allocate(1000, stream);
       const { address } = buffer;
