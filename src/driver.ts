@@ -135,6 +135,8 @@ export interface KernelLaunch {
   onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
   /** Whether no races have to be looked for: none of its threads' accesses conflict. */
   isRaceFree?: boolean;
+  /** All that it accesses, if that is known, so that a driver need not observe it: what `onAccesses` gets in the end. */
+  accesses?: readonly LaunchAccess[] | undefined;
 }
 
 /** A check of what the threads of a kernel do. */

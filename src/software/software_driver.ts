@@ -13,6 +13,7 @@ import {
   type HostAllocation,
   type KernelCheck,
   type KernelLaunch,
+  type LaunchAccess,
   type LaunchAttributes,
   type LinkedImage,
   type MemAccessDesc,
@@ -58,9 +59,15 @@ import { LaunchChecks, RunningChecks } from "./execution/checks/launch_checks.ts
 import { type KernelOrder, kernelOrders } from "./execution/scheduling/kernel_order.ts";
 import { argumentRangesOf } from "./execution/checks/argument_ranges.ts";
 import { MemoryCheck } from "./execution/checks/memory_check.ts";
-import { checkedLaunch } from "./execution/launching/checked_launch.ts";
-import { checkLaunchAttributes, launchOf, LoadedKernel } from "./execution/launching/launches.ts";
+import { checkedLaunch, type KnownAccesses, type LookedAt } from "./execution/launching/checked_launch.ts";
+import {
+  checkLaunchAttributes,
+  type LaunchConfiguration,
+  launchOf,
+  LoadedKernel,
+} from "./execution/launching/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/modules/loaded_module.ts";
+import type { LeftOut } from "./execution/modules/module_loader.ts";
 import {
   type FreedKind,
   type FreedRange,
@@ -1154,47 +1161,65 @@ export class SoftwareDriver implements Driver {
   ): void {
     const target = this.#stream(launch.device, launch.stream, call);
     const loaded = this.#kernel(launch.kernel, call);
-    const found = launch.isRaceFree ? loaded.withoutRaces() : loaded;
+    const { device, module } = loaded;
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
-    if (target.device !== found.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    this.#ensureBoundsTable(found.device, call);
-    const checks = this.#checksOf(launch, found);
-    const work = launchOf(found, {
+    if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    this.#ensureBoundsTable(device, call);
+    const { onAccesses, onFindings, isRaceFree: races = false } = launch;
+    const accesses = this.#accessesOf(launch);
+    const configuration: LaunchConfiguration = {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
       cooperative,
       call,
-      parameters: new Uint8Array(launch.parameters.buffer),
-    }, {
+      parameters: new Uint8Array(accesses === undefined ? launch.parameters.buffer : launch.parameters.buffer.slice()),
+    };
+    const services = {
       linearMemory: this.#linearMemory,
-      memoryNames: this.#memoryNames[found.device]!,
+      memoryNames: this.#memoryNames[device]!,
       isDivided: this.#isScheduled,
       order: this.#nextOrder?.(),
-      checks,
       argumentRanges: this.#argumentRangesOf(launch),
       shadow: this.#shadow,
       workspaces: this.#workspaces,
-    });
+    };
+    const workOf = (left: LeftOut) => {
+      const found = loaded.without(left);
+      const checks = this.#checksOf({ onAccesses, onFindings }, found, left);
+      return { checks, work: launchOf(found, configuration, { ...services, checks }) };
+    };
+    const { checks, work } = workOf({ races, accesses: accesses !== undefined });
     const { running } = this.#kernelOptions;
-    const { onAccesses, onFindings } = launch;
+    const known: KnownAccesses | undefined = accesses && {
+      accesses,
+      isAllowed: () => module.areBuffers(accesses),
+      observed: () => workOf({ races, accesses: false }) as LookedAt,
+    };
     const { run, release } = checks === undefined
       ? work
-      : checkedLaunch(work, { running, checks, onAccesses, onFindings });
-    found.module.pendingLaunches++;
+      : checkedLaunch({ work, checks }, { running, onAccesses, onFindings, known });
+    module.pendingLaunches++;
     this.#scheduler.enqueue(target, run, {
-      kernel: found.kernel.compiled.name,
+      kernel: loaded.kernel.compiled.name,
       release() {
-        found.module.pendingLaunches--;
+        module.pendingLaunches--;
         release?.();
       },
     });
   }
 
+  /** All that a launch accesses, unless that is to be observed. */
+  #accessesOf({ onAccesses, accesses }: KernelLaunch): readonly LaunchAccess[] | undefined {
+    // In another order, other threads access memory first.
+    return onAccesses === undefined || !this.observesAccesses || this.#isScheduled ? undefined : accesses;
+  }
+
   /** What looks at a launch, if anything does. */
   #checksOf(
-    { onAccesses, onFindings, isRaceFree }: KernelLaunch,
+    { onAccesses, onFindings }: Pick<KernelLaunch, "onAccesses" | "onFindings">,
     { device, kernel, module: { imageBegin } }: LoadedKernel,
+    left: LeftOut,
   ): LaunchChecks | undefined {
     const observesAccesses = this.observesAccesses && onAccesses !== undefined;
     if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;
@@ -1203,9 +1228,9 @@ export class SoftwareDriver implements Driver {
       lineInfo,
       allocations: this.#linearMemory.allocationsOf(device),
       memoryOfChecks: this.#checkMemory ??= new CheckMemory(this.#linearMemory),
-      observesAccesses,
+      observesAccesses: observesAccesses && !left.accesses,
       checksSynchronization: onFindings !== undefined && this.kernelChecks.has("synchronization"),
-      racyMemory: onFindings && !isRaceFree && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
+      racyMemory: onFindings && !left.races && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
       memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
       shadow: onFindings && this.#shadow,
       imageBegin,

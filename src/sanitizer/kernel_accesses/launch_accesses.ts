@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Driver, KernelLaunch, LinkedImage } from "../../driver.ts";
+import type { Driver, KernelLaunch, LaunchAccess, LinkedImage } from "../../driver.ts";
 import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
@@ -12,6 +12,8 @@ import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
 import { joined, without } from "./covered_bytes.ts";
 import type { Step } from "./kernel_code.ts";
+import { AnalysisCost } from "./analysis_cost.ts";
+import { type ExactAccesses, placedAccesses } from "./exact_accesses.ts";
 import { accessOf } from "./memory_step.ts";
 import { kernelCode } from "./kernel_code.ts";
 import { PreparedCode } from "./thread_state.ts";
@@ -104,6 +106,11 @@ export class LaunchAccesses {
   areSeparate(launch: KernelLaunch): boolean {
     return this.#kernels.get(launch.kernel)?.areSeparate(launch) ?? false;
   }
+
+  /** All that a launch accesses, as a driver would observe it. Undefined if that is not known. */
+  exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
+    return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
+  }
 }
 
 /** The PTX of a module, which is parsed when a kernel of it is launched. */
@@ -145,6 +152,8 @@ class AnalyzedKernel {
   #prepared: { readonly code: PreparedCode; readonly ptx: PtxModule } | "unknown" | undefined;
   #results = new Map<string, LaunchResult>();
   #last: KnownLaunch | undefined;
+  readonly #exact = new WeakMap<LaunchResult, ExactAccesses | undefined>();
+  readonly #cost = new AnalysisCost();
   /** The parameters on which results depend. */
   #parameters = new Map<string, LaunchResult["parameters"][number]>();
 
@@ -169,6 +178,24 @@ class AnalyzedKernel {
     return separate !== undefined && areSeparate(separate, launch.parameters);
   }
 
+  exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
+    const prepared = this.#prepared ??= this.#prepare();
+    if (prepared === "unknown") return undefined;
+    const known = this.#known(launch);
+    if (known !== undefined && this.#exact.has(known)) this.#cost.used();
+    else if (!this.#cost.pays(launch, (launch, other) => this.#isLike(launch, other))) return undefined;
+    const exact = this.#exactOf(known ?? this.#resultOf(launch, prepared));
+    return exact && placedAccesses(exact, launch.parameters);
+  }
+
+  #exactOf(result: LaunchResult): ExactAccesses | undefined {
+    if (!this.#exact.has(result)) {
+      this.#exact.set(result, result.exact());
+      this.#cost.made(this.#exact.get(result) !== undefined);
+    }
+    return this.#exact.get(result);
+  }
+
   #prepare(): { code: PreparedCode; ptx: PtxModule } | "unknown" {
     const found = this.#module.parsed.flatMap((ptx) =>
       ptx.functions.filter(({ name, kind, body }) => name === this.#name && kind === "entry" && body !== undefined)
@@ -181,12 +208,19 @@ class AnalyzedKernel {
   }
 
   #resultOf(launch: KernelLaunch, { code, ptx }: { code: PreparedCode; ptx: PtxModule }): LaunchResult {
-    if (this.#last !== undefined && this.#isLike(launch, this.#last)) return this.#last.result;
+    const known = this.#known(launch);
+    if (known !== undefined && known === this.#last?.result) return known;
     const { buffer, byteOffset, byteLength } = launch.parameters;
     const parameters = new DataView(buffer.slice(byteOffset, byteOffset + byteLength));
-    const result = this.#results.get(this.#keyOf(launch)) ?? this.#analyze(launch, { code, ptx });
+    const result = known ?? this.#analyze(launch, { code, ptx });
     this.#last = { ...shapeOf(launch), parameters, result };
     return result;
+  }
+
+  /** What was found of a launch with the same numbers. */
+  #known(launch: KernelLaunch): LaunchResult | undefined {
+    if (this.#last !== undefined && this.#isLike(launch, this.#last)) return this.#last.result;
+    return this.#results.get(this.#keyOf(launch));
   }
 
   /** Whether a launch has the numbers of another one. Programs mostly make the same one again, with other pointers. */

@@ -6,6 +6,7 @@
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type AffineForm, formOf } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
+import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_accesses.ts";
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
@@ -36,6 +37,8 @@ export interface LaunchResult {
   readonly possible: readonly Step[];
   /** Where its threads do not conflict, if they do so nowhere. */
   readonly separate: readonly SeparateRange[] | undefined;
+  /** Finds out all accesses, if they can be known. */
+  exact(): ExactAccesses | undefined;
   /** The parameters on whose values the result depends. */
   readonly parameters: readonly UsedParameter[];
 }
@@ -44,13 +47,6 @@ export interface LaunchResult {
 export interface UsedParameter {
   readonly offset: number;
   readonly bits: number;
-}
-
-/** A dimension of a launch: a special register is the sum of its dimensions, each times its weight. */
-interface Dimension {
-  readonly register: string;
-  readonly weight: number;
-  readonly extent: number;
 }
 
 const mostRanges = 60_000;
@@ -69,7 +65,12 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
     const run = new KernelRun(prepared, numbers, dimensions.length);
     try {
       run.run({ low: dimensions.map(() => 0), high: dimensions.map(({ extent }) => extent - 1), constraints: [] });
-      return { ...resultOf(run, numbers, lineInfo), separate: separate(run, dimensions.length) };
+      const those = dimensions;
+      return {
+        ...resultOf(run, numbers, lineInfo),
+        separate: separate(run, dimensions.length),
+        exact: () => exactAccesses(run, { dimensions: those, lineInfo }),
+      };
     } catch (error) {
       if (!(error instanceof SplitDimension)) throw error;
       dimensions = splitAt(dimensions, error, whole);
@@ -161,7 +162,7 @@ function resultOf(
   { certain, possible }: KernelRun,
   numbers: Numbers,
   lineInfo: LineInfo,
-): Omit<LaunchResult, "separate"> {
+): Omit<LaunchResult, "separate" | "exact"> {
   const budget = new Budget(mostRanges);
   const unclear = new Set(possible);
   const bySource = new Map<string, { readonly like: CertainAccess; readonly source: string; ranges: ByteRange[] }>();

@@ -32,8 +32,8 @@ export class ObservedKernels {
   readonly #names = new Map<bigint, string>();
   /** What launches access, unless the driver says it. */
   readonly #launches: LaunchAccesses | undefined;
-  /** What finds out which launches have no races, if the driver looks for them. */
-  readonly #races: LaunchAccesses | undefined;
+  /** What finds out which launches need not be looked at for races and accesses, if the driver looks at those. */
+  readonly #proofs: LaunchAccesses | undefined;
   /** Those of which the PTX does not say it. */
   readonly #instrumented: InstrumentedLaunches | undefined;
   /** The variables of modules that the program has asked for. */
@@ -45,7 +45,7 @@ export class ObservedKernels {
     this.#parts = parts;
     const saysAccesses = driver.observesAccesses || driver.kernelChecks.size > 0;
     this.#launches = saysAccesses ? undefined : new LaunchAccesses(options);
-    this.#races = driver.kernelChecks.has("race") ? new LaunchAccesses(options) : undefined;
+    this.#proofs = driver.observesAccesses || driver.kernelChecks.has("race") ? new LaunchAccesses(options) : undefined;
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
@@ -62,7 +62,7 @@ export class ObservedKernels {
         const kernel = driver.moduleGetFunction(module, name);
         this.#names.set(kernel, `kernel ${name}`);
         this.#launches?.addKernel(kernel, module, name);
-        this.#races?.addKernel(kernel, module, name);
+        this.#proofs?.addKernel(kernel, module, name);
         this.#instrumented?.addKernel(kernel, module, name);
         return kernel;
       },
@@ -75,7 +75,7 @@ export class ObservedKernels {
   /** The others. */
   moduleCalls(): Partial<Driver> {
     return {
-      ...this.#races?.calls(this.#driver),
+      ...this.#proofs?.calls(this.#driver),
       ...this.#launches?.calls(this.#driver, this.#instrumented?.moduleLoadData),
       ...this.#instrumented?.calls(),
     };
@@ -115,7 +115,8 @@ export class ObservedKernels {
       }
     };
     const deed: Deed = { operation, then };
-    launch.isRaceFree = this.#races?.areSeparate(launch) ?? false;
+    launch.isRaceFree = this.#driver.kernelChecks.has("race") && this.#proofs!.areSeparate(launch);
+    launch.accesses = this.#driver.observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined;
     launch.onFindings = (findings) => found = findings;
     launch.onAccesses = (accesses) => {
       hostMemory.afterKernel(accesses);

@@ -329,6 +329,13 @@ export class LinearMemory {
     return this.#requireBoundsTable(device).allocations[offset / granuleByteLength] !== 0;
   }
 
+  /** Whether a device's kernels may access all of a range of an allocation. */
+  isAccessible(device: number, offset: number, byteLength: number): boolean {
+    const { allocations, lengths } = this.#requireBoundsTable(device);
+    const entry = allocations[Math.floor(offset / granuleByteLength)] ?? 0;
+    return entry !== 0 && offset + byteLength <= (entry - 1) * granuleByteLength + lengths[entry - 1]!;
+  }
+
   /** Grants the kernels of all devices access to a range, including devices that have no bounds table yet. */
   allowAll(offset: number, byteLength: number): void {
     this.#allowedToAll.set(offset, byteLength);

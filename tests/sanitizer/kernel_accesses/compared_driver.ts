@@ -23,6 +23,10 @@ export interface ComparedLaunch {
   readonly missing: readonly string[];
   /** How many bytes it has accessed. */
   readonly byteLength: number;
+  /** What it accesses by which line and which thread first, if that is said to be known. */
+  readonly said: readonly string[] | undefined;
+  /** The same as observed. */
+  readonly observed: readonly string[];
 }
 
 /** Opens the software device, and calls a listener with each launch that is done. */
@@ -32,7 +36,9 @@ export function openCompared(onLaunch: (launch: ComparedLaunch) => void): Cuda {
   const names = new Map<bigint, string>();
   const compare = (launch: KernelLaunch, call: () => void) => {
     const known = launches.of(launch);
-    launch.onAccesses = (observed) => onLaunch(compared(names.get(launch.kernel)!, known, observed));
+    const said = launches.exactlyOf(launch);
+    launch.onAccesses = (observed) =>
+      onLaunch({ ...compared(names.get(launch.kernel)!, known, observed), said: said?.map(describe) });
     call();
   };
   const adapted: Partial<Driver> = {
@@ -63,7 +69,11 @@ function compared(
     for (const byte of a) if (!b.has(byte)) wrong.push(`${kind} ${byte}`);
     for (const byte of b) if (!a.has(byte)) missing.push(`${kind} ${byte}`);
   }
-  return { kernel, isExact, wrong, missing, byteLength: count };
+  return { kernel, isExact, wrong, missing, byteLength: count, said: undefined, observed: observed.map(describe) };
+}
+
+function describe({ address, byteLength, operation, source, first }: LaunchAccess): string {
+  return `${operation} ${byteLength} bytes at ${address} at ${source} by ${first?.block} ${first?.thread}`;
 }
 
 function bytesOf(ranges: readonly { readonly address: bigint | number; readonly byteLength: number }[]): Set<number> {

@@ -14,10 +14,14 @@ import { isLong, test } from "../../support/test.ts";
 import { type ComparedLaunch, openCompared } from "./compared_driver.ts";
 import { bufferBytes, randomLaunch } from "./random_kernels.ts";
 
-/** Nothing is said to be accessed that is not, and of an exact launch, nothing is left out. */
-function assertTrue({ kernel, isExact, wrong, missing }: ComparedLaunch, what: string): void {
+/**
+ * Nothing is said to be accessed that is not, and of an exact launch, nothing is left out. If the lines and threads are
+ * said to be known, they are those that are observed.
+ */
+function assertTrue({ kernel, isExact, wrong, missing, said, observed }: ComparedLaunch, what: string): void {
   const untrue = [...wrong, ...isExact ? missing : []];
   assertEquals(untrue.slice(0, 5), [], `${what}: ${kernel}: ${untrue.length} bytes`);
+  if (said !== undefined) assertEquals(said, observed, `${what}: ${kernel}`);
 }
 
 /** How a kernel of `kernels/` is launched: its shape, and its arguments, of which "input" and "output" are buffers. */
@@ -152,6 +156,9 @@ test("what is known of random kernels is true, and of most of them all is known"
     gpu.synchronize();
     assertTrue(launches.at(-1)!, `seed ${seed}`);
   }
-  const exact = launches.filter(({ isExact, byteLength }) => isExact && byteLength > 0).length;
+  const made = launches.filter(({ byteLength }) => byteLength > 0);
+  const exact = made.filter(({ isExact }) => isExact).length,
+    said = made.filter(({ said }) => said !== undefined).length;
   assert(exact > count / 2, `${exact} of ${count}`);
+  assert(said > count / 10, `the threads of ${said} of ${count}`);
 });

@@ -11,7 +11,7 @@ import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.t
 import type { LoadedModule } from "../modules/loaded_module.ts";
 import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
 import type { LaunchPlace } from "./launch_state.ts";
-import type { SoftwareKernel } from "../modules/module_loader.ts";
+import type { LeftOut, SoftwareKernel } from "../modules/module_loader.ts";
 import { maySpin } from "../scheduling/block_scheduler.ts";
 import { blockMemorySizes, hasRoomFor } from "../residency/block_places.ts";
 import type { GridWorkspaces } from "../residency/grid_workspaces.ts";
@@ -39,12 +39,12 @@ export class LoadedKernel {
     return this.module.device;
   }
 
-  /** The kernel for launches that are known to have no races. */
-  withoutRaces(): LoadedKernel {
-    const version = this.kernel.withoutRaces?.();
-    if (version === undefined) return this;
+  /** The kernel for launches that need not be looked at for something. */
+  without(left: LeftOut): LoadedKernel {
+    if (!left.races && !left.accesses) return this;
     const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
-    return Object.assign(new LoadedKernel(this.module, version), { maxDynamicSharedBytes, preferredSharedCarveout });
+    const version = new LoadedKernel(this.module, this.kernel.without(left));
+    return Object.assign(version, { maxDynamicSharedBytes, preferredSharedCarveout });
   }
 }
 

@@ -11,7 +11,7 @@ import { PtxError } from "../../../ptx/syntax.ts";
 import { AccessibleRange } from "../../memory/accessible_range.ts";
 import { PtxVersionError, type UnsupportedPtxError } from "../../compiler/compile.ts";
 import { LinkError, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
-import type { LinkedImage } from "../../../driver.ts";
+import type { LinkedImage, MemoryRange } from "../../../driver.ts";
 import { fail } from "../../failure.ts";
 import {
   loadModule,
@@ -20,7 +20,7 @@ import {
   type SoftwareModule,
   type SoftwareVariable,
 } from "./module_loader.ts";
-import type { LinearMemory } from "../../memory/linear_memory.ts";
+import { type LinearMemory, offsetOfAddress } from "../../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
 const addCall = "cuLinkAddData";
@@ -116,6 +116,16 @@ export class LoadedModule {
     if (refusal !== undefined) throw unsupported(refusal, call);
     if (name === "" || kernels.has(name) || refusals.has(name)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return this.variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+  }
+
+  /** Whether its kernels may access some ranges, and none is among its variables, which nobody observes. */
+  areBuffers(ranges: readonly MemoryRange[]): boolean {
+    const { memory } = this.#module;
+    return ranges.every(({ address, byteLength }) => {
+      const begin = offsetOfAddress(address);
+      if (begin === undefined || !this.#linearMemory.isAccessible(this.device, begin, byteLength)) return false;
+      return memory === undefined || begin + byteLength <= memory.begin || memory.begin + memory.byteLength <= begin;
+    });
   }
 
   /** Frees the memory of its variables. */

@@ -41,8 +41,14 @@ export interface SoftwareKernel {
   readonly gang: GangVersions;
   /** Its versions for launches that are not usual. */
   readonly versions: LaunchVersions<SoftwareKernel>;
-  /** The version that does not look for races, which is compiled when it is first used. Undefined if none ever does. */
-  readonly withoutRaces: (() => SoftwareKernel) | undefined;
+  /** A version that leaves out some of what is looked at, which is compiled when it is first used. */
+  without(left: LeftOut): SoftwareKernel;
+}
+
+/** What launches need not be looked at for. */
+export interface LeftOut {
+  readonly races: boolean;
+  readonly accesses: boolean;
 }
 
 /** A variable of a loaded module, with its offset in linear memory. */
@@ -105,9 +111,16 @@ export function loadModule(
   linearMemory: LinearMemory,
   { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true, ...checks }: ModulePlace,
 ): SoftwareModule {
-  const { running, observesAccesses = false, variesThreads = false, kernelChecks = new Set() } = checks;
-  const codeWith = (kernelChecks: ReadonlySet<KernelCheck>) =>
-    compiledModule(ptx, {
+  const {
+    running,
+    observesAccesses: observed = false,
+    variesThreads = false,
+    kernelChecks: checked = new Set<KernelCheck>(),
+  } = checks;
+  const codeWithout = ({ races, accesses }: LeftOut): CompiledCode => {
+    const observesAccesses = observed && !accesses;
+    const kernelChecks = races ? new Set([...checked].filter((check) => check !== "race")) : checked;
+    return compiledModule(ptx, {
       boundsChecks,
       gangs: gangs && !observesAccesses && !variesThreads &&
         [...kernelChecks].every((check) => checksOfGangs.has(check)),
@@ -115,16 +128,14 @@ export function loadModule(
       variesThreads,
       kernelChecks,
     });
-  const { module, code } = codeWith(kernelChecks);
-  const withoutRaces = kernelChecks.has("race")
-    ? () => codeWith(new Set([...kernelChecks].filter((check) => check !== "race")))
-    : undefined;
+  };
+  const { module, code } = codeWithout({ races: false, accesses: false });
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, running, withoutRaces }),
+      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, running, codeWithout }),
       ...others,
       variables: new Map(),
       memory: undefined,
@@ -141,7 +152,7 @@ export function loadModule(
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, withoutRaces }),
+      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout }),
       ...others,
       variables: new Map(variables),
       memory: { begin, byteLength },
@@ -156,14 +167,14 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels, lineInfo, image }: CompiledModule,
-  { linearMemory, begin, stepLimit, leastThreads, running, withoutRaces }: {
+  { linearMemory, begin, stepLimit, leastThreads, running, codeWithout }: {
     linearMemory: LinearMemory;
     begin: number;
     stepLimit: number;
     leastThreads: number;
     running: RunningChecks | undefined;
-    /** Compiles the module without the check of races, if it has that. */
-    withoutRaces: (() => CompiledCode) | undefined;
+    /** Compiles the module without some of what is looked at. */
+    codeWithout: (left: LeftOut) => CompiledCode;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -273,21 +284,17 @@ function bindKernels(
     },
   };
   const { exports } = new WebAssembly.Instance(code, imports);
-  let others: ReadonlyMap<string, SoftwareKernel> | undefined;
-  const unraced = withoutRaces && ((name: string): SoftwareKernel => {
-    if (others === undefined) {
-      const { code, module } = withoutRaces();
-      others = bindKernels(code, module, {
-        linearMemory,
-        begin,
-        stepLimit,
-        leastThreads,
-        running,
-        withoutRaces: undefined,
-      });
+  const others = new Map<string, ReadonlyMap<string, SoftwareKernel>>();
+  const without = (left: LeftOut): ReadonlyMap<string, SoftwareKernel> => {
+    const key = `${left.races} ${left.accesses}`;
+    let version = others.get(key);
+    if (version === undefined) {
+      const { code, module } = codeWithout(left);
+      version = bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout });
+      others.set(key, version);
     }
-    return others.get(name)!;
-  });
+    return version;
+  };
   const bind = (compiled: CompiledKernel, exports: WebAssembly.Exports): SoftwareKernel => {
     const { name } = compiled;
     const run = exports[name] as RunKernel;
@@ -297,7 +304,7 @@ function bindKernels(
       image: { begin, end: begin + image.byteLength },
     });
     const gang = new GangVersions(compiled, imports, leastThreads);
-    return { compiled, run, steps, lineInfo, gang, versions, withoutRaces: unraced && (() => unraced(name)) };
+    return { compiled, run, steps, lineInfo, gang, versions, without: (left) => without(left).get(name)! };
   };
   return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, exports)]));
 }

@@ -1,0 +1,260 @@
+/**
+ * All accesses of a launch, as a driver would observe them: with the line and the thread that access a byte first.
+ *
+ * Where that depends on the order in which threads run, nothing is known here.
+ *
+ * @module
+ */
+import type { LaunchAccess, ThreadIndex } from "../../driver.ts";
+import type { LineInfo } from "../../ptx/line_info.ts";
+import { noBase } from "./affine_form.ts";
+import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
+import { rangeOf } from "./domain.ts";
+import { firstPoint } from "./first_points.ts";
+import type { KernelCode, Step } from "./kernel_code.ts";
+import type { CertainAccess } from "./thread_state.ts";
+
+/** A dimension of a launch: a special register is the sum of its dimensions, each times its weight. */
+export interface Dimension {
+  readonly register: string;
+  readonly weight: number;
+  readonly extent: number;
+}
+
+/** Bytes that an instruction accesses, from the value of a parameter on. */
+interface ExactRange extends ByteRange {
+  readonly base: number;
+  readonly access: CertainAccess["access"];
+  readonly source: string;
+  readonly first: ThreadIndex;
+}
+
+/** The accesses of a kind from the value of a parameter on. */
+interface Extent extends ByteRange {
+  readonly base: number;
+  readonly access: CertainAccess["access"];
+}
+
+/** All accesses of a launch, whatever the values of its pointers. */
+export interface ExactAccesses {
+  readonly ranges: readonly ExactRange[];
+  /** In whole words. */
+  readonly extents: readonly Extent[];
+  /** For each parameter, what its value has to be a multiple of. */
+  readonly alignments: ReadonlyMap<number, number>;
+}
+
+/** What a kernel was found to access, by running it for all threads. */
+interface KernelAccesses {
+  readonly prepared: { readonly code: KernelCode };
+  readonly certain: readonly CertainAccess[];
+  readonly possible: ReadonlySet<Step>;
+  readonly reachesElsewhere: boolean;
+}
+
+/** The accesses of an instruction. */
+interface LineAccesses {
+  readonly line: number;
+  readonly base: number;
+  readonly access: CertainAccess["access"];
+  ranges: ByteRange[];
+}
+
+const wordBytes = 4;
+const mostRanges = 2048;
+const mostSteps = 20_000;
+const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
+const kinds = ["read", "write", "atomic"] as const;
+/** Instructions that may stop a launch half-way. */
+const stopping: ReadonlySet<string> = new Set(["trap", "brkpt", "call"]);
+
+/** All accesses of a launch. Undefined if they are not known, or may not all be made. */
+export function exactAccesses(
+  run: KernelAccesses,
+  { dimensions, lineInfo }: { dimensions: readonly Dimension[]; lineInfo: LineInfo },
+): ExactAccesses | undefined {
+  const { certain, possible, reachesElsewhere, prepared: { code } } = run;
+  if (possible.size > 0 || reachesElsewhere) return undefined;
+  if (code.blocks.some(({ steps }) => steps.some(({ opcode }) => stopping.has(opcode)))) return undefined;
+  const alignments = alignmentsOf(certain);
+  if (alignments === undefined) return undefined;
+  try {
+    const lines = byLine(certain);
+    const extents = lines && extentsOf(lines);
+    if (extents === undefined) return undefined;
+    const threads = new FirstThreads(certain, dimensions);
+    const ranges = lines!.flatMap(({ line, base, access, ranges }) => {
+      const source = lineInfo.sourceOf(line) ?? `PTX line ${line}`;
+      return ranges.map(({ begin, end }): ExactRange => {
+        return { base, access, source, begin, end, first: threads.of({ base, access, at: begin }) };
+      });
+    });
+    return { ranges, extents, alignments };
+  } catch (error) {
+    if (error instanceof TooManyRanges) return undefined;
+    throw error;
+  }
+}
+
+/** What parameters have to be multiples of so that all accesses are aligned, and words are words. */
+function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, number> | undefined {
+  const alignments = new Map<number, number>();
+  for (const { form: { base, constant, terms }, byteLength } of certain) {
+    if (base === noBase || [constant, ...terms].some((part) => part % byteLength !== 0)) return undefined;
+    alignments.set(base, Math.max(alignments.get(base) ?? wordBytes, byteLength));
+  }
+  return alignments;
+}
+
+/** The bytes of each line. Undefined if a line accesses those of several parameters. */
+function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
+  const budget = new Budget(mostSteps);
+  const lines = new Map<string, LineAccesses>();
+  for (const accessed of certain) {
+    const { step: { line }, access, form: { base } } = accessed;
+    const key = `${line} ${access}`;
+    let found = lines.get(key);
+    if (found === undefined) lines.set(key, found = { line, base, access, ranges: [] });
+    if (found.base !== base) return undefined;
+    found.ranges.push(...coveredBytes(accessed, budget));
+    if (found.ranges.length > mostRanges) found.ranges = joined(found.ranges);
+  }
+  let count = 0;
+  for (const found of lines.values()) {
+    found.ranges = joined(found.ranges);
+    count += found.ranges.length;
+  }
+  return count > mostRanges ? undefined : [...lines.values()];
+}
+
+/** All bytes of each parameter and kind. Undefined if lines have some in common: the first one is not known. */
+function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
+  const extents: Extent[] = [];
+  const groups = Map.groupBy(lines, ({ base, access }) => `${base} ${access}`);
+  for (const group of groups.values()) {
+    const ranges = group.flatMap(({ ranges }) => ranges);
+    if (ranges.length === 0) continue;
+    const bytes = (of: readonly ByteRange[]) => of.reduce((sum, { begin, end }) => sum + end - begin, 0);
+    const all = joined(ranges);
+    if (bytes(all) !== bytes(ranges)) return undefined;
+    const { base, access } = group[0]!;
+    extents.push({ base, access, begin: wordFrom(all[0]!.begin), end: wordFrom(all.at(-1)!.end + wordBytes - 1) });
+  }
+  return extents;
+}
+
+function wordFrom(at: number): number {
+  return Math.floor(at / wordBytes) * wordBytes;
+}
+
+/** Finds who accesses words first. */
+class FirstThreads {
+  readonly #certain: readonly CertainAccess[];
+  readonly #dimensions: readonly Dimension[];
+  readonly #ofBlocks: readonly number[];
+  readonly #ofThreads: readonly number[];
+  readonly #budget = new Budget(mostSteps);
+
+  constructor(certain: readonly CertainAccess[], dimensions: readonly Dimension[]) {
+    this.#certain = certain;
+    this.#dimensions = dimensions;
+    const order = [...dimensions.keys()].sort((a, b) => {
+      const [one, other] = [dimensions[a]!, dimensions[b]!];
+      return axes.indexOf(one.register) - axes.indexOf(other.register) || other.weight - one.weight;
+    });
+    this.#ofBlocks = order.filter((dimension) => dimensions[dimension]!.register.startsWith("%ctaid"));
+    this.#ofThreads = order.filter((dimension) => !this.#ofBlocks.includes(dimension));
+  }
+
+  /**
+   * Who accesses the word at a place first. Blocks run one after another, and threads of one either so too or in turns.
+   *
+   * @throws {TooManyRanges} If that makes a difference
+   */
+  of({ base, access, at }: { base: number; access: CertainAccess["access"]; at: number }): ThreadIndex {
+    const begin = wordFrom(at), end = begin + wordBytes;
+    const found: { readonly access: CertainAccess; readonly index: Indices }[] = [];
+    for (const known of this.#certain) {
+      this.#budget.spend(1);
+      if (known.form.base !== base || known.access !== access) continue;
+      const range = rangeOf(known.form, known.domain);
+      if (range.low >= end || range.high + known.byteLength <= begin) continue;
+      const index = this.#first(known, { begin, end }, [...this.#ofBlocks, ...this.#ofThreads]);
+      if (index !== undefined) found.push({ access: known, index });
+    }
+    if (found.length === 0) throw new TooManyRanges();
+    const block = found.map(({ index }): Indices => index.slice(0, 3)).reduce(least);
+    const those = found.filter(({ index }) => block.every((value, axis) => value === index[axis]));
+    const first = those[0]!.index;
+    for (const { access, index } of those) {
+      const loops = [...access.domain.low.keys()].slice(this.#dimensions.length);
+      const others = loops.length === 0
+        ? []
+        : [loops, loops.toReversed()].map((order) =>
+          this.#first(access, { begin, end }, [...this.#ofBlocks, ...order, ...this.#ofThreads])!
+        );
+      if ([index, ...others].some((other) => other.some((value, axis) => value !== first[axis]))) {
+        throw new TooManyRanges();
+      }
+    }
+    const [blockZ, blockY, blockX, threadZ, threadY, threadX] = first as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    return { block: [blockX, blockY, blockZ], thread: [threadX, threadY, threadZ] };
+  }
+
+  #first(access: CertainAccess, bytes: ByteRange, order: readonly number[]): Indices | undefined {
+    const point = firstPoint(access, bytes, { order, budget: this.#budget });
+    if (point === undefined) return undefined;
+    const index = axes.map(() => 0);
+    this.#dimensions.forEach(({ register, weight }, at) => index[axes.indexOf(register)]! += weight * point[at]!);
+    return index;
+  }
+}
+
+/** Those of a block and a thread, as `axes` names them. */
+type Indices = readonly number[];
+
+function least(a: Indices, b: Indices): Indices {
+  const at = a.findIndex((value, axis) => value !== b[axis]);
+  return at < 0 || a[at]! < b[at]! ? a : b;
+}
+
+/**
+ * The accesses at the addresses that a launch's parameters have, ordered by address. Undefined if they may not be as they
+ * are where the parameters point to different memory.
+ */
+export function placedAccesses(
+  { ranges, extents, alignments }: ExactAccesses,
+  parameters: DataView,
+): LaunchAccess[] | undefined {
+  const starts = new Map<number, number>();
+  for (const [base, alignment] of alignments) {
+    if (base < 0 || base + 8 > parameters.byteLength) return undefined;
+    const start = parameters.getUint32(base, true) + parameters.getUint32(base + 4, true) * 2 ** 32;
+    if (start % alignment !== 0 || !Number.isSafeInteger(start)) return undefined;
+    starts.set(base, start);
+  }
+  const areApart = extents.every((one, index) =>
+    extents.slice(0, index).every((other) => {
+      if (one.base === other.base || one.access !== other.access) return true;
+      const [a, b] = [starts.get(one.base)!, starts.get(other.base)!];
+      return a + one.end <= b + other.begin || b + other.end <= a + one.begin;
+    })
+  );
+  if (!areApart) return undefined;
+  const placed = kinds.flatMap((kind) =>
+    ranges.filter(({ access }) => access === kind).map(({ base, begin, end, source, first }) => {
+      return { address: starts.get(base)! + begin, byteLength: end - begin, operation: kind, source, first };
+    })
+  );
+  placed.sort((a, b) => a.address - b.address);
+  return placed[0] !== undefined && placed[0].address < 0
+    ? undefined
+    : placed.map((access) => ({ ...access, address: BigInt(access.address) }));
+}

@@ -1,0 +1,88 @@
+/**
+ * Which thread of a launch accesses some bytes first.
+ *
+ * @module
+ */
+import { type AffineForm, constantForm, productOf, sumOf } from "./affine_form.ts";
+import { type Budget, TooManyRanges } from "./covered_bytes.ts";
+import type { CertainAccess } from "./thread_state.ts";
+
+/** A part of a box. */
+interface Box {
+  readonly low: number[];
+  readonly high: number[];
+}
+
+/** How often bounds are made tighter at once. */
+const mostRounds = 8;
+
+/**
+ * The first point of an access's domain, in an order of dimensions, in which it accesses any of some bytes. Undefined if
+ * there is none.
+ *
+ * @param order the dimensions from the most significant on; the others follow
+ * @throws {TooManyRanges} If it takes longer than the budget allows
+ */
+export function firstPoint(
+  { form, byteLength, domain }: Pick<CertainAccess, "form" | "byteLength" | "domain">,
+  { begin, end }: { readonly begin: number; readonly end: number },
+  { order, budget }: { order: readonly number[]; budget: Budget },
+): readonly number[] | undefined {
+  const plain: AffineForm = { ...form, base: -1 };
+  const from = sumOf(plain, constantForm(byteLength - 1 - begin));
+  const negative = productOf(plain, -1);
+  const to = negative && sumOf(negative, constantForm(end - 1));
+  if (from === undefined || to === undefined) throw new TooManyRanges();
+  const constraints = [from, to, ...domain.constraints];
+  const all = [...order, ...domain.low.keys().filter((dimension) => !order.includes(dimension))];
+  return search({ low: [...domain.low], high: [...domain.high] }, constraints, { order: all, budget });
+}
+
+function search(
+  box: Box,
+  constraints: readonly AffineForm[],
+  { order, budget }: { order: readonly number[]; budget: Budget },
+): readonly number[] | undefined {
+  for (;;) {
+    budget.spend(1);
+    if (!tighten(box, constraints)) return undefined;
+    const open = order.find((dimension) => box.low[dimension]! < box.high[dimension]!);
+    if (open === undefined) return box.low;
+    const value = box.low[open]!;
+    if (!Number.isFinite(value)) throw new TooManyRanges();
+    const part: Box = { low: [...box.low], high: box.high.with(open, value) };
+    const found = search(part, constraints, { order, budget });
+    if (found !== undefined) return found;
+    box.low[open] = value + 1;
+  }
+}
+
+/** Makes the bounds tighter as far as single constraints tell. Returns whether a point may be left. */
+function tighten({ low, high }: Box, constraints: readonly AffineForm[]): boolean {
+  for (let round = 0, changed = true; changed && round < mostRounds; round++) {
+    changed = false;
+    for (const { terms, constant } of constraints) {
+      let most = constant;
+      for (let index = 0; index < terms.length; index++) {
+        const term = terms[index]!;
+        if (term !== 0) most += term * (term > 0 ? high : low)[index]!;
+      }
+      if (most < 0) return false;
+      if (most === Infinity) continue;
+      for (let index = 0; index < terms.length; index++) {
+        const term = terms[index]!;
+        if (term === 0) continue;
+        // The others at their best leave this much.
+        const slack = Math.floor(most / Math.abs(term));
+        if (term > 0 && high[index]! - low[index]! > slack) {
+          low[index] = high[index]! - slack;
+          changed = true;
+        } else if (term < 0 && high[index]! - low[index]! > slack) {
+          high[index] = low[index]! + slack;
+          changed = true;
+        }
+      }
+    }
+  }
+  return low.every((value, index) => value <= high[index]!);
+}
