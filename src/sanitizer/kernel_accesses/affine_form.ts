@@ -10,7 +10,7 @@
  */
 export interface AffineForm {
   readonly kind: "affine";
-  /** The offset of a kernel's parameter among the packed ones, {@linkcode noBase}, or {@linkcode elsewhere}. */
+  /** The offset of a kernel's parameter among the packed ones, {@linkcode noBase}, {@linkcode elsewhere}, or less. */
   readonly base: number;
   readonly constant: number;
   /** By dimension. Those of the last dimensions may be left out if they are 0. */
@@ -19,8 +19,10 @@ export interface AffineForm {
 
 /** The base of a value that is no parameter's and no address's. */
 export const noBase = -1;
-/** The base of addresses of shared and local memory, and of variables. */
+/** The base of addresses of local memory, and of variables. Smaller ones are those of shared variables. */
 export const elsewhere = -2;
+/** The base of shared memory whose length the launch says. That of another shared variable is smaller. */
+export const dynamicShared = -3;
 
 const noTerms: readonly number[] = [];
 

@@ -4,7 +4,8 @@
  * @module
  */
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
-import type { FunctionDeclaration, Instruction, Operand, Statement } from "../../ptx/syntax.ts";
+import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
+import { dynamicShared, elsewhere } from "./affine_form.ts";
 import { postDominators } from "./post_dominators.ts";
 
 /** An operand of an instruction. */
@@ -14,8 +15,8 @@ export type Place =
   /** A special register, such as `%tid.x`. */
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "parameter"; readonly offset: number }
-  /** The address of a variable. */
-  | { readonly kind: "variable" }
+  /** The address of a variable, by what forms have it as their base. */
+  | { readonly kind: "variable"; readonly base: number }
   | { readonly kind: "address"; readonly base: Place; readonly offset: number }
   | { readonly kind: "list"; readonly elements: readonly Place[] }
   | { readonly kind: "not"; readonly register: number }
@@ -50,6 +51,8 @@ export interface KernelCode {
   readonly postDominators: readonly number[];
   /** The bits of each register; 1 for a predicate. */
   readonly registerBits: readonly number[];
+  /** The bytes of each shared variable, by its base. */
+  readonly sharedBytes: ReadonlyMap<number, number>;
 }
 
 /** The names of a scope, and those around it. */
@@ -93,22 +96,25 @@ type Line =
   | { readonly kind: "label"; readonly mark: number }
   | { readonly kind: "step"; readonly instruction: Instruction; readonly scope: Scope };
 
-/** The code of a kernel's definition. */
-export function kernelCode(kernel: FunctionDeclaration): KernelCode {
-  const flat = new FlatCode(kernel);
+/** The code of a kernel's definition, in a module with variables. */
+export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
+  const flat = new FlatCode(kernel, variables);
   const { blocks, end } = flat.blocks();
-  return { blocks, end, postDominators: postDominators(blocks, end), registerBits: flat.registerBits };
+  const { registerBits, sharedBytes } = flat;
+  return { blocks, end, postDominators: postDominators(blocks, end), registerBits, sharedBytes };
 }
 
 /** Leaves out the scopes. */
 class FlatCode {
   readonly registerBits: number[] = [];
+  readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
   readonly #lines: Line[] = [];
   #marks = 0;
   readonly #branchTargets = new Map<string, readonly string[]>();
 
-  constructor(kernel: FunctionDeclaration) {
+  constructor(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]) {
     const scope = new Scope();
+    for (const variable of variables) scope.add(variable.name, this.#newVariable(variable, true));
     for (const [index, { offset }] of kernelSignature(kernel).parameters.entries()) {
       scope.add(kernel.parameters[index]!.name, { kind: "parameter", offset });
     }
@@ -132,7 +138,7 @@ class FlatCode {
           }
           break;
         case "variable":
-          scope.add(statement.name, { kind: "variable" });
+          scope.add(statement.name, this.#newVariable(statement, false));
           break;
         case "branchTargets":
           this.#branchTargets.set(statement.name, statement.targets);
@@ -141,6 +147,16 @@ class FlatCode {
           this.#lines.push({ kind: "step", instruction: statement, scope });
       }
     }
+  }
+
+  #newVariable({ space, linkage, type, vectorLength, elementCount }: VariableDeclaration, isOfModule: boolean): Place {
+    if (space !== "shared") return { kind: "variable", base: elsewhere };
+    if (linkage === "extern") {
+      return { kind: "variable", base: isOfModule && elementCount === 0 ? dynamicShared : elsewhere };
+    }
+    const base = dynamicShared - this.sharedBytes.size;
+    this.sharedBytes.set(base, (elementCount ?? 1) * vectorLength * bitsOf(type) / 8);
+    return { kind: "variable", base };
   }
 
   #newRegister(type: string): Place {
@@ -215,6 +231,7 @@ function placeOf(operand: Operand, scope: Scope): Place {
       const isSpecial = name.startsWith("%") || name === "WARP_SZ";
       return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
         kind: "variable",
+        base: elsewhere,
       };
     }
     case "address": {
@@ -235,7 +252,7 @@ function placeOf(operand: Operand, scope: Scope): Place {
     case "sum": {
       const name = operand.kind === "sum" ? operand.name : operand.array;
       const place = placeOf(name, scope);
-      return place.kind === "variable" ? place : unknown;
+      return place.kind === "variable" ? { ...place, base: elsewhere } : unknown;
     }
     default:
       return unknown;

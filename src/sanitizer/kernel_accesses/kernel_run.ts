@@ -9,7 +9,8 @@ import { blocksBetween } from "./code_analysis.ts";
 import { assume, type Condition, decide, type Domain, TooComplex } from "./domain.ts";
 import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
-import { accessOf } from "./memory_step.ts";
+import { accessOf, barrierOf, sharedAccessOf } from "./memory_step.ts";
+import { SharedPhases } from "./shared_phases.ts";
 import { SplitDimension, type Undecided } from "./integer_operations.ts";
 import {
   areEqual,
@@ -43,6 +44,8 @@ export class KernelRun {
   readonly possible: Set<Step> = new Set();
   /** Whether it has accessed variables, or memory of the block or the thread, by addresses in other spaces. */
   reachesElsewhere = false;
+  /** What it accesses of shared memory. Undefined before it runs. */
+  phases: SharedPhases | undefined;
   readonly #code: KernelCode;
   readonly #launch: LaunchNumbers;
   #steps = 0;
@@ -60,11 +63,14 @@ export class KernelRun {
   /** Runs it. */
   run(domain: Domain): void {
     const values: Value[] = Array(this.#code.registerBits.length).fill(undefined);
-    const state = { block: 0, index: 0, values, domain, arrivals: new Map(), stays: undefined };
+    const state = { block: 0, index: 0, values, domain, phase: 0, arrivals: new Map(), stays: undefined };
+    const { sharedBytes: byteLengths } = this.#code;
+    this.phases = new SharedPhases({ byteLengths, dimensions: this.#launch.threadDimensions, whole: domain });
     try {
       this.walk(state, () => false);
     } catch (error) {
       if (!(error instanceof TooComplex)) throw error;
+      this.phases.refuse();
       for (const { steps } of this.#code.blocks) for (const step of steps) this.#addPossible(step);
     }
   }
@@ -102,6 +108,7 @@ export class KernelRun {
     const isWhole = arrived.length === domains.size &&
       arrived.every(({ block, domain }) => block === meeting && domains.delete(domain));
     if (!isWhole || !this.#areSame(arrived, meeting)) return arrived;
+    for (const { phase } of arrived) this.phases?.join(phase, arrived[0]!.phase);
     return [{ ...arrived[0]!, domain: state.domain, arrivals: state.arrivals, stays: state.stays }];
   }
 
@@ -220,6 +227,7 @@ export class KernelRun {
 
   #addPossible(step: Step): void {
     if (accessOf(step) !== undefined) this.possible.add(step);
+    if ((sharedAccessOf(step) ?? barrierOf(step)) !== undefined) this.phases?.refuse();
   }
 
   /** Runs an instruction. */
@@ -237,6 +245,7 @@ export class KernelRun {
       if (decided === guard.isNegated) return undefined;
     }
     this.#access(state, step);
+    this.#accessShared(state, step);
     return this.#assign(state, step);
   }
 
@@ -245,11 +254,23 @@ export class KernelRun {
     if (found === undefined) return;
     const address = found === "unknown" ? undefined : this.#addressOf(state, found.address);
     if (found === "unknown" || address === undefined) this.possible.add(step);
-    else if (address.base === elsewhere) this.reachesElsewhere = true;
+    else if (address.base <= elsewhere) this.reachesElsewhere = true;
     else {
       const { access, byteLength } = found;
       this.certain.push({ step, access, byteLength, form: address, domain: state.domain });
     }
+  }
+
+  #accessShared(state: ThreadState, step: Step): void {
+    const barrier = barrierOf(step);
+    if (barrier === "other") this.phases?.refuse();
+    if (barrier === "block" && this.phases !== undefined) state.phase = this.phases.next(state.domain);
+    const found = sharedAccessOf(step);
+    if (found === undefined) return;
+    const form = found === "unknown" ? undefined : this.#addressOf(state, found.address);
+    if (found === "unknown" || form === undefined) return this.phases?.refuse();
+    const { access, byteLength } = found;
+    this.phases?.add({ step, access, byteLength, form, domain: state.domain }, state.phase);
   }
 
   #addressOf(state: ThreadState, { base, offset }: Place & { kind: "address" }): AffineForm | undefined {
@@ -320,7 +341,7 @@ export class KernelRun {
       case "special":
         return this.#launch.special(place.name);
       case "variable":
-        return baseForm(elsewhere);
+        return baseForm(place.base);
       case "not": {
         const value = values[place.register];
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };

@@ -204,7 +204,7 @@ class AnalyzedKernel {
     // Weak definitions may differ.
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
-    return { code: new PreparedCode(kernelCode(kernel)), ptx };
+    return { code: new PreparedCode(kernelCode(kernel, ptx.variables)), ptx };
   }
 
   #resultOf(launch: KernelLaunch, { code, ptx }: { code: PreparedCode; ptx: PtxModule }): LaunchResult {

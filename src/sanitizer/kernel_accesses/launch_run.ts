@@ -98,6 +98,7 @@ function splitAt(
 
 /** What a launch's instructions may ask of it. */
 class Numbers implements LaunchNumbers {
+  readonly threadDimensions: readonly number[];
   readonly used = new Map<string, UsedParameter>();
   readonly #shape: LaunchShape;
   readonly #dimensions: readonly Dimension[];
@@ -108,6 +109,7 @@ class Numbers implements LaunchNumbers {
   constructor(shape: LaunchShape, dimensions: readonly Dimension[], whole: ReadonlySet<string> | undefined) {
     this.#shape = shape;
     this.#dimensions = dimensions;
+    this.threadDimensions = [...dimensions.keys()].filter((index) => dimensions[index]!.register.startsWith("%tid"));
     this.#whole = whole;
   }
 
@@ -155,7 +157,8 @@ export function parameterBits(parameters: DataView, { offset, bits }: UsedParame
 }
 
 function separate(run: KernelRun, dimensions: number): readonly SeparateRange[] | undefined {
-  return hasOnlyWeakAccesses(run.prepared.code) ? separateRanges(run, dimensions) : undefined;
+  const isSeparate = hasOnlyWeakAccesses(run.prepared.code) && run.phases?.areSeparate();
+  return isSeparate ? separateRanges(run, dimensions) : undefined;
 }
 
 function resultOf(

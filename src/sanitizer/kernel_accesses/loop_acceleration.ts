@@ -38,17 +38,19 @@ export function accelerate(
   const changes = third.values.map((value, register) => differenceOf(second.values[register], value));
   const mark = run.certain.length;
   const possible = new Set(run.possible);
+  const shared = run.phases?.mark();
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
     const values = third.values.map((value, register) => moved(value, changes[register], dimension));
     let isProven = false;
     try {
-      const left = iterate(run, { loop, values, domain, changes, next });
+      const left = iterate(run, { loop, values, domain, changes, next, phase: state.phase });
       if (left === "changed") continue;
-      return isProven = left !== undefined && leave(state, left, dimension);
+      return isProven = left !== undefined && leave(run, state, left, dimension);
     } finally {
       // What is not proven may not happen.
       if (!isProven) {
         run.certain.length = mark;
+        if (shared !== undefined) run.phases?.reset(shared);
         for (const step of run.possible) if (!possible.has(step)) run.possible.delete(step);
       }
     }
@@ -57,19 +59,21 @@ export function accelerate(
 }
 
 /** Runs one iteration, whichever. Returns what leaves the loop there. */
-function iterate(run: KernelRun, { loop, values, domain, changes, next }: {
+function iterate(run: KernelRun, { loop, values, domain, changes, next, phase }: {
   loop: number;
   values: readonly Value[];
   domain: Domain;
   /** By how much each register changes. Those that change otherwise become undefined. */
   changes: (number | undefined)[];
   next: Domain;
+  phase: number;
 }): ThreadState[] | "changed" | undefined {
   const body = run.prepared.loops.get(loop)!;
-  const start = { block: loop, index: 0, values: [...values], domain, arrivals: new Map(), stays: undefined };
+  const start = { block: loop, index: 0, values: [...values], domain, phase, arrivals: new Map(), stays: undefined };
   const stopped = run.walk(start, (block) => block === loop || !body.has(block), true);
   const [back, ...others] = stopped.filter(({ block }) => block === loop);
   if (back === undefined || others.length > 0) return undefined;
+  run.phases?.join(back.phase, phase);
   let isSame = true;
   for (const [register, value] of values.entries()) {
     if (value === undefined || differenceOf(value, back.values[register]) === changes[register]) continue;
@@ -81,7 +85,7 @@ function iterate(run: KernelRun, { loop, values, domain, changes, next }: {
 }
 
 /** Moves a state to where all parts leave the loop. */
-function leave(state: ThreadState, parts: readonly ThreadState[], dimension: number): boolean {
+function leave(run: KernelRun, state: ThreadState, parts: readonly ThreadState[], dimension: number): boolean {
   const [first, ...others] = parts;
   if (first === undefined || others.some(({ block }) => block !== first.block)) return false;
   const values = parts.map(({ values, domain }) =>
@@ -95,6 +99,8 @@ function leave(state: ThreadState, parts: readonly ThreadState[], dimension: num
     const value = values[0]![register];
     state.values[register] = values.every((each) => areEqual(each[register], value)) ? value : undefined;
   }
+  for (const { phase } of others) run.phases?.join(phase, first.phase);
+  state.phase = first.phase;
   state.block = first.block;
   return true;
 }

@@ -26,17 +26,39 @@ const ownSpaces = [
 /** Orders in which other threads may make the same access. */
 const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
+/** The access of an instruction to shared memory of its own block. Undefined for other instructions than `ld` and `st`. */
+export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
+  const { opcode, modifiers } = step;
+  if (opcode !== "ld" && opcode !== "st") return undefined;
+  return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(step, kinds[opcode]!) : undefined;
+}
+
+/** Whether an instruction is a barrier: of all threads of a block, or another one. Those of a warp do not count. */
+export function barrierOf({ opcode, modifiers, operands }: Step): "block" | "other" | undefined {
+  if (opcode !== "bar" && opcode !== "barrier" || modifiers.includes("warp")) return undefined;
+  const isSync = modifiers.includes("sync") && modifiers.every((modifier) => ofBlock.has(modifier));
+  return isSync && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
+}
+
+const ofBlock: ReadonlySet<string> = new Set(["sync", "cta", "aligned"]);
+
 /**
  * The access of an instruction to global memory. Undefined if there is none, `"unknown"` if it is not known which.
  */
-export function accessOf({ opcode, modifiers, operands }: Step): StepAccess | "unknown" | undefined {
+export function accessOf(step: Step): StepAccess | "unknown" | undefined {
+  const { opcode, modifiers, operands } = step;
   const known = kinds[opcode];
-  const places = operands.filter((place) => place.kind === "address");
   if (known === undefined) {
-    return harmless.has(opcode) || places.length === 0 && opcode !== "call" ? undefined : "unknown";
+    return harmless.has(opcode) || !operands.some(({ kind }) => kind === "address") && opcode !== "call"
+      ? undefined
+      : "unknown";
   }
   if (modifiers.some((modifier) => ownSpaces.includes(modifier))) return undefined;
-  const [address] = places;
+  return accessBy(step, known);
+}
+
+function accessBy({ modifiers, operands }: Step, known: StepAccess["access"]): StepAccess | "unknown" {
+  const address = operands.find((place) => place.kind === "address");
   const bytes = bitsOf(modifiers.findLast((modifier) => /^[busf]\d+(x2)?$|^bf16(x2)?$/.test(modifier)) ?? "") / 8;
   if (address === undefined || bytes === 0) return "unknown";
   const count = Number(/^v([248])$/.exec(modifiers.find((modifier) => /^v[248]$/.test(modifier)) ?? "")?.[1] ?? 1);

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { elsewhere, noBase } from "./affine_form.ts";
+import { noBase } from "./affine_form.ts";
 import { greatestDivisor, rangeOf } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
-import { accessOf } from "./memory_step.ts";
+import { accessOf, sharedAccessOf } from "./memory_step.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
 /** The bytes around all accesses from the value of a parameter on: threads do not conflict there. */
@@ -46,7 +46,7 @@ const harmlessSpaces = ["local", "param", "param::entry", "const"];
 const harmless: ReadonlySet<string> = new Set(["prefetch", "prefetchu", "isspacep", "cvta", "mov"]);
 const mostClusters = 64;
 
-/** Whether a kernel accesses memory by weak loads and stores to global memory only, besides what no thread shares. */
+/** Whether a kernel accesses global and shared memory by weak loads and stores only. */
 export function hasOnlyWeakAccesses({ blocks }: KernelCode): boolean {
   return blocks.every(({ steps }) => steps.every(isWeak));
 }
@@ -57,7 +57,7 @@ function isWeak(step: Step): boolean {
   if (harmless.has(opcode) || !operands.some(({ kind }) => kind === "address" || kind === "unknown")) return true;
   if (opcode !== "ld" && opcode !== "ldu" && opcode !== "st" || modifiers.includes("async")) return false;
   if (modifiers.some((modifier) => harmlessSpaces.includes(modifier))) return true;
-  const access = accessOf(step);
+  const access = sharedAccessOf(step) ?? accessOf(step);
   return access !== undefined && access !== "unknown" && access.access !== "atomic";
 }
 
@@ -85,6 +85,14 @@ export function separateRanges(
     isApart(cluster) && clusters.slice(0, index).every((other) => areApart(cluster, other))
   );
   return isSeparate ? rangesOf(clusters) : undefined;
+}
+
+/** Whether no two threads conflict by accesses that have the same terms for the dimensions of threads. */
+export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: number): boolean {
+  const { base, terms } = accesses[0]!.form;
+  const cluster = newCluster(base, Array.from({ length: dimensions }, (_, index) => terms[index] ?? 0));
+  for (const access of accesses) add(cluster, access);
+  return isApart(cluster);
 }
 
 function newCluster(base: number, terms: readonly number[]): Cluster {
@@ -188,6 +196,6 @@ export function areSeparate(ranges: readonly SeparateRange[], parameters: DataVi
 /** NaN if the launch has no such parameter. */
 function startOf(base: number, parameters: DataView): number {
   if (base === noBase) return 0;
-  if (base === elsewhere || base < 0 || base + 8 > parameters.byteLength) return NaN;
+  if (base < 0 || base + 8 > parameters.byteLength) return NaN;
   return parameters.getUint32(base, true) + parameters.getUint32(base + 4, true) * 2 ** 32;
 }

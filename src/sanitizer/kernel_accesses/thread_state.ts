@@ -21,6 +21,8 @@ export interface CertainAccess {
 
 /** What a kernel's instructions may ask of a launch. */
 export interface LaunchNumbers {
+  /** The indices of the dimensions that the threads of a block have. */
+  readonly threadDimensions: readonly number[];
   /** The value of a special register. Undefined if it is not affine. */
   special(name: string): AffineForm | undefined;
   /** The value of an integer parameter. Undefined if it is too large. */
@@ -35,6 +37,8 @@ export interface ThreadState {
   index: number;
   readonly values: Value[];
   domain: Domain;
+  /** What they run since the last barrier. */
+  phase: number;
   /** By the first block of each loop that they are in: their states whenever they came there. */
   arrivals: ReadonlyMap<number, readonly Arrival[]>;
   /** The last of the conditions under which they stayed in a loop. */

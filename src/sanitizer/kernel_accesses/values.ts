@@ -76,7 +76,7 @@ class Evaluation {
   /** The same without a base. */
   #plain(form: AffineForm): AffineForm | undefined {
     if (form.base === noBase) return form;
-    if (form.base === elsewhere) return undefined;
+    if (form.base <= elsewhere) return undefined;
     return sumOf({ ...form, base: noBase }, constantForm(this.#surroundings.parameter(form.base)));
   }
 
@@ -158,7 +158,9 @@ class Evaluation {
     const [to, from] = this.#step.modifiers.slice(-2).map(typeOf);
     const [value] = this.#values;
     if (to === undefined || from === undefined || value?.kind !== "affine") return undefined;
-    if (to.bits === 64 && from.bits === 64 || value.base === elsewhere) return value;
+    if (to.bits === 64 && from.bits === 64) return value;
+    // Addresses of variables have 32 bits.
+    if (value.base <= elsewhere) return Math.min(to.bits, from.bits) >= 32 ? value : undefined;
     return to.bits > from.bits
       ? this.#numeric(value, from)
       : to.bits < 32
