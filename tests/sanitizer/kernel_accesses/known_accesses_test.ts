@@ -1,0 +1,185 @@
+/**
+ * What is reported where launches are not observed because it is known what they access, and where they all are.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { CudaError, type CudaStream, type DeviceBuffer, type SanitizerReport } from "../../../mod.ts";
+import type { KernelLaunch } from "../../../src/driver.ts";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
+import { Session } from "../../../src/session.ts";
+import { instructionSupport } from "../../../src/software/instruction_support.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { Random } from "../../differential/random.ts";
+import { adaptedDriver } from "../../support/adapted_driver.ts";
+import { isLong, test } from "../../support/test.ts";
+import { kernelOf } from "../memory/programs.ts";
+import { bufferBytes, randomLaunch } from "./random_kernels.ts";
+
+/** How to run a program. */
+interface Options {
+  /** Whether launches run when they are asked for, so that kernels find the same in memory each time. */
+  readonly runsAtOnce: boolean;
+}
+
+/** Runs a program, and returns its reports and how many of its launches were not observed. */
+function resultOf(program: (cuda: Cuda) => void, { observesAll, runsAtOnce }: Options & { observesAll: boolean }) {
+  const reports: SanitizerReport[] = [];
+  const sanitizer = new Sanitizer(new Set(["stream-order"]), (report) => reports.push(report));
+  const driver = new SoftwareDriver({ devices: 1, peers: true, observesAccesses: true });
+  let known = 0;
+  const launchKernel = (launch: KernelLaunch) => {
+    if (observesAll) launch.accesses = undefined;
+    if (launch.accesses !== undefined) known++;
+    driver.launchKernel(launch);
+    // The sanitizer does not see that the host waits.
+    if (runsAtOnce) driver.deviceSynchronize(launch.device);
+  };
+  const session = new Session(sanitizer.observe(adaptedDriver(driver, { launchKernel })), {
+    instructionSupport,
+    sanitizer,
+  });
+  const cuda = new Cuda(session);
+  try {
+    program(cuda);
+    cuda.device(0).synchronize();
+  } catch (error) {
+    if (!(error instanceof CudaError)) throw error;
+  }
+  try {
+    cuda[Symbol.dispose]();
+  } catch (error) {
+    if (!(error instanceof CudaError)) throw error;
+  }
+  return { reports: reports.map(({ kind, message, accesses, count }) => ({ kind, message, accesses, count })), known };
+}
+
+function assertSame(program: (cuda: Cuda) => void, what: string, { runsAtOnce } = { runsAtOnce: false }) {
+  const [one, other] = [false, true].map((observesAll) => resultOf(program, { observesAll, runsAtOnce }));
+  assertEquals(one!.reports, other!.reports, what);
+  return one!;
+}
+
+/** Each thread from one of them on stores to a word, and loads the next one. */
+const shifting = kernelOf(
+  ".param .u64 x, .param .u64 y, .param .u32 from",
+  `  ld.param.u64 %rd1, [x]; ld.param.u64 %rd3, [y]; ld.param.u32 %r7, [from];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.u32 %r1, %r2, %r3, %r1;
+  mul.wide.u32 %rd2, %r1, 4; add.s64 %rd1, %rd1, %rd2; add.s64 %rd3, %rd3, %rd2;
+  setp.lt.u32 %p1, %r1, %r7; @%p1 bra END;
+  ld.global.u32 %r4, [%rd3+4];
+  ld.global.u32 %r5, [%rd1];
+  st.global.u32 [%rd1], %r4;
+END:`,
+  ".visible .global .align 4 .b8 variable[1024];",
+);
+
+interface Place {
+  readonly cuda: Cuda;
+  readonly x: DeviceBuffer;
+  readonly y: DeviceBuffer;
+  readonly a: CudaStream;
+  readonly b: CudaStream;
+  readonly launch: (stream: CudaStream, x: bigint, y: bigint, from?: number) => void;
+  readonly variable: DeviceBuffer["address"];
+}
+
+const programs: Readonly<Record<string, { readonly known: number; readonly run: (place: Place) => void }>> = {
+  "that are known": {
+    known: 2,
+    run({ x, y, a, b, launch }) {
+      launch(a, x.address, y.address, 40);
+      launch(b, y.address, x.address);
+    },
+  },
+  "that change while they wait": {
+    known: 3,
+    run({ x, y, a, b, launch }) {
+      for (const from of [3, 20, 41]) launch(from === 20 ? b : a, x.address, y.address, from);
+    },
+  },
+  "to the same memory": {
+    known: 0,
+    run({ x, a, b, launch }) {
+      launch(a, x.address, x.address);
+      launch(b, x.address + 8n, x.address);
+    },
+  },
+  "outside of a buffer": {
+    known: 2,
+    run({ x, y, a, b, launch }) {
+      launch(a, x.address, y.address);
+      launch(b, y.address + 512n, x.address);
+    },
+  },
+  "to memory that was freed": {
+    known: 2,
+    run({ x, y, a, b, launch }) {
+      launch(a, y.address, x.address, 9);
+      const { address } = x;
+      x.free();
+      launch(b, address, y.address);
+    },
+  },
+  "that are not aligned": {
+    known: 0,
+    run({ x, y, a, b, launch }) {
+      launch(a, x.address + 2n, y.address);
+      y.fill(0, b);
+    },
+  },
+  "to variables": {
+    known: 2,
+    run({ x, a, b, launch, variable }) {
+      launch(a, variable, x.address);
+      launch(b, x.address, variable);
+    },
+  },
+};
+
+for (const [name, { known, run }] of Object.entries(programs)) {
+  test(`the reports of accesses ${name} are those of observed ones`, () => {
+    const found = assertSame((cuda) => {
+      const gpu = cuda.device(0);
+      const [a, b] = [gpu.createStream({ nonBlocking: true }), gpu.createStream({ nonBlocking: true })];
+      const [x, y] = [gpu.allocate(1024), gpu.allocate(1024)];
+      const module = gpu.loadModule(shifting);
+      const kernel = module.kernel("kernel");
+      const variable = module.getGlobal("variable").address;
+      gpu.synchronize();
+      const launch: Place["launch"] = (stream, x, y, from = 0) =>
+        kernel.launch({ grid: 4, block: 32, stream }, x, y, from);
+      run({ cuda, x, y, a, b, launch, variable });
+    }, name);
+    assertEquals(found.known, known);
+  });
+}
+
+test("the reports of random kernels are the same whether their accesses are known or observed", () => {
+  let known = 0, reports = 0;
+  for (let seed = 0; seed < (isLong ? 500 : 12); seed++) {
+    const found = assertSame(
+      (cuda) => {
+        const random = new Random(seed);
+        const gpu = cuda.device(0);
+        const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true }));
+        const buffers = [0, 1, 2].map(() => gpu.allocate(2 * bufferBytes));
+        for (const buffer of buffers) buffer.fill(0);
+        gpu.synchronize();
+        for (let count = 0; count < 6; count++) {
+          const { ptx, grid, block, n } = randomLaunch(random);
+          const [a, b] = [0, 1].map(() => {
+            const shift = random.below(4) > 0 ? 0 : [16, 64, 272, 4096][random.below(4)]!;
+            return buffers[random.below(3)]!.address + BigInt(bufferBytes + shift);
+          });
+          const stream = streams[random.below(2)]!;
+          gpu.loadModule(ptx).kernel("kernel").launch({ grid, block, stream }, a!, b!, n);
+        }
+      },
+      `seed ${seed}`,
+      { runsAtOnce: true },
+    );
+    known += found.known;
+    reports += found.reports.length;
+  }
+  assert(known > 3 && reports > 3, `${known} known launches, ${reports} reports`);
+});
