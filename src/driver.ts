@@ -137,6 +137,14 @@ export interface KernelLaunch {
   isRaceFree?: boolean;
   /** All that it accesses, if that is known, so that a driver need not observe it: what `onAccesses` gets in the end. */
   accesses?: readonly LaunchAccess[] | undefined;
+  /** All global memory that it accesses, if that is known and it reads no other memory but its arguments and constants. */
+  globalAccesses?: GlobalAccesses | undefined;
+}
+
+/** All global memory that a launch reads and writes. What an atomic operation changes is in both. */
+export interface GlobalAccesses {
+  readonly reads: readonly MemoryRange[];
+  readonly writes: readonly MemoryRange[];
 }
 
 /** A check of what the threads of a kernel do. */

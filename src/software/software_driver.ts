@@ -1182,9 +1182,10 @@ export class SoftwareDriver implements Driver {
       order: this.#nextOrder?.(),
       argumentRanges: this.#argumentRangesOf(launch),
       shadow: this.#shadow,
+      accesses: launch.globalAccesses,
       workspaces: this.#workspaces,
     };
-    const workOf = (left: LeftOut) => {
+    const workOf = (left: Pick<LeftOut, "races" | "accesses">) => {
       const found = loaded.without(left);
       const checks = this.#checksOf({ onAccesses, onFindings }, found, left);
       return { checks, work: launchOf(found, configuration, { ...services, checks }) };
@@ -1219,7 +1220,7 @@ export class SoftwareDriver implements Driver {
   #checksOf(
     { onAccesses, onFindings }: Pick<KernelLaunch, "onAccesses" | "onFindings">,
     { device, kernel, module: { imageBegin } }: LoadedKernel,
-    left: LeftOut,
+    left: Pick<LeftOut, "races" | "accesses">,
   ): LaunchChecks | undefined {
     const observesAccesses = this.observesAccesses && onAccesses !== undefined;
     if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Driver, KernelLaunch, LaunchAccess, LinkedImage } from "../../driver.ts";
+import type { Driver, GlobalAccesses, KernelLaunch, LaunchAccess, LinkedImage } from "../../driver.ts";
 import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
@@ -45,6 +45,8 @@ export interface KnownAccesses {
 
 /** Results are kept for so many launches of a kernel that differ. */
 const mostResults = 64;
+/** With more ranges, it takes too long to look at each. */
+const mostRangesOfAll = 2048;
 const nothing: KnownAccesses = { isExact: false, certain: [], possible: [], sources: new Map() };
 
 /** A launch, and what was found of it. */
@@ -110,6 +112,11 @@ export class LaunchAccesses {
   /** All that a launch accesses, as a driver would observe it. Undefined if that is not known. */
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
     return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
+  }
+
+  /** All that a launch accesses, if it is known and it reads nothing but global memory. */
+  allOf(launch: KernelLaunch): GlobalAccesses | undefined {
+    return this.#kernels.get(launch.kernel)?.allOf(launch);
   }
 }
 
@@ -194,6 +201,20 @@ class AnalyzedKernel {
       this.#cost.made(this.#exact.get(result) !== undefined);
     }
     return this.#exact.get(result);
+  }
+
+  allOf(launch: KernelLaunch): GlobalAccesses | undefined {
+    const prepared = this.#prepared ??= this.#prepare();
+    if (prepared === "unknown") return undefined;
+    const result = this.#resultOf(launch, prepared);
+    if (!result.isAll || result.known.length > mostRangesOfAll) return undefined;
+    const all = placed(result, launch.parameters).map(({ address, byteLength, access }) => {
+      return { address: BigInt(address), byteLength, access };
+    });
+    return {
+      reads: all.filter(({ access }) => access !== "write"),
+      writes: all.filter(({ access }) => access !== "read"),
+    };
   }
 
   #prepare(): { code: PreparedCode; ptx: PtxModule } | "unknown" {

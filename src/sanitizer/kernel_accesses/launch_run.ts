@@ -10,7 +10,7 @@ import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_acces
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
-import type { StepAccess } from "./memory_step.ts";
+import { readsOnlyGlobalMemory, type StepAccess } from "./memory_step.ts";
 import { SplitDimension } from "./integer_operations.ts";
 import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
 
@@ -39,6 +39,8 @@ export interface LaunchResult {
   readonly separate: readonly SeparateRange[] | undefined;
   /** Finds out all accesses, if they can be known. */
   exact(): ExactAccesses | undefined;
+  /** Whether `known` is all that it accesses, and it reads no memory of threads and blocks, nor variables. */
+  readonly isAll: boolean;
   /** The parameters on whose values the result depends. */
   readonly parameters: readonly UsedParameter[];
 }
@@ -162,7 +164,7 @@ function separate(run: KernelRun, dimensions: number): readonly SeparateRange[] 
 }
 
 function resultOf(
-  { certain, possible }: KernelRun,
+  { certain, possible, reachesElsewhere, prepared }: KernelRun,
   numbers: Numbers,
   lineInfo: LineInfo,
 ): Omit<LaunchResult, "separate" | "exact"> {
@@ -185,6 +187,7 @@ function resultOf(
   return {
     known: knownAccesses([...bySource.values()]),
     possible: [...unclear],
+    isAll: unclear.size === 0 && !reachesElsewhere && readsOnlyGlobalMemory(prepared.code),
     parameters: [...numbers.used.values()],
   };
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { bitsOf, type Place, type Step } from "./kernel_code.ts";
+import { bitsOf, type KernelCode, type Place, type Step } from "./kernel_code.ts";
 
 /** An access of an instruction. */
 export interface StepAccess {
@@ -85,3 +85,24 @@ const harmless: ReadonlySet<string> = new Set([
   "cvta",
   "mov",
 ]);
+
+/** Instructions with an address that read no memory. */
+const readingNothing: ReadonlySet<string> = new Set(["prefetch", "prefetchu", "isspacep", "cvta", "mov"]);
+/** Spaces whose memory is always initialized. */
+const initializedSpaces = ["param", "param::entry", "const"];
+
+/** Whether a kernel calls nothing, and reads no memory but the global one, its arguments and constants. */
+export function readsOnlyGlobalMemory({ blocks }: KernelCode): boolean {
+  return blocks.every(({ steps }) => steps.every(readsGlobalMemory));
+}
+
+function readsGlobalMemory(step: Step): boolean {
+  const { opcode, modifiers, operands } = step;
+  if (opcode === "call") return false;
+  const hasAddress = operands.some(({ kind }) => kind === "address" || kind === "unknown");
+  if (readingNothing.has(opcode) || !hasAddress) return true;
+  if (kinds[opcode] === undefined || modifiers.includes("async")) return false;
+  if (opcode === "ld" && modifiers.some((modifier) => initializedSpaces.includes(modifier))) return true;
+  const access = accessOf(step);
+  return access !== undefined && access !== "unknown";
+}

@@ -32,7 +32,7 @@ export class ObservedKernels {
   readonly #names = new Map<bigint, string>();
   /** What launches access, unless the driver says it. */
   readonly #launches: LaunchAccesses | undefined;
-  /** What finds out which launches need not be looked at for races and accesses, if the driver looks at those. */
+  /** What finds out which launches need not be looked at for some checks, if the driver makes those. */
   readonly #proofs: LaunchAccesses | undefined;
   /** Those of which the PTX does not say it. */
   readonly #instrumented: InstrumentedLaunches | undefined;
@@ -45,7 +45,9 @@ export class ObservedKernels {
     this.#parts = parts;
     const saysAccesses = driver.observesAccesses || driver.kernelChecks.size > 0;
     this.#launches = saysAccesses ? undefined : new LaunchAccesses(options);
-    this.#proofs = driver.observesAccesses || driver.kernelChecks.has("race") ? new LaunchAccesses(options) : undefined;
+    const { observesAccesses, kernelChecks } = driver;
+    const isProvable = observesAccesses || kernelChecks.has("race") || kernelChecks.has("initialization");
+    this.#proofs = isProvable ? new LaunchAccesses(options) : undefined;
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
@@ -115,8 +117,10 @@ export class ObservedKernels {
       }
     };
     const deed: Deed = { operation, then };
-    launch.isRaceFree = this.#driver.kernelChecks.has("race") && this.#proofs!.areSeparate(launch);
-    launch.accesses = this.#driver.observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined;
+    const { kernelChecks, observesAccesses } = this.#driver;
+    launch.isRaceFree = kernelChecks.has("race") && this.#proofs!.areSeparate(launch);
+    launch.globalAccesses = kernelChecks.has("initialization") ? this.#proofs!.allOf(launch) : undefined;
+    launch.accesses = observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined;
     launch.onFindings = (findings) => found = findings;
     launch.onAccesses = (accesses) => {
       hostMemory.afterKernel(accesses);

@@ -97,6 +97,8 @@ export interface CompiledKernel {
   readonly resumeLines: readonly number[];
   /** Whether threads may release what they have done to others, other than by barriers. Known where races are looked for. */
   readonly hasReleases: boolean;
+  /** Whether registers may be uninitialized for another reason than what is loaded. Known with that check only. */
+  readonly mayReadUnset: boolean;
   /** The calls of functions, by the `resumeIndex` of the callers' records. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**

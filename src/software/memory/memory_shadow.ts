@@ -5,15 +5,21 @@
  * @module
  */
 import { shadowOffset } from "../compiler/addresses.ts";
-import type { LinearMemory } from "./linear_memory.ts";
+import type { GlobalAccesses, MemoryRange } from "../../driver.ts";
+import { type LinearMemory, offsetOfAddress, scratch } from "./linear_memory.ts";
+
+/** Where the memory begins that programs can allocate. */
+const firstOffset = scratch.local.begin + scratch.local.byteLength;
 
 /** The shadow of linear memory. A bit of it is 1 where the bit that it describes is uninitialized. */
 export class MemoryShadow {
   readonly #bytes: Uint8Array;
+  readonly #words: Int32Array;
   readonly #isShared: (offset: number) => boolean;
 
   private constructor(linearMemory: LinearMemory, isShared: (offset: number) => boolean) {
     this.#bytes = linearMemory.bytes;
+    this.#words = new Int32Array(linearMemory.memory.buffer);
     this.#isShared = isShared;
   }
 
@@ -39,6 +45,41 @@ export class MemoryShadow {
   /** Marks bytes that have been written. */
   markInitialized(begin: number, byteLength: number): void {
     this.#bytes.fill(0, begin + shadowOffset, begin + shadowOffset + byteLength);
+  }
+
+  /**
+   * Whether all memory that a launch reads is initialized now. Then marks what it will write: kernels that run at the
+   * same time may wait for it, and read it.
+   */
+  admit({ reads, writes }: GlobalAccesses): boolean {
+    const isInside = [...reads, ...writes].every(({ address, byteLength }) => {
+      const begin = offsetOfAddress(address);
+      return begin !== undefined && begin >= firstOffset && begin + byteLength <= shadowOffset;
+    });
+    if (!isInside || !reads.every((range) => this.#isInitialized(range))) return false;
+    for (const { address, byteLength } of writes) this.markInitialized(offsetOfAddress(address)!, byteLength);
+    return true;
+  }
+
+  #isInitialized({ address, byteLength }: MemoryRange): boolean {
+    const begin = offsetOfAddress(address)! + shadowOffset;
+    const end = begin + byteLength;
+    const [first, last] = [Math.min(Math.ceil(begin / 32) * 32, end), Math.max(Math.floor(end / 32) * 32, begin)];
+    return first < last
+      ? areZero(this.#bytes, begin, first) && this.#areWordsZero(first / 4, last / 4) &&
+        areZero(this.#bytes, last, end)
+      : areZero(this.#bytes, begin, end);
+  }
+
+  /** Takes eight words at once. */
+  #areWordsZero(begin: number, end: number): boolean {
+    const words = this.#words;
+    for (let at = begin; at < end; at += 8) {
+      const bits = words[at]! | words[at + 1]! | words[at + 2]! | words[at + 3]! |
+        words[at + 4]! | words[at + 5]! | words[at + 6]! | words[at + 7]!;
+      if (bits !== 0) return false;
+    }
+    return true;
   }
 
   /** Forgets what a kernel has stored, if others may write the memory too. */
@@ -71,4 +112,9 @@ export class MemoryShadow {
   #offsetOf({ buffer, byteOffset }: Uint8Array): number | undefined {
     return buffer === this.#bytes.buffer ? byteOffset : undefined;
   }
+}
+
+function areZero(bytes: Uint8Array, begin: number, end: number): boolean {
+  for (let at = begin; at < end; at++) if (bytes[at] !== 0) return false;
+  return true;
 }

@@ -20,6 +20,8 @@ export interface TrackedRegisters {
   readonly tracked: ReadonlySet<Register>;
   /** Those that are read where the function begins, although nothing has set them. */
   readonly unset: readonly Register[];
+  /** Whether any may be uninitialized for another reason than what is loaded. */
+  readonly mayReadUnset: boolean;
 }
 
 /** Finds them. `carry` is the register that no instruction names. */
@@ -29,12 +31,19 @@ export function trackedRegisters(
 ): TrackedRegisters {
   const unset = intervals.filter(({ begin }) => begin === 0).map(({ register }) => register);
   const tracked = new Set(unset);
+  let mayReadUnset = unset.length > 0;
   for (const block of postorder([flow.entry], successors)) {
-    for (const { initializes } of block.instructions) if (initializes !== undefined) tracked.add(initializes);
+    for (const { initializes } of block.instructions) {
+      if (initializes === undefined) continue;
+      tracked.add(initializes);
+      mayReadUnset = true;
+    }
   }
   const instructions = [...instructionsOf(flow.function)];
   for (const instruction of instructions) {
-    const isSource = isLoad(instruction) || instruction.form.traits.mayBeUndefined;
+    const { form: { flow, traits: { mayBeUndefined = false } } } = instruction;
+    if (mayBeUndefined || flow === "call") mayReadUnset = true;
+    const isSource = isLoad(instruction) || mayBeUndefined;
     if (isSource) { for (const result of resultsIn(instruction, carry)) tracked.add(result); }
   }
   const readers = readersOf<ResolvedInstruction, ResolvedOperand>(instructions, (each) => readBy(each, carry));
@@ -43,7 +52,7 @@ export function trackedRegisters(
       for (const result of resultsIn(reader, carry)) tracked.add(result);
     }
   }
-  return { tracked, unset };
+  return { tracked, unset, mayReadUnset };
 }
 
 function resultsIn(instruction: ResolvedInstruction, carry: Register): Register[] {

@@ -83,6 +83,8 @@ export interface GeneratedKernel {
   readonly callSites: ReadonlyMap<number, CallSite>;
   /** Whether threads may release what they have done to others, other than by barriers. Known where races are looked for. */
   readonly hasReleases: boolean;
+  /** Whether registers may be uninitialized for another reason than what is loaded. Known with that check only. */
+  readonly mayReadUnset: boolean;
 }
 
 /** A place where the kernel can resume a thread whose registers were saved by other code. */
@@ -179,6 +181,7 @@ class KernelGenerator {
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions has been emitted. */
   #savedBytesOnce: number | undefined;
+  #mayReadUnset = false;
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
@@ -298,6 +301,7 @@ class KernelGenerator {
       resumeLines: this.#resumeLines,
       callSites: this.#callSites,
       hasReleases: this.#emitter.hasReleases,
+      mayReadUnset: this.#mayReadUnset,
     };
   }
 
@@ -366,9 +370,9 @@ class KernelGenerator {
     }
     const intervals = this.#intervals.get(flow)!;
     const carry = e.newCarry();
-    const { tracked } = e.shadows === undefined
-      ? { tracked: undefined }
-      : beginUninitialized(flow, trackedRegisters(flow, { intervals, carry }));
+    const registers = e.shadows && trackedRegisters(flow, { intervals, carry });
+    const tracked = registers && beginUninitialized(flow, registers).tracked;
+    if (registers?.mayReadUnset) this.#mayReadUnset = true;
     e.enterFunction(instructionsOf(resolved), intervals, {
       ...tracked === undefined ? {} : { tracked },
       parameterOffsets: this.#parameterOffsets.get(flow)!,

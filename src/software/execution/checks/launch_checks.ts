@@ -67,7 +67,7 @@ export class LaunchChecks {
   readonly #cells: LaunchCells;
   readonly #accesses: LaunchAccesses | undefined;
   /** The check of that name, if the kernel makes it. */
-  readonly initialization: InitializationCheck | undefined;
+  initialization: InitializationCheck | undefined;
   #launch: RunningLaunch | undefined;
   #isRunning = false;
   #race: RaceCheck | undefined;
@@ -112,6 +112,11 @@ export class LaunchChecks {
   leave(): void {
     this.#isRunning = false;
     this.#cells.leave();
+  }
+
+  /** The launch is known to use nothing that is uninitialized. */
+  leaveOutInitialization(): void {
+    this.initialization = undefined;
   }
 
   /** The launch is done, and nothing is asked for any more. */

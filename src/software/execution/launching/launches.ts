@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
-import { type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
+import { type GlobalAccesses, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
 import { explainedError } from "../../../support/errors.ts";
 import { fail } from "../../failure.ts";
 import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
@@ -40,7 +40,7 @@ export class LoadedKernel {
   }
 
   /** The kernel for launches that need not be looked at for something. */
-  without(left: LeftOut): LoadedKernel {
+  without(left: Partial<LeftOut>): LoadedKernel {
     if (!left.races && !left.accesses) return this;
     const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
     const version = new LoadedKernel(this.module, this.kernel.without(left));
@@ -76,13 +76,15 @@ export interface LaunchServices
   extends
     Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
   readonly workspaces: GridWorkspaces;
+  /** All global memory that the launch accesses, if that is known. */
+  readonly accesses?: GlobalAccesses | undefined;
 }
 
 /** A launch as work for a stream of the kernel's device. Throws the error of `call`. */
 export function launchOf(
   loaded: LoadedKernel,
   configuration: LaunchConfiguration,
-  { workspaces, ...services }: LaunchServices,
+  { workspaces, accesses, ...services }: LaunchServices,
 ): LaunchWork {
   checkLaunch(loaded, configuration);
   const { device, kernel } = loaded;
@@ -97,20 +99,26 @@ export function launchOf(
     sharedMemoryBytes,
   };
   const usual = workOf(kernel, configuration, { device, place, workspaces });
-  if (!kernel.compiled.ordersAccesses) return usual;
+  const { shadow } = place;
+  const mayBeProven = shadow !== undefined && accesses !== undefined && !kernel.compiled.mayReadUnset;
+  if (!kernel.compiled.ordersAccesses && !mayBeProven) return usual;
   let chosen: LaunchWork | undefined;
+  // What the pointers point to, and what is initialized, is known when the work in front has been done.
+  const choose = (): LaunchWork => {
+    const isProven = mayBeProven && shadow.admit(accesses);
+    if (isProven) place.checks?.leaveOutInitialization();
+    const least = isProven ? kernel.without({ initialization: true }) : kernel;
+    const version = least.compiled.ordersAccesses
+      ? least.versions.for(block, { parameters: packed, bounds }) ?? least
+      : least;
+    if (version === kernel) return usual;
+    usual.release?.();
+    chosen = { run: () => true };
+    const placeOfVersion = isProven ? { ...place, shadow: undefined } : place;
+    return workOf(version, configuration, { device, place: placeOfVersion, workspaces });
+  };
   return {
-    run() {
-      // What the pointers point to is known when the work in front has been done.
-      const version = chosen === undefined ? kernel.versions.for(block, { parameters: packed, bounds }) : undefined;
-      if (version !== undefined) {
-        usual.release?.();
-        chosen = { run: () => true };
-        chosen = workOf(version, configuration, { device, place, workspaces });
-      }
-      chosen ??= usual;
-      return chosen.run();
-    },
+    run: () => (chosen ??= choose()).run(),
     release: () => (chosen ?? usual).release?.(),
   };
 }

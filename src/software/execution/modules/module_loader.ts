@@ -41,14 +41,15 @@ export interface SoftwareKernel {
   readonly gang: GangVersions;
   /** Its versions for launches that are not usual. */
   readonly versions: LaunchVersions<SoftwareKernel>;
-  /** A version that leaves out some of what is looked at, which is compiled when it is first used. */
-  without(left: LeftOut): SoftwareKernel;
+  /** A version that leaves out more of what is looked at, which is compiled when it is first used. */
+  without(more: Partial<LeftOut>): SoftwareKernel;
 }
 
 /** What launches need not be looked at for. */
 export interface LeftOut {
   readonly races: boolean;
   readonly accesses: boolean;
+  readonly initialization: boolean;
 }
 
 /** A variable of a loaded module, with its offset in linear memory. */
@@ -117,9 +118,10 @@ export function loadModule(
     variesThreads = false,
     kernelChecks: checked = new Set<KernelCheck>(),
   } = checks;
-  const codeWithout = ({ races, accesses }: LeftOut): CompiledCode => {
+  const codeWithout = ({ races, accesses, initialization }: LeftOut): CompiledCode => {
     const observesAccesses = observed && !accesses;
-    const kernelChecks = races ? new Set([...checked].filter((check) => check !== "race")) : checked;
+    const isLeftOut = (check: KernelCheck) => check === "race" ? races : check === "initialization" && initialization;
+    const kernelChecks = new Set([...checked].filter((check) => !isLeftOut(check)));
     return compiledModule(ptx, {
       boundsChecks,
       gangs: gangs && !observesAccesses && !variesThreads &&
@@ -129,13 +131,22 @@ export function loadModule(
       kernelChecks,
     });
   };
-  const { module, code } = codeWithout({ races: false, accesses: false });
+  const left: LeftOut = { races: false, accesses: false, initialization: false };
+  const { module, code } = codeWithout(left);
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
   const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads, running, codeWithout }),
+      kernels: bindKernels(code, module, {
+        linearMemory,
+        begin: 0,
+        stepLimit,
+        leastThreads,
+        running,
+        codeWithout,
+        left,
+      }),
       ...others,
       variables: new Map(),
       memory: undefined,
@@ -152,7 +163,7 @@ export function loadModule(
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout }),
+      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left }),
       ...others,
       variables: new Map(variables),
       memory: { begin, byteLength },
@@ -167,7 +178,7 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels, lineInfo, image }: CompiledModule,
-  { linearMemory, begin, stepLimit, leastThreads, running, codeWithout }: {
+  { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left }: {
     linearMemory: LinearMemory;
     begin: number;
     stepLimit: number;
@@ -175,6 +186,8 @@ function bindKernels(
     running: RunningChecks | undefined;
     /** Compiles the module without some of what is looked at. */
     codeWithout: (left: LeftOut) => CompiledCode;
+    /** What this code leaves out. */
+    left: LeftOut;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -286,11 +299,11 @@ function bindKernels(
   const { exports } = new WebAssembly.Instance(code, imports);
   const others = new Map<string, ReadonlyMap<string, SoftwareKernel>>();
   const without = (left: LeftOut): ReadonlyMap<string, SoftwareKernel> => {
-    const key = `${left.races} ${left.accesses}`;
+    const key = Object.values(left).join();
     let version = others.get(key);
     if (version === undefined) {
       const { code, module } = codeWithout(left);
-      version = bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout });
+      version = bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left });
       others.set(key, version);
     }
     return version;
@@ -304,7 +317,15 @@ function bindKernels(
       image: { begin, end: begin + image.byteLength },
     });
     const gang = new GangVersions(compiled, imports, leastThreads);
-    return { compiled, run, steps, lineInfo, gang, versions, without: (left) => without(left).get(name)! };
+    return {
+      compiled,
+      run,
+      steps,
+      lineInfo,
+      gang,
+      versions,
+      without: (more) => without({ ...left, ...more }).get(name)!,
+    };
   };
   return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, exports)]));
 }
