@@ -49,6 +49,23 @@ tests_at_once() { # tests_at_once NAME FUNCTION...: as tests, for functions that
   done
 }
 
+steps_beside() { # steps_beside FUNCTION: runs its steps beside what follows, until finish_beside
+  (
+    passed=0 failed=0
+    "$1"
+    echo "$passed $failed" >"$logs/beside_counts"
+  ) >"$logs/beside" 2>&1 &
+  beside=$!
+}
+
+finish_beside() { # waits for the steps, shows what they printed, and counts them
+  local ok=0 bad=1
+  wait "$beside"
+  cat "$logs/beside"
+  [ -e "$logs/beside_counts" ] && read -r ok bad <"$logs/beside_counts"
+  passed=$((passed + ok)) failed=$((failed + bad))
+}
+
 replay() { # replay FILE CODE: prints what a command has printed, and exits as it did
   cat "$1"
   return "$2"
@@ -110,15 +127,19 @@ every_case() { # of folders whose cases are quick: .ci/long has the others, and 
 bun_tests() { npx -y bun@1.4.5 test --timeout 120000 ./tests/; }
 
 node_tests() { # a process for each folder: one for each file takes twice as long
-  # What asks nothing of a runtime but its engine, which is Deno's, runs here in .ci/long only.
+  # What asks nothing of a runtime but its engine, which is Deno's, runs here in .ci/long only: the compiler, and what
+  # the sanitizer finds in kernels.
   # Options are set inside, because npx may run on an older Node, which would read them too.
   npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
     code=0 limit=120000
     [ "${POOLPASS_LONG:-}" = 1 ] && limit=300000
     for tests in $(find tests -name "*_test.ts" | cut -d / -f 1,2 | sort -u); do
-      [ "${POOLPASS_LONG:-}" = 1 ] || [[ ! $tests =~ ^tests/(compiler|corpus|differential)$ ]] || continue
       [ -d "$tests" ] && tests="$tests/**/*_test.ts"
+      if [ "${POOLPASS_LONG:-}" != 1 ]; then
+        [[ $tests =~ ^tests/(compiler|corpus|differential)/ ]] && continue
+        tests=${tests/sanitizer\/\*\*/sanitizer}
+      fi
       node --test --test-isolation=none --test-timeout="$limit" "$tests" || code=1
     done
     exit "$code"'
