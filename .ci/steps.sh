@@ -36,39 +36,24 @@ tests() { # tests NAME COMMAND...: the same, and counts the tests that the runne
   fi
 }
 
-tests_at_once() { # tests_at_once NAME FUNCTION...: as tests, for functions that run side by side and use about a core each
-  local names=() functions=() processes=() i
-  while [ $# -gt 0 ]; do
-    "$2" >"$logs/$2" 2>&1 &
-    names+=("$1") functions+=("$2") processes+=($!)
-    shift 2
-  done
-  for i in "${!names[@]}"; do
-    wait "${processes[$i]}"
-    tests "${names[$i]}" replay "$logs/${functions[$i]}" $?
-  done
-}
-
-steps_beside() { # steps_beside FUNCTION: runs its steps beside what follows, until finish_beside
+begin_beside() { # begin_beside FUNCTION: runs its steps and tests beside what follows, until finish_beside
+  mkdir "$logs/beside"
   (
-    passed=0 failed=0
+    logs=$logs/beside passed=0 failed=0
+    : >"$logs/failures"
     "$1"
-    echo "$passed $failed" >"$logs/beside_counts"
-  ) >"$logs/beside" 2>&1 &
+    echo "$passed $failed" >"$logs/counts"
+  ) >"$logs/beside/output" 2>&1 &
   beside=$!
 }
 
-finish_beside() { # waits for the steps, shows what they printed, and counts them
+finish_beside() { # waits for them, shows what they printed, and counts them
   local ok=0 bad=1
   wait "$beside"
-  cat "$logs/beside"
-  [ -e "$logs/beside_counts" ] && read -r ok bad <"$logs/beside_counts"
+  cat "$logs/beside/output"
+  cat "$logs/beside/failures" >>"$logs/failures"
+  [ -e "$logs/beside/counts" ] && read -r ok bad <"$logs/beside/counts"
   passed=$((passed + ok)) failed=$((failed + bad))
-}
-
-replay() { # replay FILE CODE: prints what a command has printed, and exits as it did
-  cat "$1"
-  return "$2"
 }
 
 failures_of() { # what deno test, bun test or node --test says of each test that failed, and the end of what it printed
