@@ -137,7 +137,10 @@ export interface KernelLaunch {
   isRaceFree?: boolean;
   /** All that it accesses, if that is known, so that a driver need not observe it: what `onAccesses` gets in the end. */
   accesses?: readonly LaunchAccess[] | undefined;
-  /** All global memory that it accesses, if that is known and it reads no other memory but its arguments and constants. */
+  /**
+   * All global memory that it accesses, if that is known and it reads no other memory but its arguments, constants and
+   * the shared memory that it has written.
+   */
   globalAccesses?: GlobalAccesses | undefined;
 }
 

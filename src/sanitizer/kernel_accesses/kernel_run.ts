@@ -11,6 +11,7 @@ import { bitsOf, type KernelCode, type Place, type Step, written } from "./kerne
 import { accelerate } from "./loop_acceleration.ts";
 import { accessOf, barrierOf, sharedAccessOf } from "./memory_step.ts";
 import { SharedPhases } from "./shared_phases.ts";
+import { allWrites, noWrites } from "./shared_writes.ts";
 import { SplitDimension, type Undecided } from "./integer_operations.ts";
 import {
   areEqual,
@@ -63,7 +64,8 @@ export class KernelRun {
   /** Runs it. */
   run(domain: Domain): void {
     const values: Value[] = Array(this.#code.registerBits.length).fill(undefined);
-    const state = { block: 0, index: 0, values, domain, phase: 0, arrivals: new Map(), stays: undefined };
+    const before = { writes: noWrites, settled: noWrites, iterations: [] };
+    const state = { ...before, block: 0, index: 0, values, domain, phase: 0, arrivals: new Map(), stays: undefined };
     const { sharedBytes: byteLengths } = this.#code;
     this.phases = new SharedPhases({ byteLengths, dimensions: this.#launch.threadDimensions, whole: domain });
     try {
@@ -109,7 +111,16 @@ export class KernelRun {
       arrived.every(({ block, domain }) => block === meeting && domains.delete(domain));
     if (!isWhole || !this.#areSame(arrived, meeting)) return arrived;
     for (const { phase } of arrived) this.phases?.join(phase, arrived[0]!.phase);
-    return [{ ...arrived[0]!, domain: state.domain, arrivals: state.arrivals, stays: state.stays }];
+    const [{ settled }] = arrived as [ThreadState];
+    return [{
+      ...arrived[0]!,
+      domain: state.domain,
+      arrivals: state.arrivals,
+      stays: state.stays,
+      writes: allWrites(arrived.map(({ writes }) => writes)),
+      // Some blocks may have been at a barrier, and others not.
+      settled: arrived.every((part) => part.settled === settled) ? settled : state.settled,
+    }];
   }
 
   #spend(steps: number): void {
@@ -264,13 +275,16 @@ export class KernelRun {
   #accessShared(state: ThreadState, step: Step): void {
     const barrier = barrierOf(step);
     if (barrier === "other") this.phases?.refuse();
-    if (barrier === "block" && this.phases !== undefined) state.phase = this.phases.next(state.domain);
+    if (barrier === "block" && this.phases !== undefined) {
+      state.phase = this.phases.next(state.domain);
+      state.settled = state.writes;
+    }
     const found = sharedAccessOf(step);
     if (found === undefined) return;
     const form = found === "unknown" ? undefined : this.#addressOf(state, found.address);
     if (found === "unknown" || form === undefined) return this.phases?.refuse();
     const { access, byteLength } = found;
-    this.phases?.add({ step, access, byteLength, form, domain: state.domain }, state.phase);
+    this.phases?.add({ step, access, byteLength, form, domain: state.domain }, state.phase, state);
   }
 
   #addressOf(state: ThreadState, { base, offset }: Place & { kind: "address" }): AffineForm | undefined {

@@ -114,7 +114,7 @@ export class LaunchAccesses {
     return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
   }
 
-  /** All that a launch accesses, if it is known and it reads nothing but global memory. */
+  /** All global memory that a launch accesses, if it is known and it reads nothing else that it has not written. */
   allOf(launch: KernelLaunch): GlobalAccesses | undefined {
     return this.#kernels.get(launch.kernel)?.allOf(launch);
   }
@@ -207,7 +207,7 @@ class AnalyzedKernel {
     const prepared = this.#prepared ??= this.#prepare();
     if (prepared === "unknown") return undefined;
     const result = this.#resultOf(launch, prepared);
-    if (!result.isAll || result.known.length > mostRangesOfAll) return undefined;
+    if (!result.isAll() || result.known.length > mostRangesOfAll) return undefined;
     const all = placed(result, launch.parameters).map(({ address, byteLength, access }) => {
       return { address: BigInt(address), byteLength, access };
     });

@@ -10,7 +10,7 @@ import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_acces
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
-import { readsOnlyGlobalMemory, type StepAccess } from "./memory_step.ts";
+import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess } from "./memory_step.ts";
 import { SplitDimension } from "./integer_operations.ts";
 import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
 
@@ -39,8 +39,11 @@ export interface LaunchResult {
   readonly separate: readonly SeparateRange[] | undefined;
   /** Finds out all accesses, if they can be known. */
   exact(): ExactAccesses | undefined;
-  /** Whether `known` is all that it accesses, and it reads no memory of threads and blocks, nor variables. */
-  readonly isAll: boolean;
+  /**
+   * Whether `known` is all global memory that it accesses, it reads no memory of threads, nor variables, and only what it
+   * has written itself of shared memory.
+   */
+  isAll(): boolean;
   /** The parameters on whose values the result depends. */
   readonly parameters: readonly UsedParameter[];
 }
@@ -163,12 +166,18 @@ function separate(run: KernelRun, dimensions: number): readonly SeparateRange[] 
   return isSeparate ? separateRanges(run, dimensions) : undefined;
 }
 
+function readsOnlyWhatIsKnown({ reachesElsewhere, phases, prepared: { code } }: KernelRun): boolean {
+  if (reachesElsewhere || !readsOnlyKnownMemory(code)) return false;
+  return !readsSharedMemory(code) || phases!.readOnlyWritten();
+}
+
 function resultOf(
-  { certain, possible, reachesElsewhere, prepared }: KernelRun,
+  run: KernelRun,
   numbers: Numbers,
   lineInfo: LineInfo,
 ): Omit<LaunchResult, "separate" | "exact"> {
   const budget = new Budget(mostRanges);
+  const { certain, possible } = run;
   const unclear = new Set(possible);
   const bySource = new Map<string, { readonly like: CertainAccess; readonly source: string; ranges: ByteRange[] }>();
   for (const access of certain) {
@@ -184,10 +193,11 @@ function resultOf(
       unclear.add(access.step);
     }
   }
+  let isAll: boolean | undefined;
   return {
     known: knownAccesses([...bySource.values()]),
     possible: [...unclear],
-    isAll: unclear.size === 0 && !reachesElsewhere && readsOnlyGlobalMemory(prepared.code),
+    isAll: () => isAll ??= unclear.size === 0 && readsOnlyWhatIsKnown(run),
     parameters: [...numbers.used.values()],
   };
 }

@@ -10,6 +10,7 @@
 import { type AffineForm, areParallel, formOf, isUniform, productOf, sumOf } from "./affine_form.ts";
 import { type Condition, constrain, type Domain, simplified } from "./domain.ts";
 import type { KernelRun } from "./kernel_run.ts";
+import { allWrites } from "./shared_writes.ts";
 import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
 import type { Value } from "./values.ts";
 
@@ -43,9 +44,9 @@ export function accelerate(
     const values = third.values.map((value, register) => moved(value, changes[register], dimension));
     let isProven = false;
     try {
-      const left = iterate(run, { loop, values, domain, changes, next, phase: state.phase });
-      if (left === "changed") continue;
-      return isProven = left !== undefined && leave(run, state, left, dimension);
+      const done = iterate(run, state, { values, domain, changes, next, dimension });
+      if (done === "changed") continue;
+      return isProven = done !== undefined && leave(run, state, done, dimension);
     } finally {
       // What is not proven may not happen.
       if (!isProven) {
@@ -58,18 +59,32 @@ export function accelerate(
   return false;
 }
 
-/** Runs one iteration, whichever. Returns what leaves the loop there. */
-function iterate(run: KernelRun, { loop, values, domain, changes, next, phase }: {
-  loop: number;
+/** Where threads are when they have run an iteration. */
+interface Iteration {
+  readonly left: readonly ThreadState[];
+  readonly back: ThreadState;
+}
+
+/** Runs one iteration, whichever, from the state before the first of them. */
+function iterate(run: KernelRun, before: ThreadState, { values, domain, changes, next, dimension }: {
   values: readonly Value[];
   domain: Domain;
   /** By how much each register changes. Those that change otherwise become undefined. */
   changes: (number | undefined)[];
   next: Domain;
-  phase: number;
-}): ThreadState[] | "changed" | undefined {
+  dimension: number;
+}): Iteration | "changed" | undefined {
+  const { block: loop, phase } = before;
   const body = run.prepared.loops.get(loop)!;
-  const start = { block: loop, index: 0, values: [...values], domain, phase, arrivals: new Map(), stays: undefined };
+  const start: ThreadState = {
+    ...before,
+    index: 0,
+    values: [...values],
+    domain,
+    arrivals: new Map(),
+    stays: undefined,
+    iterations: [...before.iterations, dimension],
+  };
   const stopped = run.walk(start, (block) => block === loop || !body.has(block), true);
   const [back, ...others] = stopped.filter(({ block }) => block === loop);
   if (back === undefined || others.length > 0) return undefined;
@@ -81,11 +96,11 @@ function iterate(run: KernelRun, { loop, values, domain, changes, next, phase }:
     isSame = false;
   }
   if (!isSame) return "changed";
-  return isSameDomain(back.domain, next) ? stopped.filter((state) => state !== back) : undefined;
+  return isSameDomain(back.domain, next) ? { left: stopped.filter((state) => state !== back), back } : undefined;
 }
 
 /** Moves a state to where all parts leave the loop. */
-function leave(run: KernelRun, state: ThreadState, parts: readonly ThreadState[], dimension: number): boolean {
+function leave(run: KernelRun, state: ThreadState, { left: parts, back }: Iteration, dimension: number): boolean {
   const [first, ...others] = parts;
   if (first === undefined || others.some(({ block }) => block !== first.block)) return false;
   const values = parts.map(({ values, domain }) =>
@@ -101,6 +116,7 @@ function leave(run: KernelRun, state: ThreadState, parts: readonly ThreadState[]
   }
   for (const { phase } of others) run.phases?.join(phase, first.phase);
   state.phase = first.phase;
+  state.writes = allWrites([back, ...parts].map(({ writes }) => writes));
   state.block = first.block;
   return true;
 }

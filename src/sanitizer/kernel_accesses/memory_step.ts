@@ -91,18 +91,23 @@ const readingNothing: ReadonlySet<string> = new Set(["prefetch", "prefetchu", "i
 /** Spaces whose memory is always initialized. */
 const initializedSpaces = ["param", "param::entry", "const"];
 
-/** Whether a kernel calls nothing, and reads no memory but the global one, its arguments and constants. */
-export function readsOnlyGlobalMemory({ blocks }: KernelCode): boolean {
-  return blocks.every(({ steps }) => steps.every(readsGlobalMemory));
+/** Whether a kernel calls nothing, and reads no memory but global and shared memory, its arguments and constants. */
+export function readsOnlyKnownMemory({ blocks }: KernelCode): boolean {
+  return blocks.every(({ steps }) => steps.every(readsKnownMemory));
 }
 
-function readsGlobalMemory(step: Step): boolean {
+/** Whether a kernel may read its blocks' shared memory. */
+export function readsSharedMemory({ blocks }: KernelCode): boolean {
+  return blocks.some(({ steps }) => steps.some((step) => step.opcode === "ld" && sharedAccessOf(step) !== undefined));
+}
+
+function readsKnownMemory(step: Step): boolean {
   const { opcode, modifiers, operands } = step;
   if (opcode === "call") return false;
   const hasAddress = operands.some(({ kind }) => kind === "address" || kind === "unknown");
   if (readingNothing.has(opcode) || !hasAddress) return true;
   if (kinds[opcode] === undefined || modifiers.includes("async")) return false;
   if (opcode === "ld" && modifiers.some((modifier) => initializedSpaces.includes(modifier))) return true;
-  const access = accessOf(step);
+  const access = sharedAccessOf(step) ?? accessOf(step);
   return access !== undefined && access !== "unknown";
 }

@@ -7,6 +7,7 @@
 import { type AffineForm, formOf } from "./affine_form.ts";
 import { type Domain, rangeOf } from "./domain.ts";
 import { threadsAreApart } from "./separate_accesses.ts";
+import { SharedReads, type WritesBefore } from "./shared_writes.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
 /** An access, with the dimensions of a block's threads before all others. */
@@ -19,6 +20,7 @@ interface PhaseAccess extends CertainAccess {
 /** What to go back to, where a part of a run is given up. */
 interface Mark {
   readonly count: number;
+  readonly reads: number;
   readonly isRefused: boolean;
 }
 
@@ -36,6 +38,7 @@ export class SharedPhases {
   readonly #dimensions: readonly number[];
   readonly #whole: Domain;
   readonly #accesses: PhaseAccess[] = [];
+  readonly #reads = new SharedReads();
   /** For each phase, itself or another one that it is joined with. */
   readonly #joined: number[] = [0];
   #isRefused = false;
@@ -58,20 +61,24 @@ export class SharedPhases {
   }
 
   mark(): Mark {
-    return { count: this.#accesses.length, isRefused: this.#isRefused };
+    return { count: this.#accesses.length, reads: this.#reads.count, isRefused: this.#isRefused };
   }
 
-  reset({ count, isRefused }: Mark): void {
+  reset({ count, reads, isRefused }: Mark): void {
     this.#accesses.length = count;
+    this.#reads.truncate(reads);
     this.#isRefused = isRefused;
   }
 
-  add(access: CertainAccess, phase: number): void {
+  /** Notes an access, and what was written before. A write is written from then on. */
+  add(access: CertainAccess, phase: number, before: WritesBefore): void {
     const { low, high } = rangeOf(access.form, access.domain);
     const last = high + access.byteLength;
     // Where variables lie is not known, and so neither is what lies around them.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
+    if (access.step.opcode === "ld") this.#reads.add(access, before);
+    else before.writes = { write: access, before: [before.writes] };
   }
 
   /** The phase after a barrier that all threads of a domain are at. */
@@ -109,6 +116,12 @@ export class SharedPhases {
       }
     }
     return true;
+  }
+
+  /** Whether the threads of each block have written all that they read, and before a barrier. */
+  readOnlyWritten(): boolean {
+    const blocks = [...this.#whole.low.keys()].filter((index) => !this.#dimensions.includes(index));
+    return !this.#isRefused && this.#reads.areWritten(blocks);
   }
 
   #areApart(a: PhaseAccess, b: PhaseAccess): boolean {

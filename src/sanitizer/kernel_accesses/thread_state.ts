@@ -8,6 +8,7 @@ import { liveRegisters, loopsOf } from "./code_analysis.ts";
 import type { Condition, Domain } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
 import type { StepAccess } from "./memory_step.ts";
+import type { WritesBefore } from "./shared_writes.ts";
 import type { Value } from "./values.ts";
 
 /** An access that all threads of a domain make, each once or more. */
@@ -32,7 +33,7 @@ export interface LaunchNumbers {
 }
 
 /** Where some threads are, and what their registers have. */
-export interface ThreadState {
+export interface ThreadState extends WritesBefore {
   block: number;
   index: number;
   readonly values: Value[];

@@ -1,11 +1,15 @@
 /**
  * Random kernels whose addresses are sums of multiples of the thread's index, of the block's and of a loop's counter, on
  * memory that is partly uninitialized: once as they are, so that many launches are proved to use nothing uninitialized,
- * and once with a store to shared memory, so that none is. Both must report the same and leave the same memory
- * uninitialized.
+ * and once with a store to local memory, so that none is. Both must report the same and leave the same memory
+ * uninitialized. Some share memory in a block, before, in and behind the loop.
  */
 import { assert, assertEquals } from "@std/assert";
 import { open, type SanitizerReport } from "../../../mod.ts";
+import { parsePtx } from "../../../src/ptx/parsing/parser.ts";
+import { kernelCode } from "../../../src/sanitizer/kernel_accesses/kernel_code.ts";
+import { launchResult } from "../../../src/sanitizer/kernel_accesses/launch_run.ts";
+import { PreparedCode } from "../../../src/sanitizer/kernel_accesses/thread_state.ts";
 import { Random } from "../../differential/random.ts";
 import { isLong, test } from "../../support/test.ts";
 
@@ -21,6 +25,13 @@ interface Access {
   readonly constant: number;
 }
 
+/** A load or a store of shared memory, at a place as of an access, or a barrier. */
+interface SharedStep extends Omit<Access, "kind" | "buffer"> {
+  readonly kind: "ld" | "st" | "bar";
+  /** Only threads below make it. Of barriers: only blocks below. */
+  readonly limit: number;
+}
+
 interface Program {
   readonly grid: number;
   readonly block: number;
@@ -28,6 +39,8 @@ interface Program {
   readonly limit: number;
   readonly iterations: number;
   readonly accesses: readonly Access[];
+  /** What is done with shared memory before the loop, in it behind the accesses, and behind it. */
+  readonly shared: readonly [before: SharedStep[], within: SharedStep[], behind: SharedStep[]];
   /** Which words of each buffer are filled before. */
   readonly filled: readonly (readonly [begin: number, words: number])[];
   readonly readsUnset: boolean;
@@ -53,11 +66,54 @@ function programOf(random: Random): Program {
     const begin = random.below(20);
     return [begin, random.percent(50) ? words - begin : random.below(40)] as const;
   });
-  const limit = random.percent(70) ? block : 1 + random.below(block);
-  return { grid, block, limit, iterations: 1 + random.below(3), accesses, filled, readsUnset: random.percent(10) };
+  const sharesMemory = random.percent(60);
+  const shared: Program["shared"] = [0, 1, 2].map(() => sharesMemory ? sharedSteps(random, { grid, block }) : []) as [
+    SharedStep[],
+    SharedStep[],
+    SharedStep[],
+  ];
+  if (sharesMemory && random.percent(60)) {
+    const store: SharedStep = { kind: "st", ofThread: 4, ofBlock: 0, ofIteration: 0, constant: 0, limit: Infinity };
+    shared[random.below(2)]!.unshift(store, { ...store, constant: 4 * block }, { ...store, kind: "bar" });
+  }
+  const limit = sharesMemory || random.percent(70) ? block : 1 + random.below(block);
+  const iterations = 1 + random.below(6);
+  return { grid, block, limit, iterations, accesses, shared, filled, readsUnset: random.percent(10) };
 }
 
-function ptxOf({ limit, iterations, accesses, readsUnset }: Program, isProvable: boolean): string {
+function sharedSteps(random: Random, { grid, block }: Pick<Program, "grid" | "block">): SharedStep[] {
+  return Array.from({ length: random.below(5) }, () => {
+    const kind = random.percent(40) ? "bar" : random.percent(55) ? "st" : "ld";
+    return {
+      kind,
+      ofThread: random.percent(75) ? 4 : 4 * random.below(3),
+      ofBlock: random.percent(85) ? 0 : 4 * random.below(3),
+      ofIteration: random.percent(70) ? 0 : 4 * [block, 1, 2][random.below(3)]!,
+      constant: random.percent(75) ? 0 : 4 * random.below(4),
+      limit: random.percent(85) ? Infinity : random.below(kind === "bar" ? grid : block),
+    };
+  });
+}
+
+function sharedPtx(steps: readonly SharedStep[], place: string): string {
+  return steps.map(({ kind, ofThread, ofBlock, ofIteration, constant, limit }, index) => {
+    const label = `${place}${index}`;
+    const guard = limit === Infinity ? "" : `
+  setp.ge.u32 %p0, ${kind === "bar" ? "%r2" : "%r1"}, ${limit};
+  @%p0 bra ${label};`;
+    const move = kind === "st"
+      ? `st.shared.u32 [%r4+${constant}], %r6;`
+      : `ld.shared.u32 %r5, [%r4+${constant}];\n  add.u32 %r6, %r6, %r5;`;
+    const address = `
+  mov.u32 %r4, tile;
+  mad.lo.u32 %r4, %r1, ${ofThread}, %r4;
+  mad.lo.u32 %r4, %r2, ${ofBlock}, %r4;
+  mad.lo.u32 %r4, %r3, ${ofIteration}, %r4;`;
+    return `${guard}${kind === "bar" ? "\n  bar.sync 0;" : `${address}\n  ${move}`}\n${label}:`;
+  }).join("");
+}
+
+function ptxOf({ limit, iterations, accesses, shared, readsUnset }: Program, isProvable: boolean): string {
   const body = accesses.map(({ kind, buffer, ofThread, ofBlock, ofIteration, constant }) => `
   mul.lo.u32 %r4, %r1, ${ofThread};
   mad.lo.u32 %r4, %r2, ${ofBlock}, %r4;
@@ -75,7 +131,8 @@ function ptxOf({ limit, iterations, accesses, readsUnset }: Program, isProvable:
 .target sm_90
 .address_size 64
 .visible .entry test(.param .u64 first, .param .u64 second) {
-  .shared .b32 one;
+  .shared .align 4 .b8 tile[512];
+  .local .b32 one;
   .reg .pred %p0, %p1;
   .reg .b32 %r<9>;
   .reg .b64 %rd<3>;
@@ -87,14 +144,16 @@ function ptxOf({ limit, iterations, accesses, readsUnset }: Program, isProvable:
   mov.u32 %r6, ${readsUnset ? "%r7" : "1"};
   setp.ge.u32 %p0, %r1, ${limit};
   @%p0 bra done;
-loop:${body.join("")}
+${sharedPtx(shared[0], "before")}
+loop:${body.join("")}${sharedPtx(shared[1], "within")}
   add.u32 %r3, %r3, 1;
   setp.lt.u32 %p1, %r3, ${iterations};
   @%p1 bra loop;
+${sharedPtx(shared[2], "behind")}
   setp.eq.u32 %p0, %r6, 0x7fffffff;
   @%p0 bra done;
 done:
-  ${isProvable ? "" : "st.shared.u32 [one], 1;"}
+  ${isProvable ? "" : "st.local.u32 [one], 1;"}
   ret;
 }
 // Reports each word of which a byte is uninitialized.
@@ -149,14 +208,28 @@ function reportsOf(program: Program, isProvable: boolean): unknown[] {
   ]);
 }
 
+/** Whether all that the kernel reads of shared memory is proved to be written before. */
+function isProved(program: Program): boolean {
+  const { functions: [kernel], variables, lineInfo } = parsePtx(ptxOf(program, true));
+  const code = new PreparedCode(kernelCode(kernel!, variables));
+  const { grid, block } = program;
+  const parameters = new DataView(new ArrayBuffer(16));
+  return launchResult(code, lineInfo, { grid: [grid, 1, 1], block: [block, 1, 1], parameters }).isAll();
+}
+
 test("proved launches report and leave the same as others", () => {
-  const count = isLong ? 2000 : 25;
-  let reported = 0;
+  const count = isLong ? 2000 : 40;
+  let reported = 0, shared = 0, proved = 0;
   for (let seed = 1; seed <= count; seed++) {
     const program = programOf(new Random(seed));
     const expected = reportsOf(program, false);
     assertEquals(reportsOf(program, true), expected, `seed ${seed}: ${JSON.stringify(program)}`);
     if (JSON.stringify(expected).includes("kernel test")) reported++;
+    if (!program.shared.some((steps) => steps.some(({ kind }) => kind === "ld"))) continue;
+    shared++;
+    if (isProved(program)) proved++;
   }
   assert(reported > count / 10 && reported < count * 0.9, `${reported} of ${count} are reported`);
+  assert(proved > shared / 10 && proved < shared * 0.9, `${proved} of ${shared} with shared memory are proved`);
+  if (isLong) console.log(`${reported} of ${count} are reported; ${proved} of ${shared} with shared memory are proved`);
 });
