@@ -135,6 +135,8 @@ export interface KernelLaunch {
   onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
   /** Whether no races have to be looked for: none of its threads' accesses conflict. */
   isRaceFree?: boolean;
+  /** Whether its barriers need not be looked at: all threads of a block reach each together, and wait nowhere else. */
+  hasWholeBarriers?: boolean;
   /** All that it accesses, if that is known, so that a driver need not observe it: what `onAccesses` gets in the end. */
   accesses?: readonly LaunchAccess[] | undefined;
   /**

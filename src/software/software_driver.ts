@@ -67,7 +67,7 @@ import {
   LoadedKernel,
 } from "./execution/launching/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/modules/loaded_module.ts";
-import type { LeftOut } from "./execution/modules/module_loader.ts";
+import type { LeftOutOfLaunch } from "./execution/modules/module_loader.ts";
 import {
   type FreedKind,
   type FreedRange,
@@ -1165,7 +1165,7 @@ export class SoftwareDriver implements Driver {
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
     if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#ensureBoundsTable(device, call);
-    const { onAccesses, onFindings, isRaceFree: races = false } = launch;
+    const { onAccesses, onFindings, isRaceFree: races = false, hasWholeBarriers: barriers = false } = launch;
     const accesses = this.#accessesOf(launch);
     const configuration: LaunchConfiguration = {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
@@ -1185,17 +1185,17 @@ export class SoftwareDriver implements Driver {
       accesses: launch.globalAccesses,
       workspaces: this.#workspaces,
     };
-    const workOf = (left: Pick<LeftOut, "races" | "accesses">) => {
+    const workOf = (left: LeftOutOfLaunch) => {
       const found = loaded.without(left);
       const checks = this.#checksOf({ onAccesses, onFindings }, found, left);
       return { checks, work: launchOf(found, configuration, { ...services, checks }) };
     };
-    const { checks, work } = workOf({ races, accesses: accesses !== undefined });
+    const { checks, work } = workOf({ races, barriers, accesses: accesses !== undefined });
     const { running } = this.#kernelOptions;
     const known: KnownAccesses | undefined = accesses && {
       accesses,
       isAllowed: () => module.areBuffers(accesses),
-      observed: () => workOf({ races, accesses: false }) as LookedAt,
+      observed: () => workOf({ races, barriers, accesses: false }) as LookedAt,
     };
     const { run, release } = checks === undefined
       ? work
@@ -1220,7 +1220,7 @@ export class SoftwareDriver implements Driver {
   #checksOf(
     { onAccesses, onFindings }: Pick<KernelLaunch, "onAccesses" | "onFindings">,
     { device, kernel, module: { imageBegin } }: LoadedKernel,
-    left: Pick<LeftOut, "races" | "accesses">,
+    left: LeftOutOfLaunch,
   ): LaunchChecks | undefined {
     const observesAccesses = this.observesAccesses && onAccesses !== undefined;
     if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;
@@ -1231,6 +1231,7 @@ export class SoftwareDriver implements Driver {
       memoryOfChecks: this.#checkMemory ??= new CheckMemory(this.#linearMemory),
       observesAccesses: observesAccesses && !left.accesses,
       checksSynchronization: onFindings !== undefined && this.kernelChecks.has("synchronization"),
+      observesBarriers: !left.barriers,
       racyMemory: onFindings && !left.races && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
       memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
       shadow: onFindings && this.#shadow,

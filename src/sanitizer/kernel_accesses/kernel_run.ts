@@ -72,7 +72,7 @@ export class KernelRun {
       this.walk(state, () => false);
     } catch (error) {
       if (!(error instanceof TooComplex)) throw error;
-      this.phases.refuse();
+      this.phases.refuseBarriers();
       for (const { steps } of this.#code.blocks) for (const step of steps) this.#addPossible(step);
     }
   }
@@ -238,7 +238,8 @@ export class KernelRun {
 
   #addPossible(step: Step): void {
     if (accessOf(step) !== undefined) this.possible.add(step);
-    if ((sharedAccessOf(step) ?? barrierOf(step)) !== undefined) this.phases?.refuse();
+    if (sharedAccessOf(step) !== undefined) this.phases?.refuse();
+    if (barrierOf(step) !== undefined) this.phases?.refuseBarriers();
   }
 
   /** Runs an instruction. */
@@ -274,7 +275,7 @@ export class KernelRun {
 
   #accessShared(state: ThreadState, step: Step): void {
     const barrier = barrierOf(step);
-    if (barrier === "other") this.phases?.refuse();
+    if (barrier === "other") this.phases?.refuseBarriers();
     if (barrier === "block" && this.phases !== undefined) {
       state.phase = this.phases.next(state.domain);
       state.settled = state.writes;

@@ -109,6 +109,11 @@ export class LaunchAccesses {
     return this.#kernels.get(launch.kernel)?.areSeparate(launch) ?? false;
   }
 
+  /** Whether all threads of each block of a launch are known to reach each barrier together, and to wait nowhere else. */
+  hasWholeBarriers(launch: KernelLaunch): boolean {
+    return this.#kernels.get(launch.kernel)?.hasWholeBarriers(launch) ?? false;
+  }
+
   /** All that a launch accesses, as a driver would observe it. Undefined if that is not known. */
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {
     return this.#kernels.get(launch.kernel)?.exactlyOf(launch);
@@ -183,6 +188,11 @@ class AnalyzedKernel {
     if (prepared === "unknown") return false;
     const { separate } = this.#resultOf(launch, prepared);
     return separate !== undefined && areSeparate(separate, launch.parameters);
+  }
+
+  hasWholeBarriers(launch: KernelLaunch): boolean {
+    const prepared = this.#prepared ??= this.#prepare();
+    return prepared !== "unknown" && this.#resultOf(launch, prepared).hasWholeBarriers;
   }
 
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {

@@ -10,7 +10,7 @@ import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_acces
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
-import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess } from "./memory_step.ts";
+import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess, waitsOnlyAtBarriers } from "./memory_step.ts";
 import { SplitDimension } from "./integer_operations.ts";
 import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
 
@@ -37,6 +37,8 @@ export interface LaunchResult {
   readonly possible: readonly Step[];
   /** Where its threads do not conflict, if they do so nowhere. */
   readonly separate: readonly SeparateRange[] | undefined;
+  /** Whether all threads of a block reach each barrier together, and wait nowhere else. */
+  readonly hasWholeBarriers: boolean;
   /** Finds out all accesses, if they can be known. */
   exact(): ExactAccesses | undefined;
   /**
@@ -74,6 +76,7 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
       return {
         ...resultOf(run, numbers, lineInfo),
         separate: separate(run, dimensions.length),
+        hasWholeBarriers: waitsOnlyAtBarriers(prepared.code) && run.phases!.hasWholeBarriers,
         exact: () => exactAccesses(run, { dimensions: those, lineInfo }),
       };
     } catch (error) {
@@ -175,7 +178,7 @@ function resultOf(
   run: KernelRun,
   numbers: Numbers,
   lineInfo: LineInfo,
-): Omit<LaunchResult, "separate" | "exact"> {
+): Omit<LaunchResult, "separate" | "hasWholeBarriers" | "exact"> {
   const budget = new Budget(mostRanges);
   const { certain, possible } = run;
   const unclear = new Set(possible);

@@ -40,6 +40,31 @@ export function barrierOf({ opcode, modifiers, operands }: Step): "block" | "oth
   return isSync && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
 }
 
+/** Instructions by which lanes exchange something, or with which threads wait for some others. */
+const exchanging: ReadonlySet<string> = new Set([
+  "activemask",
+  "call",
+  "elect",
+  "ldmatrix",
+  "match",
+  "mbarrier",
+  "movmatrix",
+  "redux",
+  "shfl",
+  "stmatrix",
+  "vote",
+]);
+
+/** Whether the threads of a kernel wait for each other at barriers of whole blocks only, if at all. */
+export function waitsOnlyAtBarriers({ blocks }: KernelCode): boolean {
+  return blocks.every(({ steps }) =>
+    steps.every((step) => {
+      const isOfWarp = (step.opcode === "bar" || step.opcode === "barrier") && step.modifiers.includes("warp");
+      return !exchanging.has(step.opcode) && !isOfWarp && barrierOf(step) !== "other";
+    })
+  );
+}
+
 const ofBlock: ReadonlySet<string> = new Set(["sync", "cta", "aligned"]);
 
 /**

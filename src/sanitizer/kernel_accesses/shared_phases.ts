@@ -22,6 +22,7 @@ interface Mark {
   readonly count: number;
   readonly reads: number;
   readonly isRefused: boolean;
+  readonly hasPartialBarriers: boolean;
 }
 
 /** More pairs than these are not compared. */
@@ -42,6 +43,7 @@ export class SharedPhases {
   /** For each phase, itself or another one that it is joined with. */
   readonly #joined: number[] = [0];
   #isRefused = false;
+  #hasPartialBarriers = false;
 
   constructor(
     { byteLengths, dimensions, whole }: {
@@ -55,19 +57,31 @@ export class SharedPhases {
     this.#whole = whole;
   }
 
-  /** Notes that not all accesses or barriers are known. */
+  /** Notes that not all accesses are known. */
   refuse(): void {
     this.#isRefused = true;
   }
 
-  mark(): Mark {
-    return { count: this.#accesses.length, reads: this.#reads.count, isRefused: this.#isRefused };
+  /** Notes that some threads of a block may reach a barrier without the others. */
+  refuseBarriers(): void {
+    this.#isRefused = true;
+    this.#hasPartialBarriers = true;
   }
 
-  reset({ count, reads, isRefused }: Mark): void {
+  mark(): Mark {
+    return {
+      count: this.#accesses.length,
+      reads: this.#reads.count,
+      isRefused: this.#isRefused,
+      hasPartialBarriers: this.#hasPartialBarriers,
+    };
+  }
+
+  reset({ count, reads, isRefused, hasPartialBarriers }: Mark): void {
     this.#accesses.length = count;
     this.#reads.truncate(reads);
     this.#isRefused = isRefused;
+    this.#hasPartialBarriers = hasPartialBarriers;
   }
 
   /** Notes an access, and what was written before. A write is written from then on. */
@@ -88,7 +102,7 @@ export class SharedPhases {
       constraints.every(({ terms }) => (terms[index] ?? 0) === 0)
     );
     // Other threads may be elsewhere.
-    if (!isWhole) this.refuse();
+    if (!isWhole) this.refuseBarriers();
     return this.#joined.push(this.#joined.length) - 1;
   }
 
@@ -99,6 +113,11 @@ export class SharedPhases {
   #rootOf(phase: number): number {
     while (this.#joined[phase] !== phase) phase = this.#joined[phase]!;
     return phase;
+  }
+
+  /** Whether all threads of a block reach each barrier together. */
+  get hasWholeBarriers(): boolean {
+    return !this.#hasPartialBarriers;
   }
 
   /** Whether no two threads of a block conflict. */

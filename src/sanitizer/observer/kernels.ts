@@ -17,6 +17,9 @@ import type { Deed } from "../stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
+/** The checks that launches may be proved not to need. */
+const provable = ["race", "initialization", "synchronization"] as const;
+
 /** What it works with. */
 interface Parts {
   readonly reports: Reports;
@@ -46,8 +49,8 @@ export class ObservedKernels {
     const saysAccesses = driver.observesAccesses || driver.kernelChecks.size > 0;
     this.#launches = saysAccesses ? undefined : new LaunchAccesses(options);
     const { observesAccesses, kernelChecks } = driver;
-    const isProvable = observesAccesses || kernelChecks.has("race") || kernelChecks.has("initialization");
-    this.#proofs = isProvable ? new LaunchAccesses(options) : undefined;
+    const isProvable = provable.some((check) => kernelChecks.has(check));
+    this.#proofs = observesAccesses || isProvable ? new LaunchAccesses(options) : undefined;
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
@@ -119,6 +122,7 @@ export class ObservedKernels {
     const deed: Deed = { operation, then };
     const { kernelChecks, observesAccesses } = this.#driver;
     launch.isRaceFree = kernelChecks.has("race") && this.#proofs!.areSeparate(launch);
+    launch.hasWholeBarriers = kernelChecks.has("synchronization") && this.#proofs!.hasWholeBarriers(launch);
     launch.globalAccesses = kernelChecks.has("initialization") ? this.#proofs!.allOf(launch) : undefined;
     launch.accesses = observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined;
     launch.onFindings = (findings) => found = findings;

@@ -45,6 +45,8 @@ export interface LaunchChecksOptions {
   /** What knows which memory is initialized, for the check `initialization`. */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
+  /** Whether that check has to look at barriers. It looks at what stops the kernel in any case. */
+  readonly observesBarriers?: boolean;
   /** Where the variables of the module are in linear memory. */
   readonly imageBegin?: number | undefined;
 }
@@ -128,7 +130,7 @@ export class LaunchChecks {
   observeBlock(): BlockObserver | undefined {
     return observeTogether([
       this.#race?.observeBlock(),
-      this.#synchronization?.observeBlock(),
+      this.#options.observesBarriers ? this.#synchronization?.observeBlock() : undefined,
       this.initialization?.observeBlock(),
     ]);
   }

@@ -41,7 +41,7 @@ export class LoadedKernel {
 
   /** The kernel for launches that need not be looked at for something. */
   without(left: Partial<LeftOut>): LoadedKernel {
-    if (!left.races && !left.accesses) return this;
+    if (!left.races && !left.accesses && !left.barriers) return this;
     const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
     const version = new LoadedKernel(this.module, this.kernel.without(left));
     return Object.assign(version, { maxDynamicSharedBytes, preferredSharedCarveout });

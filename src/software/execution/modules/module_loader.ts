@@ -50,7 +50,11 @@ export interface LeftOut {
   readonly races: boolean;
   readonly accesses: boolean;
   readonly initialization: boolean;
+  readonly barriers: boolean;
 }
+
+/** What is known of that before a launch begins. */
+export type LeftOutOfLaunch = Omit<LeftOut, "initialization">;
 
 /** A variable of a loaded module, with its offset in linear memory. */
 export interface SoftwareVariable {
@@ -118,10 +122,14 @@ export function loadModule(
     variesThreads = false,
     kernelChecks: checked = new Set<KernelCheck>(),
   } = checks;
-  const codeWithout = ({ races, accesses, initialization }: LeftOut): CompiledCode => {
+  const codeWithout = ({ races, accesses, initialization, barriers }: LeftOut): CompiledCode => {
     const observesAccesses = observed && !accesses;
-    const isLeftOut = (check: KernelCheck) => check === "race" ? races : check === "initialization" && initialization;
-    const kernelChecks = new Set([...checked].filter((check) => !isLeftOut(check)));
+    const isLeftOut: Partial<Record<KernelCheck, boolean>> = {
+      race: races,
+      initialization,
+      synchronization: barriers,
+    };
+    const kernelChecks = new Set([...checked].filter((check) => !isLeftOut[check]));
     return compiledModule(ptx, {
       boundsChecks,
       gangs: gangs && !observesAccesses && !variesThreads &&
@@ -131,7 +139,7 @@ export function loadModule(
       kernelChecks,
     });
   };
-  const left: LeftOut = { races: false, accesses: false, initialization: false };
+  const left: LeftOut = { races: false, accesses: false, initialization: false, barriers: false };
   const { module, code } = codeWithout(left);
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;

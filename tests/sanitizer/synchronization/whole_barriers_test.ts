@@ -1,0 +1,261 @@
+/**
+ * Random kernels with barriers in conditions and loops, beside a list of the barriers that each thread comes to. None may
+ * be proved to have whole barriers if some threads of a block come to others, and the reports are the same whether what
+ * is proved is looked at or not.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { CudaError, type SanitizerReport } from "../../../mod.ts";
+import type { KernelLaunch } from "../../../src/driver.ts";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import { parsePtx } from "../../../src/ptx/parsing/parser.ts";
+import { kernelCode } from "../../../src/sanitizer/kernel_accesses/kernel_code.ts";
+import { launchResult } from "../../../src/sanitizer/kernel_accesses/launch_run.ts";
+import { PreparedCode } from "../../../src/sanitizer/kernel_accesses/thread_state.ts";
+import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
+import { Session } from "../../../src/session.ts";
+import { instructionSupport } from "../../../src/software/instruction_support.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { Random } from "../../differential/random.ts";
+import { adaptedDriver } from "../../support/adapted_driver.ts";
+import { isLong, test } from "../../support/test.ts";
+import { kernelOf } from "../memory/programs.ts";
+
+/** A number that threads compare: their own, that of their block, the argument, or how often they were in a loop. */
+type Source = "thread" | "row" | "block" | "argument" | "turn";
+
+interface Condition {
+  readonly source: Source;
+  readonly relation: "lt" | "eq" | "odd";
+  readonly value: number;
+}
+
+type Item =
+  | { readonly kind: "barrier"; readonly number: number }
+  | { readonly kind: "store" }
+  | { readonly kind: "ballot" }
+  | {
+    readonly kind: "if";
+    readonly condition: Condition;
+    readonly items: readonly Item[];
+    readonly other: readonly Item[];
+  }
+  | { readonly kind: "return"; readonly condition: Condition }
+  /** Goes around as often as the sum of a constant and a source. */
+  | { readonly kind: "loop"; readonly source: Source; readonly count: number; readonly items: readonly Item[] };
+
+interface Program {
+  readonly items: readonly Item[];
+  readonly grid: number;
+  readonly block: readonly [x: number, y: number];
+  readonly argument: number;
+}
+
+const sources = ["thread", "row", "block", "argument", "turn"] as const;
+
+function randomProgram(random: Random): Program {
+  const block = ([[32, 1], [40, 1], [8, 8], [64, 1]] as const)[random.below(4)]!;
+  const isVaried = random.percent(50);
+  const condition = (): Condition => ({
+    source: isVaried ? sources[random.below(5)]! : sources[2 + random.below(3)]!,
+    relation: (["lt", "eq", "odd"] as const)[random.below(3)]!,
+    value: random.below(random.percent(30) ? 40 : 4),
+  });
+  const items = (depth: number): Item[] => Array.from({ length: 1 + random.below(3) }, () => item(depth));
+  const item = (depth: number): Item => {
+    const kind = random.below(depth > 2 ? 5 : 10);
+    if (kind < 3) return { kind: "barrier", number: random.percent(4) ? 1 : 0 };
+    if (kind === 3) return { kind: "store" };
+    if (kind === 4) {
+      return random.percent(15)
+        ? { kind: "ballot" }
+        : random.percent(15)
+        ? { kind: "return", condition: condition() }
+        : { kind: "store" };
+    }
+    if (kind < 8) {
+      return {
+        kind: "if",
+        condition: condition(),
+        items: items(depth + 1),
+        other: random.percent(50) ? [] : items(depth + 1),
+      };
+    }
+    const source = isVaried && random.percent(40) ? "row" : (["block", "argument", "turn"] as const)[random.below(3)]!;
+    return { kind: "loop", source, count: random.below(5), items: items(depth + 1) };
+  };
+  return { items: items(0), grid: 1 + random.below(2), block, argument: random.below(4) };
+}
+
+/** The kernel of a program. %r1 is the thread in its block, %r2 its row, %r3 its block and %r4 the argument. */
+function ptxOf({ items }: Program): string {
+  const lines: string[] = [];
+  let labels = 0;
+  const registers = { thread: "%r1", row: "%r2", block: "%r3", argument: "%r4" };
+  const registerOf = (source: Source, depth: number) =>
+    source !== "turn" ? registers[source] : depth === 0 ? "%r4" : `%r${9 + depth}`;
+  const test = ({ source, relation, value }: Condition, depth: number) => {
+    const register = registerOf(source, depth);
+    if (relation === "odd") lines.push(`and.b32 %r5, ${register}, 1; setp.eq.u32 %p1, %r5, 1;`);
+    else lines.push(`setp.${relation}.u32 %p1, ${register}, ${value};`);
+  };
+  const write = (item: Item, depth: number) => {
+    switch (item.kind) {
+      case "barrier":
+        return lines.push(`bar.sync ${item.number};`);
+      case "store":
+        return lines.push("st.global.u32 [%rd1], %r1;");
+      case "ballot":
+        return lines.push("vote.sync.ballot.b32 %r6, %p2, -1;");
+      case "return":
+        test(item.condition, depth);
+        return lines.push("@%p1 ret;");
+      case "if": {
+        const label = labels++;
+        test(item.condition, depth);
+        lines.push(`@!%p1 bra ELSE${label};`);
+        for (const each of item.items) write(each, depth);
+        lines.push(`bra END${label};`, `ELSE${label}:`);
+        for (const each of item.other) write(each, depth);
+        return lines.push(`END${label}:`);
+      }
+      case "loop": {
+        const label = labels++;
+        const [counter, end] = [`%r${10 + depth}`, `%r${14 + depth}`];
+        lines.push(`add.u32 ${end}, ${registerOf(item.source, depth)}, ${item.count};`, `mov.u32 ${counter}, 0;`);
+        lines.push(`LOOP${label}:`, `setp.ge.u32 %p1, ${counter}, ${end};`, `@%p1 bra DONE${label};`);
+        for (const each of item.items) write(each, depth + 1);
+        return lines.push(`add.u32 ${counter}, ${counter}, 1;`, `bra LOOP${label};`, `DONE${label}:`);
+      }
+    }
+  };
+  for (const item of items) write(item, 0);
+  return kernelOf(
+    ".param .u64 x, .param .u32 argument",
+    `  ld.param.u64 %rd1, [x]; ld.param.u32 %r4, [argument];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %ctaid.x; setp.eq.u32 %p2, %r1, 0;
+  mov.u32 %r5, %ntid.x; mad.lo.u32 %r6, %r2, %r5, %r1; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd1, %rd1, %rd2;
+  mul.wide.u32 %rd2, %r3, 256; add.s64 %rd1, %rd1, %rd2;
+  ${lines.join("\n  ")}`,
+  );
+}
+
+interface Thread {
+  readonly thread: number;
+  readonly row: number;
+  readonly block: number;
+  readonly argument: number;
+}
+
+/** The barriers that a thread comes to, by their places in the program and how often it was in the loops around them. */
+function barriersOf(items: readonly Item[], thread: Thread): string[] {
+  const found: string[] = [];
+  const valueOf = (source: Source, turns: readonly number[]) =>
+    source === "turn" ? turns.at(-1) ?? thread.argument : thread[source];
+  const holds = ({ source, relation, value }: Condition, turns: readonly number[]) => {
+    const compared = valueOf(source, turns);
+    return relation === "odd" ? compared % 2 === 1 : relation === "eq" ? compared === value : compared < value;
+  };
+  const run = (items: readonly Item[], turns: readonly number[], path: string): boolean =>
+    items.every((item, index) => {
+      const here = `${path}.${index}`;
+      switch (item.kind) {
+        case "barrier":
+          return found.push(`${here} ${turns}`) > 0;
+        case "return":
+          return !holds(item.condition, turns);
+        case "if":
+          return holds(item.condition, turns) ? run(item.items, turns, `${here}a`) : run(item.other, turns, `${here}b`);
+        case "loop": {
+          const end = valueOf(item.source, turns) + item.count;
+          for (let turn = 0; turn < end; turn++) if (!run(item.items, [...turns, turn], here)) return false;
+          return true;
+        }
+        default:
+          return true;
+      }
+    });
+  run(items, [], "");
+  return found;
+}
+
+/** Whether all threads of each block come to the same barriers, and nothing else is exchanged. */
+function hasWholeBarriers({ items, grid, block: [x, y], argument }: Program): boolean {
+  for (let block = 0; block < grid; block++) {
+    const all = new Set<string>();
+    for (let row = 0; row < y; row++) {
+      for (let thread = 0; thread < x; thread++) all.add(barriersOf(items, { thread, row, block, argument }).join());
+    }
+    if (all.size > 1) return false;
+  }
+  return true;
+}
+
+function hasBallot(items: readonly Item[]): boolean {
+  return items.some((item) =>
+    item.kind === "ballot" || item.kind === "loop" && hasBallot(item.items) ||
+    item.kind === "if" && (hasBallot(item.items) || hasBallot(item.other))
+  );
+}
+
+function isProved(ptx: string, { grid, block: [x, y], argument }: Program): boolean {
+  const module = parsePtx(ptx);
+  const code = new PreparedCode(kernelCode(module.functions[0]!, module.variables));
+  const parameters = new DataView(new ArrayBuffer(16));
+  parameters.setUint32(8, argument, true);
+  return launchResult(code, module.lineInfo, { grid: [grid, 1, 1], block: [x, y, 1], parameters }).hasWholeBarriers;
+}
+
+/** What is reported of a launch, and whether its barriers were looked at. */
+function reportsOf(ptx: string, program: Program, { looksAtAll }: { looksAtAll: boolean }) {
+  const reports: SanitizerReport[] = [];
+  const checks = new Set(["synchronization"] as const);
+  const sanitizer = new Sanitizer(checks, (report) => reports.push(report));
+  const driver = new SoftwareDriver({ devices: 1, peers: true, kernelChecks: checks });
+  let isLeftOut = false;
+  const launchKernel = (launch: KernelLaunch) => {
+    if (looksAtAll) launch.hasWholeBarriers = false;
+    isLeftOut = launch.hasWholeBarriers === true;
+    driver.launchKernel(launch);
+  };
+  const session = new Session(sanitizer.observe(adaptedDriver(driver, { launchKernel })), {
+    instructionSupport,
+    sanitizer,
+  });
+  try {
+    using cuda = new Cuda(session);
+    const gpu = cuda.device(0);
+    using buffer = gpu.allocate(1024);
+    const { grid, block, argument } = program;
+    gpu.loadModule(ptx).kernel("kernel").launch({ grid, block }, buffer, argument);
+    gpu.synchronize();
+  } catch (error) {
+    const isStopped = error instanceof CudaError || error instanceof SuppressedError;
+    if (!isStopped) throw error;
+  }
+  return { isLeftOut, reports: reports.map(({ kind, message, count }) => ({ kind, message, count })) };
+}
+
+test("barriers of random kernels that are proved to be reached by whole blocks", () => {
+  const [count, launches] = isLong ? [20_000, 2000] : [400, 40];
+  let whole = 0, proved = 0, reported = 0;
+  for (let seed = 1; seed <= count; seed++) {
+    const program = randomProgram(new Random(seed));
+    const ptx = ptxOf(program);
+    const details = () => `seed ${seed}: ${JSON.stringify(program)}\n${ptx}`;
+    const expected = hasWholeBarriers(program) && !hasBallot(program.items);
+    if (expected) whole++;
+    if (isProved(ptx, program)) {
+      proved++;
+      assert(expected, `proved although threads come to other barriers: ${details()}`);
+    }
+    if (seed > launches) continue;
+    const [one, all] = [false, true].map((looksAtAll) => reportsOf(ptx, program, { looksAtAll }));
+    assertEquals(one!.reports, all!.reports, details());
+    assertEquals(one!.isLeftOut, isProved(ptx, program), details());
+    reported += all!.reports.length;
+  }
+  assert(whole > count / 4 && whole < count * 0.9, `${whole} of ${count} have whole barriers`);
+  assert(proved > whole / 2, `${proved} of ${whole} with whole barriers are proved to have them`);
+  assert(reported > launches / 10, `${reported} reports of ${launches} launches`);
+  if (isLong) console.log(`${whole} of ${count} have whole barriers, ${proved} are proved to; ${reported} reports`);
+});
