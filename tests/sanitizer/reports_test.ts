@@ -17,6 +17,7 @@ const plain = {
   POOLPASS_SANITIZE_REPORT: "",
   POOLPASS_SANITIZE_SUPPRESS: "",
   GITHUB_ACTIONS: "",
+  NO_COLOR: "1",
 };
 
 /** Runs the script that makes mistakes. */
