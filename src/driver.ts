@@ -128,7 +128,7 @@ export interface KernelLaunch {
   readonly buffers: readonly (MemoryRange | undefined)[];
   /**
    * Called with the global memory that the launch has accessed, when it is done or has failed. For drivers that observe
-   * accesses.
+   * accesses. What was read comes first, then what was written, then what was accessed atomically, each by address.
    */
   onAccesses?: ((accesses: readonly LaunchAccess[]) => void) | undefined;
   /** Called with the mistakes of the kernel, when the launch is done or has failed. For drivers that check kernels. */
@@ -197,6 +197,22 @@ export interface LaunchAccess {
   readonly source: string;
   /** Who has accessed the first of the bytes first. */
   readonly first?: ThreadIndex | undefined;
+  /** Who has accessed which of them, if that is not the same instruction everywhere. */
+  readonly parts?: AccessParts | undefined;
+}
+
+/** Bytes that several instructions access in turns, as they do the fields of structs in an array. */
+export interface AccessParts {
+  /** So many bytes further on, the same instructions access other bytes. */
+  readonly period: number;
+  /** The parts that have any of some bytes, in order. All are counted from the beginning of the access. */
+  of(begin: number, end: number): Iterable<AccessPart>;
+}
+
+/** Bytes that one instruction has accessed. */
+export interface AccessPart extends Pick<LaunchAccess, "source" | "first"> {
+  readonly begin: number;
+  readonly end: number;
 }
 
 /** A thread of a launch. */

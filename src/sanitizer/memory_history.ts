@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ThreadIndex } from "../driver.ts";
+import type { AccessParts, ThreadIndex } from "../driver.ts";
 import type { Operation } from "./operation.ts";
 import { isBefore, type Timeline } from "./timelines.ts";
 
@@ -18,6 +18,8 @@ export interface Touch {
   readonly source?: string | undefined;
   /** Who accesses the first of the bytes. */
   readonly first?: ThreadIndex | undefined;
+  /** Who accesses which of them, if that is not the same instruction everywhere. Counted as the bytes are. */
+  readonly parts?: AccessParts | undefined;
   /** Whether it may be elsewhere in the allocation, or not be at all. */
   readonly isPossible?: true;
 }

@@ -15,6 +15,7 @@ import type { Operation } from "./operation.ts";
 import type { Suppressions, UsedSuppression } from "./output/suppressions.ts";
 import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
 import { isBefore, type Timeline } from "./timelines.ts";
+import { partsOfConflict, partsOfTouch } from "./touch_parts.ts";
 
 /** A mistake of a kernel, its launch, and the buffer that it is about. */
 export interface KernelMistake {
@@ -57,7 +58,11 @@ export class Reports {
   }
 
   /** Two accesses to the same bytes that nothing orders. */
-  addConflict({ region, conflict: { later, earlier, begin, end } }: { region: Memory; conflict: Conflict }): void {
+  addConflict({ region, conflict }: { region: Memory; conflict: Conflict }): void {
+    for (const part of partsOfConflict(conflict)) this.#addConflict(region, part);
+  }
+
+  #addConflict(region: Memory, { later, earlier, begin, end }: Conflict): void {
     this.#add({
       kind: kindOf(`unordered-${earlier.access}-${later.access}`, [earlier, later]),
       accesses: [accessOf(later, begin), accessOf(earlier, begin)],
@@ -72,6 +77,10 @@ export class Reports {
 
   /** An access to memory after its free, or one that may happen after it. */
   addFreed({ region, touch, freed }: { region: Memory; touch: Touch; freed: Operation }): void {
+    for (const part of partsOfTouch(touch)) this.#addFreed(region, part, freed);
+  }
+
+  #addFreed(region: Memory, touch: Touch, freed: Operation): void {
     const isLater = isBefore(freed, touch.operation);
     this.#add({
       kind: kindOf("use-after-free", [touch]),
@@ -92,6 +101,10 @@ export class Reports {
 
   /** An access that may happen before the allocation. */
   addUnallocated({ region, touch }: { region: Required<Memory>; touch: Touch }): void {
+    for (const part of partsOfTouch(touch)) this.#addUnallocated(region, part);
+  }
+
+  #addUnallocated(region: Required<Memory>, touch: Touch): void {
     this.#add({
       kind: "use-before-allocation",
       accesses: [accessOf(touch), operationOf(region.allocated, "allocate")],

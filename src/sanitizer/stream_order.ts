@@ -6,12 +6,13 @@
  *
  * @module
  */
-import type { ThreadIndex } from "../driver.ts";
+import type { AccessParts, ThreadIndex } from "../driver.ts";
 import { MemoryHistory, type Touch } from "./memory_history.ts";
 import type { Operation } from "./operation.ts";
 import type { Reports } from "./reports.ts";
 import { PossibleTouches } from "./possible_touches.ts";
 import { isBefore } from "./timelines.ts";
+import { movedParts } from "./touch_parts.ts";
 
 /** An access to a range of addresses. */
 export interface RangeAccess {
@@ -21,6 +22,7 @@ export interface RangeAccess {
   readonly source?: string | undefined;
   /** Who accesses the first of the bytes. */
   readonly first?: ThreadIndex | undefined;
+  readonly parts?: AccessParts | undefined;
 }
 
 /** An access that may be anywhere in the allocation that has an address. */
@@ -115,7 +117,7 @@ export class StreamOrder {
     else this.#regions.splice(first, last - first, region);
   }
 
-  #access(operation: Operation, { address, byteLength, access, source, first }: RangeAccess): void {
+  #access(operation: Operation, { address, byteLength, access, source, first, parts }: RangeAccess): void {
     const end = address + byteLength;
     for (let index = this.#indexFrom(address); index < this.#regions.length; index++) {
       const region = this.#regions[index]!;
@@ -127,6 +129,7 @@ export class StreamOrder {
         end: Math.min(region.byteLength, end - region.address),
         source,
         first: address >= region.address ? first : undefined,
+        parts: parts && movedParts(parts, address - region.address),
       };
       if (region.freed !== undefined) {
         this.#reports.addFreed({ region, touch, freed: region.freed });
@@ -178,7 +181,14 @@ export class StreamOrder {
       if (address >= end) break;
       if (freed !== undefined) continue;
       for (const touch of history.touches(begin - address, end - address)) {
-        found.push({ ...touch, begin: touch.begin + address, end: touch.end + address });
+        const { source, parts } = touch;
+        found.push({
+          ...touch,
+          begin: touch.begin + address,
+          end: touch.end + address,
+          source: parts === undefined ? source : undefined,
+          parts: undefined,
+        });
       }
     }
     return found;

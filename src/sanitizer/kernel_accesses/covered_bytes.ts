@@ -40,8 +40,8 @@ export class Budget {
 
   /** Takes some of it. */
   spend(steps: number): void {
+    if (!(steps <= this.#left)) throw new TooManyRanges();
     this.#left -= steps;
-    if (!(this.#left >= 0)) throw new TooManyRanges();
   }
 }
 

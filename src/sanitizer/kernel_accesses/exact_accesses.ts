@@ -5,13 +5,15 @@
  *
  * @module
  */
-import type { LaunchAccess, ThreadIndex } from "../../driver.ts";
+import type { AccessParts, LaunchAccess, ThreadIndex } from "../../driver.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import { rangeOf } from "./domain.ts";
 import { firstPoint } from "./first_points.ts";
+import { type InterleavedAccesses, interleavedAccesses, manyRanges, partsOf } from "./interleaved_accesses.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
+import { threadsHaveOwnBytes } from "./separate_accesses.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
 /** A dimension of a launch: a special register is the sum of its dimensions, each times its weight. */
@@ -21,12 +23,13 @@ export interface Dimension {
   readonly extent: number;
 }
 
-/** Bytes that an instruction accesses, from the value of a parameter on. */
+/** Bytes that an instruction accesses, or several in turns, from the value of a parameter on. */
 interface ExactRange extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
   readonly source: string;
   readonly first: ThreadIndex;
+  readonly parts?: AccessParts | undefined;
 }
 
 /** The accesses of a kind from the value of a parameter on. */
@@ -52,16 +55,16 @@ interface KernelAccesses {
   readonly reachesElsewhere: boolean;
 }
 
-/** The accesses of an instruction. */
+/** The accesses of an instruction, or of several in turns. */
 interface LineAccesses {
   readonly line: number;
   readonly base: number;
   readonly access: CertainAccess["access"];
-  ranges: ByteRange[];
+  readonly ranges: readonly ByteRange[];
+  readonly interleaved?: InterleavedAccesses;
 }
 
 const wordBytes = 4;
-const mostRanges = 2048;
 const mostSteps = 20_000;
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
 const kinds = ["read", "write", "atomic"] as const;
@@ -79,14 +82,21 @@ export function exactAccesses(
   const alignments = alignmentsOf(certain);
   if (alignments === undefined) return undefined;
   try {
-    const lines = byLine(certain);
+    const lines = byLine(certain) ?? byLineInTurns(certain, dimensions);
     const extents = lines && extentsOf(lines);
     if (extents === undefined) return undefined;
+    const sourceOf = (line: number) => lineInfo.sourceOf(line) ?? `PTX line ${line}`;
     const threads = new FirstThreads(certain, dimensions);
-    const ranges = lines!.flatMap(({ line, base, access, ranges }) => {
-      const source = lineInfo.sourceOf(line) ?? `PTX line ${line}`;
+    const ranges = lines!.flatMap(({ line, base, access, ranges, interleaved }) => {
+      // Looked for when they are asked for, which is seldom. No two threads access the same bytes there.
+      const firstOf = (at: number) => firstThread(certain, dimensions, { base, access, at });
       return ranges.map(({ begin, end }): ExactRange => {
-        return { base, access, source, begin, end, first: threads.of({ base, access, at: begin }) };
+        const range = { base, access, begin, end, first: threads.of({ base, access, at: begin }) };
+        return interleaved === undefined ? { ...range, source: sourceOf(line) } : {
+          ...range,
+          source: sourceOf(interleaved.fields.lineAt(begin)),
+          parts: partsOf(interleaved, { origin: begin, sourceOf, firstOf }),
+        };
       });
     });
     return { ranges, extents, alignments };
@@ -106,10 +116,42 @@ function alignmentsOf(certain: readonly CertainAccess[]): ReadonlyMap<number, nu
   return alignments;
 }
 
-/** The bytes of each line. Undefined if a line accesses those of several parameters. */
+/** The bytes of each line. Undefined if a line accesses those of several parameters, or if they are too many ranges. */
 function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
+  try {
+    return rangesByLine(certain);
+  } catch (error) {
+    if (error instanceof TooManyRanges) return undefined;
+    throw error;
+  }
+}
+
+/** The same, with those of several lines together where these take turns. */
+function byLineInTurns(
+  certain: readonly CertainAccess[],
+  dimensions: readonly Dimension[],
+): LineAccesses[] | undefined {
+  const { together, alone } = interleavedAccesses(certain, new Budget(mostSteps));
+  const areKnown = together.every(({ records }) =>
+    // Of a word, the first thread that accesses any of its bytes is known, and here it is the only one.
+    records.every(({ form: { constant, terms }, byteLength }) =>
+      [constant, byteLength, ...terms].every((part) => part % wordBytes === 0)
+    ) && threadsHaveOwnBytes(records, dimensions.length)
+  );
+  if (!areKnown) return undefined;
+  const lines = byLine(alone);
+  return lines && [
+    ...lines,
+    ...together.map((interleaved): LineAccesses => {
+      const { base, access, ranges } = interleaved;
+      return { line: 0, base, access, ranges, interleaved };
+    }),
+  ];
+}
+
+function rangesByLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   const budget = new Budget(mostSteps);
-  const lines = new Map<string, LineAccesses>();
+  const lines = new Map<string, LineAccesses & { ranges: ByteRange[] }>();
   for (const accessed of certain) {
     const { step: { line }, access, form: { base } } = accessed;
     const key = `${line} ${access}`;
@@ -117,14 +159,14 @@ function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
     if (found === undefined) lines.set(key, found = { line, base, access, ranges: [] });
     if (found.base !== base) return undefined;
     found.ranges.push(...coveredBytes(accessed, budget));
-    if (found.ranges.length > mostRanges) found.ranges = joined(found.ranges);
+    if (found.ranges.length > manyRanges) found.ranges = joined(found.ranges);
   }
   let count = 0;
   for (const found of lines.values()) {
     found.ranges = joined(found.ranges);
     count += found.ranges.length;
   }
-  return count > mostRanges ? undefined : [...lines.values()];
+  return count > manyRanges ? undefined : [...lines.values()];
 }
 
 /** All bytes of each parameter and kind. Undefined if lines have some in common: the first one is not known. */
@@ -141,6 +183,19 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
     extents.push({ base, access, begin: wordFrom(all[0]!.begin), end: wordFrom(all.at(-1)!.end + wordBytes - 1) });
   }
   return extents;
+}
+
+function firstThread(
+  certain: readonly CertainAccess[],
+  dimensions: readonly Dimension[],
+  place: { readonly base: number; readonly access: CertainAccess["access"]; readonly at: number },
+): ThreadIndex | undefined {
+  try {
+    return new FirstThreads(certain, dimensions).of(place);
+  } catch (error) {
+    if (error instanceof TooManyRanges) return undefined;
+    throw error;
+  }
 }
 
 function wordFrom(at: number): number {
@@ -226,8 +281,8 @@ function least(a: Indices, b: Indices): Indices {
 }
 
 /**
- * The accesses at the addresses that a launch's parameters have, ordered by address. Undefined if they may not be as they
- * are where the parameters point to different memory.
+ * The accesses at the addresses that a launch's parameters have, ordered as a driver reports them. Undefined if they may
+ * not be as they are where the parameters point to different memory.
  */
 export function placedAccesses(
   { ranges, extents, alignments }: ExactAccesses,
@@ -249,12 +304,11 @@ export function placedAccesses(
   );
   if (!areApart) return undefined;
   const placed = kinds.flatMap((kind) =>
-    ranges.filter(({ access }) => access === kind).map(({ base, begin, end, source, first }) => {
-      return { address: starts.get(base)! + begin, byteLength: end - begin, operation: kind, source, first };
-    })
+    ranges.filter(({ access }) => access === kind).map(({ base, begin, end, source, first, parts }) => {
+      return { address: starts.get(base)! + begin, byteLength: end - begin, operation: kind, source, first, parts };
+    }).sort((a, b) => a.address - b.address)
   );
-  placed.sort((a, b) => a.address - b.address);
-  return placed[0] !== undefined && placed[0].address < 0
+  return placed.some(({ address }) => address < 0)
     ? undefined
     : placed.map((access) => ({ ...access, address: BigInt(access.address) }));
 }

@@ -297,10 +297,10 @@ function isSameParameter({ offset, bits }: UsedParameter, a: DataView, b: DataVi
 
 /** The accesses at the addresses that a launch's parameters have. */
 function placed({ known }: LaunchResult, parameters: DataView): RangeAccess[] {
-  return known.map(({ base, begin, end, access, source }) => {
+  return known.map(({ base, begin, end, access, source, parts }) => {
     const isThere = base !== noBase && base + 8 <= parameters.byteLength;
     const start = isThere ? parameters.getUint32(base, true) + parameters.getUint32(base + 4, true) * 2 ** 32 : 0;
-    return { address: start + begin, byteLength: end - begin, access, source };
+    return { address: start + begin, byteLength: end - begin, access, source, parts };
   });
 }
 

@@ -3,12 +3,14 @@
  *
  * @module
  */
+import type { AccessParts } from "../../driver.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type AffineForm, formOf } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";
 import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_accesses.ts";
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
+import { type InterleavedAccesses, interleavedAccesses, manyRanges, partsOf } from "./interleaved_accesses.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
 import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess, waitsOnlyAtBarriers } from "./memory_step.ts";
 import { SplitDimension } from "./integer_operations.ts";
@@ -28,6 +30,8 @@ export interface KnownAccess extends ByteRange {
   readonly base: number;
   readonly access: StepAccess["access"];
   readonly source: string;
+  /** Which instructions access which of the bytes, if there are several. */
+  readonly parts?: AccessParts | undefined;
 }
 
 /** What is known of a launch's accesses, whatever the values of its pointers. */
@@ -182,40 +186,64 @@ function resultOf(
   const budget = new Budget(mostRanges);
   const { certain, possible } = run;
   const unclear = new Set(possible);
-  const bySource = new Map<string, { readonly like: CertainAccess; readonly source: string; ranges: ByteRange[] }>();
-  for (const access of certain) {
-    const source = lineInfo.sourceOf(access.step.line) ?? `PTX line ${access.step.line}`;
-    const key = `${access.form.base} ${access.access} ${source}`;
-    let found = bySource.get(key);
-    if (found === undefined) bySource.set(key, found = { like: access, source, ranges: [] });
-    try {
-      found.ranges.push(...coveredBytes(access, budget));
-      if (found.ranges.length > 1000) found.ranges = joined(found.ranges);
-    } catch (error) {
-      if (!(error instanceof TooManyRanges)) throw error;
-      unclear.add(access.step);
-    }
-  }
+  const sourceOf = (line: number) => lineInfo.sourceOf(line) ?? `PTX line ${line}`;
+  const bySource = new Map<string, AccessesOfSource & { ranges: ByteRange[] }>();
+  const add = (accesses: readonly CertainAccess[], budget: Budget): CertainAccess[] =>
+    accesses.filter((access) => {
+      const source = sourceOf(access.step.line);
+      const { access: kind, form: { base } } = access;
+      const key = `${base} ${kind} ${source}`;
+      let found = bySource.get(key);
+      if (found === undefined) bySource.set(key, found = { base, access: kind, source, ranges: [] });
+      try {
+        found.ranges.push(...coveredBytes(access, budget));
+        if (found.ranges.length > 1000) found.ranges = joined(found.ranges);
+        return false;
+      } catch (error) {
+        if (error instanceof TooManyRanges) return true;
+        throw error;
+      }
+    });
+  const { together, alone } = interleavedAccesses(add(certain, new Budget(manyRanges)), budget);
+  for (const { step } of add(alone, budget)) unclear.add(step);
+  const all = [...bySource.values(), ...together.map((interleaved) => accessesInTurns(interleaved, sourceOf))];
   let isAll: boolean | undefined;
   return {
-    known: knownAccesses([...bySource.values()]),
+    known: knownAccesses(all),
     possible: [...unclear],
     isAll: () => isAll ??= unclear.size === 0 && readsOnlyWhatIsKnown(run),
     parameters: [...numbers.used.values()],
   };
 }
 
+/** The bytes that are accessed from one place in the source, or from several in turns. */
+interface AccessesOfSource extends Pick<KnownAccess, "base" | "access" | "source"> {
+  readonly ranges: readonly ByteRange[];
+  /** Of a range that begins at an offset. */
+  readonly partsFrom?: (origin: number) => AccessParts;
+}
+
+function accessesInTurns(interleaved: InterleavedAccesses, sourceOf: (line: number) => string): AccessesOfSource {
+  const { base, access, ranges, fields } = interleaved;
+  return {
+    base,
+    access,
+    source: sourceOf(fields.lineAt(ranges[0]!.begin)),
+    ranges,
+    partsFrom: (origin) => partsOf(interleaved, { origin, sourceOf }),
+  };
+}
+
 /** The accesses of each kind, with the first instruction that accesses a byte. */
-function knownAccesses(
-  groups: readonly { readonly like: CertainAccess; readonly source: string; readonly ranges: readonly ByteRange[] }[],
-): KnownAccess[] {
+function knownAccesses(groups: readonly AccessesOfSource[]): KnownAccess[] {
   const covered = new Map<string, readonly ByteRange[]>();
-  return groups.flatMap(({ like, source, ranges }) => {
-    const { access, form: { base } } = like;
+  return groups.flatMap(({ base, access, source, ranges, partsFrom }) => {
     const key = `${base} ${access}`;
     const before = covered.get(key) ?? [];
     const own = joined(ranges);
     covered.set(key, before.length === 0 ? own : joined([...before, ...own]));
-    return without(own, before).map(({ begin, end }) => ({ base, access, source, begin, end }));
+    return without(own, before).map(({ begin, end }) => {
+      return { base, access, source, begin, end, parts: partsFrom?.(begin) };
+    });
   });
 }

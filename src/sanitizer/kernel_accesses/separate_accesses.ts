@@ -89,10 +89,19 @@ export function separateRanges(
 
 /** Whether no two threads conflict by accesses that have the same terms for the dimensions of threads. */
 export function threadsAreApart(accesses: readonly CertainAccess[], dimensions: number): boolean {
+  return isApart(clusterOf(accesses, dimensions));
+}
+
+/** Whether no two threads access the same bytes by such accesses, even if they only read. */
+export function threadsHaveOwnBytes(accesses: readonly CertainAccess[], dimensions: number): boolean {
+  return hasOwnBytes(clusterOf(accesses, dimensions));
+}
+
+function clusterOf(accesses: readonly CertainAccess[], dimensions: number): Cluster {
   const { base, terms } = accesses[0]!.form;
   const cluster = newCluster(base, Array.from({ length: dimensions }, (_, index) => terms[index] ?? 0));
   for (const access of accesses) add(cluster, access);
-  return isApart(cluster);
+  return cluster;
 }
 
 function newCluster(base: number, terms: readonly number[]): Cluster {
@@ -114,17 +123,23 @@ function add(cluster: Cluster, access: CertainAccess): void {
   cluster.accesses.push(access);
 }
 
+/** Whether each thread has bytes of its own in a cluster, or none is written. */
+function isApart(cluster: Cluster): boolean {
+  const { accesses, isWritten } = cluster;
+  if (!isWritten) return true;
+  // What is read by a cache is not to be written at all.
+  if (accesses.some(({ step: { opcode, modifiers } }) => opcode === "ldu" || modifiers.includes("nc"))) return false;
+  return hasOwnBytes(cluster);
+}
+
 /**
- * Whether each thread has bytes of its own in a cluster, or none is written.
+ * Whether each thread has bytes of its own in a cluster.
  *
  * The threads at one point of a loop access a tile of memory, as far as they reach. The loop goes on by whole tiles, so
  * that threads are apart if they are so in each tile.
  */
-function isApart(cluster: Cluster): boolean {
-  const { terms, low, high, accesses, isWritten } = cluster;
-  if (!isWritten) return true;
-  // What is read by a cache is not to be written at all.
-  if (accesses.some(({ step: { opcode, modifiers } }) => opcode === "ldu" || modifiers.includes("nc"))) return false;
+function hasOwnBytes(cluster: Cluster): boolean {
+  const { terms, low, high } = cluster;
   const steps = terms.map((term, index) => ({ step: Math.abs(term), count: high[index]! - low[index]! }))
     .filter(({ count }) => count > 0)
     .sort((a, b) => a.step - b.step);

@@ -128,8 +128,8 @@ export class ObservedKernels {
     launch.onFindings = (findings) => found = findings;
     launch.onAccesses = (accesses) => {
       hostMemory.afterKernel(accesses);
-      deed.accesses = accesses.map(({ address, byteLength, operation, source, first }) => {
-        return { address: Number(address), byteLength, access: operation, source, first };
+      deed.accesses = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
+        return { address: Number(address), byteLength, access: operation, source, first, parts };
       });
       order.proceed();
     };

@@ -8,6 +8,7 @@ import type { Operation } from "../operation.ts";
 import type { Reports } from "../reports.ts";
 import type { RangeAccess, StreamOrder } from "../stream_order.ts";
 import { isBefore, lastPoint, type Timeline } from "../timelines.ts";
+import { movedParts } from "../touch_parts.ts";
 import type { Announcements } from "./announcements.ts";
 import type { ShareName } from "./records.ts";
 import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
@@ -59,11 +60,18 @@ export class SharedAccesses {
   }
 
   /** Compares an access of this process with those of others, and tells them. */
-  addOwn(operation: Operation, { address, byteLength, access, source }: RangeAccess): void {
+  addOwn(operation: Operation, { address, byteLength, access, source, parts }: RangeAccess): void {
     for (const memory of this.#memories.overlapping(address, address + byteLength)) {
       const begin = Math.max(0, address - memory.address);
       const end = Math.min(memory.byteLength, address + byteLength - memory.address);
-      const touch = { operation, access, begin, end, source };
+      const touch: Touch = {
+        operation,
+        access,
+        begin,
+        end,
+        source: parts === undefined ? source : undefined,
+        parts: parts && movedParts(parts, address - memory.address),
+      };
       for (const other of this.#memories.touchesOf(memory.name)) {
         if (!isBefore(other.operation, operation)) this.#report(memory, touch, other);
       }

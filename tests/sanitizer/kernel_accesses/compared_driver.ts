@@ -38,7 +38,7 @@ export function openCompared(onLaunch: (launch: ComparedLaunch) => void): Cuda {
     const known = launches.of(launch);
     const said = launches.exactlyOf(launch);
     launch.onAccesses = (observed) =>
-      onLaunch({ ...compared(names.get(launch.kernel)!, known, observed), said: said?.map(describe) });
+      onLaunch({ ...compared(names.get(launch.kernel)!, known, observed), said: said && divided(said).map(describe) });
     call();
   };
   const adapted: Partial<Driver> = {
@@ -70,6 +70,18 @@ function compared(
     for (const byte of b) if (!a.has(byte)) missing.push(`${kind} ${byte}`);
   }
   return { kernel, isExact, wrong, missing, byteLength: count, said: undefined, observed: observed.map(describe) };
+}
+
+/** The same accesses, each by one instruction. */
+function divided(accesses: readonly LaunchAccess[]): LaunchAccess[] {
+  const all = accesses.flatMap((access) => {
+    const { parts, ...whole } = access;
+    return parts === undefined ? whole : [...parts.of(0, access.byteLength)].map(({ begin, end, source, first }) => {
+      return { ...whole, address: access.address + BigInt(begin), byteLength: end - begin, source, first };
+    });
+  });
+  return (["read", "write", "atomic"] as const)
+    .flatMap((kind) => all.filter(({ operation }) => operation === kind).sort((a, b) => Number(a.address - b.address)));
 }
 
 function describe({ address, byteLength, operation, source, first }: LaunchAccess): string {

@@ -2,62 +2,12 @@
  * What is reported where launches are not observed because it is known what they access, and where they all are.
  */
 import { assert, assertEquals } from "@std/assert";
-import { CudaError, type CudaStream, type DeviceBuffer, type SanitizerReport } from "../../../mod.ts";
-import type { KernelLaunch } from "../../../src/driver.ts";
-import { Cuda } from "../../../src/objects/cuda.ts";
-import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
-import { Session } from "../../../src/session.ts";
-import { instructionSupport } from "../../../src/software/instruction_support.ts";
-import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import type { Cuda, CudaStream, DeviceBuffer } from "../../../mod.ts";
 import { Random } from "../../differential/random.ts";
-import { adaptedDriver } from "../../support/adapted_driver.ts";
 import { isLong, test } from "../../support/test.ts";
+import { assertSameReports } from "./same_reports.ts";
 import { kernelOf } from "../memory/programs.ts";
 import { bufferBytes, randomLaunch } from "./random_kernels.ts";
-
-/** How to run a program. */
-interface Options {
-  /** Whether launches run when they are asked for, so that kernels find the same in memory each time. */
-  readonly runsAtOnce: boolean;
-}
-
-/** Runs a program, and returns its reports and how many of its launches were not observed. */
-function resultOf(program: (cuda: Cuda) => void, { observesAll, runsAtOnce }: Options & { observesAll: boolean }) {
-  const reports: SanitizerReport[] = [];
-  const sanitizer = new Sanitizer(new Set(["stream-order"]), (report) => reports.push(report));
-  const driver = new SoftwareDriver({ devices: 1, peers: true, observesAccesses: true });
-  let known = 0;
-  const launchKernel = (launch: KernelLaunch) => {
-    if (observesAll) launch.accesses = undefined;
-    if (launch.accesses !== undefined) known++;
-    driver.launchKernel(launch);
-    // The sanitizer does not see that the host waits.
-    if (runsAtOnce) driver.deviceSynchronize(launch.device);
-  };
-  const session = new Session(sanitizer.observe(adaptedDriver(driver, { launchKernel })), {
-    instructionSupport,
-    sanitizer,
-  });
-  const cuda = new Cuda(session);
-  try {
-    program(cuda);
-    cuda.device(0).synchronize();
-  } catch (error) {
-    if (!(error instanceof CudaError)) throw error;
-  }
-  try {
-    cuda[Symbol.dispose]();
-  } catch (error) {
-    if (!(error instanceof CudaError)) throw error;
-  }
-  return { reports: reports.map(({ kind, message, accesses, count }) => ({ kind, message, accesses, count })), known };
-}
-
-function assertSame(program: (cuda: Cuda) => void, what: string, { runsAtOnce } = { runsAtOnce: false }) {
-  const [one, other] = [false, true].map((observesAll) => resultOf(program, { observesAll, runsAtOnce }));
-  assertEquals(one!.reports, other!.reports, what);
-  return one!;
-}
 
 /** Each thread from one of them on stores to a word, and loads the next one. */
 const shifting = kernelOf(
@@ -138,7 +88,7 @@ const programs: Readonly<Record<string, { readonly known: number; readonly run: 
 
 for (const [name, { known, run }] of Object.entries(programs)) {
   test(`the reports of accesses ${name} are those of observed ones`, () => {
-    const found = assertSame((cuda) => {
+    const found = assertSameReports((cuda) => {
       const gpu = cuda.device(0);
       const [a, b] = [gpu.createStream({ nonBlocking: true }), gpu.createStream({ nonBlocking: true })];
       const [x, y] = [gpu.allocate(1024), gpu.allocate(1024)];
@@ -157,7 +107,7 @@ for (const [name, { known, run }] of Object.entries(programs)) {
 test("the reports of random kernels are the same whether their accesses are known or observed", () => {
   let known = 0, reports = 0;
   for (let seed = 0; seed < (isLong ? 500 : 12); seed++) {
-    const found = assertSame(
+    const found = assertSameReports(
       (cuda) => {
         const random = new Random(seed);
         const gpu = cuda.device(0);

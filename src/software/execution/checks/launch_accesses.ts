@@ -90,7 +90,7 @@ export class LaunchAccesses {
     return notes;
   }
 
-  /** All accesses, ordered by address. */
+  /** All accesses: first those that read, then those that write, and atomic ones, each ordered by address. */
   toArray(sourceOf: (place: number) => string, threads: NumberedThreads): LaunchAccess[] {
     const ranges: LaunchAccess[] = [];
     operations.forEach((operation, kind) => {
@@ -106,7 +106,7 @@ export class LaunchAccesses {
       };
       forEachRange(this.#kinds[kind]!, add);
     });
-    return ranges.sort((a, b) => a.address < b.address ? -1 : a.address > b.address ? 1 : 0);
+    return ranges;
   }
 }
 
