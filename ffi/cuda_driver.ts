@@ -20,6 +20,7 @@ import type {
   LaunchAttributes,
   LinkedImage,
   MemAccessDesc,
+  MemAllocationProps,
   MemLocation,
   MemoryRange,
   MemPoolProps,
@@ -44,6 +45,7 @@ import { canBePool } from "./shim/foreign_descriptors.ts";
 import { SystemError } from "./shim/system_error.ts";
 import {
   memAccessDescLayout,
+  memAllocationPropLayout,
   memLocationLayout,
   memPoolPropsLayout,
   opaqueStructSizes,
@@ -386,14 +388,7 @@ export class CudaDriver implements Driver {
   }
 
   memPoolSetAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void {
-    const bytes = new Uint8Array(memAccessDescLayout.byteLength * descriptions.length);
-    const view = new DataView(bytes.buffer);
-    for (const [index, { location, flags }] of descriptions.entries()) {
-      writeStruct(memAccessDescLayout, view, {
-        byteOffset: index * memAccessDescLayout.byteLength,
-        values: { "location.type": location.type, "location.id": location.id, flags },
-      });
-    }
+    const bytes = encodeAccess(descriptions);
     const result = this.#runtime.cudaMemPoolSetAccess(pool, bytes, BigInt(descriptions.length));
     this.#check(result, "cudaMemPoolSetAccess");
   }
@@ -443,12 +438,17 @@ export class CudaDriver implements Driver {
 
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle {
     const call = "cudaMemPoolExportToShareableHandle";
+    return this.#exported(handleType, (out) => this.#check(this.#runtime[call](out, pool, handleType, 0), call));
+  }
+
+  /** What an export writes. */
+  #exported(handleType: number, exportTo: (out: Uint8Array) => void): OsHandle {
     if (handleType === memHandleType.fabric) {
       const handle = new Uint8Array(opaqueStructSizes.cudaMemFabricHandle_t);
-      this.#check(this.#runtime[call](handle, pool, handleType, 0), call);
+      exportTo(handle);
       return handle;
     }
-    this.#check(this.#runtime[call](this.#out, pool, handleType, 0), call);
+    exportTo(this.#out);
     // CUDA's own descriptor would stay open in each program that this process starts.
     const exported = this.#intOut[0]!;
     try {
@@ -461,14 +461,19 @@ export class CudaDriver implements Driver {
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     const call = "cudaMemPoolImportFromShareableHandle";
     this.#makeCurrent(device);
+    const value = this.#osHandle(handle, handleType, call);
+    this.#check(this.#runtime[call](this.#out, value, handleType, 0), call);
+    return this.#handleOut[0]!;
+  }
+
+  /** A handle as imports take it. */
+  #osHandle(handle: OsHandle, handleType: number, call: string): bigint {
     if (typeof handle === "number" && handleType === memHandleType.posixFileDescriptor && !isExportedPool(handle)) {
       throw new CudaError(cudaErrorNumbers.cudaErrorUnknown, call);
     }
     this.#hostMemory = typeof handle === "number" ? undefined : handle;
     // Converts as C does from an int to a pointer. Node refuses a negative number.
-    const value = typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
-    this.#check(this.#runtime[call](this.#out, value, handleType, 0), call);
-    return this.#handleOut[0]!;
+    return typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
   }
 
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer> {
@@ -482,6 +487,79 @@ export class CudaDriver implements Driver {
     const result = this.#driver.cuMemPoolImportPointer(this.#outAddress, pool, exportData);
     this.#check(result, "cudaMemPoolImportPointer");
     return this.#handleOut[0]!;
+  }
+
+  memGetAllocationGranularity(props: MemAllocationProps, option: number): number {
+    const call = "cuMemGetAllocationGranularity";
+    this.#check(this.#driver[call](this.#out, encodeAllocationProps(props), option), call);
+    return Number(this.#handleOut[0]);
+  }
+
+  memCreate(props: MemAllocationProps, byteLength: number): bigint {
+    const result = this.#driver.cuMemCreate(this.#out, BigInt(byteLength), encodeAllocationProps(props), 0n);
+    this.#check(result, "cuMemCreate");
+    return this.#handleOut[0]!;
+  }
+
+  memRelease(memory: bigint): void {
+    this.#check(this.#driver.cuMemRelease(memory), "cuMemRelease");
+  }
+
+  memExportToShareableHandle(memory: bigint, handleType: number): OsHandle {
+    const call = "cuMemExportToShareableHandle";
+    return this.#exported(handleType, (out) => this.#check(this.#driver[call](out, memory, handleType, 0n), call));
+  }
+
+  memImportFromShareableHandle(handle: OsHandle, handleType: number): bigint {
+    const call = "cuMemImportFromShareableHandle";
+    const value = this.#osHandle(handle, handleType, call);
+    this.#check(this.#driver[call](this.#out, value, handleType), call);
+    return this.#handleOut[0]!;
+  }
+
+  memGetAllocationPropertiesFromHandle(memory: bigint): MemAllocationProps {
+    const call = "cuMemGetAllocationPropertiesFromHandle";
+    const bytes = new Uint8Array(memAllocationPropLayout.byteLength);
+    this.#check(this.#driver[call](bytes, memory), call);
+    const view = new DataView(bytes.buffer);
+    const { fields } = memAllocationPropLayout;
+    const read = (name: keyof typeof fields) => view.getInt32(fields[name].offset, true);
+    return {
+      handleTypes: read("requestedHandleTypes"),
+      location: { type: read("location.type"), id: read("location.id") },
+    };
+  }
+
+  memAddressReserve(byteLength: number, alignment: number): bigint {
+    const call = "cuMemAddressReserve";
+    this.#check(this.#driver[call](this.#out, BigInt(byteLength), BigInt(alignment), 0n, 0n), call);
+    return this.#handleOut[0]!;
+  }
+
+  memAddressFree(address: bigint, byteLength: number): void {
+    this.#check(this.#driver.cuMemAddressFree(address, BigInt(byteLength)), "cuMemAddressFree");
+  }
+
+  memMap(address: bigint, byteLength: number, memory: bigint): void {
+    this.#check(this.#driver.cuMemMap(address, BigInt(byteLength), 0n, memory, 0n), "cuMemMap");
+  }
+
+  memUnmap(address: bigint, byteLength: number): void {
+    this.#check(this.#driver.cuMemUnmap(address, BigInt(byteLength)), "cuMemUnmap");
+  }
+
+  memSetAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void {
+    const call = "cuMemSetAccess";
+    const bytes = encodeAccess(descriptions);
+    const result = this.#driver[call](address, BigInt(byteLength), bytes, BigInt(descriptions.length));
+    this.#check(result, call);
+  }
+
+  memGetAccess(address: bigint, { type, id }: MemLocation): number {
+    const bytes = new Uint8Array(memLocationLayout.byteLength);
+    writeStruct(memLocationLayout, new DataView(bytes.buffer), { values: { type, id } });
+    this.#check(this.#driver.cuMemGetAccess(this.#out, bytes, address), "cuMemGetAccess");
+    return Number(this.#handleOut[0]);
   }
 
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
@@ -903,6 +981,31 @@ function nulTerminated(image: string | Uint8Array): Uint8Array {
  * Whether a descriptor can be one that CUDA exported a pool to. The libraries make calls on any descriptor to find that
  * out, and a file of another process may let them wait for ever.
  */
+function encodeAccess(descriptions: readonly MemAccessDesc[]): Uint8Array {
+  const bytes = new Uint8Array(memAccessDescLayout.byteLength * descriptions.length);
+  const view = new DataView(bytes.buffer);
+  for (const [index, { location, flags }] of descriptions.entries()) {
+    writeStruct(memAccessDescLayout, view, {
+      byteOffset: index * memAccessDescLayout.byteLength,
+      values: { "location.type": location.type, "location.id": location.id, flags },
+    });
+  }
+  return bytes;
+}
+
+function encodeAllocationProps({ handleTypes, location }: MemAllocationProps): Uint8Array {
+  const bytes = new Uint8Array(memAllocationPropLayout.byteLength);
+  writeStruct(memAllocationPropLayout, new DataView(bytes.buffer), {
+    values: {
+      "type": cudaMemAllocationTypePinned,
+      "requestedHandleTypes": handleTypes,
+      "location.type": location.type,
+      "location.id": location.id,
+    },
+  });
+  return bytes;
+}
+
 function isExportedPool(fd: number): boolean {
   try {
     return canBePool(fd);

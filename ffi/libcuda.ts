@@ -331,6 +331,84 @@ export const libcuda = {
     parameters: ["buffer", /* CUmemPoolPtrExportData *shareData_out */ "u64" /* CUdeviceptr ptr */],
     result: "i32",
   },
+  cuMemGetAllocationGranularity: {
+    parameters: [
+      "buffer", // size_t *granularity
+      "buffer", // const CUmemAllocationProp *prop
+      "i32", // CUmemAllocationGranularity_flags option
+    ],
+    result: "i32",
+  },
+  cuMemCreate: {
+    parameters: [
+      "buffer", // CUmemGenericAllocationHandle *handle
+      "u64", // size_t size
+      "buffer", // const CUmemAllocationProp *prop
+      "u64", // unsigned long long flags
+    ],
+    result: "i32",
+  },
+  cuMemRelease: { parameters: ["u64" /* CUmemGenericAllocationHandle handle */], result: "i32" },
+  cuMemExportToShareableHandle: {
+    parameters: [
+      "buffer", // void *shareableHandle
+      "u64", // CUmemGenericAllocationHandle handle
+      "i32", // CUmemAllocationHandleType handleType
+      "u64", // unsigned long long flags
+    ],
+    result: "i32",
+  },
+  cuMemImportFromShareableHandle: {
+    parameters: [
+      "buffer", // CUmemGenericAllocationHandle *handle
+      "u64", // void *osHandle
+      "i32", // CUmemAllocationHandleType shHandleType
+    ],
+    result: "i32",
+  },
+  cuMemGetAllocationPropertiesFromHandle: {
+    parameters: ["buffer", /* CUmemAllocationProp *prop */ "u64" /* CUmemGenericAllocationHandle handle */],
+    result: "i32",
+  },
+  cuMemAddressReserve: {
+    parameters: [
+      "buffer", // CUdeviceptr *ptr
+      "u64", // size_t size
+      "u64", // size_t alignment
+      "u64", // CUdeviceptr addr
+      "u64", // unsigned long long flags
+    ],
+    result: "i32",
+  },
+  cuMemAddressFree: { parameters: ["u64", /* CUdeviceptr ptr */ "u64" /* size_t size */], result: "i32" },
+  cuMemMap: {
+    parameters: [
+      "u64", // CUdeviceptr ptr
+      "u64", // size_t size
+      "u64", // size_t offset
+      "u64", // CUmemGenericAllocationHandle handle
+      "u64", // unsigned long long flags
+    ],
+    result: "i32",
+  },
+  cuMemUnmap: { parameters: ["u64", /* CUdeviceptr ptr */ "u64" /* size_t size */], result: "i32" },
+  cuMemSetAccess: {
+    parameters: [
+      "u64", // CUdeviceptr ptr
+      "u64", // size_t size
+      "buffer", // const CUmemAccessDesc *desc
+      "u64", // size_t count
+    ],
+    result: "i32",
+  },
+  cuMemGetAccess: {
+    parameters: [
+      "buffer", // unsigned long long *flags
+      "buffer", // const CUmemLocation *location
+      "u64", // CUdeviceptr ptr
+    ],
+    result: "i32",
+  },
   cuMemHostAlloc: {
     parameters: ["buffer", /* void **pp */ "u64", /* size_t bytesize */ "u32" /* unsigned int Flags */],
     result: "i32",

@@ -11,6 +11,19 @@ import { formatVersion } from "../src/support/version.ts";
  * The version by function: 11020 stands for CUDA 11.2. Functions of libcuda that CUDA 10.0 already has are left out.
  */
 export const minimumVersions: Readonly<Record<string, number>> = {
+  cuMemGetAllocationGranularity: 10020,
+  cuMemCreate: 10020,
+  cuMemRelease: 10020,
+  cuMemExportToShareableHandle: 10020,
+  cuMemImportFromShareableHandle: 10020,
+  cuMemGetAllocationPropertiesFromHandle: 10020,
+  cuMemAddressReserve: 10020,
+  cuMemAddressFree: 10020,
+  cuMemMap: 10020,
+  cuMemUnmap: 10020,
+  cuMemSetAccess: 10020,
+  cuMemGetAccess: 10020,
+
   cuDevicePrimaryCtxRelease_v2: 11000,
   cuIpcOpenMemHandle_v2: 11000,
 

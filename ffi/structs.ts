@@ -30,6 +30,19 @@ export const memPoolPropsLayout = {
   },
 } as const;
 
+/** `CUmemAllocationProp`. The remaining bytes are flags, and must be zero. */
+export const memAllocationPropLayout = {
+  name: "CUmemAllocationProp",
+  byteLength: 32,
+  fields: {
+    "type": { offset: 0, type: "int" },
+    "requestedHandleTypes": { offset: 4, type: "int" },
+    "location.type": { offset: 8, type: "int" },
+    "location.id": { offset: 12, type: "int" },
+    "win32HandleMetaData": { offset: 16, type: "void *" },
+  },
+} as const;
+
 /** `cudaMemLocation`. */
 export const memLocationLayout = {
   name: "cudaMemLocation",

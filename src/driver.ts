@@ -19,6 +19,9 @@ export const memLocationType = { device: 1, host: 2, hostNuma: 3 } as const;
 /** `cudaMemAccessFlags`. */
 export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
 
+/** `CUmemAllocationGranularity_flags`. */
+export const allocationGranularity = { minimum: 0, recommended: 1 } as const;
+
 /** `cudaMemPoolAttr`. The values of the first three are ints, those of the others are 64-bit numbers of bytes. */
 export const memPoolAttribute = {
   reuseFollowEventDependencies: 1,
@@ -90,13 +93,19 @@ export interface MemPoolProps {
   readonly maxSize: bigint;
 }
 
+/** `CUmemAllocationProp`: memory of a device, or of a NUMA node of the host. */
+export interface MemAllocationProps {
+  readonly handleTypes: number;
+  readonly location: MemLocation;
+}
+
 /** `cudaMemAccessDesc`. */
 export interface MemAccessDesc {
   readonly location: MemLocation;
   readonly flags: number;
 }
 
-/** A pool's handle for another process: a file descriptor, or a 64-byte fabric handle. */
+/** A handle of a pool or of memory for another process: a file descriptor, or a 64-byte fabric handle. */
 export type OsHandle = number | Uint8Array;
 
 /** A range of memory. */
@@ -135,7 +144,10 @@ export interface KernelLaunch {
   onFindings?: ((findings: readonly LaunchFinding[]) => void) | undefined;
   /** Whether no races have to be looked for: none of its threads' accesses conflict. */
   isRaceFree?: boolean;
-  /** Whether its barriers need not be looked at: all threads of a block reach each together, and wait nowhere else. */
+  /**
+   * Whether its barriers need not be checked: all threads of a block reach each of them together, and nothing is
+   * exchanged between lanes.
+   */
   hasWholeBarriers?: boolean;
   /** All that it accesses, if that is known, so that a driver need not observe it: what `onAccesses` gets in the end. */
   accesses?: readonly LaunchAccess[] | undefined;
@@ -197,19 +209,19 @@ export interface LaunchAccess {
   readonly source: string;
   /** Who has accessed the first of the bytes first. */
   readonly first?: ThreadIndex | undefined;
-  /** Who has accessed which of them, if that is not the same instruction everywhere. */
+  /** Which instruction has accessed which of the bytes, if there are several. */
   readonly parts?: AccessParts | undefined;
 }
 
-/** Bytes that several instructions access in turns, as they do the fields of structs in an array. */
+/** The parts of a range that several instructions access, as they do the fields of structs in an array. */
 export interface AccessParts {
-  /** So many bytes further on, the same instructions access other bytes. */
+  /** The distance in bytes after which the pattern of instructions repeats. */
   readonly period: number;
-  /** The parts that have any of some bytes, in order. All are counted from the beginning of the access. */
+  /** The parts that overlap a range, in order. Offsets count from the start of the access. */
   of(begin: number, end: number): Iterable<AccessPart>;
 }
 
-/** Bytes that one instruction has accessed. */
+/** The bytes that one instruction accesses. */
 export interface AccessPart extends Pick<LaunchAccess, "source" | "first"> {
   readonly begin: number;
   readonly end: number;
@@ -438,6 +450,27 @@ export interface Driver {
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint;
   /** `cuMemGetAddressRange`: the allocation that contains an address. */
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number };
+
+  /** Of memory on a device, in bytes; `option` is one of `allocationGranularity`. */
+  memGetAllocationGranularity(props: MemAllocationProps, option: number): number;
+  /** `cuMemCreate`: memory without an address. `byteLength` is a multiple of the granularity. */
+  memCreate(props: MemAllocationProps, byteLength: number): bigint;
+  /** The memory stays while it is mapped, or as long as anybody has a descriptor of it. */
+  memRelease(memory: bigint): void;
+  memExportToShareableHandle(memory: bigint, handleType: number): OsHandle;
+  /** Does not say how large the memory is: mapping more than there is fails. */
+  memImportFromShareableHandle(handle: OsHandle, handleType: number): bigint;
+  memGetAllocationPropertiesFromHandle(memory: bigint): MemAllocationProps;
+  /** Reserves addresses, which nothing can access yet. An `alignment` of 0 is any. */
+  memAddressReserve(byteLength: number, alignment: number): bigint;
+  memAddressFree(address: bigint, byteLength: number): void;
+  /** `cuMemMap` of whole memory: `byteLength` is its size. No device may access it before `memSetAccess`. */
+  memMap(address: bigint, byteLength: number, memory: bigint): void;
+  /** Waits for nothing: no work may use the memory any more. */
+  memUnmap(address: bigint, byteLength: number): void;
+  memSetAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void;
+  /** One of `memAccessFlags`. */
+  memGetAccess(address: bigint, location: MemLocation): number;
 
   /** `cuPointerGetAttribute`. Fails with `cudaErrorInvalidValue` for an address that the driver does not know. */
   pointerGetAttributes(device: number, address: bigint): PointerAttributes;

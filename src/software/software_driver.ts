@@ -18,6 +18,7 @@ import {
   type LinkedImage,
   type MemAccessDesc,
   memAccessFlags,
+  type MemAllocationProps,
   memHandleType,
   type MemLocation,
   memLocationType,
@@ -80,7 +81,11 @@ import {
 import { CheckMemory } from "./memory/check_memory.ts";
 import { MemoryShadow } from "./memory/memory_shadow.ts";
 import type { PoolBlock } from "./memory/pool_block.ts";
+import type { Range } from "./memory/range_allocator.ts";
 import { SoftwarePool } from "./memory/software_pool.ts";
+import { isPhysicalMemory } from "./memory/virtual/physical_memory.ts";
+import type { VirtualRun } from "./memory/virtual/address_space.ts";
+import { VirtualMemory } from "./memory/virtual/virtual_memory.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams/streams.ts";
 import { deviceLimit, type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
 import {
@@ -96,6 +101,7 @@ const emulatedCudaVersion = 13000;
 const onlyNumaNode = 0;
 /** Larger than the address space of any device. */
 const addressableByteLength = 2n ** 44n;
+const { read, readWrite } = memAccessFlags;
 
 /** An allocation from a pool of this process. */
 interface PoolAllocation extends DeviceAllocation {
@@ -115,7 +121,7 @@ interface MappedAllocation extends DeviceAllocation {
 type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
 
 /** Anything that contains device addresses. */
-type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory;
+type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
 
 /** The stream priorities of an H200. The software device treats all priorities alike. */
 const streamPriorities = { least: 0, greatest: -5 } as const;
@@ -166,6 +172,7 @@ export class SoftwareDriver implements Driver {
   /** The imported pools, including destroyed ones with mappings that are still in use. */
   readonly #openImports = new Set<ImportedPool>();
   readonly #legacyMemory: LegacyMemory;
+  readonly #virtualMemory: VirtualMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
   /** The parts of allocations that an allocator has handed out. */
   readonly #parts = new Allocations<Allocation>();
@@ -211,6 +218,13 @@ export class SoftwareDriver implements Driver {
     this.#shadow = kernelChecks.has("initialization") ? this.#openShadow() : undefined;
     this.#copies = new Copies(this.#scheduler, this.#hostMemory, this.#shadow);
     this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
+    this.#virtualMemory = new VirtualMemory({
+      linearMemory: this.#linearMemory,
+      devices: this.#devices,
+      newHandle: () => this.#newHandle(),
+      added: (run) => this.#allocations.add(run),
+      removed: (run) => this.#forget(run),
+    });
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
       return new Stream(device, { isDefault: true });
     });
@@ -228,6 +242,7 @@ export class SoftwareDriver implements Driver {
     this.#openPools.clear();
     this.#pools.clear();
     this.#legacyMemory.close();
+    this.#virtualMemory.close();
     if (keepMemory) keptMemories.push(this.#linearMemory);
     else this.#hostMemory.close();
     for (const module of [...this.#modules.values(), ...this.#unloadedModules]) module.release();
@@ -760,6 +775,10 @@ export class SoftwareDriver implements Driver {
       const reason = `which device ${device} has no access to: ${accessAdvice(allocation)}`;
       return { reason, mistake: "inaccessible" };
     }
+    if (allocation.kind === "virtual" && !allocation.permits(device, wholeOf(allocation), readWrite)) {
+      const reason = `of which device ${device} may only read some: call setAccess of its address range`;
+      return { reason, mistake: "inaccessible" };
+    }
     if (this.#linearMemory.isAllowed(device, allocation.begin)) return {};
     return { reason: "which is allocated only later in the order of the streams", mistake: "use-before-allocation" };
   }
@@ -827,7 +846,10 @@ export class SoftwareDriver implements Driver {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     }
     const opened = translateSystemErrors(call, () => SharedFile.openPoolFile(handle));
-    if (opened === undefined) fail(cudaErrorNumbers.cudaErrorUnknown, call);
+    if (opened === undefined) {
+      const { cudaErrorNotSupported, cudaErrorUnknown } = cudaErrorNumbers;
+      fail(isPhysicalMemory(handle) ? cudaErrorNotSupported : cudaErrorUnknown, call);
+    }
     const known = this.#retainImport(opened.file.identity());
     if (known !== undefined) {
       opened.file.close();
@@ -877,12 +899,61 @@ export class SoftwareDriver implements Driver {
     return addressOfOffset(mapping.begin);
   }
 
+  memGetAllocationGranularity(_props: MemAllocationProps, option: number): number {
+    return this.#virtualMemory.granularity(option);
+  }
+
+  memCreate(props: MemAllocationProps, byteLength: number): bigint {
+    return this.#virtualMemory.create(props, byteLength);
+  }
+
+  memRelease(memory: bigint): void {
+    this.#virtualMemory.release(memory);
+  }
+
+  memExportToShareableHandle(memory: bigint, handleType: number): OsHandle {
+    return this.#virtualMemory.export(memory, handleType);
+  }
+
+  memImportFromShareableHandle(handle: OsHandle, handleType: number): bigint {
+    return this.#virtualMemory.import(handle, handleType);
+  }
+
+  memGetAllocationPropertiesFromHandle(memory: bigint): MemAllocationProps {
+    return this.#virtualMemory.propsOf(memory);
+  }
+
+  memAddressReserve(byteLength: number, alignment: number): bigint {
+    return this.#virtualMemory.reserve(byteLength, alignment);
+  }
+
+  memAddressFree(address: bigint, byteLength: number): void {
+    this.#virtualMemory.free(address, byteLength);
+  }
+
+  memMap(address: bigint, byteLength: number, memory: bigint): void {
+    this.#virtualMemory.map(address, byteLength, memory);
+  }
+
+  memUnmap(address: bigint, byteLength: number): void {
+    this.#virtualMemory.unmap(address, byteLength);
+  }
+
+  memSetAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void {
+    this.#virtualMemory.setAccess(address, byteLength, descriptions);
+  }
+
+  memGetAccess(address: bigint, location: MemLocation): number {
+    return this.#virtualMemory.getAccess(address, location);
+  }
+
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
     const call = "cuMemGetAddressRange";
     this.#devices.check(device, call);
     const offset = offsetOfAddress(address);
     const found = offset === undefined ? undefined : this.#allocations.containing(offset, 1);
     if (found === undefined) fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    if (found.kind === "virtual") return this.#virtualMemory.rangeAt(found, address);
     const { begin, byteLength } = found;
     if (this.#isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
     // For host pool memory that the device has no access to, CUDA reports the size but not the base address.
@@ -943,7 +1014,11 @@ export class SoftwareDriver implements Driver {
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
     const call = "cudaMemcpyAsync";
     const target = this.#stream(device, stream, call);
-    this.#copies.fromHost(target, this.#rangeForHostCopy(destination, source.byteLength, { device, call }), source);
+    this.#copies.fromHost(
+      target,
+      this.#rangeForHostCopy(destination, source.byteLength, { device, call, flags: readWrite }),
+      source,
+    );
   }
 
   memcpyDtoHAsync(
@@ -955,7 +1030,7 @@ export class SoftwareDriver implements Driver {
   ): void {
     const call = "cudaMemcpyAsync";
     const target = this.#stream(device, stream, call);
-    const from = this.#rangeForHostCopy(source, destination.byteLength, { device, call });
+    const from = this.#rangeForHostCopy(source, destination.byteLength, { device, call, flags: read });
     this.#copies.toHost(target, destination, from, onUninitialized && ((at) => onUninitialized(source + BigInt(at))));
     this.#devices.check(target.device, call);
   }
@@ -963,8 +1038,8 @@ export class SoftwareDriver implements Driver {
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void {
     const call = "cudaMemcpyAsync";
     const target = this.#stream(device, stream, call);
-    const to = this.#rangeForHostCopy(destination, byteLength, { device, call });
-    this.#copies.copy(target, to, this.#rangeForHostCopy(source, byteLength, { device, call }));
+    const to = this.#rangeForHostCopy(destination, byteLength, { device, call, flags: readWrite });
+    this.#copies.copy(target, to, this.#rangeForHostCopy(source, byteLength, { device, call, flags: read }));
   }
 
   memcpyPeerAsync(
@@ -983,8 +1058,8 @@ export class SoftwareDriver implements Driver {
     // Memory of a host pool belongs to no device.
     const isPermitted = (allocation: AnyAllocation) =>
       !isPoolMemory(allocation) || allocation.pool.device !== undefined;
-    const to = this.#range(destination, byteLength, { call, isPermitted });
-    const from = this.#range(source, byteLength, { call, isPermitted });
+    const to = this.#range(destination, byteLength, { call, isPermitted, device: destinationDevice, flags: readWrite });
+    const from = this.#range(source, byteLength, { call, isPermitted, device: sourceDevice, flags: read });
     this.#copies.copy(target, to, from);
   }
 
@@ -992,7 +1067,8 @@ export class SoftwareDriver implements Driver {
     const call = "cudaMemsetAsync";
     const target = this.#stream(device, stream, call);
     const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, target.device);
-    this.#copies.fill(target, this.#range(address, byteLength, { call, isPermitted }), byte);
+    const to = this.#range(address, byteLength, { call, isPermitted, device: target.device, flags: readWrite });
+    this.#copies.fill(target, to, byte);
   }
 
   memsetD16Async(device: number, address: bigint, value: number, count: number, stream: bigint): void {
@@ -1038,7 +1114,8 @@ export class SoftwareDriver implements Driver {
     const target = this.#stream(device, stream, call);
     if (byteLength !== 0 && address % BigInt(alignment) !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, target.device);
-    return { stream: target, bytes: this.#range(address, byteLength, { call, isPermitted }) };
+    const bytes = this.#range(address, byteLength, { call, isPermitted, device: target.device, flags: readWrite });
+    return { stream: target, bytes };
   }
 
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
@@ -1231,7 +1308,7 @@ export class SoftwareDriver implements Driver {
       memoryOfChecks: this.#checkMemory ??= new CheckMemory(this.#linearMemory),
       observesAccesses: observesAccesses && !left.accesses,
       checksSynchronization: onFindings !== undefined && this.kernelChecks.has("synchronization"),
-      observesBarriers: !left.barriers,
+      hasWholeBarriers: left.barriers,
       racyMemory: onFindings && !left.races && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
       memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
       shadow: onFindings && this.#shadow,
@@ -1366,27 +1443,33 @@ export class SoftwareDriver implements Driver {
   #rangeForHostCopy(
     address: bigint,
     byteLength: number,
-    { device, call }: { device: number; call: string },
+    { device, call, flags }: { device: number; call: string; flags: number },
   ): Uint8Array {
     const isPermitted = (allocation: AnyAllocation) =>
       !isPoolMemory(allocation) || allocation.pool.device === undefined || this.#isAccessible(allocation, device);
-    return this.#range(address, byteLength, { call, isPermitted });
+    return this.#range(address, byteLength, { call, isPermitted, device, flags });
   }
 
   /**
-   * Returns the bytes of a range. The range must lie within one allocation that `isPermitted` accepts. An empty range
-   * may lie anywhere.
+   * Returns the bytes of a range. The range must lie within one allocation that `isPermitted` accepts, or in mapped
+   * memory that a device may access as `flags` say. An empty range may lie anywhere.
    */
   #range(
     address: bigint,
     byteLength: number,
-    { call, isPermitted }: { call: string; isPermitted: (allocation: AnyAllocation) => boolean },
+    { call, isPermitted, device, flags }: {
+      call: string;
+      isPermitted: (allocation: AnyAllocation) => boolean;
+      device: number;
+      flags: number;
+    },
   ): Uint8Array {
     if (byteLength === 0) return new Uint8Array(0);
     const found = this.#allocationAt(address, byteLength, call);
-    if (!isPermitted(found)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    const offset = offsetOfAddress(address)!;
-    return this.#linearMemory.bytes.subarray(offset, offset + byteLength);
+    const begin = offsetOfAddress(address)!, end = begin + byteLength;
+    const isAllowed = found.kind === "virtual" ? found.permits(device, { begin, end }, flags) : isPermitted(found);
+    if (!isAllowed) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    return this.#linearMemory.bytes.subarray(begin, end);
   }
 
   /** Blocks until a device has finished all its work. */
@@ -1450,7 +1533,12 @@ function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuff
 
 /** How to give a device access to memory. */
 function accessAdvice(allocation: AnyAllocation): string {
+  if (allocation.kind === "virtual") return "call setAccess of its address range";
   return isPoolMemory(allocation) ? "call setAccess of its pool" : "call enablePeerAccess of the device";
+}
+
+function wholeOf({ begin, byteLength }: Allocation): Range {
+  return { begin, end: begin + byteLength };
 }
 
 function isHostMemory(allocation: AnyAllocation): boolean {

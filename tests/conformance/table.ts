@@ -33,6 +33,7 @@ import { situations as reuse } from "./situations/reuse.ts";
 import { situations as reuseOfPieces } from "./situations/reuse_of_pieces.ts";
 import type { Situation } from "./situation.ts";
 import { situations as streams } from "./situations/streams.ts";
+import { situations as virtualMemory } from "./situations/virtual_memory.ts";
 import { situations as waitingBlocks } from "./situations/waiting_blocks.ts";
 
 const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
@@ -66,6 +67,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   public_pools: publicPools,
   public_objects: publicObjects,
   launch_attributes: launchAttributes,
+  virtual_memory: virtualMemory,
 };
 
 const filesByRow: ReadonlyMap<Situation, string> = new Map(

@@ -131,9 +131,12 @@ export const boundsGranuleShift = 9;
 /**
  * The layout of a device's bounds table: two 32-bit numbers for each granule of memory. The first half holds, for each
  * granule, one more than the granule where its allocation begins, or 0 if kernels may not access it. The second half,
- * at offset `lengths`, holds the byte length of each allocation at the granule where the allocation begins.
+ * at offset `lengths`, holds the byte length of each allocation at the granule where the allocation begins. Behind them,
+ * at offset `readOnly`, follows a byte for each page of memory: 1 if kernels may only read it.
  */
-export const boundsTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as const;
+export const boundsTable = { lengths: 0x200_0000, readOnly: 0x400_0000, byteLength: 0x401_0000 } as const;
+/** The binary logarithm of the bytes of a page. */
+export const pageShift = 16;
 
 /**
  * Each copy of the library on a thread has its own memory, and an address of one must not be valid in another. Each

@@ -212,6 +212,7 @@ export function compilePtx(
     observesAccesses: false,
     kernelChecks: new Set(),
     variesThreads: false,
+    checksWrites: false,
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();

@@ -12,17 +12,17 @@ import { unmapShared } from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SystemError } from "../../../ffi/shim/system_error.ts";
 import type { checkStateBegin } from "../compiler/checks/check_state.ts";
-import { addressBase, boundsTable, shadowOffset, shadowSpace } from "../compiler/addresses.ts";
+import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../compiler/addresses.ts";
 import type { launchRecordBegin } from "../compiler/launch_record.ts";
 import { DeviceHeap } from "./device_heap.ts";
-import { RangeAllocator } from "./range_allocator.ts";
+import { type Range, RangeAllocator } from "./range_allocator.ts";
 
 /** The size of linear memory, in bytes. */
 export const linearMemoryByteLength: number = 2 ** 32;
 /** The number of bytes per entry of a bounds table. Allocations start at a multiple of it. */
 export const granuleByteLength = 512;
 /** The size of a page, in bytes. Mappings start and end at a multiple of it. */
-export const pageByteLength = 65536;
+export const pageByteLength: number = 1 << pageShift;
 
 const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
@@ -109,6 +109,9 @@ interface BoundsTable {
   readonly begin: number;
   readonly allocations: Uint32Array;
   readonly lengths: Uint32Array;
+  readonly readOnly: Uint8Array;
+  /** How many pages are marked as read-only. */
+  readOnlyPages: number;
 }
 
 /** A driver's view of the process's linear memory. */
@@ -271,8 +274,11 @@ export class LinearMemory {
     const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
     const lengths = new Uint32Array(this.memory.buffer, begin + boundsTable.lengths, granuleCount);
     // A pool may have used these pages. Its leftover bytes would act as table entries and grant access.
-    if (!this.discard(begin, boundsTable.byteLength)) allocations.fill(0);
-    this.#boundsTables.set(device, { begin, allocations, lengths });
+    const isDiscarded = this.discard(begin, boundsTable.byteLength);
+    if (!isDiscarded) allocations.fill(0);
+    const readOnly = this.bytes.subarray(begin + boundsTable.readOnly, begin + boundsTable.byteLength);
+    if (!isDiscarded) readOnly.fill(0);
+    this.#boundsTables.set(device, { begin, allocations, lengths, readOnly, readOnlyPages: 0 });
     for (const [offset, byteLength] of this.#allowedToAll) this.allow(device, offset, byteLength);
     return true;
   }
@@ -322,6 +328,20 @@ export class LinearMemory {
   deny(device: number, offset: number, byteLength: number): void {
     const first = offset / granuleByteLength;
     this.#requireBoundsTable(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
+  }
+
+  /** Sets whether a device's kernels may only read whole pages. */
+  setReadOnly(device: number, { begin, end }: Range, isReadOnly: boolean): void {
+    const table = this.#requireBoundsTable(device);
+    const pages = table.readOnly.subarray(begin / pageByteLength, end / pageByteLength);
+    for (const page of pages) table.readOnlyPages -= page;
+    pages.fill(isReadOnly ? 1 : 0);
+    if (isReadOnly) table.readOnlyPages += pages.length;
+  }
+
+  /** Whether a device's kernels may only read some memory. */
+  hasReadOnly(device: number): boolean {
+    return (this.#boundsTables.get(device)?.readOnlyPages ?? 0) > 0;
   }
 
   /** Whether a device's kernels may access the first granule of an allocation. */

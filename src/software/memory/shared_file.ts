@@ -100,12 +100,41 @@ export class SharedFile {
    * @throws {SystemError} if the file cannot be opened
    */
   static openPoolFile(fd: number): { file: SharedFile; header: PoolFileHeader } | undefined {
+    return SharedFile.openWithHeader(fd, {
+      headerByteLength: poolFileHeaderUsedByteLength,
+      minimum: poolFileHeaderByteLength,
+      decode: decodePoolFileHeader,
+    });
+  }
+
+  /** Whether a descriptor is a pool's. */
+  static isPoolFile(fd: number): boolean {
+    const opened = SharedFile.openPoolFile(fd);
+    opened?.file.close();
+    return opened !== undefined;
+  }
+
+  /**
+   * Opens the file of a descriptor, which the caller keeps. Returns undefined if it does not start with a header.
+   *
+   * @param options.minimum the bytes that a file has at least
+   * @param options.decode returns undefined if bytes are no header
+   * @throws {SystemError} if the file cannot be opened
+   */
+  static openWithHeader<Header>(
+    fd: number,
+    { headerByteLength, minimum, decode }: {
+      headerByteLength: number;
+      minimum: number;
+      decode: (bytes: Uint8Array) => Header | undefined;
+    },
+  ): { file: SharedFile; header: Header } | undefined {
     let borrowed: SharedFile | undefined;
-    let header: PoolFileHeader | undefined;
+    let header: Header | undefined;
     try {
       borrowed = SharedFile.adopt(fd);
-      if (borrowed === undefined || borrowed.#byteLength < poolFileHeaderByteLength) return undefined;
-      header = decodePoolFileHeader(borrowed.read(poolFileHeaderUsedByteLength));
+      if (borrowed === undefined || borrowed.#byteLength < minimum) return undefined;
+      header = decode(borrowed.read(headerByteLength));
     } catch (error) {
       if (error instanceof SystemError) return undefined;
       throw error;

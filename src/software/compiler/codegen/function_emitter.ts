@@ -79,6 +79,8 @@ export interface CompileOptions {
   readonly observesAccesses: boolean;
   /** Whether threads that never wait run in the order that the launch record says. Not for gangs. */
   readonly variesThreads: boolean;
+  /** Whether to check that memory which is written is not read-only. Not for gangs. */
+  readonly checksWrites: boolean;
   /** The checks of what threads do that kernels make. Not for gangs. */
   readonly kernelChecks: ReadonlySet<KernelCheckName>;
 }

@@ -15,7 +15,15 @@
  * @module
  */
 import { checkOrigin } from "../checks/origin_checks.ts";
-import { faultKind, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
+import {
+  addressBase,
+  boundsTable,
+  faultKind,
+  localAddressBase,
+  pageShift,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Variable } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
@@ -67,6 +75,11 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
   const { space, bytes, operation, isStrong = false, order = 0 } = access;
   const isShared = space === "shared", isGlobal = space === "global" || space === "generic";
   const location = e.temporary("i32");
+  if (e.options.checksWrites && isGlobal && operation !== "read") {
+    e.code.tee(location);
+    faultIfReadOnly(e, { location, bytes, operation });
+    e.code.get(location);
+  }
   if (e.options.observesAccesses && isGlobal) {
     e.code.tee(location).get(location);
     e.pushPlace({ operation: isStrong ? "atomic" : operation, bytes });
@@ -78,6 +91,20 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
     e.callHelper("compareAccess");
     e.noteOrder(order);
   }
+}
+
+/** Pops the location of an access, and stops the kernel if it may only be read. */
+function faultIfReadOnly(
+  e: FunctionEmitter,
+  { location, bytes, operation }: { location: number } & Pick<MemoryAccess, "bytes" | "operation">,
+): void {
+  const { code } = e;
+  code.i32(pageShift).ops("i32ShrU");
+  e.getFixed("bounds");
+  code.ops("i32Add").memory("i32Load8U", boundsTable.readOnly).ifUnlikely();
+  code.i32(faultKind.illegalAddress).get(location).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
+  e.pushPlace({ operation, bytes });
+  e.callHelper("fault").ops("unreachable").end();
 }
 
 /** Checks the access at the location on the stack. */

@@ -45,8 +45,8 @@ export interface LaunchChecksOptions {
   /** What knows which memory is initialized, for the check `initialization`. */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
-  /** Whether that check has to look at barriers. It looks at what stops the kernel in any case. */
-  readonly observesBarriers?: boolean;
+  /** Whether barriers need no check, because they are known to be right. What stops the kernel is still checked. */
+  readonly hasWholeBarriers?: boolean;
   /** Where the variables of the module are in linear memory. */
   readonly imageBegin?: number | undefined;
 }
@@ -130,7 +130,7 @@ export class LaunchChecks {
   observeBlock(): BlockObserver | undefined {
     return observeTogether([
       this.#race?.observeBlock(),
-      this.#options.observesBarriers ? this.#synchronization?.observeBlock() : undefined,
+      this.#options.hasWholeBarriers ? undefined : this.#synchronization?.observeBlock(),
       this.initialization?.observeBlock(),
     ]);
   }

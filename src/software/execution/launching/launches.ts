@@ -98,16 +98,17 @@ export function launchOf(
     bounds,
     sharedMemoryBytes,
   };
+  const hasReadOnly = services.linearMemory.hasReadOnly(device);
   const usual = workOf(kernel, configuration, { device, place, workspaces });
   const { shadow } = place;
   const mayBeProven = shadow !== undefined && accesses !== undefined && !kernel.compiled.mayReadUnset;
-  if (!kernel.compiled.ordersAccesses && !mayBeProven) return usual;
+  if (!kernel.compiled.ordersAccesses && !mayBeProven && !hasReadOnly) return usual;
   let chosen: LaunchWork | undefined;
   // What the pointers point to, and what is initialized, is known when the work in front has been done.
   const choose = (): LaunchWork => {
     const isProven = mayBeProven && shadow.admit(accesses);
     if (isProven) place.checks?.leaveOutInitialization();
-    const least = isProven ? kernel.without({ initialization: true }) : kernel;
+    const least = isProven || hasReadOnly ? kernel.without({ initialization: isProven, writes: !hasReadOnly }) : kernel;
     const version = least.compiled.ordersAccesses
       ? least.versions.for(block, { parameters: packed, bounds }) ?? least
       : least;

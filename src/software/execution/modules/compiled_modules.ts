@@ -28,6 +28,7 @@ export interface CodeOptions {
   readonly gangs: boolean | "always";
   readonly observesAccesses: boolean;
   readonly variesThreads: boolean;
+  readonly checksWrites: boolean;
   readonly kernelChecks: ReadonlySet<KernelCheck>;
 }
 
@@ -76,9 +77,9 @@ const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | und
  */
 export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeOptions): CompiledCode {
   const text = typeof ptx === "string" ? ptx : JSON.stringify(ptx.map(({ name, ptx }) => [name, ptx]));
-  const { boundsChecks, gangs, observesAccesses, variesThreads, kernelChecks } = options;
+  const { boundsChecks, gangs, observesAccesses, variesThreads, checksWrites, kernelChecks } = options;
   const checks = [...kernelChecks].sort().join();
-  const key = `${boundsChecks} ${gangs} ${observesAccesses} ${variesThreads} ${checks}`;
+  const key = `${boundsChecks} ${gangs} ${observesAccesses} ${variesThreads} ${checksWrites} ${checks}`;
   return keptModules.get(`${key} ${typeof ptx} ${text}`, () => {
     const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
     return { module, code: new WebAssembly.Module(module.wasm) };

@@ -51,10 +51,12 @@ export interface LeftOut {
   readonly accesses: boolean;
   readonly initialization: boolean;
   readonly barriers: boolean;
+  /** Writes to memory that is read-only: most programs have none. */
+  readonly writes: boolean;
 }
 
-/** What is known of that before a launch begins. */
-export type LeftOutOfLaunch = Omit<LeftOut, "initialization">;
+/** What a launch need not be looked at for, as far as that is known when it is enqueued. */
+export type LeftOutOfLaunch = Omit<LeftOut, "initialization" | "writes">;
 
 /** A variable of a loaded module, with its offset in linear memory. */
 export interface SoftwareVariable {
@@ -122,7 +124,7 @@ export function loadModule(
     variesThreads = false,
     kernelChecks: checked = new Set<KernelCheck>(),
   } = checks;
-  const codeWithout = ({ races, accesses, initialization, barriers }: LeftOut): CompiledCode => {
+  const codeWithout = ({ races, accesses, initialization, barriers, writes }: LeftOut): CompiledCode => {
     const observesAccesses = observed && !accesses;
     const isLeftOut: Partial<Record<KernelCheck, boolean>> = {
       race: races,
@@ -132,14 +134,15 @@ export function loadModule(
     const kernelChecks = new Set([...checked].filter((check) => !isLeftOut[check]));
     return compiledModule(ptx, {
       boundsChecks,
-      gangs: gangs && !observesAccesses && !variesThreads &&
+      gangs: gangs && !observesAccesses && !variesThreads && writes &&
         [...kernelChecks].every((check) => checksOfGangs.has(check)),
       observesAccesses,
       variesThreads,
+      checksWrites: !writes,
       kernelChecks,
     });
   };
-  const left: LeftOut = { races: false, accesses: false, initialization: false, barriers: false };
+  const left: LeftOut = { races: false, accesses: false, initialization: false, barriers: false, writes: true };
   const { module, code } = codeWithout(left);
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;

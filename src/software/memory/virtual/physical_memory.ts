@@ -1,0 +1,127 @@
+/**
+ * Memory without an address, as `cuMemCreate` makes it: a sealed memory file, whose first page describes it.
+ *
+ * The header's fields are little-endian: 8 bytes of magic, the device's UUID (16 bytes), the handle types (u32), four
+ * zeros, and the size of the memory in bytes (u64). The memory follows the page.
+ *
+ * @module
+ */
+import type { LinearMemory } from "../linear_memory.ts";
+import { pageByteLength } from "../linear_memory.ts";
+import { SharedFile } from "../shared_file.ts";
+
+const magic = 0x31304d454d504c50n;
+const headerByteLength = 40;
+
+/** What the header says. */
+interface Header {
+  readonly deviceUuid: Uint8Array;
+  readonly handleTypes: number;
+  /** Size of the memory in bytes. */
+  readonly byteLength: number;
+}
+
+/** Memory that can be mapped. It stays while there are handles or mappings of it here, or descriptors anywhere. */
+export class PhysicalMemory implements Header {
+  readonly device: number;
+  readonly deviceUuid: Uint8Array;
+  readonly handleTypes: number;
+  readonly byteLength: number;
+  readonly #file: SharedFile;
+  /** Handles and mappings. */
+  #users = 1;
+
+  private constructor(file: SharedFile, device: number, { deviceUuid, handleTypes, byteLength }: Header) {
+    this.#file = file;
+    this.device = device;
+    this.deviceUuid = deviceUuid;
+    this.handleTypes = handleTypes;
+    this.byteLength = byteLength;
+  }
+
+  /**
+   * Creates memory on a device. Pages take memory of the system when they are first touched.
+   *
+   * @throws {SystemError} if the system cannot create it
+   */
+  static create(device: number, header: Header): PhysicalMemory {
+    const byteLength = pageByteLength + header.byteLength;
+    const file = SharedFile.create("poolpass-memory", { header: encodeHeader(header), byteLength });
+    return new PhysicalMemory(file, device, header);
+  }
+
+  /**
+   * Opens the memory of a descriptor, which the caller keeps.
+   *
+   * @param findDevice the ordinal of the device with a UUID
+   * @throws {SystemError} if the file cannot be opened
+   */
+  static open(
+    fd: number,
+    findDevice: (uuid: Uint8Array) => number | undefined,
+  ): PhysicalMemory | "no memory" | "no device" {
+    const opened = openFile(fd);
+    if (opened === undefined) return "no memory";
+    const { file, header } = opened;
+    const device = findDevice(header.deviceUuid);
+    const isWhole = pageByteLength + header.byteLength <= file.currentByteLength();
+    // What was imported cannot be exported again, as on a GPU.
+    if (device !== undefined && isWhole) return new PhysicalMemory(file, device, { ...header, handleTypes: 0 });
+    file.close();
+    return isWhole ? "no device" : "no memory";
+  }
+
+  /** Notes another handle or mapping. */
+  retain(): void {
+    this.#users++;
+  }
+
+  /** Notes that a handle or a mapping is gone. */
+  release(): void {
+    if (--this.#users === 0) this.#file.close();
+  }
+
+  /**
+   * Returns a descriptor for other processes, which the caller owns.
+   *
+   * @throws {SystemError} if the system has no more
+   */
+  export(): number {
+    return this.#file.duplicate();
+  }
+
+  /** Maps all of it over a range of linear memory. Returns false if the system has no memory for that. */
+  tryMap(linearMemory: LinearMemory, begin: number): boolean {
+    return this.#file.tryMap(linearMemory, { begin, byteLength: this.byteLength, fileOffset: pageByteLength });
+  }
+}
+
+/** Whether a descriptor is of such memory. */
+export function isPhysicalMemory(fd: number): boolean {
+  const opened = openFile(fd);
+  opened?.file.close();
+  return opened !== undefined;
+}
+
+function openFile(fd: number): { readonly file: SharedFile; readonly header: Header } | undefined {
+  return SharedFile.openWithHeader(fd, { headerByteLength, minimum: pageByteLength, decode: decodeHeader });
+}
+
+function encodeHeader({ deviceUuid, handleTypes, byteLength }: Header): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(headerByteLength);
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(0, magic, true);
+  bytes.set(deviceUuid, 8);
+  view.setUint32(24, handleTypes, true);
+  view.setBigUint64(32, BigInt(byteLength), true);
+  return bytes;
+}
+
+/** Undefined if the bytes are no such header. */
+function decodeHeader(bytes: Uint8Array): Header | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.byteLength < headerByteLength || view.getBigUint64(0, true) !== magic) return undefined;
+  const byteLength = Number(view.getBigUint64(32, true));
+  if (!Number.isSafeInteger(byteLength) || byteLength <= 0 || byteLength % pageByteLength !== 0) return undefined;
+  return { deviceUuid: bytes.slice(8, 24), handleTypes: view.getUint32(24, true), byteLength };
+}

@@ -1,0 +1,207 @@
+/**
+ * CUDA's virtual memory management: memory without addresses, addresses without memory, and mappings of one to the other.
+ *
+ * @module
+ */
+import {
+  allocationGranularity,
+  type MemAccessDesc,
+  memAccessFlags,
+  type MemAllocationProps,
+  memHandleType,
+  type MemLocation,
+  memLocationType,
+  type OsHandle,
+} from "../../../driver.ts";
+import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { checkSharing, fail, translateSystemErrors } from "../../failure.ts";
+import type { VisibleDevices } from "../../visible_devices.ts";
+import { addressOfOffset, type LinearMemory, linearMemoryByteLength, offsetOfAddress } from "../linear_memory.ts";
+import type { Range } from "../range_allocator.ts";
+import { SharedFile } from "../shared_file.ts";
+import { AddressSpace, type RunListener, virtualGranularity, type VirtualRun } from "./address_space.ts";
+import { PhysicalMemory } from "./physical_memory.ts";
+
+const {
+  cudaErrorInvalidDevice,
+  cudaErrorInvalidValue,
+  cudaErrorMemoryAllocation,
+  cudaErrorNotPermitted,
+  cudaErrorNotSupported,
+} = cudaErrorNumbers;
+const { posixFileDescriptor, fabric } = memHandleType;
+
+/** What it works with. */
+export interface VirtualMemoryParts extends RunListener {
+  readonly linearMemory: LinearMemory;
+  readonly devices: VisibleDevices;
+  newHandle(): bigint;
+}
+
+/** The virtual memory of a driver. */
+export class VirtualMemory {
+  readonly #parts: VirtualMemoryParts;
+  readonly #space: AddressSpace;
+  readonly #memories = new Map<bigint, PhysicalMemory>();
+
+  constructor(parts: VirtualMemoryParts) {
+    this.#parts = parts;
+    this.#space = new AddressSpace(parts.linearMemory, parts);
+  }
+
+  /** The same for all properties: CUDA does not check them. */
+  granularity(option: number): number {
+    const isKnown = Object.values<number>(allocationGranularity).includes(option);
+    return isKnown ? virtualGranularity : fail(cudaErrorInvalidValue, "cuMemGetAllocationGranularity");
+  }
+
+  create(props: MemAllocationProps, byteLength: number): bigint {
+    const call = "cuMemCreate";
+    const { devices } = this.#parts;
+    const { handleTypes, location: { type, id: device } } = props;
+    if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
+    if (type !== memLocationType.device) fail(cudaErrorInvalidValue, call);
+    devices.checkOrdinal(device, call);
+    // There is no IMEX channel.
+    if ((handleTypes & fabric) !== 0) fail(cudaErrorNotPermitted, call);
+    if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
+    if (byteLength > linearMemoryByteLength) fail(cudaErrorMemoryAllocation, call);
+    checkSharing(call);
+    const memory = translateSystemErrors(call, () => {
+      return PhysicalMemory.create(device, { deviceUuid: devices.uuid(device), handleTypes, byteLength });
+    });
+    return this.#add(memory);
+  }
+
+  release(handle: bigint): void {
+    const memory = this.#memory(handle, "cuMemRelease");
+    this.#memories.delete(handle);
+    memory.release();
+  }
+
+  export(handle: bigint, handleType: number): OsHandle {
+    const call = "cuMemExportToShareableHandle";
+    const memory = this.#memory(handle, call);
+    const isExportable = handleType === posixFileDescriptor && (memory.handleTypes & handleType) !== 0;
+    if (!isExportable) fail(cudaErrorInvalidValue, call);
+    return translateSystemErrors(call, () => memory.export());
+  }
+
+  import(handle: OsHandle, handleType: number): bigint {
+    const call = "cuMemImportFromShareableHandle";
+    if (handleType === fabric) fail(cudaErrorNotSupported, call);
+    if (handleType !== posixFileDescriptor || typeof handle !== "number") fail(cudaErrorInvalidValue, call);
+    const { devices } = this.#parts;
+    const memory = translateSystemErrors(call, () => PhysicalMemory.open(handle, (uuid) => devices.find(uuid)));
+    if (memory === "no device") fail(cudaErrorInvalidDevice, call);
+    if (memory === "no memory") {
+      fail(SharedFile.isPoolFile(handle) ? cudaErrorNotSupported : cudaErrorNumbers.cudaErrorUnknown, call);
+    }
+    return this.#add(memory);
+  }
+
+  propsOf(handle: bigint): MemAllocationProps {
+    const { device, handleTypes } = this.#memory(handle, "cuMemGetAllocationPropertiesFromHandle");
+    return { handleTypes, location: { type: memLocationType.device, id: device } };
+  }
+
+  reserve(byteLength: number, alignment: number): bigint {
+    const call = "cuMemAddressReserve";
+    if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
+    if ((alignment & (alignment - 1)) !== 0) fail(cudaErrorInvalidValue, call);
+    const begin = byteLength > linearMemoryByteLength
+      ? undefined
+      : this.#space.reserve(byteLength, Math.max(alignment, virtualGranularity));
+    return addressOfOffset(begin ?? fail(cudaErrorMemoryAllocation, call));
+  }
+
+  free(address: bigint, byteLength: number): void {
+    const range = rangeOf(address, byteLength);
+    if (range === undefined || !this.#space.free(range)) fail(cudaErrorInvalidValue, "cuMemAddressFree");
+  }
+
+  map(address: bigint, byteLength: number, handle: bigint): void {
+    const call = "cuMemMap";
+    const memory = this.#memory(handle, call);
+    const range = rangeOf(address, byteLength);
+    if (range === undefined) fail(cudaErrorInvalidValue, call);
+    if (byteLength !== memory.byteLength) fail(cudaErrorNotSupported, call);
+    if (!this.#space.isFree(range)) fail(cudaErrorInvalidValue, call);
+    if (!this.#parts.linearMemory.ensureBoundsTable(memory.device)) fail(cudaErrorMemoryAllocation, call);
+    if (!this.#space.map(range.begin, memory)) fail(cudaErrorMemoryAllocation, call);
+  }
+
+  unmap(address: bigint, byteLength: number): void {
+    const range = rangeOf(address, byteLength);
+    const mappings = range && this.#space.mappingsWithin(range);
+    if (mappings === undefined) fail(cudaErrorInvalidValue, "cuMemUnmap");
+    this.#space.unmap(mappings);
+  }
+
+  setAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void {
+    const call = "cuMemSetAccess";
+    const mappings = this.#mappingsIn(address, byteLength, call);
+    const { devices, linearMemory } = this.#parts;
+    if (descriptions.length === 0) fail(cudaErrorInvalidValue, call);
+    for (const { location: { type, id }, flags } of descriptions) {
+      if (!Object.values<number>(memAccessFlags).includes(flags)) fail(cudaErrorInvalidValue, call);
+      if (type === memLocationType.host) fail(cudaErrorNotSupported, call);
+      const isDevice = type === memLocationType.device && id >= 0 && id < devices.count;
+      if (!isDevice) fail(cudaErrorInvalidValue, call);
+      if (!devices.arePeers && mappings.some(({ memory }) => memory.device !== id)) fail(cudaErrorInvalidDevice, call);
+      if (!linearMemory.ensureBoundsTable(id)) fail(cudaErrorMemoryAllocation, call);
+    }
+    for (const { location: { id }, flags } of descriptions) this.#space.setAccess(mappings, id, flags);
+  }
+
+  getAccess(address: bigint, { type, id }: MemLocation): number {
+    const call = "cuMemGetAccess";
+    const offset = offsetOfAddress(address);
+    const mapping = offset === undefined ? undefined : this.#space.mappingAt(offset);
+    if (mapping === undefined) fail(cudaErrorInvalidValue, call);
+    // So says CUDA, although the host has no access.
+    if (type === memLocationType.host) return memAccessFlags.readWrite;
+    if (type !== memLocationType.device) fail(cudaErrorInvalidDevice, call);
+    this.#parts.devices.checkOrdinal(id, call);
+    return mapping.access.get(id) ?? memAccessFlags.none;
+  }
+
+  /** The mapping that has an address in a run. */
+  rangeAt(run: VirtualRun, address: bigint): { readonly base: bigint; readonly byteLength: number } {
+    const { begin, end } = this.#space.mappingAt(offsetOfAddress(address)!) ?? { begin: run.begin, end: run.begin };
+    return { base: addressOfOffset(begin), byteLength: end - begin };
+  }
+
+  /** Releases everything when the driver closes. */
+  close(): void {
+    this.#space.close();
+    for (const memory of this.#memories.values()) memory.release();
+    this.#memories.clear();
+  }
+
+  #add(memory: PhysicalMemory): bigint {
+    const handle = this.#parts.newHandle();
+    this.#memories.set(handle, memory);
+    return handle;
+  }
+
+  #memory(handle: bigint, call: string): PhysicalMemory {
+    return this.#memories.get(handle) ?? fail(cudaErrorInvalidValue, call);
+  }
+
+  #mappingsIn(address: bigint, byteLength: number, call: string): ReturnType<AddressSpace["mappingsIn"]> & object {
+    const range = rangeOf(address, byteLength);
+    return (range && this.#space.mappingsIn(range)) ?? fail(cudaErrorInvalidValue, call);
+  }
+}
+
+function isWhole(byteLength: number): boolean {
+  return byteLength > 0 && byteLength % virtualGranularity === 0;
+}
+
+/** Undefined unless it is a range of whole units in linear memory. */
+function rangeOf(address: bigint, byteLength: number): Range | undefined {
+  const begin = offsetOfAddress(address);
+  if (begin === undefined || begin % virtualGranularity !== 0 || !isWhole(byteLength)) return undefined;
+  return { begin, end: begin + byteLength };
+}
