@@ -18,7 +18,7 @@ export interface Touch {
   readonly source?: string | undefined;
   /** Who accesses the first of the bytes. */
   readonly first?: ThreadIndex | undefined;
-  /** Who accesses which of them, if that is not the same instruction everywhere. Counted as the bytes are. */
+  /** Which instruction accesses which of the bytes, if there are several. Offsets are in the allocation, too. */
   readonly parts?: AccessParts | undefined;
   /** Whether it may be elsewhere in the allocation, or not be at all. */
   readonly isPossible?: true;

@@ -12,7 +12,7 @@ import type { Operation } from "./operation.ts";
 import type { Reports } from "./reports.ts";
 import { PossibleTouches } from "./possible_touches.ts";
 import { isBefore } from "./timelines.ts";
-import { movedParts } from "./touch_parts.ts";
+import { shiftedParts, sourceOfAll } from "./touch_parts.ts";
 
 /** An access to a range of addresses. */
 export interface RangeAccess {
@@ -129,7 +129,7 @@ export class StreamOrder {
         end: Math.min(region.byteLength, end - region.address),
         source,
         first: address >= region.address ? first : undefined,
-        parts: parts && movedParts(parts, address - region.address),
+        parts: parts && shiftedParts(parts, address - region.address),
       };
       if (region.freed !== undefined) {
         this.#reports.addFreed({ region, touch, freed: region.freed });
@@ -181,12 +181,11 @@ export class StreamOrder {
       if (address >= end) break;
       if (freed !== undefined) continue;
       for (const touch of history.touches(begin - address, end - address)) {
-        const { source, parts } = touch;
         found.push({
           ...touch,
           begin: touch.begin + address,
           end: touch.end + address,
-          source: parts === undefined ? source : undefined,
+          source: sourceOfAll(touch),
           parts: undefined,
         });
       }

@@ -1,16 +1,21 @@
 /**
- * The parts of accesses in which several instructions take turns, for reports, which name one each.
+ * The parts of interleaved accesses, for reports, which name one instruction each.
  *
  * @module
  */
 import type { AccessParts } from "../driver.ts";
 import type { Conflict, Touch } from "./memory_history.ts";
 
-/** More parts than these are not looked at: they are mostly by the same instructions again. */
+interface Bytes {
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** The parts of an access that are looked at. With more instructions than that, some are left out of the reports. */
 const mostParts = 1024;
 
-/** Parts that are counted from elsewhere: by so much further on. */
-export function movedParts({ period, of }: AccessParts, by: number): AccessParts {
+/** The same parts, with all offsets shifted. */
+export function shiftedParts({ period, of }: AccessParts, by: number): AccessParts {
   return {
     period,
     *of(begin, end) {
@@ -19,39 +24,35 @@ export function movedParts({ period, of }: AccessParts, by: number): AccessParts
   };
 }
 
-/** An access, or its parts that have any of some bytes, each instruction's first. */
-export function* partsOfTouch(
-  touch: Touch,
-  { begin, end }: { readonly begin: number; readonly end: number } = firstPeriod(touch),
-): Generator<Touch> {
+/** An access, or its parts that overlap a range: by default, as many as each instruction has one. */
+export function* partsOfTouch(touch: Touch, { begin, end }: Bytes = firstPeriod(touch)): Generator<Touch> {
   const { parts } = touch;
   if (parts === undefined) return yield touch;
   let left = mostParts;
   for (const { source, first, ...bytes } of parts.of(begin, end)) {
     if (left-- === 0) return;
-    const isWhole = bytes.begin >= touch.begin;
     yield {
       ...touch,
       begin: Math.max(bytes.begin, touch.begin),
       end: Math.min(bytes.end, touch.end),
       source,
-      first: isWhole ? first : undefined,
+      first: bytes.begin >= touch.begin ? first : undefined,
       parts: undefined,
     };
   }
 }
 
-function firstPeriod({ begin, end, parts }: Touch): { begin: number; end: number } {
-  return { begin, end: Math.min(end, begin + (parts?.period ?? Infinity)) };
-}
-
-/** A conflict, or those of the parts of its accesses: the first of each two instructions. */
-export function* partsOfConflict({ later, earlier, begin, end }: Conflict): Generator<Conflict> {
-  // What follows is by the same instructions again.
-  const last = Math.min(end, begin + leastMultiple(later.parts?.period ?? 1, earlier.parts?.period ?? 1));
-  const bytes = later.parts === undefined && earlier.parts === undefined ? { begin, end } : { begin, end: last };
-  for (const one of partsOfTouch(later, bytes)) {
-    const common = { begin: Math.max(begin, one.begin), end: Math.min(end, one.end) };
+/** A conflict, or a conflict for each two instructions whose parts overlap. */
+export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
+  const { later, earlier, begin, end } = conflict;
+  if (later.parts === undefined && earlier.parts === undefined) return yield conflict;
+  // Behind that, the same instructions meet again.
+  const last = Math.min(end, begin + leastCommonMultiple(later.parts?.period ?? 1, earlier.parts?.period ?? 1));
+  for (const one of partsOfTouch(later, { begin, end: last })) {
+    const common = {
+      begin: Math.max(begin, one.begin),
+      end: Math.min(later.parts === undefined ? last : end, one.end),
+    };
     for (const other of partsOfTouch(earlier, common)) {
       const from = Math.max(common.begin, other.begin), to = Math.min(common.end, other.end);
       if (from < to) yield { later: one, earlier: other, begin: from, end: to };
@@ -59,7 +60,20 @@ export function* partsOfConflict({ later, earlier, begin, end }: Conflict): Gene
   }
 }
 
-function leastMultiple(a: number, b: number): number {
+/** The place in the source of an access, if all of its parts have the same. */
+export function sourceOfAll(touch: Pick<Touch, "begin" | "end" | "source" | "parts">): string | undefined {
+  const { source, parts } = touch;
+  if (parts === undefined) return source;
+  const { begin, end } = firstPeriod(touch);
+  for (const part of parts.of(begin, end)) if (part.source !== source) return undefined;
+  return source;
+}
+
+function firstPeriod({ begin, end, parts }: Pick<Touch, "begin" | "end" | "parts">): Bytes {
+  return { begin, end: Math.min(end, begin + (parts?.period ?? Infinity)) };
+}
+
+function leastCommonMultiple(a: number, b: number): number {
   let [divisor, rest] = [a, b];
   while (rest !== 0) [divisor, rest] = [rest, divisor % rest];
   return a / divisor * b;

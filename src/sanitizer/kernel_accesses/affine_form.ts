@@ -54,7 +54,8 @@ export function isUniform({ terms }: AffineForm): boolean {
 export function sumOf(a: AffineForm, b: AffineForm, factor = 1): AffineForm | undefined {
   let base = a.base;
   if (b.base !== noBase) {
-    if (factor === -1 && a.base === b.base && a.base !== elsewhere) base = noBase;
+    // The same variable has other addresses in another space.
+    if (factor === -1 && a.base === b.base && a.base > elsewhere) base = noBase;
     else if (factor === 1 && a.base === noBase) base = b.base;
     else return undefined;
   }

@@ -11,6 +11,11 @@ const fewThreads = 4096;
 /** So many launches are analyzed in any case. */
 const trials = 8;
 
+/** Whether a launch has so many threads that observing them takes longer than an analysis. */
+export function isLarge({ gridX, gridY, gridZ, blockX, blockY, blockZ }: KernelLaunch): boolean {
+  return gridX * gridY * gridZ * blockX * blockY * blockZ >= fewThreads;
+}
+
 /** What analyzing the launches of a kernel has been good for. */
 export class AnalysisCost {
   /** Analyses, those of them that found nothing out, and how often they were used again. */
@@ -24,8 +29,7 @@ export class AnalysisCost {
   pays(launch: KernelLaunch, isLike: (launch: KernelLaunch, other: LaunchShape) => boolean): boolean {
     const { gridX, gridY, gridZ, blockX, blockY, blockZ, parameters } = launch;
     if (this.#made < trials + this.#used) return true;
-    const isLarge = gridX * gridY * gridZ * blockX * blockY * blockZ >= fewThreads;
-    if (isLarge && this.#failed < this.#made / 2) return true;
+    if (isLarge(launch) && this.#failed < this.#made / 2) return true;
     if (this.#declined !== undefined && isLike(launch, this.#declined)) return true;
     const { buffer, byteOffset, byteLength } = parameters;
     this.#declined = {

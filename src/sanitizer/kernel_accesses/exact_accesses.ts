@@ -11,7 +11,7 @@ import { noBase } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import { rangeOf } from "./domain.ts";
 import { firstPoint } from "./first_points.ts";
-import { type InterleavedAccesses, interleavedAccesses, manyRanges, partsOf } from "./interleaved_accesses.ts";
+import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
 import { threadsHaveOwnBytes } from "./separate_accesses.ts";
 import type { CertainAccess } from "./thread_state.ts";
@@ -23,7 +23,7 @@ export interface Dimension {
   readonly extent: number;
 }
 
-/** Bytes that an instruction accesses, or several in turns, from the value of a parameter on. */
+/** Bytes of one instruction's accesses, or of interleaved ones, from the value of a parameter on. */
 interface ExactRange extends ByteRange {
   readonly base: number;
   readonly access: CertainAccess["access"];
@@ -55,16 +55,18 @@ interface KernelAccesses {
   readonly reachesElsewhere: boolean;
 }
 
-/** The accesses of an instruction, or of several in turns. */
+/** The accesses of one instruction, or interleaved ones. */
 interface LineAccesses {
-  readonly line: number;
+  readonly of: { readonly line: number } | InterleavedAccesses;
   readonly base: number;
   readonly access: CertainAccess["access"];
   readonly ranges: readonly ByteRange[];
-  readonly interleaved?: InterleavedAccesses;
 }
 
 const wordBytes = 4;
+const mostRanges = 2048;
+/** So many first threads are kept: reports ask for the same ones again. */
+const mostRemembered = 1024;
 const mostSteps = 20_000;
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
 const kinds = ["read", "write", "atomic"] as const;
@@ -82,20 +84,19 @@ export function exactAccesses(
   const alignments = alignmentsOf(certain);
   if (alignments === undefined) return undefined;
   try {
-    const lines = byLine(certain) ?? byLineInTurns(certain, dimensions);
+    const lines = byLine(certain) ?? byInterleavedLines(certain, dimensions);
     const extents = lines && extentsOf(lines);
     if (extents === undefined) return undefined;
     const sourceOf = (line: number) => lineInfo.sourceOf(line) ?? `PTX line ${line}`;
     const threads = new FirstThreads(certain, dimensions);
-    const ranges = lines!.flatMap(({ line, base, access, ranges, interleaved }) => {
-      // Looked for when they are asked for, which is seldom. No two threads access the same bytes there.
-      const firstOf = (at: number) => firstThread(certain, dimensions, { base, access, at });
+    const ranges = lines!.flatMap(({ of, base, access, ranges }) => {
+      const firstOf = remembered((at) => firstThread(certain, dimensions, { base, access, at }));
       return ranges.map(({ begin, end }): ExactRange => {
         const range = { base, access, begin, end, first: threads.of({ base, access, at: begin }) };
-        return interleaved === undefined ? { ...range, source: sourceOf(line) } : {
+        return "line" in of ? { ...range, source: sourceOf(of.line) } : {
           ...range,
-          source: sourceOf(interleaved.fields.lineAt(begin)),
-          parts: partsOf(interleaved, { origin: begin, sourceOf, firstOf }),
+          source: sourceOf(of.fields.lineAt(begin)),
+          parts: partsOf(of, { origin: begin, sourceOf, firstOf }),
         };
       });
     });
@@ -126,26 +127,23 @@ function byLine(certain: readonly CertainAccess[]): LineAccesses[] | undefined {
   }
 }
 
-/** The same, with those of several lines together where these take turns. */
-function byLineInTurns(
+/** The same, with interleaved accesses together. */
+function byInterleavedLines(
   certain: readonly CertainAccess[],
   dimensions: readonly Dimension[],
 ): LineAccesses[] | undefined {
-  const { together, alone } = interleavedAccesses(certain, new Budget(mostSteps));
-  const areKnown = together.every(({ records }) =>
+  const { interleaved, others } = interleavedAccesses(certain);
+  const areKnown = interleaved.every(({ records }) =>
     // Of a word, the first thread that accesses any of its bytes is known, and here it is the only one.
     records.every(({ form: { constant, terms }, byteLength }) =>
       [constant, byteLength, ...terms].every((part) => part % wordBytes === 0)
     ) && threadsHaveOwnBytes(records, dimensions.length)
   );
   if (!areKnown) return undefined;
-  const lines = byLine(alone);
+  const lines = byLine(others);
   return lines && [
     ...lines,
-    ...together.map((interleaved): LineAccesses => {
-      const { base, access, ranges } = interleaved;
-      return { line: 0, base, access, ranges, interleaved };
-    }),
+    ...interleaved.map((of): LineAccesses => ({ of, base: of.base, access: of.access, ranges: of.ranges })),
   ];
 }
 
@@ -156,17 +154,17 @@ function rangesByLine(certain: readonly CertainAccess[]): LineAccesses[] | undef
     const { step: { line }, access, form: { base } } = accessed;
     const key = `${line} ${access}`;
     let found = lines.get(key);
-    if (found === undefined) lines.set(key, found = { line, base, access, ranges: [] });
+    if (found === undefined) lines.set(key, found = { of: { line }, base, access, ranges: [] });
     if (found.base !== base) return undefined;
     found.ranges.push(...coveredBytes(accessed, budget));
-    if (found.ranges.length > manyRanges) found.ranges = joined(found.ranges);
+    if (found.ranges.length > mostRanges) found.ranges = joined(found.ranges);
   }
   let count = 0;
   for (const found of lines.values()) {
     found.ranges = joined(found.ranges);
     count += found.ranges.length;
   }
-  return count > manyRanges ? undefined : [...lines.values()];
+  return count > mostRanges ? undefined : [...lines.values()];
 }
 
 /** All bytes of each parameter and kind. Undefined if lines have some in common: the first one is not known. */
@@ -183,6 +181,18 @@ function extentsOf(lines: readonly LineAccesses[]): Extent[] | undefined {
     extents.push({ base, access, begin: wordFrom(all[0]!.begin), end: wordFrom(all.at(-1)!.end + wordBytes - 1) });
   }
   return extents;
+}
+
+/** Computes each value once. */
+function remembered<Value>(compute: (at: number) => Value): (at: number) => Value {
+  const known = new Map<number, Value>();
+  return (at) => {
+    if (!known.has(at)) {
+      if (known.size >= mostRemembered) known.clear();
+      known.set(at, compute(at));
+    }
+    return known.get(at)!;
+  };
 }
 
 function firstThread(

@@ -1,12 +1,12 @@
 /**
- * Instructions that access memory in turns, as those that access the fields of structs in an array: all of their bytes
- * together are few ranges, where those of each alone are one for each thread.
+ * Interleaved accesses, such as those of the fields of structs in an array: together they are few ranges, while each
+ * instruction alone accesses a range for each thread.
  *
  * @module
  */
 import type { AccessPart, AccessParts, ThreadIndex } from "../../driver.ts";
 import type { AffineForm } from "./affine_form.ts";
-import { type Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
+import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import { greatestDivisor, simplified } from "./domain.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
@@ -15,17 +15,19 @@ interface Field extends ByteRange {
   readonly line: number;
 }
 
-/** What several instructions access in turns. */
+/** The accesses of several instructions. */
 export interface InterleavedAccesses {
   readonly base: number;
   readonly access: CertainAccess["access"];
-  /** What they access at one point of their domain, as far as it is contiguous. */
+  /** One access for each contiguous run of fields. */
   readonly records: readonly CertainAccess[];
   readonly fields: Fields;
+  /** The accesses themselves. */
+  readonly members: readonly CertainAccess[];
   readonly ranges: readonly ByteRange[];
 }
 
-/** Which instruction accesses which bytes: the same in each period. */
+/** Which instruction accesses which bytes. The pattern repeats with each period. */
 export class Fields {
   readonly period: number;
   /** In order. None overlap. */
@@ -42,44 +44,42 @@ export class Fields {
     throw new RangeError(`Cannot tell who accesses the byte at ${offset}: nothing does`);
   }
 
-  /** Those that have any of some bytes, in order. */
+  /** The fields that overlap a range, in order. */
   *of(begin: number, end: number): Generator<Field> {
-    for (let turn = Math.floor(begin / this.period) * this.period; turn < end; turn += this.period) {
+    for (let start = Math.floor(begin / this.period) * this.period; start < end; start += this.period) {
       for (const { begin: from, end: to, line } of this.#fields) {
-        if (turn + from >= end) return;
-        if (turn + to > begin) yield { begin: turn + from, end: turn + to, line };
+        if (start + from >= end) return;
+        if (start + to > begin) yield { begin: start + from, end: start + to, line };
       }
     }
   }
 }
 
-/** With fewer ranges, each instruction's are listed alone. */
-export const manyRanges = 2048;
-/** More fields than these take too long to look through. */
 const mostFields = 256;
+/** Interleaved accesses of more ranges are no better than those of each instruction alone. */
+const mostRanges = 2048;
 
 /**
- * Puts accesses together whose addresses differ by constants.
+ * Finds accesses that are interleaved: their addresses differ by constants.
  *
- * @returns those that could be, and the others
+ * @returns those that are, and the others
  */
 export function interleavedAccesses(
   certain: readonly CertainAccess[],
-  budget: Budget,
-): { readonly together: InterleavedAccesses[]; readonly alone: CertainAccess[] } {
-  const together: InterleavedAccesses[] = [], alone: CertainAccess[] = [];
+): { readonly interleaved: InterleavedAccesses[]; readonly others: CertainAccess[] } {
+  const all: InterleavedAccesses[] = [], others: CertainAccess[] = [];
   for (const ofDomain of Map.groupBy(certain, ({ domain }) => domain).values()) {
     const groups = Map.groupBy(ofDomain, ({ access, form: { base, terms } }) => `${access} ${base} ${terms}`);
     for (const group of groups.values()) {
-      const found = interleaved(group, budget);
-      if (found === undefined) alone.push(...group);
-      else together.push(found);
+      const found = interleaved(group);
+      if (found === undefined) others.push(...group);
+      else all.push(found);
     }
   }
-  return { together, alone };
+  return { interleaved: all, others };
 }
 
-function interleaved(group: readonly CertainAccess[], budget: Budget): InterleavedAccesses | undefined {
+function interleaved(group: readonly CertainAccess[]): InterleavedAccesses | undefined {
   const [{ domain, access, form: { base } }] = group as [CertainAccess];
   const forms = group.map(({ form }) => simplified(form, domain));
   const period = forms[0]!.terms.reduce(greatestDivisor, 0);
@@ -93,8 +93,10 @@ function interleaved(group: readonly CertainAccess[], budget: Budget): Interleav
     return { ...group[0]!, form: { ...forms[0]!, constant: begin }, byteLength: end - begin };
   });
   try {
+    const budget = new Budget(mostRanges);
     const ranges = joined(records.flatMap((record) => coveredBytes(record, budget)));
-    return ranges.length === 0 ? undefined : { base, access, records, fields: new Fields(period, fields), ranges };
+    if (ranges.length === 0) return undefined;
+    return { base, access, records, fields: new Fields(period, fields), members: group, ranges };
   } catch (error) {
     if (error instanceof TooManyRanges) return undefined;
     throw error;
@@ -116,21 +118,22 @@ function fieldsOf(group: readonly CertainAccess[], forms: readonly AffineForm[],
     else fields.push({ ...field });
   }
   const [first, last] = [fields[0]!, fields.at(-1)!];
-  const isOverlapping = last.end > period || last.end === period && first.begin === 0 && last.line === first.line;
-  return fields.length < 2 || fields.length > mostFields || isOverlapping ? undefined : fields;
+  // Such a field continues in the next period.
+  const continues = last.end > period || last.end === period && first.begin === 0 && last.line === first.line;
+  return fields.length < 2 || fields.length > mostFields || continues ? undefined : fields;
 }
 
 /**
- * Who accesses the parts of a range.
+ * The parts of a range of interleaved accesses.
  *
- * @param origin where the range begins, as the accesses count it
+ * @param origin the offset of the range, as the accesses count it
  */
 export function partsOf(
   { fields }: InterleavedAccesses,
   { origin, sourceOf, firstOf }: {
     origin: number;
     sourceOf: (line: number) => string;
-    /** The thread that accesses the first of some bytes. */
+    /** The thread that accesses the byte at an offset first. */
     firstOf?: (at: number) => ThreadIndex | undefined;
   },
 ): AccessParts {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type AffineForm, baseForm, constantForm, elsewhere, sumOf } from "./affine_form.ts";
+import { type AffineForm, baseForm, constantForm, elsewhere, noBase, sumOf } from "./affine_form.ts";
 import { blocksBetween } from "./code_analysis.ts";
 import { assume, type Condition, decide, type Domain, TooComplex } from "./domain.ts";
 import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
@@ -362,13 +362,22 @@ export class KernelRun {
         return value === undefined || value.kind === "affine" ? undefined : { kind: "not", of: value };
       }
       case "list": {
-        // Two halves, of which the upper one is 0.
-        const [low, high] = place.elements.map((element) => this.#valueOf({ values } as ThreadState, element));
-        const isZero = high?.kind === "affine" && high.terms.length === 0 && high.constant === 0;
-        return isZero && low?.kind === "affine" && low.terms.length === 0 && low.constant >= 0 ? low : undefined;
+        // Two halves, of which the upper one is 0. A register has its value modulo two to the power of its bits.
+        const [low, high] = place.elements.map((element) =>
+          numberOf(this.#valueOf({ values } as ThreadState, element))
+        );
+        const [lower] = place.elements;
+        const bits = lower?.kind === "register" ? this.#code.registerBits[lower.register]! : 0;
+        return high === 0 && low !== undefined && low >= 0 && low < 2 ** bits ? constantForm(low) : undefined;
       }
       default:
         return undefined;
     }
   }
+}
+
+/** The number that a value is in all threads. Undefined if it is none, or an address. */
+function numberOf(value: Value): number | undefined {
+  const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;
+  return isNumber ? value.constant : undefined;
 }

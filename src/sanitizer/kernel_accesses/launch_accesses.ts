@@ -12,7 +12,7 @@ import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
 import { joined, without } from "./covered_bytes.ts";
 import type { Step } from "./kernel_code.ts";
-import { AnalysisCost } from "./analysis_cost.ts";
+import { AnalysisCost, isLarge } from "./analysis_cost.ts";
 import { type ExactAccesses, placedAccesses } from "./exact_accesses.ts";
 import { accessOf } from "./memory_step.ts";
 import { kernelCode } from "./kernel_code.ts";
@@ -109,7 +109,10 @@ export class LaunchAccesses {
     return this.#kernels.get(launch.kernel)?.areSeparate(launch) ?? false;
   }
 
-  /** Whether all threads of each block of a launch are known to reach each barrier together, and to wait nowhere else. */
+  /**
+   * Whether all threads of each block of a large launch are known to reach each barrier together, and to exchange
+   * nothing else.
+   */
   hasWholeBarriers(launch: KernelLaunch): boolean {
     return this.#kernels.get(launch.kernel)?.hasWholeBarriers(launch) ?? false;
   }
@@ -166,6 +169,7 @@ class AnalyzedKernel {
   #last: KnownLaunch | undefined;
   readonly #exact = new WeakMap<LaunchResult, ExactAccesses | undefined>();
   readonly #cost = new AnalysisCost();
+  readonly #costOfBarriers = new AnalysisCost();
   /** The parameters on which results depend. */
   #parameters = new Map<string, LaunchResult["parameters"][number]>();
 
@@ -191,8 +195,18 @@ class AnalyzedKernel {
   }
 
   hasWholeBarriers(launch: KernelLaunch): boolean {
+    // Compiling a version of the kernel for it takes longer than to look at a small launch.
+    if (!isLarge(launch)) return false;
     const prepared = this.#prepared ??= this.#prepare();
-    return prepared !== "unknown" && this.#resultOf(launch, prepared).hasWholeBarriers;
+    if (prepared === "unknown" || prepared.code.barriers === "other") return false;
+    if (prepared.code.barriers === "none") return true;
+    const known = this.#known(launch);
+    if (known !== undefined) return known.hasWholeBarriers;
+    const cost = this.#costOfBarriers;
+    if (!cost.pays(launch, (launch, other) => this.#isLike(launch, other))) return false;
+    const { hasWholeBarriers } = this.#resultOf(launch, prepared);
+    cost.made(hasWholeBarriers);
+    return hasWholeBarriers;
   }
 
   exactlyOf(launch: KernelLaunch): readonly LaunchAccess[] | undefined {

@@ -10,9 +10,9 @@ import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } 
 import { type Dimension, type ExactAccesses, exactAccesses } from "./exact_accesses.ts";
 import { KernelRun } from "./kernel_run.ts";
 import type { Step } from "./kernel_code.ts";
-import { type InterleavedAccesses, interleavedAccesses, manyRanges, partsOf } from "./interleaved_accesses.ts";
+import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
-import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess, waitsOnlyAtBarriers } from "./memory_step.ts";
+import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess } from "./memory_step.ts";
 import { SplitDimension } from "./integer_operations.ts";
 import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
 
@@ -41,7 +41,7 @@ export interface LaunchResult {
   readonly possible: readonly Step[];
   /** Where its threads do not conflict, if they do so nowhere. */
   readonly separate: readonly SeparateRange[] | undefined;
-  /** Whether all threads of a block reach each barrier together, and wait nowhere else. */
+  /** Whether all threads of a block reach each barrier together, and exchange nothing else. */
   readonly hasWholeBarriers: boolean;
   /** Finds out all accesses, if they can be known. */
   exact(): ExactAccesses | undefined;
@@ -61,6 +61,8 @@ export interface UsedParameter {
 }
 
 const mostRanges = 60_000;
+/** With more, accesses are interleaved if they can be. */
+const mostRangesAtFirst = 2048;
 const mostSplits = 12;
 const axes = ["x", "y", "z"] as const;
 
@@ -77,10 +79,19 @@ export function launchResult(prepared: PreparedCode, lineInfo: LineInfo, shape: 
     try {
       run.run({ low: dimensions.map(() => 0), high: dimensions.map(({ extent }) => extent - 1), constraints: [] });
       const those = dimensions;
+      const ranges = rangesOf(run, lineInfo);
+      let isAll: boolean | undefined;
       return {
-        ...resultOf(run, numbers, lineInfo),
+        get known() {
+          return ranges().known;
+        },
+        get possible() {
+          return ranges().possible;
+        },
+        isAll: () => isAll ??= ranges().possible.length === 0 && readsOnlyWhatIsKnown(run),
+        parameters: [...numbers.used.values()],
         separate: separate(run, dimensions.length),
-        hasWholeBarriers: waitsOnlyAtBarriers(prepared.code) && run.phases!.hasWholeBarriers,
+        hasWholeBarriers: prepared.barriers !== "other" && run.phases!.hasWholeBarriers,
         exact: () => exactAccesses(run, { dimensions: those, lineInfo }),
       };
     } catch (error) {
@@ -178,25 +189,29 @@ function readsOnlyWhatIsKnown({ reachesElsewhere, phases, prepared: { code } }: 
   return !readsSharedMemory(code) || phases!.readOnlyWritten();
 }
 
-function resultOf(
-  run: KernelRun,
-  numbers: Numbers,
-  lineInfo: LineInfo,
-): Omit<LaunchResult, "separate" | "hasWholeBarriers" | "exact"> {
-  const budget = new Budget(mostRanges);
-  const { certain, possible } = run;
-  const unclear = new Set(possible);
+/** Finds out what a run has accessed, when it is first asked for. */
+function rangesOf(run: KernelRun, lineInfo: LineInfo): () => Pick<LaunchResult, "known" | "possible"> {
+  let found: Pick<LaunchResult, "known" | "possible"> | undefined;
+  return () => found ??= findRanges(run, lineInfo);
+}
+
+function findRanges({ certain, possible }: KernelRun, lineInfo: LineInfo): Pick<LaunchResult, "known" | "possible"> {
   const sourceOf = (line: number) => lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   const bySource = new Map<string, AccessesOfSource & { ranges: ByteRange[] }>();
+  const places = new Map(certain.map((access, index) => [access, index]));
+  /** Adds accesses, and returns those whose ranges are too many. */
   const add = (accesses: readonly CertainAccess[], budget: Budget): CertainAccess[] =>
-    accesses.filter((access) => {
-      const source = sourceOf(access.step.line);
-      const { access: kind, form: { base } } = access;
-      const key = `${base} ${kind} ${source}`;
+    accesses.filter((accessed) => {
+      const { step: { line }, access, form: { base } } = accessed;
+      const source = sourceOf(line);
+      const key = `${base} ${access} ${source}`;
       let found = bySource.get(key);
-      if (found === undefined) bySource.set(key, found = { base, access: kind, source, ranges: [] });
+      if (found === undefined) {
+        found = { base, access, ranges: [], sourceAt: () => source, place: places.get(accessed)! };
+        bySource.set(key, found);
+      }
       try {
-        found.ranges.push(...coveredBytes(access, budget));
+        found.ranges.push(...coveredBytes(accessed, budget));
         if (found.ranges.length > 1000) found.ranges = joined(found.ranges);
         return false;
       } catch (error) {
@@ -204,46 +219,49 @@ function resultOf(
         throw error;
       }
     });
-  const { together, alone } = interleavedAccesses(add(certain, new Budget(manyRanges)), budget);
-  for (const { step } of add(alone, budget)) unclear.add(step);
-  const all = [...bySource.values(), ...together.map((interleaved) => accessesInTurns(interleaved, sourceOf))];
-  let isAll: boolean | undefined;
-  return {
-    known: knownAccesses(all),
-    possible: [...unclear],
-    isAll: () => isAll ??= unclear.size === 0 && readsOnlyWhatIsKnown(run),
-    parameters: [...numbers.used.values()],
-  };
+  const { interleaved, others } = interleavedAccesses(add(certain, new Budget(mostRangesAtFirst)));
+  const unknown = add(others, new Budget(mostRanges)).map(({ step }) => step);
+  const all = [...bySource.values(), ...interleaved.map((each) => interleavedOfSource(each, sourceOf, places))]
+    .sort((a, b) => a.place - b.place);
+  return { known: knownAccesses(all), possible: [...new Set([...possible, ...unknown])] };
 }
 
-/** The bytes that are accessed from one place in the source, or from several in turns. */
-interface AccessesOfSource extends Pick<KnownAccess, "base" | "access" | "source"> {
+/** The bytes that are accessed from one place in the source, or by interleaved accesses. */
+interface AccessesOfSource extends Pick<KnownAccess, "base" | "access"> {
   readonly ranges: readonly ByteRange[];
-  /** Of a range that begins at an offset. */
+  sourceAt(offset: number): string;
+  /** The parts of a range that begins at an offset. */
   readonly partsFrom?: (origin: number) => AccessParts;
+  /** Its place among all accesses in program order. */
+  readonly place: number;
 }
 
-function accessesInTurns(interleaved: InterleavedAccesses, sourceOf: (line: number) => string): AccessesOfSource {
-  const { base, access, ranges, fields } = interleaved;
+function interleavedOfSource(
+  accesses: InterleavedAccesses,
+  sourceOf: (line: number) => string,
+  places: ReadonlyMap<CertainAccess, number>,
+): AccessesOfSource {
+  const { base, access, ranges, fields, members } = accesses;
   return {
     base,
     access,
-    source: sourceOf(fields.lineAt(ranges[0]!.begin)),
     ranges,
-    partsFrom: (origin) => partsOf(interleaved, { origin, sourceOf }),
+    sourceAt: (offset) => sourceOf(fields.lineAt(offset)),
+    partsFrom: (origin) => partsOf(accesses, { origin, sourceOf }),
+    place: Math.min(...members.map((member) => places.get(member)!)),
   };
 }
 
 /** The accesses of each kind, with the first instruction that accesses a byte. */
 function knownAccesses(groups: readonly AccessesOfSource[]): KnownAccess[] {
   const covered = new Map<string, readonly ByteRange[]>();
-  return groups.flatMap(({ base, access, source, ranges, partsFrom }) => {
+  return groups.flatMap(({ base, access, ranges, sourceAt, partsFrom }) => {
     const key = `${base} ${access}`;
     const before = covered.get(key) ?? [];
     const own = joined(ranges);
     covered.set(key, before.length === 0 ? own : joined([...before, ...own]));
-    return without(own, before).map(({ begin, end }) => {
-      return { base, access, source, begin, end, parts: partsFrom?.(begin) };
+    return without(own, before).map(({ begin, end }): KnownAccess => {
+      return { base, access, source: sourceAt(begin), begin, end, parts: partsFrom?.(begin) };
     });
   });
 }

@@ -55,14 +55,18 @@ const exchanging: ReadonlySet<string> = new Set([
   "vote",
 ]);
 
-/** Whether the threads of a kernel wait for each other at barriers of whole blocks only, if at all. */
-export function waitsOnlyAtBarriers({ blocks }: KernelCode): boolean {
-  return blocks.every(({ steps }) =>
-    steps.every((step) => {
+/** Whether a kernel has no barriers, only those of whole blocks, or also others, or lanes that exchange something. */
+export function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
+  let found: "none" | "block" = "none";
+  for (const { steps } of blocks) {
+    for (const step of steps) {
       const isOfWarp = (step.opcode === "bar" || step.opcode === "barrier") && step.modifiers.includes("warp");
-      return !exchanging.has(step.opcode) && !isOfWarp && barrierOf(step) !== "other";
-    })
-  );
+      const barrier = barrierOf(step);
+      if (exchanging.has(step.opcode) || isOfWarp || barrier === "other") return "other";
+      if (barrier === "block") found = "block";
+    }
+  }
+  return found;
 }
 
 const ofBlock: ReadonlySet<string> = new Set(["sync", "cta", "aligned"]);

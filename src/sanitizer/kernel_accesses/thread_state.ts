@@ -7,7 +7,7 @@ import type { AffineForm } from "./affine_form.ts";
 import { liveRegisters, loopsOf } from "./code_analysis.ts";
 import type { Condition, Domain } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
-import type { StepAccess } from "./memory_step.ts";
+import { barriersOf, type StepAccess } from "./memory_step.ts";
 import type { WritesBefore } from "./shared_writes.ts";
 import type { Value } from "./values.ts";
 
@@ -69,11 +69,13 @@ export class PreparedCode {
   readonly code: KernelCode;
   readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
   readonly live: readonly ReadonlySet<number>[];
+  readonly barriers: "none" | "block" | "other";
 
   constructor(code: KernelCode) {
     this.code = code;
     this.loops = loopsOf(code);
     this.live = liveRegisters(code);
+    this.barriers = barriersOf(code);
   }
 
   /** The innermost loop that has a block, by its first block. */

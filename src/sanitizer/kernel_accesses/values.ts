@@ -85,10 +85,12 @@ class Evaluation {
     const plain = this.#plain(form);
     if (plain === undefined) return undefined;
     const { low, high } = rangeOf(plain, this.#domain);
+    // Larger numbers may be rounded, and those of 64 bits wrap around somewhere there.
+    if (!(low >= Number.MIN_SAFE_INTEGER && high <= Number.MAX_SAFE_INTEGER)) return undefined;
     if (bits === 64) return isSigned || low >= 0 ? plain : undefined;
     const modulus = 2 ** bits, half = isSigned ? modulus / 2 : 0;
     const turns = Math.floor((low + half) / modulus);
-    if (!Number.isFinite(high - low) || Math.floor((high + half) / modulus) !== turns) return undefined;
+    if (Math.floor((high + half) / modulus) !== turns) return undefined;
     return turns === 0 ? plain : sumOf(plain, constantForm(-turns * modulus));
   }
 

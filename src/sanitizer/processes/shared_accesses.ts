@@ -8,7 +8,7 @@ import type { Operation } from "../operation.ts";
 import type { Reports } from "../reports.ts";
 import type { RangeAccess, StreamOrder } from "../stream_order.ts";
 import { isBefore, lastPoint, type Timeline } from "../timelines.ts";
-import { movedParts } from "../touch_parts.ts";
+import { shiftedParts, sourceOfAll } from "../touch_parts.ts";
 import type { Announcements } from "./announcements.ts";
 import type { ShareName } from "./records.ts";
 import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
@@ -69,13 +69,13 @@ export class SharedAccesses {
         access,
         begin,
         end,
-        source: parts === undefined ? source : undefined,
-        parts: parts && movedParts(parts, address - memory.address),
+        source,
+        parts: parts && shiftedParts(parts, address - memory.address),
       };
       for (const other of this.#memories.touchesOf(memory.name)) {
         if (!isBefore(other.operation, operation)) this.#report(memory, touch, other);
       }
-      this.#parts.announcements.tellAccess(memory.name, touch);
+      this.#parts.announcements.tellAccess(memory.name, { ...touch, source: sourceOfAll(touch) });
     }
   }
 

@@ -11,6 +11,7 @@ import { nvrtcCorpus } from "../../corpus/nvrtc/build.ts";
 import { tritonCorpus } from "../../corpus/triton/build.ts";
 import { Random } from "../../differential/random.ts";
 import { isLong, test } from "../../support/test.ts";
+import { kernelOf } from "../memory/programs.ts";
 import { type ComparedLaunch, openCompared } from "./compared_driver.ts";
 import { bufferBytes, randomLaunch } from "./random_kernels.ts";
 
@@ -161,4 +162,20 @@ test("what is known of random kernels is true, and of most of them all is known"
     said = made.filter(({ said }) => said !== undefined).length;
   assert(exact > count / 2, `${exact} of ${count}`);
   assert(said > count / 10, `the threads of ${said} of ${count}`);
+});
+
+test("numbers of 64 bits that wrap around are not taken for larger ones", () => {
+  const launches: ComparedLaunch[] = [];
+  using cuda = openCompared((launch) => launches.push(launch));
+  const gpu = cuda.device(0);
+  using buffer = gpu.allocate(1024);
+  const module = gpu.loadModule(kernelOf(
+    ".param .u64 x",
+    `  ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; cvt.u64.u32 %rd2, %r1;
+  shl.b64 %rd2, %rd2, 58; shr.u64 %rd2, %rd2, 56; add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r1;`,
+  ));
+  module.kernel("kernel").launch({ grid: 1, block: 128 }, buffer);
+  gpu.synchronize();
+  assertEquals(launches.length, 1);
+  for (const launch of launches) assertTrue(launch, "wrapping");
 });
