@@ -85,6 +85,13 @@ export { type PoolUsage, type ReusePolicies } from "./src/memory/pool_attributes
 export { open, type OpenOptions } from "./src/open.ts";
 export { type Access } from "./src/memory/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";
+export {
+  AddressRange,
+  type MapMemoryOptions,
+  type RangePart,
+  type ReserveOptions,
+} from "./src/memory/virtual/address_range.ts";
+export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual/physical_memory.ts";
 export { ShareableHandle } from "./src/memory/shareable_handle.ts";
 export {
   type SanitizerAccess,

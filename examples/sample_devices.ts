@@ -1,5 +1,5 @@
 /**
- * Shared by the ports of NVIDIA's two IPC samples: the parent picks the devices that can share, and the children write
+ * Shared by the ports of NVIDIA's IPC samples: the parent picks the devices that can share, and the children write
  * to the buffer of each device in turn.
  *
  * @module

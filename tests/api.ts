@@ -167,6 +167,23 @@ export interface ReadOptions extends WaitOptions {
 export interface WrapOptions {
   stream?: CudaStream;
 }
+export interface PhysicalMemoryOptions {
+  handleType?: "none" | "posix-fd" | "fabric";
+}
+export interface ReserveOptions {
+  alignment?: number;
+}
+export interface MapMemoryOptions {
+  /** Where in the range; behind all that is mapped unless given. */
+  byteOffset?: number;
+  access?: "read" | "read-write";
+  /** The memory's own unless given. */
+  devices?: CudaDevice | readonly CudaDevice[];
+}
+export interface RangePart {
+  byteOffset?: number;
+  byteLength?: number;
+}
 /** Counts of calls; by default as many as take about 100 ms, after about 25 ms. */
 export interface BenchmarkOptions extends WaitOptions {
   repetitions?: number;
@@ -247,6 +264,8 @@ export declare class Cuda implements Disposable {
   compile(source: string, options: CompileOptions & { architecture: string }): CompiledProgram;
   /** A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. */
   createHostPool(options?: PoolOptions & { numaNode?: number }): MemoryPool;
+  /** cuMemAddressReserve. */
+  reserveAddresses(byteLength: number, options?: ReserveOptions): AddressRange;
   startProfiler(): void;
   stopProfiler(): void;
   /** The profiler until the result is disposed. */
@@ -290,6 +309,9 @@ export declare class CudaDevice {
   link(images: readonly (string | Uint8Array | LinkImage)[], options?: LoadModuleOptions): CudaModule;
   /** A host pool may be imported through any device. */
   importPool(handle: ShareableHandle): ImportedMemoryPool;
+  /** cuMemCreate; the size is rounded up to the granularity. */
+  createMemory(byteLength: number, options?: PhysicalMemoryOptions): PhysicalMemory;
+  importMemory(handle: ShareableHandle, byteLength: number): PhysicalMemory;
   openEvent(handle: Uint8Array): CudaEvent;
   openMemory(handle: Uint8Array, byteLength: number): DeviceBuffer;
   canAccessPeer(peer: CudaDevice): boolean;
@@ -468,6 +490,29 @@ export declare class HostBuffer implements Disposable {
   /** Detached when freed. */
   readonly buffer: ArrayBuffer;
   readonly byteLength: number;
+  [Symbol.dispose](): void;
+}
+
+/** Memory without an address, which lives as long as anybody has a handle, a descriptor or a mapping of it. */
+export declare class PhysicalMemory implements Disposable {
+  readonly device: CudaDevice;
+  readonly byteLength: number;
+  readonly handleType: "none" | "posix-fd" | "fabric";
+  readonly unsafeHandle: bigint;
+  exportHandle(): ShareableHandle;
+  [Symbol.dispose](): void;
+}
+
+/** Reserved addresses, in which memory is mapped. */
+export declare class AddressRange implements Disposable {
+  readonly address: bigint;
+  readonly byteLength: number;
+  readonly mappedByteLength: number;
+  /** Freeing the buffer unmaps the memory, once the work with it is done. */
+  map(memory: PhysicalMemory, options?: MapMemoryOptions): DeviceBuffer;
+  /** A view of what is mapped side by side. */
+  buffer(options?: RangePart): DeviceBuffer;
+  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access, options?: RangePart): void;
   [Symbol.dispose](): void;
 }
 

@@ -74,6 +74,8 @@ testOnEachDriver("an object that a program constructs is refused with the call t
     ["DeviceBuffer", [new ArrayBuffer(16)], "MemoryPool.allocate or allocateArray"],
     ["DeviceArray", [Float32Array, 16], "MemoryPool.allocate or allocateArray"],
     ["HostBuffer", [64], "Cuda.allocateHost"],
+    ["PhysicalMemory", [gpu, 64], "CudaDevice.createMemory"],
+    ["AddressRange", [64], "Cuda.reserveAddresses"],
   ];
   for (const [name, given, source] of cases) {
     const { message } = assertThrows(() => new classes[name](...given), TypeError, "Cannot construct a");

@@ -44,6 +44,8 @@ export interface AllocationOwner {
    * allocation.
    */
   useEnd?: string | undefined;
+  /** Whether a device may only read the memory. */
+  isReadOnlyFor?(device: CudaDevice): boolean;
   /** The position in the slab, for memory that is part of one. */
   readonly part?: SlabPart;
 }
@@ -193,7 +195,7 @@ export class Allocation {
     this.#rareData.hostViews = undefined;
   }
 
-  /** Ends the use of a module's variable, whose memory is unloaded with the module: pending reads fail. */
+  /** Ends the use of memory that goes at once, such as a module's variable with the module: pending reads fail. */
   unload(): void {
     this.#createdRareData.isUnloaded = true;
     this.endUse();

@@ -138,7 +138,11 @@ export function refusedWork(what: string, error: unknown, allocation: Allocation
  * Advice for work that the driver refuses because the stream's device has no access to the memory: a fill, and a copy on
  * a default stream.
  */
-function accessHint(error: unknown, { device, pool }: Allocation, stream: CudaStream): string | undefined {
+function accessHint(error: unknown, { device, pool, owner }: Allocation, stream: CudaStream): string | undefined {
+  const isInvalid = error instanceof CudaError && error.code === "cudaErrorInvalidValue";
+  if (isInvalid && owner.isReadOnlyFor?.(stream.device)) {
+    return 'it is mapped with access "read"; map it with "read-write", or call setAccess of its address range';
+  }
   const isRefused = error instanceof CudaError && error.code === "cudaErrorInvalidValue" && stream.device !== device;
   if (!isRefused) return undefined;
   const { ordinal } = stream.device;

@@ -13,6 +13,25 @@ const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
   "fabric": memHandleType.fabric,
 };
 
+/**
+ * The driver's number for a handle type.
+ *
+ * @param what what is to be created, in the messages of errors: "a pool"
+ */
+export function checkHandleType(session: Session, handleType: PoolHandleType, what: string): number {
+  if (typeof handleType !== "string" || !Object.hasOwn(handleTypeBits, handleType)) {
+    throw new TypeError(
+      `Cannot create ${what} with handleType ${shown(handleType)}: it must be "none", "posix-fd" or "fabric"` +
+        didYouMean(handleType, Object.keys(handleTypeBits)),
+    );
+  }
+  const refusal = session.driver.sharingRefusal;
+  if (handleType !== "none" && refusal !== undefined) {
+    throw new TypeError(`Cannot create ${what} that other processes can share: ${refusal}`);
+  }
+  return handleTypeBits[handleType];
+}
+
 /** The options of a new pool. */
 export const poolOptions: KnownOptions<PoolOptions> = {
   action: "create a pool",
@@ -38,24 +57,15 @@ export function createPool(
   { location, device, name, hint }: PoolPlace,
   { handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions,
 ): MemoryPool {
-  if (typeof handleType !== "string" || !Object.hasOwn(handleTypeBits, handleType)) {
-    throw new TypeError(
-      `Cannot create a pool with handleType ${shown(handleType)}: it must be "none", "posix-fd" or "fabric"` +
-        didYouMean(handleType, Object.keys(handleTypeBits)),
-    );
-  }
+  const handleTypes = checkHandleType(session, handleType, "a pool");
   if (maxSize === Infinity) {
     throw new RangeError("Cannot use Infinity as a pool's maxSize: leave it out for a pool without a limit");
   }
   checkByteLength(maxSize, "a pool's maxSize");
-  const refusal = session.driver.sharingRefusal;
-  if (handleType !== "none" && refusal !== undefined) {
-    throw new TypeError(`Cannot create a pool that other processes can share: ${refusal}`);
-  }
   let handle: bigint;
   try {
     handle = session.driver.memPoolCreate({
-      handleTypes: handleTypeBits[handleType],
+      handleTypes,
       location,
       maxSize: BigInt(maxSize),
     });

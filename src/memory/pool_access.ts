@@ -9,11 +9,13 @@ import { didYouMean } from "../support/nearest_name.ts";
 import { shown } from "../support/validation.ts";
 
 /**
- * What a device may do with a pool's memory. CUDA defines "read", but driver 580 gives `cudaErrorNotSupported` for it.
+ * What a device may do with memory. Of pools, CUDA defines "read", but driver 580 gives `cudaErrorNotSupported` for it; it
+ * is for memory that is mapped in an `AddressRange`.
  */
 export type Access = "none" | "read" | "read-write";
 
-const flagsByAccess: Readonly<Record<Access, number>> = {
+/** `memAccessFlags` by access. */
+export const flagsByAccess: Readonly<Record<Access, number>> = {
   "none": memAccessFlags.none,
   "read": memAccessFlags.read,
   "read-write": memAccessFlags.readWrite,
@@ -47,18 +49,8 @@ export function setPoolAccess(
     poolDevice: CudaDevice | undefined;
   },
 ): void {
-  if (typeof devices === "string") {
-    throw new TypeError(`Cannot set access for ${shown(devices)}: the devices come first: setAccess(devices, access)`);
-  }
-  if (typeof access !== "string" || !Object.hasOwn(flagsByAccess, access)) {
-    throw new TypeError(
-      `Cannot set the access ${shown(access)}: it must be "none", "read" or "read-write"` +
-        didYouMean(access, Object.keys(flagsByAccess)),
-    );
-  }
+  const list = checkAccess(session, devices, access);
   const flags = flagsByAccess[access];
-  const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
-  for (const device of list) checkDevice(device, session);
   const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
   for (const device of list) if (access !== "none") checkIsPeer(device, poolDevice);
   try {
@@ -69,6 +61,26 @@ export function setPoolAccess(
   } catch (error) {
     throw cannot(`set access to "${access}" for device ${ordinals}`, error, hintFor(access, error));
   }
+}
+
+/** Checks the arguments of `setAccess`, and returns the devices as a list. */
+export function checkAccess(
+  session: Session,
+  devices: CudaDevice | readonly CudaDevice[],
+  access: Access,
+): readonly CudaDevice[] {
+  if (typeof devices === "string") {
+    throw new TypeError(`Cannot set access for ${shown(devices)}: the devices come first: setAccess(devices, access)`);
+  }
+  if (typeof access !== "string" || !Object.hasOwn(flagsByAccess, access)) {
+    throw new TypeError(
+      `Cannot set the access ${shown(access)}: it must be "none", "read" or "read-write"` +
+        didYouMean(access, Object.keys(flagsByAccess)),
+    );
+  }
+  const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
+  for (const device of list) checkDevice(device, session);
+  return list;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { countOf, printAs } from "../support/printing.ts";
+import { type AddressRange, reserveAddresses, type ReserveOptions } from "../memory/virtual/address_range.ts";
 import { createPool, poolOptions } from "../memory/create_pool.ts";
 import type { CompiledProgram } from "../compile/compilers.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
@@ -161,6 +162,21 @@ export class Cuda implements Disposable {
       ? { name: "in host memory", hint: "name a NUMA node: { numaNode: 0 }" }
       : { name: `on NUMA node ${numaNode}`, hint: "the machine may have no such node: 0 is the first" };
     return createPool(this.#session, { location, device: undefined, ...place }, options);
+  }
+
+  /**
+   * Reserves addresses, by `cuMemAddressReserve`, in which memory of any device can be mapped. They take no memory.
+   *
+   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the granularity of memory: mostly 2
+   * MiB.
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+   * @throws {TypeError} If an option is not valid
+   * @throws {RangeError} If the size or the alignment is not valid
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if there are not so many free addresses: the software device has
+   * 4 GiB for everything
+   */
+  reserveAddresses(byteLength: number, options: ReserveOptions = {}): AddressRange {
+    return reserveAddresses(this.#session, { byteLength, options });
   }
 
   /**

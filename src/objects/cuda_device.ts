@@ -31,6 +31,12 @@ import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { wrapMemory, type WrapOptions } from "../memory/wrapped_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
+import {
+  createMemory,
+  importMemory,
+  type PhysicalMemory,
+  type PhysicalMemoryOptions,
+} from "../memory/virtual/physical_memory.ts";
 import { checkImage } from "../ptx/image_mistakes.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/shareable_handle.ts";
@@ -545,6 +551,36 @@ export class CudaDevice {
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     return importPool(this.#session, this, handle);
+  }
+
+  /**
+   * Creates memory without an address, by `cuMemCreate`. It is mapped in an `AddressRange` of `Cuda.reserveAddresses`.
+   * Such memory outlives the process that created it, as long as another process has it.
+   *
+   * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity: mostly 2 MiB.
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+   * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported
+   * @throws {RangeError} If the size is not valid
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left, `cudaErrorNotPermitted` for "fabric"
+   * without an IMEX channel, `cudaErrorNotSupported` on a software device without FFI
+   */
+  createMemory(byteLength: number, options: PhysicalMemoryOptions = {}): PhysicalMemory {
+    return createMemory(this.#session, this, { byteLength, options });
+  }
+
+  /**
+   * Imports memory of another process, by the handle that `PhysicalMemory.exportHandle` has exported there. The caller
+   * still owns the handle. The memory stays if the other process ends.
+   *
+   * @param byteLength The memory's size in bytes, which the exporting process knows: CUDA does not tell it, but it is
+   * checked.
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+   * @throws {TypeError} If `handle` is not a `ShareableHandle`
+   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory
+   */
+  importMemory(handle: ShareableHandle, byteLength: number): PhysicalMemory {
+    return importMemory(this.#session, this, { handle, byteLength });
   }
 
   /**

@@ -40,7 +40,7 @@ function testPrograms(
   }
 }
 
-for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
+for (const program of ["stream_ordered_allocation_ipc", "simple_ipc", "mem_map_ipc"]) {
   for (const devices of [1, 2, 4]) {
     testPrograms(
       `${program}: each of ${devices} processes writes to each buffer and verifies its own`,
@@ -55,7 +55,10 @@ for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
         );
         assertEquals(lines.at(-1), `All ${count} children have verified their buffers of 67108864 bytes`);
       },
-      { devices, ...devices === 2 ? { long: program === "simple_ipc" } : { only: "software", long: true } },
+      {
+        devices,
+        ...devices === 2 ? { long: program !== "stream_ordered_allocation_ipc" } : { only: "software", long: true },
+      },
     );
   }
 }
@@ -78,7 +81,7 @@ testPrograms("stream_ordered_allocation_ipc: a child that does not see a device 
   assertStringIncludes(errors, "[parent] Error: ");
 }, { only: "software", long: true });
 
-for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
+for (const program of ["stream_ordered_allocation_ipc", "simple_ipc", "mem_map_ipc"]) {
   for (const milliseconds of [0, 150, 400, 900]) {
     testPrograms(`${program}: when a child dies after ${milliseconds} ms, all processes end`, async (start) => {
       const parent = start(program);

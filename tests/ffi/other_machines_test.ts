@@ -78,6 +78,7 @@ const everything: Outcomes = {
   "default pool": "works",
   share: "works",
   offer: "works",
+  "virtual memory": "2097152 bytes are mapped",
   fabric: 'CudaError: Cannot create a pool with handleType "fabric" on device 0: cudaMemPoolCreate failed: ' +
     'cudaErrorInvalidValue (1); the device may not be connected by fabric: use handleType "posix-fd" on one machine, or ' +
     'use handleType "none", whose pools no other process can import',

@@ -25,7 +25,7 @@ export class ObservedDeviceMemory {
 
   /** The calls to make instead of the driver's own. */
   calls(driver: Driver): Partial<Driver> {
-    return { ...this.#allocationCalls(driver), ...this.#sharingCalls(driver) };
+    return { ...this.#allocationCalls(driver), ...this.#mappingCalls(driver), ...this.#sharingCalls(driver) };
   }
 
   #allocationCalls(driver: Driver): Partial<Driver> {
@@ -49,6 +49,20 @@ export class ObservedDeviceMemory {
         driver.free(device, address);
         this.#streams.hostKnowsDevice(device);
         this.#freed(work.nextOfHost("free"), Number(address));
+      },
+    };
+  }
+
+  /** Mapped memory is new, although it may hold what was there before: nothing is known of other mappings. */
+  #mappingCalls(driver: Driver): Partial<Driver> {
+    return {
+      memMap: (address, byteLength, memory) => {
+        driver.memMap(address, byteLength, memory);
+        this.#allocated(this.#work.nextOfHost("map"), Number(address), byteLength);
+      },
+      memUnmap: (address, byteLength) => {
+        driver.memUnmap(address, byteLength);
+        this.#freed(this.#work.nextOfHost("unmap"), Number(address));
       },
     };
   }

@@ -3,11 +3,15 @@
  * functions here take precedence. The properties of the machine come from the variable MACHINE and can be changed by
  * machine_set. The test selects the functions that a version exports.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { success, invalid_value, not_supported = 801 };
 enum { location_device = 1 };
@@ -141,6 +145,27 @@ int cuStreamIsCapturing(void *stream, int *out) { return put(out, 0); }
 int cuEventSynchronize(void *event) { return success; }
 int cuEventElapsedTime(float *out, void *start, void *end) { return put(out, 0); }
 int cuMemPoolGetAttribute(void *pool, int attribute, void *value) { return put(value, 0); }
+int cuMemGetAllocationGranularity(size_t *out, const void *properties, int option) { return *out = 1 << 21, success; }
+int cuMemCreate(void *memory, size_t size, const void *properties, uint64_t flags) { return put_handle(memory); }
+int cuMemRelease(uint64_t memory) { return success; }
+int cuMemExportToShareableHandle(int *out, uint64_t memory, int type, uint64_t flags) {
+  *out = memfd_create("memory", MFD_ALLOW_SEALING);
+  return ftruncate(*out, 1 << 21) == 0 && fcntl(*out, F_ADD_SEALS, F_SEAL_SHRINK) == 0 ? success : invalid_value;
+}
+int cuMemImportFromShareableHandle(void *memory, uint64_t handle, int type) { return put_handle(memory); }
+int cuMemGetAllocationPropertiesFromHandle(int *properties, uint64_t memory) {
+  properties[2] = location_device;
+  properties[3] = 0;
+  return success;
+}
+int cuMemAddressReserve(void *address, size_t size, size_t alignment, uint64_t wanted, uint64_t flags) {
+  return put_handle(address);
+}
+int cuMemAddressFree(uint64_t address, size_t size) { return success; }
+int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t memory, uint64_t flags) { return success; }
+int cuMemUnmap(uint64_t address, size_t size) { return success; }
+int cuMemSetAccess(uint64_t address, size_t size, const void *descriptions, size_t count) { return success; }
+int cuMemGetAccess(uint64_t *out, const void *location, uint64_t address) { return *out = 3, success; }
 int cuMemPoolTrimTo(void *pool, size_t kept) { return success; }
 int cuMemPoolSetAccess(void *pool, const void *descriptions, size_t count) { return success; }
 int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {

@@ -213,6 +213,15 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       using _mapped = imported.importPointer(buffer.exportPointer(), 1024);
     },
     offer: () => offer(cuda, cuda),
+    "virtual memory"() {
+      using memory = gpu.createMemory(1, { handleType: "posix-fd" });
+      using handle = memory.exportHandle();
+      using imported = gpu.importMemory(handle, memory.byteLength);
+      using range = cuda.reserveAddresses(memory.byteLength);
+      range.map(imported).fill(1);
+      range.setAccess(gpu, "read");
+      return `${range.mappedByteLength} bytes are mapped`;
+    },
     fabric() {
       using _pool = gpu.createPool({ handleType: "fabric" });
     },

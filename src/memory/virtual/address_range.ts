@@ -1,0 +1,440 @@
+/**
+ * Reserved addresses, in which memory is mapped.
+ *
+ * @module
+ */
+import { allocationGranularity, memLocationType } from "../../driver.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { OpenedObject } from "../../objects/opened_objects.ts";
+import type { Session } from "../../session.ts";
+import { cannot, ignoreLoss, isLoss } from "../../support/driver_errors.ts";
+import { countOf, hexOf, printAs } from "../../support/printing.ts";
+import {
+  checkByteLength,
+  checkOptions,
+  type KnownOptions,
+  refuseConstruction,
+  whatIs,
+} from "../../support/validation.ts";
+import { Allocation, type AllocationOwner } from "../allocation.ts";
+import { DeviceBuffer } from "../device_buffer.ts";
+import { type Access, checkAccess, flagsByAccess } from "../pool_access.ts";
+import { PhysicalMemory, wholeUnits } from "./physical_memory.ts";
+
+/** Options of reserved addresses. */
+export interface ReserveOptions {
+  /** What the first address is a multiple of, in bytes: a power of two. Defaults to the granularity of memory. */
+  alignment?: number;
+}
+
+/** Where and how to map memory. */
+export interface MapMemoryOptions {
+  /**
+   * Where in the range, in bytes: a multiple of the granularity. Defaults to the first place behind all that is mapped.
+   */
+  byteOffset?: number;
+  /** What the devices may do with the memory. Defaults to `"read-write"`. */
+  access?: Exclude<Access, "none">;
+  /** The devices that get access. Defaults to the memory's own. */
+  devices?: CudaDevice | readonly CudaDevice[];
+}
+
+/** A part of an address range. */
+export interface RangePart {
+  /** Where the part begins in the range, in bytes. Defaults to 0. */
+  byteOffset?: number;
+  /** Size in bytes. Defaults to the rest of what is mapped. */
+  byteLength?: number;
+}
+
+const reserveOptions: KnownOptions<ReserveOptions> = { action: "reserve addresses", names: { alignment: true } };
+const mapOptions: KnownOptions<MapMemoryOptions> = {
+  action: "map memory",
+  names: { byteOffset: true, access: true, devices: true },
+};
+const partOptions: KnownOptions<RangePart> = {
+  action: "use a part of an address range",
+  names: { byteOffset: true, byteLength: true },
+};
+
+/** Memory that is mapped in a range. */
+interface Mapping {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+  readonly device: CudaDevice;
+  readonly allocation: Allocation;
+  /** What devices may do with it. The others may do nothing. */
+  readonly access: Map<CudaDevice, Access>;
+}
+
+/** A view of one or more mappings. It ends with any of them. */
+interface View {
+  readonly begin: number;
+  readonly end: number;
+  readonly allocation: Allocation;
+  readonly owner: AllocationOwner;
+}
+
+/**
+ * Addresses that are reserved, so that nothing else gets them, and in which memory is mapped and unmapped. A range can
+ * be larger than what is mapped in it: memory that is mapped later follows at the next addresses, and what is there
+ * stays where it is. Comes from `Cuda.reserveAddresses`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+ *
+ * @example A buffer that grows and keeps its address
+ * ```ts
+ * import { open } from "./mod.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using range = cuda.reserveAddresses(2 ** 26);
+ * for (let piece = 1; piece <= 3; piece++) {
+ *   using memory = gpu.createMemory(2 ** 21); // stays while it is mapped
+ *   range.map(memory).fill(piece);
+ * }
+ * const all = range.buffer();
+ * console.log(all.address === range.address, all.byteLength); // true 6291456
+ * ```
+ */
+export class AddressRange implements Disposable {
+  /** The first address. */
+  readonly address: bigint;
+  /** Size in bytes, a multiple of the granularity of memory. */
+  readonly byteLength: number;
+  readonly #session: Session;
+  readonly #opened: OpenedObject;
+  /** In the order of their places. */
+  readonly #mappings: Mapping[] = [];
+  /** By their parts. */
+  readonly #views = new Map<string, View>();
+  #isDisposed = false;
+  #hasAddresses = true;
+
+  static {
+    printAs(this, "AddressRange", (range) => {
+      const isGone = range.#isDisposed || range.#session.hasEnded;
+      const state = isGone ? "disposed" : `${range.mappedByteLength} mapped`;
+      return `AddressRange { ${hexOf(range.address)}, ${countOf(range.byteLength, "byte")}, ${state} }`;
+    }, ["address", "byteLength", ["mappedByteLength", (range) => range.mappedByteLength], [
+      "disposed",
+      (range) => range.#isDisposed || range.#session.hasEnded,
+    ]]);
+  }
+
+  /**
+   * Address ranges come from `Cuda.reserveAddresses`.
+   *
+   * @ignore
+   */
+  constructor(session: Session, range: { address: bigint; byteLength: number }) {
+    if (session?.opened === undefined) refuseConstruction("AddressRange", "Cuda.reserveAddresses");
+    const { address, byteLength } = range;
+    this.#session = session;
+    this.address = address;
+    this.byteLength = byteLength;
+    this.#opened = {
+      kind: "address range",
+      release: (driver) => {
+        for (const mapping of this.#mappings) driver.memUnmap(this.#addressOf(mapping), mapping.byteLength);
+        driver.memAddressFree(address, byteLength);
+      },
+      unfreed: () => {
+        const mapped = this.#mappings.map((mapping) => ({
+          at: this.#addressOf(mapping),
+          byteLength: mapping.byteLength,
+        }));
+        if (mapped.length === 0) return undefined;
+        return { kind: "mapped buffer", count: mapped.length, byteLength: this.mappedByteLength, pieces: () => mapped };
+      },
+    };
+    session.opened.add(this.#opened);
+  }
+
+  /** Bytes that are mapped. */
+  get mappedByteLength(): number {
+    return this.#mappings.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  /**
+   * Maps all of a memory at free addresses of the range, and gives devices access to it. The memory's handle may be
+   * disposed afterwards.
+   *
+   * Freeing the returned buffer unmaps the memory, after the work that uses it: it blocks until that is done, because
+   * mappings are not stream-ordered. Disposing of the range does that for all of its buffers.
+   *
+   * With access `"read"`, a copy or a fill that would write the memory is refused with `cudaErrorInvalidValue`, and a
+   * kernel that writes it fails with `cudaErrorIllegalAddress`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+   * @throws {TypeError} If `memory` is not a `PhysicalMemory`, or an option is not valid
+   * @throws {RangeError} If there is no room at the place
+   * @throws {ReferenceError} If the range or the memory was disposed
+   * @throws {CudaError} If CUDA refuses, for instance because a device is no peer of the memory's
+   */
+  map(memory: PhysicalMemory, options: MapMemoryOptions = {}): DeviceBuffer {
+    this.#check();
+    if (!(memory instanceof PhysicalMemory)) {
+      throw new TypeError(
+        `Cannot map ${whatIs(memory, "PhysicalMemory")}: give memory from CudaDevice.createMemory or importMemory`,
+      );
+    }
+    checkOptions(options, mapOptions);
+    const { byteOffset = this.#end, access = "read-write", devices = memory.device } = options;
+    const handle = memory.unsafeHandle;
+    const { byteLength, device } = memory;
+    const list = checkAccess(this.#session, devices, access);
+    this.#checkFree(byteOffset, byteLength);
+    const what = `map ${countOf(byteLength, "byte")} at byte ${byteOffset} of the address range`;
+    const { driver } = this.#session;
+    const address = this.address + BigInt(byteOffset);
+    try {
+      driver.memMap(address, byteLength, handle);
+    } catch (error) {
+      throw cannot(what, error);
+    }
+    try {
+      driver.memSetAccess(address, byteLength, descriptionsOf(list, access));
+    } catch (error) {
+      ignoreLoss(() => driver.memUnmap(address, byteLength));
+      throw cannot(what, error, "every device must be the memory's own, or a peer of it");
+    }
+    const owner: AllocationOwner = {
+      release: (_address, _byteLength, stream) => this.#unmap(mapping, stream),
+      isReadOnlyFor: (device) => mapping.access.get(device) === "read",
+    };
+    const allocation = new Allocation(
+      this.#session,
+      owner,
+      undefined,
+      address,
+      byteLength,
+      device,
+      device.defaultStream,
+    );
+    const allowed = new Map(list.map((device) => [device, access]));
+    const mapping: Mapping = { byteOffset, byteLength, device, allocation, access: allowed };
+    this.#mappings.push(mapping);
+    this.#mappings.sort((a, b) => a.byteOffset - b.byteOffset);
+    return new DeviceBuffer(allocation);
+  }
+
+  /**
+   * A view of memory that is mapped side by side, as one buffer: by default, all that follows the range's first address
+   * without a gap. Use ends when any of it is unmapped. Map more, and ask again for a longer view at the same address.
+   *
+   * @throws {RangeError} If something of the part is not mapped
+   * @throws {ReferenceError} If the range was disposed
+   */
+  buffer(options: RangePart = {}): DeviceBuffer {
+    this.#check();
+    checkOptions(options, partOptions);
+    const { byteOffset: begin, byteLength } = this.#part(options);
+    const end = begin + byteLength;
+    const known = this.#views.get(`${begin} ${end}`);
+    if (known !== undefined) return new DeviceBuffer(known.allocation);
+    const { device } = this.#mappings.find((mapping) => endOf(mapping) > begin)!;
+    const owner: AllocationOwner = {
+      release() {},
+      freeRefusal: "it is a view of an address range; free the buffers that map has returned, or dispose of the range",
+      isReadOnlyFor: (device) => this.#within(begin, end).some(({ access }) => access.get(device) === "read"),
+    };
+    const address = this.address + BigInt(begin);
+    const allocation = new Allocation(
+      this.#session,
+      owner,
+      undefined,
+      address,
+      byteLength,
+      device,
+      device.defaultStream,
+    );
+    this.#views.set(`${begin} ${end}`, { begin, end, allocation, owner });
+    return new DeviceBuffer(allocation);
+  }
+
+  /**
+   * Sets what devices may do with mapped memory: for whole mappings, by default all. Blocks until the work that uses
+   * the memory is done, which was asked for with the access before.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+   * @throws {TypeError} If the devices or the access are not valid
+   * @throws {RangeError} If something of the part is not mapped
+   * @throws {CudaError} If CUDA refuses, for instance because a device is no peer of the memory's
+   */
+  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access, options: RangePart = {}): void {
+    this.#check();
+    checkOptions(options, partOptions);
+    const list = checkAccess(this.#session, devices, access);
+    const { byteOffset, byteLength } = this.#part(options);
+    this.#finishWork(byteOffset, byteOffset + byteLength);
+    const address = this.address + BigInt(byteOffset);
+    try {
+      this.#session.driver.memSetAccess(address, byteLength, descriptionsOf(list, access));
+    } catch (error) {
+      const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
+      const hint = "the part must consist of whole mappings, and every device must be the memory's own or a peer of it";
+      throw cannot(`set access to "${access}" for device ${ordinals} in the address range`, error, hint);
+    }
+    for (const mapping of this.#within(byteOffset, byteOffset + byteLength)) {
+      for (const device of list) mapping.access.set(device, access);
+    }
+  }
+
+  /**
+   * Unmaps everything, after the work that uses it, and frees the addresses. Blocks until that work is done. Memory that
+   * nobody else has is gone then.
+   */
+  [Symbol.dispose](): void {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
+    if (this.#session.hasEnded) return;
+    for (const { allocation } of [...this.#mappings]) {
+      ignoreLoss(() =>
+        allocation.free(allocation.stream.disposed ? allocation.device.defaultStream : allocation.stream)
+      );
+    }
+    this.#freeAddresses();
+  }
+
+  /** Frees the addresses once nothing is mapped any more: reads that are still under way keep their memory. */
+  #freeAddresses(): void {
+    if (!this.#isDisposed || this.#mappings.length > 0 || !this.#hasAddresses) return;
+    this.#hasAddresses = false;
+    ignoreLoss(() => this.#session.driver.memAddressFree(this.address, this.byteLength));
+    this.#session.opened.delete(this.#opened);
+  }
+
+  #check(): void {
+    if (this.#isDisposed) throw new ReferenceError("Cannot use the address range: it was disposed");
+  }
+
+  get #end(): number {
+    const last = this.#mappings.at(-1);
+    return last === undefined ? 0 : last.byteOffset + last.byteLength;
+  }
+
+  #within(begin: number, end: number): Mapping[] {
+    return this.#mappings.filter((mapping) => mapping.byteOffset < end && begin < endOf(mapping));
+  }
+
+  #addressOf({ byteOffset }: Pick<Mapping, "byteOffset">): bigint {
+    return this.address + BigInt(byteOffset);
+  }
+
+  #checkFree(byteOffset: number, byteLength: number): void {
+    checkByteLength(byteOffset, "a byteOffset");
+    const end = byteOffset + byteLength;
+    const what = `Cannot map ${countOf(byteLength, "byte")} at byte ${byteOffset} of the address range`;
+    if (end > this.byteLength) {
+      throw new RangeError(`${what}: it has ${countOf(this.byteLength, "byte")}; reserve more addresses`);
+    }
+    const [other] = this.#within(byteOffset, end);
+    if (other === undefined) return;
+    throw new RangeError(`${what}: ${countOf(other.byteLength, "byte")} are mapped at byte ${other.byteOffset}`);
+  }
+
+  /** Checks a part, of which all must be mapped. */
+  #part({ byteOffset = 0, byteLength }: RangePart): { byteOffset: number; byteLength: number } {
+    checkByteLength(byteOffset, "a byteOffset");
+    const mapped = this.#mappedFrom(byteOffset) - byteOffset;
+    if (byteLength !== undefined) checkByteLength(byteLength, "a byteLength", 1);
+    if (mapped > 0 && (byteLength ?? mapped) <= mapped) return { byteOffset, byteLength: byteLength ?? mapped };
+    throw new RangeError(
+      `Cannot use ${
+        byteLength === undefined ? "the memory" : countOf(byteLength, "byte")
+      } from byte ${byteOffset} of ` +
+        `the address range on: ${mapped > 0 ? `only ${mapped} are mapped there` : "nothing is mapped there"}`,
+    );
+  }
+
+  /** Where the memory ends that is mapped without a gap from a place on. */
+  #mappedFrom(byteOffset: number): number {
+    let end = byteOffset;
+    for (const mapping of this.#mappings) {
+      if (mapping.byteOffset <= end && endOf(mapping) > end) end = endOf(mapping);
+    }
+    return end;
+  }
+
+  /** Blocks until the work is done that uses memory by any buffer. */
+  #finishWork(begin: number, end: number): void {
+    const { driver } = this.#session;
+    const allocations = [
+      ...this.#within(begin, end),
+      ...[...this.#views.values()].filter((view) => view.begin < end && begin < view.end),
+    ].map(({ allocation }) => allocation);
+    for (const allocation of allocations) {
+      const stream = allocation.releaseStream(allocation.stream);
+      driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+    }
+  }
+
+  #unmap(mapping: Mapping, stream: CudaStream): void {
+    const { driver } = this.#session;
+    const { byteOffset, byteLength } = mapping;
+    try {
+      driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+      this.#endViews(byteOffset, byteOffset + byteLength);
+      driver.memUnmap(this.#addressOf(mapping), byteLength);
+    } catch (error) {
+      if (isLoss(error)) this.#forget(mapping);
+      throw error;
+    }
+    this.#forget(mapping);
+  }
+
+  #forget(mapping: Mapping): void {
+    const index = this.#mappings.indexOf(mapping);
+    if (index >= 0) this.#mappings.splice(index, 1);
+    this.#freeAddresses();
+  }
+
+  /** Waits for the work of views, and ends their use. */
+  #endViews(begin: number, end: number): void {
+    const { driver } = this.#session;
+    for (const [part, view] of this.#views) {
+      if (view.end <= begin || end <= view.begin) continue;
+      const { allocation, owner } = view;
+      const stream = allocation.releaseStream(allocation.stream);
+      driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+      owner.useEnd = "memory of the address range that it is a view of was unmapped";
+      allocation.unload();
+      this.#views.delete(part);
+    }
+  }
+}
+
+function endOf({ byteOffset, byteLength }: Mapping): number {
+  return byteOffset + byteLength;
+}
+
+function descriptionsOf(devices: readonly CudaDevice[], access: Access) {
+  return devices.map(({ ordinal }) => ({
+    location: { type: memLocationType.device, id: ordinal },
+    flags: flagsByAccess[access],
+  }));
+}
+
+/** Reserves addresses by `cuMemAddressReserve`. */
+export function reserveAddresses(
+  session: Session,
+  { byteLength, options }: { byteLength: number; options: ReserveOptions },
+): AddressRange {
+  checkByteLength(byteLength, "the size of an address range", 1);
+  checkOptions(options, reserveOptions);
+  const { alignment = 0 } = options;
+  checkByteLength(alignment, "an alignment");
+  if (alignment !== 0 && !Number.isInteger(Math.log2(alignment))) {
+    throw new RangeError(`Cannot reserve addresses with the alignment ${alignment}: it must be a power of two`);
+  }
+  const { driver } = session;
+  try {
+    const props = { handleTypes: 0, location: { type: memLocationType.device, id: 0 } };
+    const whole = wholeUnits(byteLength, driver.memGetAllocationGranularity(props, allocationGranularity.minimum));
+    return new AddressRange(session, { address: driver.memAddressReserve(whole, alignment), byteLength: whole });
+  } catch (error) {
+    throw cannot(`reserve ${countOf(byteLength, "byte")} of addresses`, error);
+  }
+}
