@@ -18,6 +18,7 @@ const options = {
   gangs: true,
   observesAccesses: false,
   variesThreads: false,
+  checksWrites: false,
   kernelChecks: new Set<KernelCheck>(),
 };
 
