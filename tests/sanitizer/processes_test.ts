@@ -4,10 +4,11 @@
  * where nothing does, it reports the two in at least one.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { truncateSync } from "node:fs";
+import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { type OpenOptions, type SanitizerReport, UnixListener, type UnixSocket } from "../../mod.ts";
 import { Board, maximumRecord, type Peer } from "../../src/sanitizer/processes/board.ts";
+import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import type { Command } from "../children/sanitizer/share_memory.ts";
 import { startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
@@ -40,7 +41,13 @@ class Pair {
   /** Runs a program, and returns what each process has reported. */
   async reportsOf(
     steps: readonly Step[],
-    { sharing = "pool", schedule, onStep }: { sharing?: Sharing; schedule?: Schedule; onStep?: () => void } = {},
+    { sharing = "pool", schedule, onStep, during }: {
+      sharing?: Sharing;
+      schedule?: Schedule;
+      onStep?: () => void;
+      /** The steps of this process while a kernel waits that the other one has launched, and a file for both. */
+      during?: { readonly steps: readonly Step[]; readonly file: string };
+    } = {},
   ): Promise<Record<Side, SanitizerReport[]>> {
     const exporter = new Participant(this.#driver, schedule);
     const { shared, handle } = exporter.share(sharing);
@@ -54,6 +61,14 @@ class Pair {
       onStep?.();
       if (step[0] === "exporter") await exporter.run(step);
       else await this.#ask({ do: "step", step });
+    }
+    if (during !== undefined) {
+      writeFileSync(during.file, "");
+      const launched = this.#ask({ do: "launchAndWait", file: during.file });
+      await waitUntil(() => statSync(during.file).size > 0);
+      for (const step of during.steps) await exporter.run(step);
+      appendFileSync(during.file, "2");
+      await launched;
     }
     // What a kernel accesses is known when it is done, and then the other process gets to know.
     for (let time = 0; time < 2; time++) {
@@ -316,6 +331,17 @@ test("memory is freed when another process's kernel is known to be done", async 
         assertEquals(exporter.map(({ kind }) => kind), isKnown ? [] : ["use-after-free"], schedule);
       }
     }
+  });
+});
+
+test("a kernel that waits is compared with what another process did before it freed the memory", async () => {
+  await inFolder(async (folder) => {
+    await withPair("software", async (pair) => {
+      const { importer } = await pair.reportsOf([["exporter", "fill", 0]], {
+        during: { steps: [["exporter", "free"]], file: `${folder}/gate` },
+      });
+      assertEquals(importer.map(({ kind }) => kind), ["unordered-write-write"]);
+    });
   });
 });
 

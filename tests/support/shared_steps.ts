@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { closeDescriptor, describeDescriptor, openDescriptor, writeAt } from "../../ffi/shim/descriptors.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import {
@@ -158,6 +159,19 @@ export class Participant implements Disposable {
       case "free":
         return x.free(this.#streams[0]!);
     }
+  }
+
+  /**
+   * Launches a kernel that fills the buffer, and lets it wait: the host does nothing else until somebody has written to
+   * a file, in answer to the byte that it writes there. Then it learns what others have told meanwhile.
+   */
+  launchAndWait(file: string): void {
+    this.#fill.launch({ grid: 1, block: elements, stream: this.#streams[0]! }, this.#shared!.address, elements, 7);
+    const descriptor = openDescriptor(file, { writable: true });
+    writeAt(descriptor, Uint8Array.of(1), { offset: 0 });
+    while (describeDescriptor(descriptor).byteLength < 2);
+    closeDescriptor(descriptor);
+    this.#own.fill(0, this.#streams[1]!);
   }
 
   #private(): DeviceBuffer {

@@ -184,7 +184,8 @@ export class OtherProcesses implements BoardReader {
         return state.addMemory(record);
       case "free":
         state.deleteMemory(record.share);
-        return this.#accesses.forget([peer.slot, peer.generation, record.share]);
+        // Kernels of this process that still wait are compared with what the others have done before.
+        return this.#inOrder(() => this.#accesses.forget([peer.slot, peer.generation, record.share]));
       case "known":
         for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
           this.#parts.host.learn(timeline, position);

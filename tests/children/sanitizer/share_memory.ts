@@ -13,6 +13,7 @@ import { Participant, receive, send, type Shared, type Step } from "../../suppor
 export type Command =
   | { readonly do: "begin"; readonly shared: Shared; readonly schedule?: "oldest" }
   | { readonly do: "step"; readonly step: Step }
+  | { readonly do: "launchAndWait"; readonly file: string }
   | { readonly do: "settle" | "reports" | "end" };
 
 const [path, driver, board] = process.argv.slice(2) as [string, "software" | "cuda", string];
@@ -33,6 +34,9 @@ async function answer(command: Command, handle: Awaited<ReturnType<typeof receiv
       return participant.events;
     case "step":
       await participant!.run(command.step);
+      return null;
+    case "launchAndWait":
+      participant!.launchAndWait(command.file);
       return null;
     case "settle":
       participant!.settle();
