@@ -43,6 +43,7 @@ export async function visitObjects(visit: Visit): Promise<void> {
   visit(cuda, "Cuda { software, 2 devices, CUDA #.# }");
   visit(cuda.device(1), "CudaDevice { device 1, poolpass software device, GPU-706f6f6c-7061-7373-2073-6f6674776101 }");
   visitMemory(cuda, visit);
+  visitVirtualMemory(cuda, visit);
   visitStreams(cuda, visit);
   visitModule(gpu, visit);
   const folder = mkdtempSync("/tmp/poolpass-printing-");
@@ -89,6 +90,25 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   visit(host, "HostBuffer { host, 4096 bytes, page-locked }");
   host[Symbol.dispose]();
   visit(host, "HostBuffer { host, 4096 bytes, disposed }");
+}
+
+function visitVirtualMemory(cuda: poolpass.Cuda, visit: Visit): void {
+  const gpu = cuda.device(0);
+  const memory = gpu.createMemory(1, { handleType: "posix-fd" });
+  visit(memory, "PhysicalMemory { device 0, 2097152 bytes, posix-fd }");
+  using handle = memory.exportHandle();
+  using imported = gpu.importMemory(handle, memory.byteLength);
+  visit(imported, "PhysicalMemory { device 0, 2097152 bytes, imported }");
+  const range = cuda.reserveAddresses(2 ** 22);
+  visit(range, "AddressRange { #, 4194304 bytes, 0 mapped }");
+  const buffer = range.map(memory);
+  visit(range, "AddressRange { #, 4194304 bytes, 2097152 mapped }");
+  visit(buffer, "DeviceBuffer { device 0, 2097152 bytes, # }");
+  memory[Symbol.dispose]();
+  visit(memory, "PhysicalMemory { device 0, 2097152 bytes, disposed }");
+  range[Symbol.dispose]();
+  visit(range, "AddressRange { #, 4194304 bytes, disposed }");
+  visit(buffer, "DeviceBuffer { device 0, 2097152 bytes, freed }");
 }
 
 function visitStreams(cuda: poolpass.Cuda, visit: Visit): void {
@@ -232,6 +252,8 @@ function visitWhatCudaLeaves(cuda: poolpass.Cuda, visit: Visit): void {
     [gpu.createEvent(), "CudaEvent { device 0, disposed }"],
     [gpu.loadModule(ptx), "CudaModule { device 0, disposed }"],
     [cuda.allocateHost(8), "HostBuffer { host, 8 bytes, disposed }"],
+    [gpu.createMemory(1), "PhysicalMemory { device 0, 2097152 bytes, disposed }"],
+    [cuda.reserveAddresses(1), "AddressRange { #, 2097152 bytes, disposed }"],
     [cuda, "Cuda { software, disposed }"],
   ];
   withoutWarning(() => cuda[Symbol.dispose]());

@@ -89,7 +89,9 @@ export function startCommand(
 ): ChildProcess {
   let command = program;
   if (options.descriptorLimit !== undefined) {
-    command = ["/bin/sh", "-c", `ulimit -n ${options.descriptorLimit} && exec "$0" "$@"`, ...command];
+    // Deno's check for updates warns if it finds no descriptor.
+    const start = `ulimit -n ${options.descriptorLimit} && DENO_NO_UPDATE_CHECK=1 exec "$0" "$@"`;
+    command = ["/bin/sh", "-c", start, ...command];
   }
   if (options.namespaces !== undefined) command = ["unshare", ...options.namespaces, ...command];
   const child = deno === undefined ? spawnByNode(command, options) : spawnByDeno(deno, command, options);
