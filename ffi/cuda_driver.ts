@@ -977,10 +977,6 @@ function nulTerminated(image: string | Uint8Array): Uint8Array {
   return bytes;
 }
 
-/**
- * Whether a descriptor can be one that CUDA exported a pool to. The libraries make calls on any descriptor to find that
- * out, and a file of another process may let them wait for ever.
- */
 function encodeAccess(descriptions: readonly MemAccessDesc[]): Uint8Array {
   const bytes = new Uint8Array(memAccessDescLayout.byteLength * descriptions.length);
   const view = new DataView(bytes.buffer);
@@ -1006,6 +1002,10 @@ function encodeAllocationProps({ handleTypes, location }: MemAllocationProps): U
   return bytes;
 }
 
+/**
+ * Whether a descriptor can be one that CUDA exported a pool to. The libraries make calls on any descriptor to find that
+ * out, and a file of another process may let them wait for ever.
+ */
 function isExportedPool(fd: number): boolean {
   try {
     return canBePool(fd);

@@ -9,6 +9,7 @@ import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
 import type { StagingBuffer } from "./staging.ts";
 import { placeIn } from "./out_of_memory.ts";
+import type { Access } from "./pool_access.ts";
 import { callStack } from "../support/leaks.ts";
 
 /** Whenever the number of streams that have used an allocation reaches a multiple of this, some are removed. */
@@ -44,8 +45,8 @@ export interface AllocationOwner {
    * allocation.
    */
   useEnd?: string | undefined;
-  /** Whether a device may only read the memory. */
-  isReadOnlyFor?(device: CudaDevice): boolean;
+  /** What a device may do with the memory, where that is set for each device: in an address range. */
+  accessOf?(device: CudaDevice): Access;
   /** The position in the slab, for memory that is part of one. */
   readonly part?: SlabPart;
 }

@@ -7,6 +7,8 @@ import { cannot } from "../support/driver_errors.ts";
 import type { Allocation } from "./allocation.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
 
+const mappedHint = "it is mapped in an address range; use exportHandle of the PhysicalMemory that is mapped";
+
 /** Returns the export data of a buffer from a pool. `isPart` says whether the buffer is part of another one. */
 export function exportPointerOf(
   buffer: DeviceBuffer,
@@ -15,6 +17,9 @@ export function exportPointerOf(
 ): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
   checkIsWhole(buffer, allocation, isPart);
+  if (allocation.owner.accessOf !== undefined) {
+    throw new TypeError(`Cannot export a pointer to this memory: ${mappedHint}`);
+  }
   if (allocation.pool === undefined) {
     throw new TypeError(
       "Cannot export a pointer to memory that is not from a pool: allocate it from one, or use exportHandle",
@@ -27,6 +32,9 @@ export function exportPointerOf(
 export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isPart: boolean): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
   const { exportHandle } = allocation.owner;
+  if (allocation.owner.accessOf !== undefined) {
+    throw new TypeError(`Cannot export a handle to this memory: ${mappedHint}`);
+  }
   if (exportHandle === undefined) {
     throw new TypeError(
       "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; use exportPointer for " +

@@ -3,12 +3,14 @@
  *
  * @module
  */
+import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
 import type { Allocation } from "./allocation.ts";
+import type { Access } from "./pool_access.ts";
 
 /** Where a copy or a fill starts. */
 export interface CopyOptions {
@@ -88,8 +90,8 @@ export function copyBetween(
   { byteLength, stream }: { byteLength: number; stream: CudaStream },
 ): void {
   if (source.allocation === target.allocation) checkOverlap(source, target, byteLength);
-  else if (source.allocation.owner.isForeign || target.allocation.owner.isForeign) {
-    checkWrappedOverlap(source, target, byteLength);
+  else if (canShare(source.allocation) || canShare(target.allocation)) {
+    checkSharedOverlap(source, target, byteLength);
   }
   const { driver } = source.allocation.session;
   const handle = stream.unsafeHandle;
@@ -118,13 +120,18 @@ function checkOverlap({ allocation, address: from }: Place, { address: to }: Pla
   );
 }
 
-/** Throws if the ranges of a copy overlap although they are of two allocations: one wraps memory of the other. */
-function checkWrappedOverlap({ address: from }: Place, { address: to }: Place, byteLength: number): void {
+/** Whether other allocations can be of the same memory: it was wrapped, or is mapped in an address range. */
+function canShare({ owner }: Allocation): boolean {
+  return owner.isForeign === true || owner.accessOf !== undefined;
+}
+
+/** Throws if the ranges of a copy overlap although they are of two allocations. */
+function checkSharedOverlap({ address: from }: Place, { address: to }: Place, byteLength: number): void {
   const distance = Number(to - from);
   if (Math.abs(distance) >= byteLength) return;
   throw new RangeError(
     `Cannot copy ${countOf(byteLength, "byte")} from 0x${from.toString(16)} to 0x${to.toString(16)}: they overlap, ` +
-      "because one of the buffers wraps memory of the other; copy through another buffer",
+      "because the buffers have the same memory; copy through another buffer",
   );
 }
 
@@ -140,9 +147,14 @@ export function refusedWork(what: string, error: unknown, allocation: Allocation
  */
 function accessHint(error: unknown, { device, pool, owner }: Allocation, stream: CudaStream): string | undefined {
   const isInvalid = error instanceof CudaError && error.code === "cudaErrorInvalidValue";
-  if (isInvalid && owner.isReadOnlyFor?.(stream.device)) {
+  const mappedAccess = owner.accessOf?.(stream.device);
+  if (isInvalid && mappedAccess === "read") {
     return 'it is mapped with access "read"; map it with "read-write", or call setAccess of its address range';
   }
+  if (isInvalid && mappedAccess === "none") {
+    return `device ${stream.device.ordinal} of the stream has no access to it; call setAccess of its address range`;
+  }
+  if (mappedAccess !== undefined) return undefined;
   const isRefused = error instanceof CudaError && error.code === "cudaErrorInvalidValue" && stream.device !== device;
   if (!isRefused) return undefined;
   const { ordinal } = stream.device;
@@ -159,5 +171,20 @@ function accessHint(error: unknown, { device, pool, owner }: Allocation, stream:
  * stream of the current device.
  */
 function deviceForHostCopy(allocation: Allocation, stream: CudaStream): number {
-  return stream === stream.device.defaultStream ? stream.device.ordinal : allocation.device.ordinal;
+  if (stream === stream.device.defaultStream) return stream.device.ordinal;
+  if (allocation.owner.accessOf !== undefined) {
+    return deviceWithMoreAccess(allocation.owner.accessOf, allocation, stream);
+  }
+  return allocation.device.ordinal;
+}
+
+/** The device with more access to memory of an address range, to which no device has access by itself. */
+function deviceWithMoreAccess(
+  accessOf: (device: CudaDevice) => Access,
+  { device }: Allocation,
+  stream: CudaStream,
+): number {
+  const [own, other] = [accessOf(device), accessOf(stream.device)];
+  const isOwn = other === "none" || (other === "read" && own === "read-write");
+  return (isOwn ? device : stream.device).ordinal;
 }

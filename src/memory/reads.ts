@@ -111,7 +111,8 @@ export function readBytesSync(place: Place, byteLength: number, stream: CudaStre
 /** Enqueues the copy of one piece to page-locked memory. */
 function enqueue({ allocation, address }: Place, { begin, byteLength }: Piece, stream: CudaStream): StagingBuffer {
   if (allocation.isUnloaded) {
-    throw new ReferenceError("Cannot finish the read of the buffer: its module was disposed");
+    const why = allocation.owner.useEnd ?? "its module was disposed";
+    throw new ReferenceError(`Cannot finish the read of the buffer: ${why}`);
   }
   const { driver, staging } = allocation.session;
   const copy = staging.acquire(stream, byteLength);

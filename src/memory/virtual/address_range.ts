@@ -6,10 +6,12 @@
 import { allocationGranularity, memLocationType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
+import { checkDevice } from "../../objects/device_sessions.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
-import { cannot, ignoreLoss, isLoss } from "../../support/driver_errors.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { countOf, hexOf, printAs } from "../../support/printing.ts";
+import { errorsOf } from "../../support/run_each.ts";
 import {
   checkByteLength,
   checkOptions,
@@ -44,7 +46,7 @@ export interface MapMemoryOptions {
 export interface RangePart {
   /** Where the part begins in the range, in bytes. Defaults to 0. */
   byteOffset?: number;
-  /** Size in bytes. Defaults to the rest of what is mapped. */
+  /** Size in bytes. Defaults to what is mapped from there on: without a gap for `buffer`, and all for `setAccess`. */
   byteLength?: number;
 }
 
@@ -141,6 +143,7 @@ export class AddressRange implements Disposable {
         driver.memAddressFree(address, byteLength);
       },
       unfreed: () => {
+        if (this.#isDisposed) return undefined;
         const mapped = this.#mappings.map((mapping) => ({
           at: this.#addressOf(mapping),
           byteLength: mapping.byteLength,
@@ -182,8 +185,9 @@ export class AddressRange implements Disposable {
     }
     checkOptions(options, mapOptions);
     const { byteOffset = this.#end, access = "read-write", devices = memory.device } = options;
-    const handle = memory.unsafeHandle;
     const { byteLength, device } = memory;
+    checkDevice(device, this.#session);
+    const handle = memory.unsafeHandle;
     const list = checkAccess(this.#session, devices, access);
     this.#checkFree(byteOffset, byteLength);
     const what = `map ${countOf(byteLength, "byte")} at byte ${byteOffset} of the address range`;
@@ -202,7 +206,7 @@ export class AddressRange implements Disposable {
     }
     const owner: AllocationOwner = {
       release: (_address, _byteLength, stream) => this.#unmap(mapping, stream),
-      isReadOnlyFor: (device) => mapping.access.get(device) === "read",
+      accessOf: (device) => mapping.access.get(device) ?? "none",
     };
     const allocation = new Allocation(
       this.#session,
@@ -224,6 +228,9 @@ export class AddressRange implements Disposable {
    * A view of memory that is mapped side by side, as one buffer: by default, all that follows the range's first address
    * without a gap. Use ends when any of it is unmapped. Map more, and ask again for a longer view at the same address.
    *
+   * Kernels can use a view of memory of several devices as a whole. Copies and fills need parts of it within the memory
+   * of one device.
+   *
    * @throws {RangeError} If something of the part is not mapped
    * @throws {ReferenceError} If the range was disposed
    */
@@ -234,11 +241,11 @@ export class AddressRange implements Disposable {
     const end = begin + byteLength;
     const known = this.#views.get(`${begin} ${end}`);
     if (known !== undefined) return new DeviceBuffer(known.allocation);
-    const { device } = this.#mappings.find((mapping) => endOf(mapping) > begin)!;
+    const { device } = this.#within(begin, end)[0]!;
     const owner: AllocationOwner = {
       release() {},
       freeRefusal: "it is a view of an address range; free the buffers that map has returned, or dispose of the range",
-      isReadOnlyFor: (device) => this.#within(begin, end).some(({ access }) => access.get(device) === "read"),
+      accessOf: (device) => leastOf(this.#within(begin, end).map(({ access }) => access.get(device) ?? "none")),
     };
     const address = this.address + BigInt(begin);
     const allocation = new Allocation(
@@ -260,24 +267,43 @@ export class AddressRange implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If the devices or the access are not valid
-   * @throws {RangeError} If something of the part is not mapped
-   * @throws {CudaError} If CUDA refuses, for instance because a device is no peer of the memory's
+   * @throws {RangeError} If nothing is mapped there, or something of a part with a byteLength is not
+   * @throws {CudaError} If CUDA refuses, for instance because a device is no peer of the memory's. Nothing has changed
+   * then.
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access, options: RangePart = {}): void {
     this.#check();
     checkOptions(options, partOptions);
     const list = checkAccess(this.#session, devices, access);
-    const { byteOffset, byteLength } = this.#part(options);
-    this.#finishWork(byteOffset, byteOffset + byteLength);
-    const address = this.address + BigInt(byteOffset);
+    // Checks the part, of which only the beginning must be mapped if it has no size.
+    const { byteOffset, byteLength } = options.byteLength === undefined && options.byteOffset === undefined
+      ? this.#whole()
+      : this.#part(options);
+    const end = options.byteLength === undefined ? this.byteLength : byteOffset + byteLength;
+    const mappings = this.#within(byteOffset, end);
+    this.#finishWork(byteOffset, end);
+    const { driver } = this.#session;
+    const done: Mapping[] = [];
     try {
-      this.#session.driver.memSetAccess(address, byteLength, descriptionsOf(list, access));
+      for (const mapping of mappings) {
+        // A part that begins or ends within a mapping is refused by the driver.
+        const from = Math.max(mapping.byteOffset, byteOffset);
+        const address = this.address + BigInt(from);
+        driver.memSetAccess(address, Math.min(endOf(mapping), end) - from, descriptionsOf(list, access));
+        done.push(mapping);
+      }
     } catch (error) {
+      for (const mapping of done) {
+        for (const device of list) {
+          const before = descriptionsOf([device], mapping.access.get(device) ?? "none");
+          ignoreLoss(() => driver.memSetAccess(this.#addressOf(mapping), mapping.byteLength, before));
+        }
+      }
       const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
       const hint = "the part must consist of whole mappings, and every device must be the memory's own or a peer of it";
       throw cannot(`set access to "${access}" for device ${ordinals} in the address range`, error, hint);
     }
-    for (const mapping of this.#within(byteOffset, byteOffset + byteLength)) {
+    for (const mapping of mappings) {
       for (const device of list) mapping.access.set(device, access);
     }
   }
@@ -290,12 +316,14 @@ export class AddressRange implements Disposable {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
     if (this.#session.hasEnded) return;
-    for (const { allocation } of [...this.#mappings]) {
-      ignoreLoss(() =>
-        allocation.free(allocation.stream.disposed ? allocation.device.defaultStream : allocation.stream)
-      );
-    }
+    const errors = errorsOf([...this.#mappings].map(({ allocation }) => () => {
+      // Reads that are under way keep memory that was freed.
+      if (allocation.isFreed) return;
+      const { stream } = allocation;
+      ignoreLoss(() => stream.disposed ? allocation.freeAfterDisposed(stream) : allocation.free(stream));
+    }));
     this.#freeAddresses();
+    if (errors.length > 0) throw errors[0];
   }
 
   /** Frees the addresses once nothing is mapped any more: reads that are still under way keep their memory. */
@@ -332,7 +360,8 @@ export class AddressRange implements Disposable {
     }
     const [other] = this.#within(byteOffset, end);
     if (other === undefined) return;
-    throw new RangeError(`${what}: ${countOf(other.byteLength, "byte")} are mapped at byte ${other.byteOffset}`);
+    const hint = other.allocation.isFreed ? "; they were freed, and stay until the reads of them are done" : "";
+    throw new RangeError(`${what}: ${countOf(other.byteLength, "byte")} are mapped at byte ${other.byteOffset}${hint}`);
   }
 
   /** Checks a part, of which all must be mapped. */
@@ -349,61 +378,69 @@ export class AddressRange implements Disposable {
     );
   }
 
+  /** All that is mapped. */
+  #whole(): { byteOffset: number; byteLength: number } {
+    const live = this.#mappings.filter(({ allocation }) => !allocation.isFreed);
+    if (live.length === 0) this.#part({});
+    return { byteOffset: 0, byteLength: this.byteLength };
+  }
+
   /** Where the memory ends that is mapped without a gap from a place on. */
   #mappedFrom(byteOffset: number): number {
     let end = byteOffset;
     for (const mapping of this.#mappings) {
-      if (mapping.byteOffset <= end && endOf(mapping) > end) end = endOf(mapping);
+      // What was freed stays mapped while it is read, but cannot be used.
+      if (!mapping.allocation.isFreed && mapping.byteOffset <= end && endOf(mapping) > end) end = endOf(mapping);
     }
     return end;
   }
 
   /** Blocks until the work is done that uses memory by any buffer. */
   #finishWork(begin: number, end: number): void {
-    const { driver } = this.#session;
-    const allocations = [
-      ...this.#within(begin, end),
-      ...[...this.#views.values()].filter((view) => view.begin < end && begin < view.end),
-    ].map(({ allocation }) => allocation);
-    for (const allocation of allocations) {
-      const stream = allocation.releaseStream(allocation.stream);
-      driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+    for (const { allocation } of this.#within(begin, end)) finishWorkWith(allocation);
+    for (const view of this.#views.values()) {
+      if (view.begin < end && begin < view.end) finishWorkWith(view.allocation);
     }
   }
 
   #unmap(mapping: Mapping, stream: CudaStream): void {
     const { driver } = this.#session;
-    const { byteOffset, byteLength } = mapping;
-    try {
-      driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
-      this.#endViews(byteOffset, byteOffset + byteLength);
-      driver.memUnmap(this.#addressOf(mapping), byteLength);
-    } catch (error) {
-      if (isLoss(error)) this.#forget(mapping);
-      throw error;
-    }
-    this.#forget(mapping);
-  }
-
-  #forget(mapping: Mapping): void {
-    const index = this.#mappings.indexOf(mapping);
-    if (index >= 0) this.#mappings.splice(index, 1);
+    const { byteOffset, byteLength, allocation } = mapping;
+    driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+    // A free on another stream waits for nothing else in a pool, but here it would take memory away from running work.
+    finishWorkWith(allocation);
+    this.#endViews(byteOffset, byteOffset + byteLength);
+    // If the device is lost, the memory stays mapped, and its addresses are not free.
+    driver.memUnmap(this.#addressOf(mapping), byteLength);
+    this.#mappings.splice(this.#mappings.indexOf(mapping), 1);
     this.#freeAddresses();
   }
 
   /** Waits for the work of views, and ends their use. */
   #endViews(begin: number, end: number): void {
-    const { driver } = this.#session;
     for (const [part, view] of this.#views) {
       if (view.end <= begin || end <= view.begin) continue;
       const { allocation, owner } = view;
-      const stream = allocation.releaseStream(allocation.stream);
-      driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+      finishWorkWith(allocation);
       owner.useEnd = "memory of the address range that it is a view of was unmapped";
       allocation.unload();
       this.#views.delete(part);
     }
   }
+}
+
+/** Blocks until the work is done that uses memory by a buffer, also of streams that were disposed. */
+function finishWorkWith(allocation: Allocation): void {
+  const { stream, device, session: { driver } } = allocation;
+  if (stream.disposed) allocation.noteUseBefore(stream, Infinity);
+  const last = allocation.releaseStream(stream.disposed ? device.defaultStream : stream);
+  driver.streamSynchronize(last.device.ordinal, last.unsafeHandle);
+}
+
+/** What a device may do with all of several mappings. */
+function leastOf(accesses: readonly Access[]): Access {
+  if (accesses.includes("none")) return "none";
+  return accesses.includes("read") ? "read" : "read-write";
 }
 
 function endOf({ byteOffset, byteLength }: Mapping): number {

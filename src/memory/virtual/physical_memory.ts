@@ -8,6 +8,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { CudaError } from "../../support/errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
 import { checkHandleType } from "../create_pool.ts";
@@ -228,12 +229,14 @@ function checkSize(
   try {
     address = driver.memAddressReserve(byteLength, 0);
   } catch (cause) {
+    if (!isCode(cause, "cudaErrorInvalidValue")) throw cannot(what, cause, "its size is checked at free addresses");
     throw new RangeError(`Cannot ${what}: memory cannot have ${byteLength} bytes`, { cause });
   }
   try {
     driver.memMap(address, byteLength, memory);
     driver.memUnmap(address, byteLength);
   } catch (cause) {
+    if (!isCode(cause, "cudaErrorNotSupported")) throw cause;
     throw new RangeError(
       `Cannot ${what}: it has another size than ${byteLength} bytes; the exporting process knows it as the memory's ` +
         "byteLength",
@@ -242,4 +245,8 @@ function checkSize(
   } finally {
     driver.memAddressFree(address, byteLength);
   }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof CudaError && error.code === code;
 }

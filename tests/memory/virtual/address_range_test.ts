@@ -4,7 +4,14 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { inspect } from "node:util";
 import { ptx } from "../../../kernels/fill.ts";
-import { type CudaDevice, CudaError, type DeviceBuffer } from "../../../mod.ts";
+import {
+  type AddressRange,
+  type CudaDevice,
+  CudaError,
+  type CudaStream,
+  type DeviceBuffer,
+  open,
+} from "../../../mod.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
 import { testSoftware } from "../../support/software_devices.ts";
 import { warningsOf } from "../../support/warnings.ts";
@@ -196,6 +203,136 @@ testOnEachDriver("a device reaches the memory of its peer where it is given acce
   await stream.finished();
   assertEquals(new Set(await buffer.read(Uint8Array)), new Set([4]));
 }, { devices: 2 });
+
+/** Launches kernels that fill a buffer again and again, which takes a while. */
+function launchFills(gpu: CudaDevice, buffer: DeviceBuffer, stream: CudaStream): void {
+  const module = gpu.loadModule(ptx);
+  const fill = module.kernel("fill");
+  for (let byte = 0; byte < 20; byte++) {
+    fill.launch({ grid: 64, block: 256, stream }, buffer, buffer.byteLength, byte * 0x01010101);
+  }
+}
+
+testOnEachDriver("memory is unmapped after the work of every stream, disposed or not", (cuda) => {
+  const gpu = cuda.device(0);
+  using memory = gpu.createMemory(16 * unit);
+  const ends: readonly ((buffer: DeviceBuffer, range: AddressRange, stream: CudaStream) => void)[] = [
+    (_buffer, range, stream) => (stream[Symbol.dispose](), range[Symbol.dispose]()),
+    (_buffer, range) => range[Symbol.dispose](),
+    (buffer, _range, stream) => (stream[Symbol.dispose](), buffer.free()),
+    (buffer) => buffer.free(gpu.createStream({ nonBlocking: true })),
+  ];
+  for (const end of ends) {
+    for (const ofView of [false, true]) {
+      const range = cuda.reserveAddresses(16 * unit);
+      const buffer = range.map(memory), used = ofView ? range.buffer() : buffer;
+      const stream = gpu.createStream({ nonBlocking: true });
+      used.stream = stream;
+      launchFills(gpu, used, stream);
+      end(buffer, range, stream);
+      assertEquals(range.mappedByteLength, 0);
+      gpu.synchronize();
+      range[Symbol.dispose]();
+    }
+  }
+});
+
+testOnEachDriver("access is set after the work of a disposed stream, for all mappings or for none", (cuda) => {
+  const gpu = cuda.device(0);
+  using memory = gpu.createMemory(unit);
+  using range = cuda.reserveAddresses(4 * unit);
+  const first = range.map(memory), last = range.map(memory, { byteOffset: 3 * unit });
+  const stream = gpu.createStream({ nonBlocking: true });
+  first.stream = stream;
+  launchFills(gpu, first, stream);
+  stream[Symbol.dispose]();
+  range.setAccess(gpu, "read");
+  gpu.synchronize();
+  for (const buffer of [first, last]) assertThrows(() => buffer.fill(1, gpu.defaultStream), CudaError, '"read"');
+  range.setAccess(gpu, "read-write", { byteOffset: 3 * unit });
+  assertThrows(() => first.fill(1, gpu.defaultStream), CudaError, '"read"');
+  last.fill(1);
+  gpu.synchronize();
+}, { makesMistakes: true });
+
+testOnEachDriver("memory of another Cuda object is not mapped", (cuda) => {
+  using other = open({ driver: cuda.driver });
+  using memory = other.device(0).createMemory(unit);
+  using range = cuda.reserveAddresses(unit);
+  assertThrows(() => range.map(memory, { devices: cuda.device(0) }), TypeError, "another Cuda object");
+  assertEquals(range.mappedByteLength, 0);
+});
+
+testSoftware("what was freed during a read is not used again, and its place is free after the read", async (cuda) => {
+  const gpu = cuda.device(0);
+  using memory = gpu.createMemory(64 * unit);
+  using range = cuda.reserveAddresses(64 * unit);
+  const buffer = range.map(memory);
+  buffer.fill(9);
+  const reading = buffer.read(Uint8Array);
+  buffer.free();
+  assertThrows(() => range.buffer(), RangeError, "nothing is mapped there");
+  assertThrows(() => range.setAccess(gpu, "read"), RangeError, "nothing is mapped there");
+  assertThrows(() => range.map(memory), RangeError, "reserve more addresses");
+  assertThrows(() => range.map(memory, { byteOffset: 0 }), RangeError, "they were freed, and stay until the reads");
+  assertEquals((await reading).findIndex((byte) => byte !== 9), -1);
+  range.map(memory, { byteOffset: 0 });
+});
+
+testSoftware("a read of a view that was unmapped fails, and says why", async (cuda) => {
+  const gpu = cuda.device(0);
+  using memory = gpu.createMemory(64 * unit);
+  const range = cuda.reserveAddresses(64 * unit);
+  range.map(memory);
+  const reading = assertRejects(() => range.buffer().read(Uint8Array), ReferenceError, "view of was unmapped");
+  range[Symbol.dispose]();
+  await reading;
+});
+
+testSoftware(
+  "after the loss of a device, everything can be disposed of, and the loss is what is thrown",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    const memory = gpu.createMemory(unit), range = cuda.reserveAddresses(2 * unit);
+    const buffer = range.map(memory, { access: "read" });
+    const module = gpu.loadModule(ptx);
+    module.kernel("fill").launch({ grid: 1, block: 32 }, buffer, 64, 2);
+    await assertRejects(() => gpu.finished(), CudaError);
+    for (const use of [() => buffer.free(), () => range.setAccess(gpu, "read")]) {
+      assertEquals(assertThrows(use, CudaError).code, "cudaErrorIllegalAddress");
+    }
+    range[Symbol.dispose]();
+    memory[Symbol.dispose]();
+    const warnings = await warningsOf(() => cuda[Symbol.dispose]());
+    assertEquals(warnings, []);
+  },
+);
+
+testOnEachDriver("a peer copies what only it has access to, and is told how to get access", async (cuda) => {
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  if (!peer.canAccessPeer(gpu)) return;
+  using memory = gpu.createMemory(unit);
+  using range = cuda.reserveAddresses(unit);
+  const buffer = range.map(memory, { devices: peer });
+  using stream = peer.createStream();
+  buffer.stream = stream;
+  buffer.copyFrom(Uint8Array.of(1, 2, 3));
+  assertEquals(await buffer.read(Uint8Array, { length: 3 }), Uint8Array.of(1, 2, 3));
+  const error = assertThrows(() => buffer.fill(1, gpu.defaultStream), CudaError);
+  assertStringIncludes(error.message, "has no access to it; call setAccess of its address range");
+}, { devices: 2, makesMistakes: true });
+
+testOnEachDriver("copies within memory that is mapped do not overlap, and its handle is the memory's", (cuda) => {
+  const gpu = cuda.device(0);
+  using memory = gpu.createMemory(unit);
+  using range = cuda.reserveAddresses(unit);
+  const buffer = range.map(memory), view = range.buffer();
+  const part = buffer.subarray(0, 100);
+  assertThrows(() => view.subarray(4, 104).copyFrom(part), RangeError, "they overlap");
+  for (const exported of [() => buffer.exportPointer(), () => buffer.exportHandle()]) {
+    assertThrows(exported, TypeError, "use exportHandle of the PhysicalMemory");
+  }
+});
 
 testSoftware("what is left is named, and what was mapped is reported", async (cuda) => {
   const warnings = await warningsOf(() => {
