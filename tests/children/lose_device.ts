@@ -15,7 +15,8 @@ using stream = gpu.createStream({ nonBlocking: true });
 using gate = new Gate(cuda);
 gate.hold(stream);
 gate.open();
-await stream.finished();
+// Also the kernel that has opened the gate is known to be done.
+await gpu.finished();
 gate.fail(stream);
 for (const wait of [() => stream.finished(), () => gpu.finished()]) {
   await wait().catch(({ message }) => console.log(JSON.stringify(message)));

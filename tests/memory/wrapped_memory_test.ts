@@ -101,7 +101,7 @@ testOnEachDriver("a copy between buffers that wrap the same memory is refused if
     () => again.subarray(0, 32).copyTo(wrapped),
   ];
   for (const copy of overlapping) {
-    assertThrows(copy, RangeError, "because one of the buffers wraps memory of the other");
+    assertThrows(copy, RangeError, "because the buffers have the same memory");
   }
   memory.copyFrom(wrapped, undefined, { byteOffset: 80 });
   wrapped.subarray(0, 16).copyTo(again);
