@@ -7,8 +7,9 @@ import { suggestName } from "../src/support/nearest_name.ts";
 import { version } from "../src/support/version.ts";
 import { bind } from "./bind/bind.ts";
 import { type Command, type Terminal, UsageError } from "./command_line.ts";
+import { devices } from "./devices.ts";
 
-const commands: readonly Command[] = [bind];
+const commands: readonly Command[] = [bind, devices];
 
 /** Runs a command line. Resolves to the exit code: 1 if the command failed, 2 if the command line is wrong. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
