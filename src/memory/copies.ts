@@ -155,8 +155,7 @@ function accessHint(error: unknown, { device, pool, owner }: Allocation, stream:
     return `device ${stream.device.ordinal} of the stream has no access to it; call setAccess of its address range`;
   }
   if (mappedAccess !== undefined) return undefined;
-  const isRefused = error instanceof CudaError && error.code === "cudaErrorInvalidValue" && stream.device !== device;
-  if (!isRefused) return undefined;
+  if (!isInvalid || stream.device === device) return undefined;
   const { ordinal } = stream.device;
   const access = pool === undefined
     ? `call enablePeerAccess on device ${ordinal}`

@@ -208,15 +208,7 @@ export class AddressRange implements Disposable {
       release: (_address, _byteLength, stream) => this.#unmap(mapping, stream),
       accessOf: (device) => mapping.access.get(device) ?? "none",
     };
-    const allocation = new Allocation(
-      this.#session,
-      owner,
-      undefined,
-      address,
-      byteLength,
-      device,
-      device.defaultStream,
-    );
+    const allocation = this.#allocationAt(byteOffset, { byteLength, device, owner });
     const allowed = new Map(list.map((device) => [device, access]));
     const mapping: Mapping = { byteOffset, byteLength, device, allocation, access: allowed };
     this.#mappings.push(mapping);
@@ -247,16 +239,7 @@ export class AddressRange implements Disposable {
       freeRefusal: "it is a view of an address range; free the buffers that map has returned, or dispose of the range",
       accessOf: (device) => leastOf(this.#within(begin, end).map(({ access }) => access.get(device) ?? "none")),
     };
-    const address = this.address + BigInt(begin);
-    const allocation = new Allocation(
-      this.#session,
-      owner,
-      undefined,
-      address,
-      byteLength,
-      device,
-      device.defaultStream,
-    );
+    const allocation = this.#allocationAt(begin, { byteLength, device, owner });
     this.#views.set(`${begin} ${end}`, { begin, end, allocation, owner });
     return new DeviceBuffer(allocation);
   }
@@ -349,6 +332,14 @@ export class AddressRange implements Disposable {
 
   #addressOf({ byteOffset }: Pick<Mapping, "byteOffset">): bigint {
     return this.address + BigInt(byteOffset);
+  }
+
+  #allocationAt(
+    byteOffset: number,
+    { byteLength, device, owner }: { byteLength: number; device: CudaDevice; owner: AllocationOwner },
+  ): Allocation {
+    const address = this.#addressOf({ byteOffset });
+    return new Allocation(this.#session, owner, undefined, address, byteLength, device, device.defaultStream);
   }
 
   #checkFree(byteOffset: number, byteLength: number): void {
