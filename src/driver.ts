@@ -325,6 +325,14 @@ export interface LinkedImage {
   readonly image: string | Uint8Array;
 }
 
+/** How to ask whether work is done. */
+export interface QueryOptions {
+  /** Whether to make no progress. */
+  readonly peek?: boolean;
+  /** Whether the library asks for itself: the sanitizer does not take the program to know the answer. */
+  readonly forLibrary?: boolean;
+}
+
 /** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
 export interface Driver {
   readonly kind: "cuda" | "software";
@@ -381,7 +389,7 @@ export interface Driver {
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint;
   streamDestroy(device: number, stream: bigint): void;
   /** With `peek`, reports without making progress: runs no queued work and creates no context. */
-  streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean;
+  streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean;
   streamSynchronize(device: number, stream: bigint): void;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
   /**
@@ -411,7 +419,7 @@ export interface Driver {
   /** The devices that have been used: those with a context. */
   usedDevices(): number[];
   /** With `peek`, reports without making progress: runs no queued work. */
-  eventQuery(event: bigint, options?: { peek: boolean }): boolean;
+  eventQuery(event: bigint, options?: QueryOptions): boolean;
   eventSynchronize(event: bigint): void;
   /** In milliseconds. */
   eventElapsedTime(start: bigint, end: bigint): number;

@@ -1,6 +1,6 @@
 import type { MemoryRange } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { type CudaStream, pendingWorkOf, progressOf } from "../objects/cuda_stream.ts";
+import { type CudaStream, lastWorkOf, progressOf } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
@@ -353,10 +353,10 @@ export class Allocation {
   }
 }
 
-/** Removes streams that were disposed and have done their work: a program may use a new stream for each task. */
+/** Removes streams that were disposed and whose work is past: a program may use a new stream for each task. */
 function sweepUses(streams: Map<CudaStream, number>): void {
   for (const stream of streams.keys()) {
-    if (stream.disposed && pendingWorkOf(stream) === undefined) streams.delete(stream);
+    if (stream.disposed && lastWorkOf(stream) === undefined) streams.delete(stream);
   }
 }
 

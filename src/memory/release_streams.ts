@@ -1,5 +1,11 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { disownStream, isOrderedByDefaultStream, pendingWorkOf, progressOf } from "../objects/cuda_stream.ts";
+import {
+  disownStream,
+  isOrderedByDefaultStream,
+  lastWorkOf,
+  pendingWorkOf,
+  progressOf,
+} from "../objects/cuda_stream.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 
@@ -55,7 +61,7 @@ export class ReleaseStreams {
 
   #makeWait(release: CudaStream, stream: CudaStream): void {
     const { device: { ordinal }, unsafeHandle } = release;
-    if (stream.disposed) return pendingWorkOf(stream)?.precede({ device: ordinal, stream: unsafeHandle });
+    if (stream.disposed) return lastWorkOf(stream)?.precede({ device: ordinal, stream: unsafeHandle });
     const { driver } = this.#session;
     const event = this.#eventOf(stream.device.ordinal);
     driver.eventRecord(stream.device.ordinal, event, stream.unsafeHandle);

@@ -70,6 +70,12 @@ export const streamKind = "stream";
 /** The work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
 export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
+/**
+ * The work that was enqueued on a stream until it was disposed. Undefined if nothing has to be told to come after it:
+ * the work is complete, and the sanitizer, if there is one, knows what the program knows that by.
+ */
+export let lastWorkOf: (stream: CudaStream) => PendingWork | undefined;
+
 /** Makes a stream one of the library's own, which the session disposes of without reporting it. */
 export let disownStream: (stream: CudaStream) => void;
 
@@ -105,7 +111,7 @@ export class CudaStream implements Disposable {
   readonly #markers: Markers;
   readonly #opened: OpenedObject | undefined;
   #handle: bigint | undefined;
-  /** The work that was pending when the stream was disposed. */
+  /** The work that the stream had when it was disposed, if something may have to come after it. */
   #lastWork: PendingWork | undefined;
   /** Whether the owner was found to have destroyed the stream. */
   #isGone = false;
@@ -121,8 +127,12 @@ export class CudaStream implements Disposable {
       return () => void entries.delete(entry);
     };
     pendingWorkOf = (stream) => {
-      if (stream.#handle !== undefined) return stream.#pendingWork(stream.#handle);
-      if (stream.#lastWork?.isComplete) stream.#lastWork = undefined;
+      if (stream.#handle !== undefined) return stream.#workOf(stream.#handle, PendingWork.of);
+      const work = lastWorkOf(stream);
+      return work?.isComplete ? undefined : work;
+    };
+    lastWorkOf = (stream) => {
+      if (stream.#lastWork?.isPast) stream.#lastWork = undefined;
       return stream.#lastWork;
     };
     disownStream = (stream) => stream.#session.opened.markDisposed(stream.#opened!);
@@ -356,7 +366,7 @@ export class CudaStream implements Disposable {
     for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
     let isLost = true;
     ignoreLoss(() => {
-      this.#lastWork = this.#pendingWork(handle);
+      this.#lastWork = this.#workOf(handle, PendingWork.last);
       isLost = false;
     });
     this.#handle = undefined;
@@ -396,10 +406,10 @@ export class CudaStream implements Disposable {
     return this.#session.launches.add({ name, progress: this.#progress });
   }
 
-  #pendingWork(handle: bigint): PendingWork | undefined {
+  #workOf(handle: bigint, work: typeof PendingWork.of): PendingWork | undefined {
     if (this.#isGone) return undefined;
     try {
-      return PendingWork.of(this.#session, { device: this.device.ordinal, stream: handle });
+      return work(this.#session, { device: this.device.ordinal, stream: handle });
     } catch (error) {
       const isGone = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
       if (!this.#isForeign || !isGone) throw error;

@@ -120,14 +120,22 @@ export class DeviceStreams {
   #markDisposedStream(stream: bigint): void {
     const { driver } = this.#session;
     for (const event of this.#disposedStreamMarkers) {
-      if (driver.eventQuery(event)) this.#destroyDisposedStreamMarker(event);
+      if (this.#isPast(event)) this.#destroyDisposedStreamMarker(event);
     }
     // A stream that is being captured can neither be queried nor be waited for.
-    const isCapturing = driver.streamIsCapturing(this.#device, stream);
-    if (isCapturing || driver.streamQuery(this.#device, stream, { peek: true })) return;
+    if (driver.streamIsCapturing(this.#device, stream)) return;
+    // A sanitizer has to know what the program waits for, even if that is done by luck.
+    const isWatched = this.#session.sanitizer !== undefined;
+    if (!isWatched && driver.streamQuery(this.#device, stream, { peek: true })) return;
     const event = this.#session.createMarker(this.#device);
     this.#disposedStreamMarkers.add(event);
     driver.eventRecord(this.#device, event, stream);
+  }
+
+  /** Whether nobody has to wait for the work before an event any more. */
+  #isPast(event: bigint): boolean {
+    const { driver, sanitizer } = this.#session;
+    return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);
   }
 
   async #disposedStreamFinished(marker: bigint, options?: WaitOptions): Promise<void> {

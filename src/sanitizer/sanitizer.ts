@@ -87,6 +87,11 @@ export class Sanitizer {
     this.#observer?.givenToProgram(buffer);
   }
 
+  /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
+  isKnown(event: bigint): boolean {
+    return this.#observer?.isKnown(event) ?? true;
+  }
+
   /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */
   partAllocated(stream: StreamHandle, part: MemoryRange): void {
     this.#observer?.partAllocated(stream, part);

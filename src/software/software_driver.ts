@@ -30,6 +30,7 @@ import {
   type OsHandle,
   type ParameterPlace,
   type PointerAttributes,
+  type QueryOptions,
   streamFlags,
   type UnfreedHeap,
 } from "../driver.ts";
@@ -342,7 +343,7 @@ export class SoftwareDriver implements Driver {
     this.#streams.delete(stream);
   }
 
-  streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean {
+  streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean {
     const found = this.#stream(device, stream, "cudaStreamQuery");
     // Makes progress for programs that poll without returning to the event loop.
     if (!options?.peek && !this.#scheduler.isDone(found)) this.#scheduler.step();
@@ -431,7 +432,7 @@ export class SoftwareDriver implements Driver {
     if (found instanceof InterprocessEvent) found.uses.add(work);
   }
 
-  eventQuery(event: bigint, options?: { peek: boolean }): boolean {
+  eventQuery(event: bigint, options?: QueryOptions): boolean {
     const { latest, device } = this.#event(event, "cudaEventQuery");
     if (!options?.peek && latest !== undefined && !latest.done) this.#scheduler.step();
     this.#devices.check(device, "cudaEventQuery");

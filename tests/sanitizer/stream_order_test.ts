@@ -265,6 +265,45 @@ for (const driver of ["software", "unobserved", "cuda"] as const) {
     assertEquals(reports, []);
   });
 
+  test(`a free comes after the work of a stream that was disposed of, and nothing else does [${driver}]`, {
+    skip,
+  }, async () => {
+    // Unmapping blocks until the work is done, and so the program knows that.
+    const allocations: readonly { name: string; blocks?: true; of(context: Context): DeviceBuffer }[] = [
+      { name: "a pool", of: ({ pool, a }) => pool.allocate(byteLength, a) },
+      { name: "an allocator", of: ({ pool, a }) => pool.createCachingAllocator().allocate(byteLength, a) },
+      {
+        name: "an address range",
+        blocks: true,
+        of: ({ cuda, gpu }) => {
+          const memory = gpu.createMemory(byteLength);
+          return cuda.reserveAddresses(memory.byteLength).map(memory);
+        },
+      },
+    ];
+    for (const { name, blocks, of } of allocations) {
+      for (const isDone of [true, false]) {
+        const reports = await reportsOf(driver, (context) => {
+          const { gpu, x, y, a, b, other } = context;
+          const buffer = of(context);
+          gpu.synchronize();
+          const stream = gpu.createStream({ nonBlocking: true });
+          buffer.fill(1, stream);
+          x.fill(2, stream);
+          if (isDone) {
+            // The stream's work is done then, too, which the program does not know.
+            y.fill(0, other);
+            other.synchronize();
+          }
+          stream[Symbol.dispose]();
+          buffer.free(a);
+          x.fill(3, b);
+        });
+        assertEquals(reports.map(({ kind }) => kind), blocks ? [] : ["unordered-write-write"], `${name}, ${isDone}`);
+      }
+    }
+  });
+
   test(`parts of a buffer that do not overlap need no order [${driver}]`, { skip }, async () => {
     const fillBoth = (begin: number) => ({ x, a, b }: Context) => {
       x.subarray(0, 512).fill(1, a);

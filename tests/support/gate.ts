@@ -1,5 +1,6 @@
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
+import type { CudaEvent } from "../../src/objects/cuda_event.ts";
 import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
 import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import type { CudaStream } from "../../src/objects/cuda_stream.ts";
@@ -61,6 +62,8 @@ export class Gate implements Disposable {
   readonly #isSoftware: boolean;
   /** What streams of the software device wait for. */
   #held = { done: true };
+  /** Recorded after each kernel that holds a stream. */
+  readonly #holds: CudaEvent[] = [];
   #loaded: { readonly module: CudaModule } & GateKernels | undefined;
   readonly #flag: DeviceBuffer;
   /** A stream that waits for no other. */
@@ -90,9 +93,22 @@ export class Gate implements Disposable {
       giveWork(() => stream.record(event), this.#held);
       return;
     }
+    if (this.#held.done) this.#close();
+    this.#load().hold.launch({ grid: 1, block: 1, stream }, this.#flag, polls);
+    const end = this.#device.createEvent();
+    stream.record(end);
+    this.#holds.push(end);
+  }
+
+  /** Closes the gate of a GPU, when no stream is held any more that it was opened for. */
+  #close(): void {
+    this.#held = { done: false };
+    for (const end of this.#holds.splice(0)) {
+      this.#opener.wait(end);
+      end[Symbol.dispose]();
+    }
     this.#flag.fill(0);
     this.#opener.synchronize();
-    this.#load().hold.launch({ grid: 1, block: 1, stream }, this.#flag, polls);
   }
 
   /** Releases all held streams. */
@@ -104,7 +120,7 @@ export class Gate implements Disposable {
 
   [Symbol.dispose](): void {
     ignoreLoss(() => this.open());
-    for (const part of [this.#flag, this.#opener, this.#loaded?.module]) part?.[Symbol.dispose]();
+    for (const part of [...this.#holds, this.#flag, this.#opener, this.#loaded?.module]) part?.[Symbol.dispose]();
   }
 
   #load(): GateKernels {

@@ -6,7 +6,7 @@
 import { type Driver, eventFlags } from "../../driver.ts";
 import { type CallSite, callSiteHere } from "../call_sites.ts";
 import { type Clock, type Point, Timeline } from "../timelines.ts";
-import type { ObservedStreams } from "./observed_streams.ts";
+import { isForProgram, type ObservedStreams } from "./observed_streams.ts";
 
 /** An event, as far as it is observed. */
 interface ObservedEvent {
@@ -37,6 +37,12 @@ export class ObservedEvents {
   /** The calls to make instead of the driver's own. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#handleCalls(driver), ...this.#recordCalls(driver), ...this.#waitCalls(driver) };
+  }
+
+  /** Whether the host knows what an event was last recorded after to be done. */
+  isKnown(event: bigint): boolean {
+    const { record } = this.#eventOf(event);
+    return record === undefined || this.#streams.isKnown(record);
   }
 
   #handleCalls(driver: Driver): Partial<Driver> {
@@ -103,7 +109,7 @@ export class ObservedEvents {
       },
       eventQuery: (event, options) => {
         const isDone = driver.eventQuery(event, options);
-        if (isDone && !options?.peek) this.#hostKnows(event);
+        if (isDone && isForProgram(options)) this.#hostKnows(event);
         return isDone;
       },
       eventSynchronize: (event) => {

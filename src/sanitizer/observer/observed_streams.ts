@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { defaultStream, type Driver, legacyStream, streamFlags } from "../../driver.ts";
+import { defaultStream, type Driver, legacyStream, type QueryOptions, streamFlags } from "../../driver.ts";
 import { callSiteHere } from "../call_sites.ts";
 import { OtherProcesses } from "../processes/other_processes.ts";
 import { PeerTimeline } from "../processes/peers.ts";
@@ -25,6 +25,11 @@ interface Parts {
   readonly beforeWait: () => void;
   /** Called then, with what the host knows to be done. */
   readonly afterWait: (now: Point) => void;
+}
+
+/** Whether the program gets to know what a driver is asked. */
+export function isForProgram(options: QueryOptions | undefined): boolean {
+  return !options?.peek && !options?.forLibrary;
 }
 
 /** The streams of all devices, and the host. */
@@ -85,8 +90,7 @@ export class ObservedStreams {
       },
       streamQuery: (device, stream, options) => {
         const isDone = driver.streamQuery(device, stream, options);
-        // The library peeks for itself: the program does not get to know.
-        if (isDone && !options?.peek) this.hostKnows(this.streamOf(device, stream));
+        if (isDone && isForProgram(options)) this.hostKnows(this.streamOf(device, stream));
         return isDone;
       },
       streamSynchronize: (device, stream) => {
@@ -138,6 +142,11 @@ export class ObservedStreams {
   /** The streams of a device, and those that were destroyed and may have work. */
   allOf(device: number): Timeline[] {
     return [...this.#streamsOf(device).values(), ...this.#destroyedOf(device)];
+  }
+
+  /** Whether the host knows a point to be reached. */
+  isKnown({ timeline, position }: Point): boolean {
+    return timeline.isRetired || (this.host.known().get(timeline) ?? 0) >= position;
   }
 
   /** Notes that the host knows the work of a stream to be done. */

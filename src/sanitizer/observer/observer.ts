@@ -22,6 +22,7 @@ export class Observer {
   readonly work: ObservedWork;
   readonly #driver: Driver;
   readonly #streams: ObservedStreams;
+  readonly #events: ObservedEvents;
   readonly #hostMemory: ObservedHostMemory;
   readonly #orderCalls: Partial<Driver>;
   /** Those that may ask for work. */
@@ -44,9 +45,10 @@ export class Observer {
     const work = this.work = new ObservedWork(order, streams);
     const hostMemory = this.#hostMemory = new ObservedHostMemory(driver, { reports, streams, work });
     const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory });
+    this.#events = new ObservedEvents(streams);
     this.#orderCalls = {
       ...streams.calls(driver),
-      ...new ObservedEvents(streams).calls(driver),
+      ...this.#events.calls(driver),
       ...kernels.moduleCalls(),
     };
     this.#workCalls = {
@@ -65,6 +67,11 @@ export class Observer {
   /** Whether a call may ask for work, so that its site is to be noted first. */
   isWork(call: string | symbol): boolean {
     return Object.hasOwn(this.#workCalls, call);
+  }
+
+  /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
+  isKnown(event: bigint): boolean {
+    return this.#events.isKnown(event);
   }
 
   /** Notes that an allocator has handed out a part of its memory. */
