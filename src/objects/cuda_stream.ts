@@ -128,8 +128,10 @@ export class CudaStream implements Disposable {
     };
     pendingWorkOf = (stream) => {
       if (stream.#handle !== undefined) return stream.#workOf(stream.#handle, PendingWork.of);
-      const work = lastWorkOf(stream);
-      return work?.isComplete ? undefined : work;
+      const work = stream.#lastWork;
+      // To ask twice would make progress twice.
+      if (work === undefined || !work.isComplete) return work;
+      return void lastWorkOf(stream);
     };
     lastWorkOf = (stream) => {
       if (stream.#lastWork?.isPast) stream.#lastWork = undefined;
