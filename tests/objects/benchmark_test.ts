@@ -52,7 +52,7 @@ testOnEachDriver("a benchmark measures what takes longer as longer, and nothing 
   using pool = gpu.createPool();
   using module = gpu.loadModule(fillPtx);
   const fill = module.kernel("fill");
-  const byteLength = 2 ** 18;
+  const byteLength = 2 ** 21;
   using buffer = pool.allocate(byteLength, stream);
   let runs = 0;
   const run = (length: number) => (given: CudaStream) => {
