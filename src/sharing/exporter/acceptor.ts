@@ -4,7 +4,7 @@ import { abortable } from "../../support/waiting/abortable.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
-import { limitExceeded } from "../protocol/messages.ts";
+import { type ConnectionRole, limitExceeded } from "../protocol/messages.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
 import { allowedUsers, checkUser } from "../transport/users.ts";
@@ -36,8 +36,10 @@ export interface AcceptorParts {
   readonly places: () => Iterable<Place>;
   /** Returns why no importer is served any more, if so: the device is lost. */
   readonly failure: () => string | undefined;
+  /** Throws to refuse a connection that is made as what the listener does not serve. */
+  readonly checkRole: (role: ConnectionRole | undefined) => void;
   /** Receives a connection whose handshake is over. */
-  readonly adopt: (stream: MessageStream) => void;
+  readonly adopt: (stream: MessageStream, role: ConnectionRole | undefined) => void;
 }
 
 /** Logs what became of a connection. */
@@ -107,6 +109,7 @@ export class Acceptor {
     const { peer } = socket;
     const place: Place = { peer, isConnected: true };
     let stream: MessageStream | undefined;
+    let role: ConnectionRole | undefined;
     try {
       stream = new MessageStream(socket, { messageTimeout, traffic: totals.traffic });
       this.#checkServed(stream);
@@ -118,7 +121,9 @@ export class Acceptor {
         const greeted = answerGreeting(stream, {
           handshakeTimeout,
           signal: handshake.ending.signal,
-          beforeWelcome: () => {
+          beforeWelcome: (asked) => {
+            this.#parts.checkRole(asked);
+            role = asked;
             this.#checkPlaces(peer);
             this.#welcomed.add(place);
           },
@@ -139,7 +144,7 @@ export class Acceptor {
       return;
     }
     totals.accepted++;
-    adopt(stream);
+    adopt(stream, role);
   }
 
   /** Throws, and says goodbye, if the process may not connect or nobody is served any more. */

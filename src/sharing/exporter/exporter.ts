@@ -26,7 +26,7 @@ import { Identifiers } from "./identifiers.ts";
 import { absorbLingering } from "./lingering_importers.ts";
 import { Lease } from "./lease.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
-import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
+import { badMessage, maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { textByteLength } from "../protocol/text_length.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
@@ -184,6 +184,10 @@ export class Exporter implements AsyncDisposable {
       closing: this.#closing.signal,
       places: () => this.#importers,
       failure: () => this.#failure,
+      checkRole: (role) => {
+        if (role === undefined) return;
+        throw badMessage(`${this.path} is an exporter's, and serves no ${role}; connect with Importer.connect`);
+      },
       adopt: (stream) => this.#adopt(stream),
     });
   }

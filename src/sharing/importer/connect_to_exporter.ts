@@ -5,6 +5,7 @@ import { abortable } from "../../support/waiting/abortable.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
+import type { ConnectionRole } from "../protocol/messages.ts";
 import type { ImporterOptions } from "./importer.ts";
 import { mayListenLater, UnixSocket } from "../transport/unix_socket.ts";
 import { checkUser } from "../transport/users.ts";
@@ -17,6 +18,7 @@ const longestPause = 100;
 /** The options of a connection, checked. */
 interface ConnectionOptions extends WaitOptions {
   readonly users: readonly number[];
+  readonly role: ConnectionRole | undefined;
   readonly handshakeTimeout: number;
   readonly messageTimeout: number;
 }
@@ -27,10 +29,10 @@ interface ConnectionOptions extends WaitOptions {
  */
 export async function connectToExporter(
   path: string,
-  options: ImporterOptions,
+  options: ImporterOptions & { readonly role?: ConnectionRole },
   isUnwanted: () => boolean,
 ): Promise<MessageStream | undefined> {
-  const { signal, users = [], handshakeTimeout = 5000, messageTimeout = 5000, wait = false } = options;
+  const { signal, users = [], handshakeTimeout = 5000, messageTimeout = 5000, wait = false, role } = options;
   if (typeof wait !== "boolean") {
     throw new TypeError(
       `Cannot use ${whatIs(wait)} as wait: give true to wait for an exporter${limitOf(wait)}, or false`,
@@ -39,6 +41,7 @@ export async function connectToExporter(
   const checked: ConnectionOptions = {
     ...signal === undefined ? {} : { signal },
     users,
+    role,
     handshakeTimeout: checkMilliseconds(handshakeTimeout, "handshakeTimeout"),
     messageTimeout: checkMilliseconds(messageTimeout, "messageTimeout"),
   };
@@ -81,7 +84,7 @@ function withHint({ code, message, cause }: SharingError): SharingError {
 
 async function connectOnce(
   path: string,
-  { signal, users, handshakeTimeout, messageTimeout }: ConnectionOptions,
+  { signal, users, role, handshakeTimeout, messageTimeout }: ConnectionOptions,
 ): Promise<MessageStream> {
   const since = performance.now();
   const socket = await connectWithin(handshakeTimeout, path, signal);
@@ -94,7 +97,7 @@ async function connectOnce(
     throw error;
   }
   try {
-    await greet(stream, { handshakeTimeout, since, path, signal: signal! });
+    await greet(stream, { handshakeTimeout, since, path, role, signal: signal! });
   } catch (error) {
     stream.process[Symbol.dispose]();
     throw error;

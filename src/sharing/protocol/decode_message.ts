@@ -7,12 +7,14 @@ import { SharingError } from "../../support/errors.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import {
   type ChannelMessage,
+  connectionRoles,
   type FrameMessage,
   type GoodbyeMessage,
   goodbyeReasons,
   maximumGoodbyeTextByteLength,
   maximumMetadataByteLength,
   maximumNameByteLength,
+  maximumPartByteLength,
   maximumSlots,
   type Message,
   type OfferMessage,
@@ -60,6 +62,9 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
   "goodbye": layout("goodbye", 3, 8, { maximum: 8 + maximumGoodbyeTextByteLength }),
   "wait": layout("wait", 4, 4),
   "fired": layout("fired", 5, 4),
+  "ask": layout("ask", 6, 8 + 1, { maximum: 8 + maximumPartByteLength }),
+  "answer": layout("answer", 7, 8 + 1, { maximum: 8 + maximumPartByteLength }),
+  "memory": layout("memory", 8, 4, { descriptors: 1 }),
   "pool": layout("pool", 16, 24, { descriptors: 1 }),
   "allocation": layout("allocation", 17, 80),
   "event": layout("event", 18, 88),
@@ -150,8 +155,8 @@ export function decodeMessageAt(
       reader.greeting();
       const lowestVersion = reader.number16("lowest version");
       const highestVersion = reader.number16("highest version", lowestVersion);
-      reader.zero(4);
-      return { type, lowestVersion, highestVersion };
+      const role = reader.number32("role", 0, connectionRoles.length);
+      return { type, lowestVersion, highestVersion, ...role === 0 ? {} : { role: connectionRoles[role - 1]! } };
     }
     case "welcome": {
       reader.greeting();
@@ -162,6 +167,16 @@ export function decodeMessageAt(
     }
     case "goodbye":
       return decodeGoodbye(reader, bodyByteLength);
+    case "ask":
+    case "answer":
+      return {
+        type,
+        request: reader.identifier("request"),
+        remaining: reader.number32("count of bytes that remain"),
+        part: reader.bytes(bodyByteLength - 8),
+      };
+    case "memory":
+      return { type, request: reader.identifier("request"), handle: handle! };
     case "pool":
       return decodePool(reader, handle!);
     case "allocation":

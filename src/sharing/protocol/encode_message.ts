@@ -14,12 +14,14 @@ import {
 } from "./decode_message.ts";
 import {
   type ChannelMessage,
+  connectionRoles,
   type FrameMessage,
   goodbyeReasons,
   maximumBodyByteLength,
   maximumGoodbyeTextByteLength,
   maximumMetadataByteLength,
   maximumNameByteLength,
+  maximumPartByteLength,
   maximumSlots,
   type Message,
   type OfferMessage,
@@ -60,6 +62,7 @@ export function roomFor(message: Message): number {
   let stringLength = 0;
   if (message.type === "offer") stringLength = message.name.length + message.metadata.length;
   else if (message.type === "frame") stringLength = message.metadata.length;
+  else if (message.type === "ask" || message.type === "answer") return headerByteLength + 8 + message.part.length;
   else return headerByteLength + messageLayouts[message.type].maximum;
   // A string takes at most three bytes of UTF-8 for each UTF-16 code unit. Strings that are too long are refused later.
   return headerByteLength + Math.min(messageLayouts[message.type].minimum + 3 * stringLength, maximumBodyByteLength);
@@ -72,7 +75,7 @@ function writeBody(message: Message): BodyWriter {
         .bytes("greeting", greetingBytes, 8)
         .number16("lowest version", message.lowestVersion)
         .number16("highest version", message.highestVersion)
-        .number32("zero field", 0);
+        .number32("role", message.role === undefined ? 0 : connectionRoles.indexOf(message.role) + 1);
     case "welcome":
       return writer
         .bytes("greeting", greetingBytes, 8)
@@ -86,6 +89,14 @@ function writeBody(message: Message): BodyWriter {
         .number16("highest version", message.highestVersion)
         .number16("zero field", 0)
         .truncatedText(message.text.replaceAll("\0", " "), maximumGoodbyeTextByteLength);
+    case "ask":
+    case "answer":
+      return writer
+        .number32("request", message.request)
+        .number32("count of bytes that remain", message.remaining)
+        .bytes("part", message.part, Math.min(message.part.length, maximumPartByteLength));
+    case "memory":
+      return writer.number32("request", message.request);
     case "pool":
       return writer
         .number32("pool", message.pool)

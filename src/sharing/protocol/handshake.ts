@@ -7,7 +7,7 @@ import { SharingError } from "../../support/errors.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { MessageStream } from "./message_stream.ts";
-import { type Message, protocolVersion, reasonOfError } from "./messages.ts";
+import { type ConnectionRole, type Message, protocolVersion, reasonOfError } from "./messages.ts";
 
 /** Options of a handshake. */
 export interface HandshakeOptions extends WaitOptions {
@@ -25,8 +25,13 @@ export interface HandshakeOptions extends WaitOptions {
  *
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone`, `not-permitted` ...
  */
-export async function greet(stream: MessageStream, options: HandshakeOptions): Promise<void> {
-  stream.send({ type: "hello", lowestVersion: protocolVersion, highestVersion: protocolVersion });
+export async function greet(
+  stream: MessageStream,
+  options: HandshakeOptions & { readonly role?: ConnectionRole | undefined },
+): Promise<void> {
+  const { role } = options;
+  const versions = { lowestVersion: protocolVersion, highestVersion: protocolVersion };
+  stream.send({ type: "hello", ...versions, ...role === undefined ? {} : { role } });
   await firstMessage(stream, options, (message) => {
     if (message.type !== "welcome") throw unexpected(stream, message, "welcome");
     if (message.version !== protocolVersion) throw versionMismatch(stream, `chose version ${message.version}`);
@@ -42,15 +47,15 @@ export async function greet(stream: MessageStream, options: HandshakeOptions): P
  */
 export async function answerGreeting(
   stream: MessageStream,
-  options: HandshakeOptions & { readonly beforeWelcome?: () => void },
+  options: HandshakeOptions & { readonly beforeWelcome?: (role: ConnectionRole | undefined) => void },
 ): Promise<void> {
   await firstMessage(stream, options, (message) => {
     if (message.type !== "hello") throw unexpected(stream, message, "hello");
-    const { lowestVersion, highestVersion } = message;
+    const { lowestVersion, highestVersion, role } = message;
     if (protocolVersion < lowestVersion || protocolVersion > highestVersion) {
       throw versionMismatch(stream, `knows versions ${lowestVersion} to ${highestVersion}`);
     }
-    options.beforeWelcome?.();
+    options.beforeWelcome?.(role);
     stream.send({ type: "welcome", version: protocolVersion });
   });
 }

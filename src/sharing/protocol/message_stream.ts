@@ -312,7 +312,7 @@ export class MessageStream {
       try {
         handlers.onMessage(message);
       } catch (error) {
-        if (message.type === "pool") message.handle[Symbol.dispose]();
+        if (message.type === "pool" || message.type === "memory") message.handle[Symbol.dispose]();
         throw error;
       }
     }

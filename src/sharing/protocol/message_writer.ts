@@ -84,9 +84,10 @@ export class MessageWriter {
     if (this.#failure !== undefined) return;
     this.#traffic.messagesSent++;
     const room = roomFor(message);
-    if (message.type !== "pool" && room <= batchByteLength) return this.#append(message, room);
+    const hasDescriptor = message.type === "pool" || message.type === "memory";
+    if (!hasDescriptor && room <= batchByteLength) return this.#append(message, room);
     const bytes = encodeMessage(message);
-    const fd = message.type === "pool" ? message.handle.fd : undefined;
+    const fd = hasDescriptor ? message.handle.fd : undefined;
     const outgoing: Outgoing = { bytes, begin: 0, end: bytes.length, fd, isDuplicate: false };
     this.#queue.push(outgoing);
     this.#byteLength += bytes.length;

@@ -33,6 +33,8 @@ export const maximumBodyByteLength = 65_536;
 export const maximumNameByteLength = 255;
 /** The maximum length of metadata in bytes of UTF-8, as JSON. */
 export const maximumMetadataByteLength = 32_768;
+/** The maximum number of bytes of a document in one message. */
+export const maximumPartByteLength: number = maximumBodyByteLength - 8;
 /** The maximum length of a GOODBYE's text in bytes of UTF-8. */
 export const maximumGoodbyeTextByteLength = 1024;
 /** The maximum number of slots of a channel. */
@@ -44,11 +46,21 @@ export const maximumIdentifiers = 65_536;
 /** The maximum number of events that an importer announces. */
 export const maximumImporterEvents = 1024;
 
-/** The importer's first message. */
+/**
+ * What a process connects as, in the order of their numbers, which begin at 1. An importer is 0.
+ */
+export const connectionRoles = ["operator", "store-client", "standby"] as const;
+
+/** What a process connects as: to look at what a listener has, to use a store, or to keep what a store has. */
+export type ConnectionRole = typeof connectionRoles[number];
+
+/** The first message of the side that connects. */
 export interface HelloMessage {
   readonly type: "hello";
   readonly lowestVersion: number;
   readonly highestVersion: number;
+  /** Undefined for an importer. */
+  readonly role?: ConnectionRole;
 }
 
 /** The exporter's first message. */
@@ -194,6 +206,25 @@ export interface ReleaseSlotMessage {
   readonly event: number;
 }
 
+/** A part of a document: what is asked for, or the answer. */
+export interface DocumentMessage {
+  readonly type: "ask" | "answer";
+  /** The sender's number of what it asks for. */
+  readonly request: number;
+  /** The number of bytes of the document that follow in further messages. */
+  readonly remaining: number;
+  /** Bytes of JSON in UTF-8. They may begin and end within a character. */
+  readonly part: Uint8Array<ArrayBuffer>;
+}
+
+/** Memory that the document with the same number, which follows, is about. */
+export interface MemoryMessage {
+  readonly type: "memory";
+  readonly request: number;
+  /** Borrowed by the sender; the receiver must dispose of it. */
+  readonly handle: ShareableHandle;
+}
+
 /** Any message of the protocol. */
 export type Message =
   | HelloMessage
@@ -212,7 +243,9 @@ export type Message =
   | EventFreeMessage
   | FrameMessage
   | ReleasedMessage
-  | ReleaseSlotMessage;
+  | ReleaseSlotMessage
+  | DocumentMessage
+  | MemoryMessage;
 
 /** The error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {

@@ -33,7 +33,7 @@ function readGolden(file: string): Golden[] {
   }[];
   return list.map(({ name, hex, descriptors, message }) => {
     const fields = Object.entries(message).map(([field, value]) =>
-      ["deviceUuid", "exportData", "handle"].includes(field)
+      ["deviceUuid", "exportData", "handle", "part"].includes(field)
         ? [field, Uint8Array.fromHex(String(value))]
         : [field, value]
     );
@@ -102,7 +102,7 @@ test("every golden message is decoded, and encoded to the same bytes", () => {
 });
 
 test("the golden messages include each type and each reason", () => {
-  const numbers = [1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 37];
+  const numbers = [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 37];
   const found = new Set(golden.map(({ bytes }) => decodeHeader(bytes, 0).type));
   assertEquals([...found].sort((one, other) => one - other), numbers);
   const reasons = golden.flatMap(({ message }) => message.type === "goodbye" ? [message.reason] : []);
@@ -170,7 +170,7 @@ test("metadata may be nested as deeply as their length allows", () => {
 test("an impossible header is refused before its body arrives", () => {
   const header = (byteLength: number, type: number, descriptors: number) =>
     joined([u32(byteLength), u16(type), u16(descriptors)]);
-  for (const type of [0, 6, 15, 27, 31, 36, 38, 65535]) {
+  for (const type of [0, 9, 15, 27, 31, 36, 38, 65535]) {
     assertRefused(header(4, type, 0), `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
   const lengths: readonly (readonly [type: number, name: string, needed: string, ...wrong: number[]])[] = [
@@ -179,6 +179,9 @@ test("an impossible header is refused before its body arrives", () => {
     [3, "GOODBYE", "8 to 1032", 7, 1033],
     [4, "WAIT", "4", 3, 5],
     [5, "FIRED", "4", 3, 5],
+    [6, "ASK", "9 to 65536", 8],
+    [7, "ANSWER", "9 to 65536", 0, 8],
+    [8, "MEMORY", "4", 3, 5],
     [16, "POOL", "24", 23, 25],
     [17, "ALLOCATION", "80", 79, 81],
     [18, "EVENT", "88", 87, 89],
@@ -243,8 +246,8 @@ const violations: readonly Violation[] = [
     'greeting is 506f6f6c70617373; it takes 706f6f6c70617373, "poolpass"',
   ],
   ["HELLO of the first version", 8, u16(2), "highest version is 1; it takes 2 to 65535"],
-  ["HELLO of the first version", 12, u32(1), "zero field at 12 is 1; it takes 0"],
-  ["HELLO of the first version", 15, Uint8Array.of(128), "zero field at 12 is 2147483648; it takes 0"],
+  ["HELLO of the first version", 12, u32(4), "role is 4; it takes 0 to 3"],
+  ["HELLO of the first version", 15, Uint8Array.of(128), "role is 2147483648; it takes 0 to 3"],
   ["WELCOME", 7, utf8("S"), 'greeting is 706f6f6c70617353; it takes 706f6f6c70617373, "poolpass"'],
   ["WELCOME", 10, u16(1), "zero field at 10 is 1; it takes 0"],
   ["WELCOME", 12, u32(5), "zero field at 12 is 5; it takes 0"],
@@ -252,6 +255,9 @@ const violations: readonly Violation[] = [
   ["GOODBYE limit-exceeded", 6, u16(1), "zero field at 6 is 1; it takes 0"],
   ["GOODBYE limit-exceeded", 8, Uint8Array.of(0xff), "text is ff6561736f6e2036; it takes UTF-8"],
   ["GOODBYE limit-exceeded", 9, Uint8Array.of(0), 'text is "r\\u0000ason 6"; it takes a string without a NUL'],
+  ["ASK", 0, u32(0), `request is 0; ${identifierRange}`],
+  ["ANSWER in parts", 0, u32(0), `request is 0; ${identifierRange}`],
+  ["MEMORY", 0, u32(0), `request is 0; ${identifierRange}`],
   ["POOL of a device", 0, u32(0), `pool is 0; ${identifierRange}`],
   ["POOL of a device", 4, u32(0), "kind is 0; it takes 1 to 2"],
   ["POOL of a device", 4, u32(3), "kind is 3; it takes 1 to 2"],

@@ -1,0 +1,96 @@
+/**
+ * Documents: JSON of any length, in parts that fit messages.
+ *
+ * @module
+ */
+import { badMessage, type DocumentMessage, limitExceeded, maximumPartByteLength, type Message } from "./messages.ts";
+import type { JsonValue } from "./metadata.ts";
+
+/** The maximum number of bytes of a document that asks for something, unless a receiver allows more. */
+export const maximumAskByteLength: number = 8 * 2 ** 20;
+/** The maximum number of bytes of an answer. */
+export const maximumAnswerByteLength: number = 256 * 2 ** 20;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A JSON object whose members are not known. */
+export type JsonObject = { readonly [name: string]: JsonValue };
+
+/** Sends a document. */
+export function sendDocument(
+  send: (message: Message) => void,
+  { type, request }: Pick<DocumentMessage, "type" | "request">,
+  value: JsonObject,
+): void {
+  const bytes = encoder.encode(JSON.stringify(value));
+  for (let begin = 0; begin < bytes.length; begin += maximumPartByteLength) {
+    const part = bytes.subarray(begin, begin + maximumPartByteLength);
+    send({ type, request, remaining: bytes.length - begin - part.length, part });
+  }
+}
+
+/** The parts of a document that has not arrived completely. */
+interface Pending {
+  readonly parts: Uint8Array<ArrayBuffer>[];
+  byteLength: number;
+  remaining: number;
+}
+
+/** Puts the documents of one peer together. */
+export class Documents {
+  readonly #maximum: number;
+  readonly #pending = new Map<number, Pending>();
+  #byteLength = 0;
+
+  /** @param maximum bytes of all documents that have arrived in part */
+  constructor(maximum: number) {
+    this.#maximum = maximum;
+  }
+
+  /**
+   * Adds a part. Returns the document that it completes, which is an object; undefined if it completes none.
+   *
+   * @throws {SharingError} `bad-message` if the parts contradict each other, or are no JSON object, `limit-exceeded`
+   */
+  add({ type, request, remaining, part }: DocumentMessage): JsonObject | undefined {
+    const pending = this.#pending.get(request) ?? { parts: [], byteLength: 0, remaining: part.length + remaining };
+    if (pending.remaining !== part.length + remaining) {
+      throw badMessage(`the parts of document ${request} of ${type.toUpperCase()} contradict each other`);
+    }
+    // What is announced counts: a peer need not send it first to be refused.
+    if (this.#byteLength + part.length + remaining > this.#maximum) {
+      throw limitExceeded(
+        `accept a document of ${pending.byteLength + pending.remaining} bytes`,
+        `${this.#maximum} bytes of documents at a time`,
+      );
+    }
+    pending.parts.push(part);
+    pending.byteLength += part.length;
+    pending.remaining = remaining;
+    this.#byteLength += part.length;
+    if (remaining > 0) return void this.#pending.set(request, pending);
+    this.#pending.delete(request);
+    this.#byteLength -= pending.byteLength;
+    return parse(pending, `document ${request} of ${type.toUpperCase()}`);
+  }
+}
+
+function parse({ parts, byteLength }: Pending, name: string): JsonObject {
+  const bytes = new Uint8Array(byteLength);
+  let position = 0;
+  for (const part of parts) {
+    bytes.set(part, position);
+    position += part.length;
+  }
+  let value: JsonValue;
+  try {
+    value = JSON.parse(decoder.decode(bytes)) as JsonValue;
+  } catch {
+    throw badMessage(`${name} is not JSON`);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw badMessage(`${name} is not a JSON object`);
+  }
+  return value as JsonObject;
+}
