@@ -1,12 +1,17 @@
 /*
- * What means the same in all namespaces: which process a descriptor is of, and which part of a file a process keeps.
+ * What means the same in all namespaces: which process a descriptor is of, and which part of a file a process keeps. And
+ * names of sockets that no file has.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "foreign.h"
@@ -42,4 +47,20 @@ EXPORT int poolpass_pidfd_inode(int pidfd, uint64_t *inode) {
   if (fstatfs(pidfd, &system) < 0 || syscall(SYS_fstat, pidfd, &status) < 0) return -errno;
   *inode = status.st_ino;
   return system.f_type == PIDFS_MAGIC_NUMBER;
+}
+
+/* A socket for datagrams to a path, or, if it begins with @, to an abstract name, as systemd writes it. */
+EXPORT int poolpass_connect_datagram(const char *path) {
+  struct sockaddr_un address = { .sun_family = AF_UNIX };
+  size_t length = strlen(path);
+  if (length >= sizeof address.sun_path) return -ENAMETOOLONG;
+  memcpy(address.sun_path, path, length);
+  if (path[0] == '@') address.sun_path[0] = 0;
+  int fd = unwrap(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd < 0) return fd;
+  /* An abstract name has no NUL at its end: all bytes count. */
+  socklen_t size = offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@');
+  int error = unwrap(connect(fd, (const struct sockaddr *)&address, size));
+  if (error < 0) close(fd);
+  return error < 0 ? error : fd;
 }

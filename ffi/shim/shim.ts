@@ -154,6 +154,7 @@ const symbols = {
   },
   poolpass_pidfd_open: { parameters: ["i32" /* int pid */], result: "i32" },
   poolpass_pidfd_inode: { parameters: ["i32", /* int pidfd */ "buffer" /* uint64_t *inode */], result: "i32" },
+  poolpass_connect_datagram: { parameters: ["buffer" /* const char *path */], result: "i32" },
 } as const;
 
 /** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error number. */

@@ -95,6 +95,14 @@ export function connectTo(path: string): number {
   return shim().poolpass_connect(cString(path));
 }
 
+/**
+ * Connects a socket for datagrams to a path, or, if it begins with "@", to an abstract name. Returns the socket, or
+ * `-errno`.
+ */
+export function connectDatagramsTo(path: string): number {
+  return shim().poolpass_connect_datagram(cString(path));
+}
+
 /** Accepts the next pending connection and returns its socket. */
 export function acceptFrom(fd: number): number {
   return shim().poolpass_accept(fd);

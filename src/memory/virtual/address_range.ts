@@ -421,7 +421,7 @@ export class AddressRange implements Disposable {
 }
 
 /** Blocks until the work is done that uses memory by a buffer, also of streams that were disposed. */
-function finishWorkWith(allocation: Allocation): void {
+export function finishWorkWith(allocation: Allocation): void {
   const { stream, device, session: { driver } } = allocation;
   if (stream.disposed) allocation.noteUseBefore(stream, Infinity);
   const last = allocation.releaseStream(stream.disposed ? device.defaultStream : stream);

@@ -61,7 +61,8 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_lock, (int, uint64_t, uint64_t, uint32_t)) \
   function(int, poolpass_is_locked, (int, uint64_t, uint64_t)) \
   function(int, poolpass_pidfd_open, (int)) \
-  function(int, poolpass_pidfd_inode, (int, uint64_t *))
+  function(int, poolpass_pidfd_inode, (int, uint64_t *)) \
+  function(int, poolpass_connect_datagram, (const char *))
 
 #define DECLARE(result, name, parameters) extern result (*name) parameters;
 FUNCTIONS(DECLARE)

@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "shim_functions.h"
 
@@ -61,6 +64,23 @@ static void check_closing(const char *path, int listener) {
   CHECK(poolpass_is_closing_stuck(), 0);
 }
 
+static void check_datagrams(struct sockaddr_un address, socklen_t length, const char *path) {
+  int receiver = socket(AF_UNIX, SOCK_DGRAM, 0), descriptors[2], received;
+  char bytes[8];
+  struct received out;
+  CHECK(bind(receiver, (const struct sockaddr *)&address, length), 0);
+  int sender = poolpass_connect_datagram(path);
+  CHECK(sender >= 0, 1);
+  CHECK(poolpass_send(sender, "READY=1", 7, &receiver, 1), 7);
+  CHECK(poolpass_receive(receiver, bytes, sizeof bytes, descriptors, 2, &out), 7);
+  CHECK(out.handed_out, 1);
+  received = descriptors[0];
+  CHECK(memcmp(bytes, "READY=1", 7), 0);
+  close(received);
+  close(sender);
+  close(receiver);
+}
+
 void check_sockets(const char *folder) {
   char path[4096], other[4096], too_long[200];
   struct file_identity identity, probed, another;
@@ -92,9 +112,20 @@ void check_sockets(const char *folder) {
   check_closing(other, listener);
   CHECK(poolpass_remove(other, ".aside", &identity, 1), 1);
 
+  struct sockaddr_un address = { .sun_family = AF_UNIX };
+  snprintf(address.sun_path, sizeof address.sun_path, "%s/notify", folder);
+  CHECK(poolpass_connect_datagram(address.sun_path), -ENOENT);
+  snprintf(other, sizeof other, "%s/notify", folder);
+  check_datagrams(address, sizeof address, other);
+  snprintf(other, sizeof other, "@poolpass-%d", (int)getpid());
+  memset(address.sun_path, 0, sizeof address.sun_path);
+  memcpy(address.sun_path + 1, other + 1, strlen(other + 1));
+  check_datagrams(address, offsetof(struct sockaddr_un, sun_path) + strlen(other), other);
+
   memset(too_long, 'a', sizeof too_long - 1);
   too_long[sizeof too_long - 1] = 0;
   CHECK(poolpass_connect(too_long), -ENAMETOOLONG);
+  CHECK(poolpass_connect_datagram(too_long), -ENAMETOOLONG);
   CHECK(poolpass_probe(too_long, &probed), -ENAMETOOLONG);
   snprintf(path, sizeof path, "%s/file", folder);
   CHECK(poolpass_probe(path, &probed), -ENOTSOCK);

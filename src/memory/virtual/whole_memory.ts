@@ -1,0 +1,131 @@
+/**
+ * Memory of another process that is mapped as a whole, at addresses of its own.
+ *
+ * @module
+ */
+import { memHandleType, memLocationType } from "../../driver.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { OpenedObject } from "../../objects/opened_objects.ts";
+import type { Session } from "../../session.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { CudaError } from "../../support/errors.ts";
+import { countOf } from "../../support/printing.ts";
+import { Allocation, type AllocationOwner } from "../allocation.ts";
+import { DeviceBuffer } from "../device_buffer.ts";
+import { type Access, flagsByAccess } from "../pool_access.ts";
+import type { ShareableHandle } from "../shareable_handle.ts";
+import { finishWorkWith } from "./address_range.ts";
+
+/** What to map, and how. */
+export interface WholeMemoryParts {
+  /** Borrowed. */
+  readonly handle: ShareableHandle;
+  /** All bytes of the memory: a multiple of the granularity. */
+  readonly byteLength: number;
+  /** The bytes that the buffer has, from the first on. */
+  readonly used: number;
+  readonly access: Exclude<Access, "none">;
+  /** The buffer's stream. */
+  readonly stream: CudaStream;
+  /** Called when the memory was unmapped. */
+  readonly onUnmapped: () => void;
+}
+
+/** Memory that is mapped as a whole. */
+export class WholeMemory {
+  readonly buffer: DeviceBuffer;
+  readonly #session: Session;
+  readonly #device: CudaDevice;
+  readonly #address: bigint;
+  readonly #byteLength: number;
+  #access: Exclude<Access, "none">;
+
+  /**
+   * Imports memory and maps it, in as few calls as CUDA takes. Freeing the buffer blocks until the work that uses it is
+   * done, because mappings are not stream-ordered.
+   *
+   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
+   */
+  constructor(session: Session, device: CudaDevice, parts: WholeMemoryParts) {
+    const { byteLength, used, access, stream, onUnmapped } = parts;
+    this.#session = session;
+    this.#device = device;
+    this.#byteLength = byteLength;
+    this.#access = access;
+    const address = this.#address = this.#map(parts);
+    const opened: OpenedObject = {
+      release: (driver) => {
+        driver.memUnmap(address, byteLength);
+        driver.memAddressFree(address, byteLength);
+      },
+    };
+    session.opened.add(opened);
+    const owner: AllocationOwner = {
+      release: (_address, _byteLength, stream, allocation) => {
+        const { driver } = session;
+        driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+        finishWorkWith(allocation);
+        session.opened.delete(opened);
+        driver.memUnmap(address, byteLength);
+        driver.memAddressFree(address, byteLength);
+        onUnmapped();
+      },
+      accessOf: (other) => other === device ? this.#access : "none",
+    };
+    this.buffer = new DeviceBuffer(new Allocation(session, owner, undefined, address, used, device, stream));
+  }
+
+  /** Sets what the device may do with the memory. Blocks until the work that uses it is done. */
+  setAccess(access: Exclude<Access, "none">): void {
+    this.#session.driver.memSetAccess(this.#address, this.#byteLength, [this.#description(access)]);
+    this.#access = access;
+  }
+
+  #map({ handle, byteLength, access }: WholeMemoryParts): bigint {
+    const { driver } = this.#session;
+    const what = `map ${countOf(byteLength, "byte")} of another process on device ${this.#device.ordinal}`;
+    using undo = new DisposableStack();
+    const attempt = <Result>(call: () => Result, hint?: string): Result => {
+      try {
+        return call();
+      } catch (error) {
+        throw cannot(what, error, hint);
+      }
+    };
+    const memory = attempt(
+      () => driver.memImportFromShareableHandle(handle.fd, memHandleType.posixFileDescriptor),
+      "its descriptor must be one of memory on the same machine",
+    );
+    // The mapping keeps the memory.
+    using release = new DisposableStack();
+    release.defer(() => ignoreLoss(() => driver.memRelease(memory)));
+    const { location: { type, id } } = attempt(() => driver.memGetAllocationPropertiesFromHandle(memory));
+    if (type !== memLocationType.device || id !== this.#device.ordinal) {
+      throw new RangeError(
+        `Cannot ${what}: it is ${type === memLocationType.device ? `on device ${id}` : "not on a device"}`,
+      );
+    }
+    const address = attempt(() => driver.memAddressReserve(byteLength, 0));
+    undo.defer(() => ignoreLoss(() => driver.memAddressFree(address, byteLength)));
+    try {
+      driver.memMap(address, byteLength, memory);
+    } catch (cause) {
+      // CUDA maps no memory of another size.
+      const isOther = cause instanceof CudaError && cause.code === "cudaErrorNotSupported";
+      throw isOther ? new RangeError(`Cannot ${what}: it has another size`, { cause }) : cannot(what, cause);
+    }
+    undo.defer(() => ignoreLoss(() => driver.memUnmap(address, byteLength)));
+    attempt(() => driver.memSetAccess(address, byteLength, [this.#description(access)]));
+    undo.move();
+    return address;
+  }
+
+  #description(access: Exclude<Access, "none">) {
+    return {
+      location: { type: memLocationType.device, id: this.#device.ordinal },
+      flags: flagsByAccess[access],
+    };
+  }
+}
