@@ -1,0 +1,130 @@
+/**
+ * A second process that keeps what a store has, and takes over when the store is gone.
+ *
+ * @module
+ */
+import { SharingError } from "../../support/errors.ts";
+import { Documents, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
+import type { MessageStream } from "../protocol/message_stream.ts";
+import { badMessage, type Message } from "../protocol/messages.ts";
+import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import { memberOf } from "./fields.ts";
+import type { KeptDescriptor, KeptName } from "./keepers.ts";
+
+const keptName = /^(?:table|memory-[1-9]\d*)$/;
+
+/** Keeps what a store has. */
+export class Standby {
+  readonly #stream: MessageStream;
+  readonly #documents = new Documents(maximumAskByteLength);
+  readonly #kept = new Map<KeptName, ShareableHandle>();
+  /** The descriptor that has come before its answer. */
+  #handle: ShareableHandle | undefined;
+  #request = 0;
+  #hasEnded = false;
+  readonly #onGone: (kept: readonly KeptDescriptor[]) => void;
+  readonly #onLost: (error: SharingError) => void;
+
+  /**
+   * @param callbacks `onGone` gets what is kept, and owns it, when the store is gone; `onLost` is called if the
+   * connection has ended and the store lives on
+   */
+  constructor(
+    stream: MessageStream,
+    { onGone, onLost }: { onGone(kept: readonly KeptDescriptor[]): void; onLost(error: SharingError): void },
+  ) {
+    this.#stream = stream;
+    this.#onGone = onGone;
+    this.#onLost = onLost;
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain() {},
+      onEnd: (error) => this.#onEnd(error),
+    });
+    this.#askForNext();
+  }
+
+  /** How many descriptors it keeps. */
+  get count(): number {
+    return this.#kept.size;
+  }
+
+  /** Ends it. What it keeps goes. */
+  close(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#stream.end("done", "the standby was closed");
+    this.#stream.process[Symbol.dispose]();
+    this.#drop();
+  }
+
+  #askForNext(): void {
+    this.#request++;
+    sendDocument((message) => this.#stream.send(message), { type: "ask", request: this.#request }, { do: "next" });
+  }
+
+  #onMessage(message: Message): void {
+    if (message.type === "memory") {
+      if (this.#handle !== undefined || message.request !== this.#request) throw badMessage("MEMORY was not asked for");
+      this.#handle = message.handle;
+      return;
+    }
+    if (message.type !== "answer" || message.request !== this.#request) {
+      throw badMessage(`a message "${message.type}" comes from a store to its standby`);
+    }
+    const document = this.#documents.add(message);
+    if (document === undefined) return;
+    const [keep, forget] = [memberOf(document, "keep"), memberOf(document, "forget")];
+    const name = keep ?? forget;
+    const isKept = this.#handle !== undefined;
+    if (typeof name !== "string" || !keptName.test(name) || isKept !== (keep !== undefined)) {
+      throw badMessage("a store's change names nothing that it has, or comes without its descriptor");
+    }
+    this.#kept.get(name as KeptName)?.[Symbol.dispose]();
+    if (isKept) this.#kept.set(name as KeptName, this.#handle!);
+    else this.#kept.delete(name as KeptName);
+    this.#handle = undefined;
+    this.#askForNext();
+  }
+
+  #onEnd(error: SharingError | undefined): void {
+    if (this.#hasEnded) return;
+    const { process } = this.#stream;
+    // A store that says goodbye has closed its socket; one that has died may not have ended yet.
+    if (error === undefined || process.hasEnded) return this.#takeOver();
+    if (error.code !== "peer-gone") return this.#lose(error);
+    const timer = setTimeout(() => {
+      stop();
+      this.#lose(error);
+    }, graceMilliseconds);
+    const stop = process.whenEnded(() => {
+      clearTimeout(timer);
+      this.#takeOver();
+    });
+  }
+
+  #takeOver(): void {
+    this.#hasEnded = true;
+    this.#handle?.[Symbol.dispose]();
+    this.#stream.process[Symbol.dispose]();
+    const kept = [...this.#kept].map(([name, handle]) => ({ name, handle }));
+    this.#kept.clear();
+    this.#onGone(kept);
+  }
+
+  #lose(error: SharingError): void {
+    this.#hasEnded = true;
+    this.#stream.process[Symbol.dispose]();
+    this.#drop();
+    this.#onLost(error);
+  }
+
+  #drop(): void {
+    this.#handle?.[Symbol.dispose]();
+    for (const handle of this.#kept.values()) handle[Symbol.dispose]();
+    this.#kept.clear();
+  }
+}
+
+/** Milliseconds in which a store that has ended its connection must have ended, if it is to be taken for dead. */
+const graceMilliseconds = 2000;

@@ -1,0 +1,110 @@
+/**
+ * A second process that keeps what a store has, at the store's end.
+ *
+ * @module
+ */
+import { ShareableHandle } from "../../memory/shareable_handle.ts";
+import { duplicateDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { Documents, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
+import type { MessageStream } from "../protocol/message_stream.ts";
+import { badMessage, type Message } from "../protocol/messages.ts";
+import { textOf } from "./fields.ts";
+import type { Keeper, KeptName } from "./keepers.ts";
+
+/** Something to keep or to let go. */
+interface Change {
+  readonly name: KeptName;
+  /** Undefined to let it go. */
+  readonly handle?: ShareableHandle;
+  readonly onKept?: () => void;
+}
+
+/**
+ * A standby. It asks for one change after another: the next request says that it has what the last answer brought.
+ */
+export class StandbyKeeper implements Keeper {
+  readonly #stream: MessageStream;
+  readonly #onEnd: () => void;
+  readonly #documents = new Documents(maximumAskByteLength);
+  readonly #changes: Change[] = [];
+  /** The change that the standby was sent, and has not confirmed. */
+  #sent: Change | undefined;
+  /** The request that waits for a change. */
+  #request: number | undefined;
+  #isOver = false;
+
+  constructor(stream: MessageStream, onEnd: () => void) {
+    this.#stream = stream;
+    this.#onEnd = onEnd;
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain() {},
+      onEnd: () => this.#end(),
+    });
+  }
+
+  keep(name: KeptName, fd: number): Promise<void> {
+    if (this.#isOver) return Promise.resolve();
+    const handle = ShareableHandle.fromFd(duplicateDescriptor(fd));
+    return new Promise((resolve) => {
+      this.#changes.push({ name, handle, onKept: resolve });
+      this.#sendNext();
+    });
+  }
+
+  forget(name: KeptName): void {
+    if (this.#isOver) return;
+    this.#changes.push({ name });
+    this.#sendNext();
+  }
+
+  /** Lets the standby take over. */
+  close(): void {
+    if (this.#isOver) return;
+    this.#stream.end("done", "the store was closed");
+    this.#end();
+  }
+
+  #onMessage(message: Message): void {
+    if (message.type !== "ask") throw badMessage(`a message "${message.type}" comes from a standby`);
+    const document = this.#documents.add(message);
+    if (document === undefined) return;
+    const what = textOf(document, "do");
+    if (what !== "next") throw badMessage(`a standby asks for ${JSON.stringify(what.slice(0, 40))}`);
+    if (this.#request !== undefined) throw badMessage("a standby asks for two changes at once");
+    this.#request = message.request;
+    this.#confirm();
+    this.#sendNext();
+  }
+
+  #confirm(): void {
+    const sent = this.#sent;
+    this.#sent = undefined;
+    sent?.handle?.[Symbol.dispose]();
+    sent?.onKept?.();
+  }
+
+  #sendNext(): void {
+    const request = this.#request;
+    if (request === undefined || this.#changes.length === 0) return;
+    this.#request = undefined;
+    const change = this.#sent = this.#changes.shift()!;
+    const { name, handle } = change;
+    const send = (message: Message): void => this.#stream.send(message);
+    if (handle !== undefined) send({ type: "memory", request, handle });
+    sendDocument(send, { type: "answer", request }, { ok: true, [handle === undefined ? "forget" : "keep"]: name });
+  }
+
+  /** Nobody waits for a standby that is gone. */
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#confirm();
+    for (const { handle, onKept } of this.#changes.splice(0)) {
+      handle?.[Symbol.dispose]();
+      onKept?.();
+    }
+    this.#stream.process[Symbol.dispose]();
+    this.#onEnd();
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * What a store knows of a memory, and how its table says it.
+ *
+ * @module
+ */
+import { SharingError } from "../../support/errors.ts";
+import type { JsonObject } from "../protocol/documents.ts";
+import type { JsonValue } from "../protocol/metadata.ts";
+import { memberOf, numberOf, textOf } from "./fields.ts";
+
+/**
+ * A memory that a store has. It is `"new"` until it is published, and `"replaced"` when another generation has taken its
+ * name, or nothing has it any more.
+ */
+export interface StoredRecord {
+  readonly id: number;
+  readonly name: string;
+  /** The device's UUID. */
+  readonly device: string;
+  /** The bytes that were asked for. */
+  readonly byteLength: number;
+  /** All bytes of the memory: a multiple of the granularity. */
+  readonly size: number;
+  readonly metadata: JsonValue | undefined;
+  /** The user who has created it. */
+  readonly uid: number;
+  /** When it was created, in milliseconds since 1970. */
+  readonly created: number;
+  /** 0 until it is published. */
+  generation: number;
+  /** When it was published. */
+  published: number;
+  state: "new" | "published" | "replaced";
+}
+
+/** A change of a store's table. */
+export type TableChange =
+  | { readonly type: "memory"; readonly record: StoredRecord }
+  | { readonly type: "published"; readonly id: number; readonly generation: number; readonly at: number }
+  | { readonly type: "replaced" | "gone"; readonly id: number };
+
+/** A change as a record of the table. */
+export function encodeChange(change: TableChange): JsonObject {
+  if (change.type !== "memory") return { ...change };
+  const { metadata, ...record } = change.record;
+  return { type: "memory", ...record, ...metadata === undefined ? {} : { metadata } };
+}
+
+/**
+ * Plays the records of a table.
+ *
+ * @returns the memories that the store had, by number
+ * @throws {SharingError} `bad-message` if a record makes no sense
+ */
+export function replayTable(records: readonly JsonObject[]): Map<number, StoredRecord> {
+  const memories = new Map<number, StoredRecord>();
+  for (const record of records) {
+    const type = textOf(record, "type");
+    const id = numberOf(record, "id", 1);
+    if (type === "memory") {
+      memories.set(id, decodeRecord(record, id));
+      continue;
+    }
+    const memory = memories.get(id);
+    if (memory === undefined) throw nonsense(`memory ${id} is ${type}, and was not created`);
+    switch (type) {
+      case "published":
+        // The record that the last generation was replaced may be missing.
+        for (const other of memories.values()) {
+          if (other.name === memory.name && other.state === "published") other.state = "replaced";
+        }
+        memory.generation = numberOf(record, "generation", 1);
+        memory.published = numberOf(record, "at");
+        memory.state = "published";
+        break;
+      case "replaced":
+        memory.state = "replaced";
+        break;
+      case "gone":
+        memories.delete(id);
+        break;
+      default:
+        throw nonsense(`a record is of the type "${type}"`);
+    }
+  }
+  return memories;
+}
+
+function decodeRecord(record: JsonObject, id: number): StoredRecord {
+  const state = textOf(record, "state");
+  if (state !== "new" && state !== "published" && state !== "replaced") throw nonsense(`memory ${id} is ${state}`);
+  return {
+    id,
+    name: textOf(record, "name"),
+    device: textOf(record, "device"),
+    byteLength: numberOf(record, "byteLength", 1),
+    size: numberOf(record, "size", 1),
+    metadata: memberOf(record, "metadata"),
+    uid: numberOf(record, "uid"),
+    created: numberOf(record, "created"),
+    generation: numberOf(record, "generation"),
+    published: numberOf(record, "published"),
+    state,
+  };
+}
+
+function nonsense(what: string): SharingError {
+  return new SharingError("bad-message", `Cannot use the table of a store: ${what}`);
+}
