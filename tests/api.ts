@@ -709,6 +709,8 @@ export interface ExporterStatistics {
     readonly refused: { readonly [Code in SharingError["code"]]?: number };
     readonly ended: { readonly [Code in SharingError["code"] | "done"]?: number };
   };
+  /** Connected: they look, and hold nothing. */
+  readonly operators: number;
   readonly offers: {
     readonly count: number;
     readonly byteLength: number;

@@ -40,8 +40,14 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
       ...["transport/", "protocol/", "events/"].map((layer) => `src/sharing/${layer}`),
       // Exporters and importers have channels; a channel knows neither.
       ...layer === "channel/" ? [] : ["src/sharing/channel/"],
+      ...layer === "exporter/" ? ["src/sharing/operator/"] : [],
     ]] as const
   ),
+  // Operators know exporters only by the types of their numbers, and connect as importers do.
+  ["src/sharing/operator/", [
+    ...seam,
+    ...["transport/", "protocol/", "channel/", "exporter/", "importer/"].map((layer) => `src/sharing/${layer}`),
+  ]],
   ["src/open.ts", [
     ...nativeLayer,
     ...seam,

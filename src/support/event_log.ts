@@ -37,7 +37,9 @@ export type LoggedEvent =
   | "drop"
   | "importer-wait"
   | "importer-connect"
-  | "importer-disconnect";
+  | "importer-disconnect"
+  | "operator-connect"
+  | "operator-disconnect";
 
 /** Where the lines go. */
 export interface LogOutput {

@@ -143,7 +143,7 @@ export class Acceptor {
       queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
       return;
     }
-    totals.accepted++;
+    if (role !== "operator") totals.accepted++;
     adopt(stream, role);
   }
 

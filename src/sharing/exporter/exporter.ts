@@ -39,8 +39,10 @@ import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { listenFor } from "../transport/users.ts";
 import { Acceptor, logConnection } from "./acceptor.ts";
+import { Operators } from "../operator/operators.ts";
 import { type CompleteOptions, completeOptions } from "./exporter_options.ts";
 import { type ExporterStatistics, ExporterTotals, statisticsOf } from "./exporter_statistics.ts";
+import { exporterStatusOf } from "./exporter_status.ts";
 
 /** Options of `Exporter.listen`. */
 export interface ExporterOptions {
@@ -127,6 +129,7 @@ export class Exporter implements AsyncDisposable {
   readonly #acceptor: Acceptor;
   readonly #totals = new ExporterTotals();
   readonly #importers = new Set<ConnectedImporter>();
+  readonly #operators: Operators;
   /** The offers that were not withdrawn, by name. */
   readonly #offers = new Map<string, OfferRecord>();
   /** The number of bytes of their names and metadata. */
@@ -166,6 +169,12 @@ export class Exporter implements AsyncDisposable {
     }
     this.#listener = listener;
     this.#options = options;
+    this.#operators = new Operators({
+      path: listener.path,
+      answerTimeout: options.messageTimeout,
+      status: () =>
+        exporterStatusOf({ statistics: this.statistics(), records: this.#records, importers: this.#importers }),
+    });
     this.#memory = new ExportedMemory({
       onForget: (message) => {
         for (const importer of this.#importers) importer.sendForget(message);
@@ -182,13 +191,13 @@ export class Exporter implements AsyncDisposable {
       options,
       totals: this.#totals,
       closing: this.#closing.signal,
-      places: () => this.#importers,
+      places: () => [...this.#importers, ...this.#operators],
       failure: () => this.#failure,
       checkRole: (role) => {
-        if (role === undefined) return;
+        if (role === undefined || role === "operator") return;
         throw badMessage(`${this.path} is an exporter's, and serves no ${role}; connect with Importer.connect`);
       },
-      adopt: (stream) => this.#adopt(stream),
+      adopt: (stream, role) => role === "operator" ? this.#operators.adopt(stream) : this.#adopt(stream),
     });
   }
 
@@ -247,6 +256,7 @@ export class Exporter implements AsyncDisposable {
       totals: this.#totals,
       handshakes: this.#acceptor.handshakes,
       importers: this.#importers,
+      operators: this.#operators.count,
       records: this.#records,
     });
   }
@@ -359,6 +369,7 @@ export class Exporter implements AsyncDisposable {
     this.#closing.abort(new ReferenceError(`The exporter at ${this.path} was disposed`));
     await this.#listener[Symbol.asyncDispose]();
     await this.#acceptor.finished;
+    this.#operators.close("the exporter was closed");
     this.#watch.stop();
     for (const record of this.#offers.values()) this.#withdraw(record);
     this.#memory.close();

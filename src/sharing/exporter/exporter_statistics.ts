@@ -40,6 +40,8 @@ export interface ExporterStatistics {
     /** Totals of importers that have disconnected, by the code of the error, or `done` if there was none. */
     readonly ended: Readonly<Partial<Record<SharingErrorCode | "done", number>>>;
   };
+  /** Connected operators, who look at the exporter and hold nothing. */
+  readonly operators: number;
   /** The offers, channels included. */
   readonly offers: {
     /** Offers that importers can map. */
@@ -93,12 +95,15 @@ export interface ExporterState {
   /** The number of connections whose handshake is not complete. */
   readonly handshakes: number;
   readonly importers: Iterable<ConnectedImporter>;
+  /** The number of connected operators. */
+  readonly operators: number;
   /** All offers that have not ended. */
   readonly records: Iterable<OfferRecord>;
 }
 
 /** Counts what an exporter has at the moment, and adds its totals. */
-export function statisticsOf({ path, totals, handshakes, importers, records }: ExporterState): ExporterStatistics {
+export function statisticsOf(state: ExporterState): ExporterStatistics {
+  const { path, totals, handshakes, importers, operators, records } = state;
   const { since, accepted, refused, ended, offersMade, traffic } = totals;
   const leases = {
     announced: { count: 0, byteLength: 0 },
@@ -136,6 +141,7 @@ export function statisticsOf({ path, totals, handshakes, importers, records }: E
     path,
     since,
     importers: { connected, handshakes, lingering, accepted, refused: { ...refused }, ended: { ...ended } },
+    operators,
     offers,
     leases,
     quarantinedByteLength,

@@ -22,6 +22,8 @@ export interface OfferRecordParts {
 /** The exporter's record of an offer. */
 export class OfferRecord {
   readonly #parts: OfferRecordParts;
+  /** When it was made, in milliseconds since 1970. */
+  readonly since: number = Date.now();
   /** The producer's end of the channel, if the offer is a channel's ring. */
   channel: ChannelHub | undefined;
   /** The number of importers that it was sent to and for which it is not over. */

@@ -55,7 +55,7 @@ export async function connectToExporter(
       return undefined;
     } catch (error) {
       const isAbsent = mayListenLater(path, error);
-      if (!wait) throw isAbsent ? withHint(error as SharingError) : error;
+      if (!wait) throw isAbsent ? withHint(error as SharingError, role) : error;
       const hasEnded = error instanceof SharingError && error.code === "peer-gone";
       if (!isAbsent && !hasEnded) throw error;
       if (isLogging && pause === firstPause) logEvent("importer-wait", { path });
@@ -77,9 +77,10 @@ function limitOf(wait: unknown): string {
   return typeof wait === "number" && wait > 0 ? `, limited by signal: AbortSignal.timeout(${wait})` : "";
 }
 
-/** The error for an exporter that is not there, which says how to wait for it. */
-function withHint({ code, message, cause }: SharingError): SharingError {
-  return new SharingError(code, `${message}; with { wait: true }, Importer.connect waits for it`, { cause });
+/** The error for a listener that is not there, which says how to wait for it. */
+function withHint({ code, message, cause }: SharingError, role: ConnectionRole | undefined): SharingError {
+  const connect = role === "operator" ? "Operator.connect" : "Importer.connect";
+  return new SharingError(code, `${message}; with { wait: true }, ${connect} waits for it`, { cause });
 }
 
 async function connectOnce(

@@ -20,13 +20,25 @@ export type JsonObject = { readonly [name: string]: JsonValue };
 /** Sends a document. */
 export function sendDocument(
   send: (message: Message) => void,
-  { type, request }: Pick<DocumentMessage, "type" | "request">,
+  document: Pick<DocumentMessage, "type" | "request">,
   value: JsonObject,
 ): void {
-  const bytes = encoder.encode(JSON.stringify(value));
+  for (const message of partsOf(document, encodeDocument(value))) send(message);
+}
+
+/** A document as bytes. */
+export function encodeDocument(value: object): Uint8Array<ArrayBuffer> {
+  return encoder.encode(JSON.stringify(value));
+}
+
+/** The messages that carry a document, for a sender that stops while its peer does not read. */
+export function* partsOf(
+  { type, request }: Pick<DocumentMessage, "type" | "request">,
+  bytes: Uint8Array<ArrayBuffer>,
+): Generator<DocumentMessage> {
   for (let begin = 0; begin < bytes.length; begin += maximumPartByteLength) {
     const part = bytes.subarray(begin, begin + maximumPartByteLength);
-    send({ type, request, remaining: bytes.length - begin - part.length, part });
+    yield { type, request, remaining: bytes.length - begin - part.length, part };
   }
 }
 

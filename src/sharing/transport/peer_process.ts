@@ -185,6 +185,11 @@ export class PeerProcess implements Disposable {
   }
 }
 
+/** The ID of this process, as it sees itself. */
+export function ownProcessId(): number {
+  return shim().poolpass_getpid();
+}
+
 /** Whether something can be found out, and is so. */
 function isKnown(isSo: () => boolean): boolean {
   try {

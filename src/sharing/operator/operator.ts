@@ -1,0 +1,172 @@
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { SharingError } from "../../support/errors.ts";
+import { disposedMeanwhile, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
+import { checkOptions, type KnownOptions } from "../../support/validation.ts";
+import { connectToExporter } from "../importer/connect_to_exporter.ts";
+import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";
+import { MessageStream } from "../protocol/message_stream.ts";
+import { badMessage, codeOfGoodbye, goodbyeReasons, type Message } from "../protocol/messages.ts";
+import type { Peer } from "../transport/unix_socket.ts";
+import { readStatus } from "./read_status.ts";
+import type { ListenerStatus } from "./status.ts";
+
+/** Options of `Operator.connect`. */
+export interface OperatorOptions extends WaitOptions {
+  /** IDs of other users whose processes may listen: by default, only this process's own user may. */
+  users?: readonly number[];
+  /** Milliseconds in which the listener must complete the handshake: 5000 by default. */
+  handshakeTimeout?: number;
+  /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
+  messageTimeout?: number;
+  /** Whether to wait until somebody listens at the path, if nobody does: false by default. */
+  wait?: boolean;
+}
+
+const operatorOptions: KnownOptions<OperatorOptions> = {
+  action: "connect as an operator",
+  names: { users: true, handshakeTimeout: true, messageTimeout: true, wait: true, signal: true },
+};
+const statusOptions = waitOptionsOf("ask for a status");
+
+/** The maximum number of bytes of an answer. */
+const maximumAnswerByteLength = 64 * 2 ** 20;
+
+/** A call of `status` that waits for its answer. */
+interface Waiting {
+  readonly resolve: (status: ListenerStatus) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Looks at an exporter or a store: what it offers, who holds it and since when, and how its channels run. Sees what the
+ * listener knows, holds nothing, and is not noticed by importers.
+ *
+ * @example Print who holds what
+ * ```ts ignore
+ * await using operator = await Operator.connect("/run/user/1000/frames.sock");
+ * const status = await operator.status();
+ * if (status.kind === "exporter") {
+ *   for (const { name, holders } of status.offers) console.log(name, holders.map(({ pid }) => pid));
+ * }
+ * ```
+ */
+export class Operator implements AsyncDisposable {
+  /** The path that it has connected to. */
+  readonly path: string;
+  readonly #stream: MessageStream;
+  readonly #documents = new Documents(maximumAnswerByteLength);
+  readonly #waiting = new Map<number, Waiting>();
+  #lastRequest = 0;
+  /** Why nothing can be asked any more. */
+  #end: unknown;
+
+  static {
+    printAs(this, "Operator", (operator) => {
+      const state = operator.isConnected ? `process ${operator.peer.pid}` : "not connected";
+      return `Operator { ${operator.path}, ${state}, ${countOf(operator.#waiting.size, "request")} }`;
+    }, ["path", "peer", "isConnected"]);
+    refuseUsing(this, "Operator");
+  }
+
+  private constructor(path: string, stream: MessageStream) {
+    if (!(stream instanceof MessageStream)) {
+      throw new TypeError("Cannot construct an Operator directly: use Operator.connect");
+    }
+    this.path = path;
+    this.#stream = stream;
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain() {},
+      onEnd: (error) =>
+        this.#endWith(
+          error ?? new SharingError("peer-gone", `Cannot continue with process ${this.peer.pid}: it said goodbye`),
+        ),
+    });
+  }
+
+  /**
+   * Connects to an exporter or a store.
+   *
+   * @param path the path at which it listens
+   * @param options which users it may run as, time limits, and whether to wait for it; a signal ends the wait
+   * @throws {SharingError} `not-found` or `not-listening` if nobody listens there, `not-permitted`, `timed-out`,
+   * `limit-exceeded`, `bad-message` if it does not serve operators, and others
+   */
+  static async connect(path: string, options: OperatorOptions = {}): Promise<Operator> {
+    checkOptions(options, operatorOptions);
+    const stream = await connectToExporter(path, { ...options, role: "operator" }, () => false);
+    return new Operator(path, stream!);
+  }
+
+  /** The process that listens. */
+  get peer(): Peer {
+    return this.#stream.peer;
+  }
+
+  /** Whether the connection exists. */
+  get isConnected(): boolean {
+    return this.#end === undefined;
+  }
+
+  /**
+   * Asks for the status. The answer is of a moment after the call. A listener that is asked often answers several
+   * operators at once, and uses at most a sixteenth of its time for them.
+   *
+   * @param options a signal ends the wait
+   * @throws {SharingError} `peer-gone` and others if the connection has ended
+   * @throws {ReferenceError} if the operator was disposed
+   */
+  status(options: WaitOptions = {}): Promise<ListenerStatus> {
+    return abortable<ListenerStatus>(
+      (resolve, reject) => {
+        if (this.#end !== undefined) return reject(this.#end);
+        const request = this.#lastRequest = this.#lastRequest % (2 ** 32 - 1) + 1;
+        this.#waiting.set(request, { resolve, reject });
+        sendDocument((message) => this.#stream.send(message), { type: "ask", request }, { do: "status" });
+      },
+      options,
+      { awaited: `the status of ${this.path}`, known: statusOptions },
+    );
+  }
+
+  /** Ends the connection. */
+  [Symbol.asyncDispose](): Promise<void> {
+    if (this.isConnected) {
+      this.#stream.end("done");
+      this.#endWith(disposedMeanwhile(`ask for the status of ${this.path}`, "the operator"));
+      this.#end = new ReferenceError(`Cannot ask for the status of ${this.path}: the operator was disposed`);
+    }
+    return Promise.resolve();
+  }
+
+  #onMessage(message: Message): void {
+    if (message.type !== "answer") throw badMessage(`a message "${message.type}" comes for an operator`);
+    const { request } = message;
+    const waiting = this.#waiting.get(request);
+    if (waiting === undefined) throw badMessage(`an answer comes to request ${request}, which was not made`);
+    const document = this.#documents.add(message);
+    if (document === undefined) return;
+    const status = document.ok === true ? readStatus(document.status) : undefined;
+    this.#waiting.delete(request);
+    if (status !== undefined) waiting.resolve(status);
+    else waiting.reject(refusal(this.path, document));
+  }
+
+  #endWith(error: unknown): void {
+    this.#end = error;
+    this.#stream.process[Symbol.dispose]();
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+/** The error for an answer that is not `ok`. */
+function refusal(path: string, { code, message }: JsonObject): SharingError {
+  const known = goodbyeReasons.find((reason) => reason === code);
+  const text = typeof message === "string" ? message.slice(0, 1024) : "it gives no reason";
+  return new SharingError(
+    known === undefined || known === "done" ? "internal-error" : codeOfGoodbye(known),
+    `Cannot have the status of ${path}: ${text}`,
+  );
+}

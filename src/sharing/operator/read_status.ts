@@ -1,0 +1,137 @@
+import type { ChannelStatistics } from "../channel/channel_statistics.ts";
+import type { ExporterStatistics, LeaseStatistics } from "../exporter/exporter_statistics.ts";
+import { maximumSlots } from "../protocol/messages.ts";
+import type { JsonValue } from "../protocol/metadata.ts";
+import {
+  boolean,
+  both,
+  type Check,
+  count,
+  json,
+  listOf,
+  nullOr,
+  object,
+  oneOf,
+  optional,
+  partial,
+  text,
+} from "./checked_json.ts";
+import { maximumHolders, maximumRows } from "./list_limits.ts";
+import type { ExporterStatus, LeftOut, ListenerStatus, OfferStatus, StoreEntryStatus, StoreStatus } from "./status.ts";
+
+/** The maximum number of characters of a name: those of an offer have at most as many bytes. */
+const name = text(255);
+const path = text(4096);
+const uuid = nullOr(text(64));
+const processStatus = object({ pid: count, uid: count, since: count });
+const leaseState = oneOf("announced", "held", "releasing", "quarantined");
+const metadata = optional("metadata", json);
+const leftOut: Check<LeftOut> = object({ rows: count, holders: count, metadata: count });
+const common = { version: text(64), pid: count, leftOut };
+
+const channel: Check<ChannelStatistics> = object({
+  name,
+  slots: atMost(maximumSlots),
+  slotByteLength: count,
+  freeSlots: count,
+  quarantinedSlots: count,
+  sent: count,
+  bytesSent: count,
+  dropped: count,
+  consumers: listOf(
+    object({
+      peer: object({ pid: count, uid: count, gid: count }),
+      sent: count,
+      dropped: count,
+      held: count,
+      lag: count,
+    }),
+    maximumHolders,
+  ),
+});
+
+const leases: Check<LeaseStatistics> = object({ count, byteLength: count });
+
+const exporterStatistics: Check<ExporterStatistics> = object({
+  path,
+  since: count,
+  importers: object({
+    connected: count,
+    handshakes: count,
+    lingering: count,
+    accepted: count,
+    refused: partial(count),
+    ended: partial(count),
+  }),
+  operators: count,
+  offers: object({ count, byteLength: count, withdrawn: count, made: count }),
+  leases: object({ announced: leases, held: leases, releasing: leases, quarantined: leases }),
+  quarantinedByteLength: count,
+  traffic: object({ messagesSent: count, messagesReceived: count, bytesSent: count, bytesReceived: count }),
+  channels: listOf(channel, maximumRows),
+});
+
+const offer: Check<OfferStatus> = both(
+  object({
+    name,
+    kind: oneOf("buffer", "pool", "channel"),
+    byteLength: count,
+    since: count,
+    device: uuid,
+    isWithdrawn: boolean,
+    holders: listOf(both(processStatus, object({ state: leaseState, count })), maximumHolders),
+  }),
+  metadata,
+);
+
+const exporterStatus: Check<ExporterStatus> = object({
+  kind: oneOf("exporter"),
+  ...common,
+  statistics: exporterStatistics,
+  offers: listOf(offer, maximumRows),
+});
+
+const entry: Check<StoreEntryStatus> = both(
+  object({
+    name,
+    generation: count,
+    state: oneOf("unpublished", "published", "replaced", "removed"),
+    byteLength: count,
+    device: uuid,
+    since: count,
+    readers: listOf(processStatus, maximumHolders),
+  }),
+  both(metadata, optional("writer", processStatus)),
+);
+
+const storeStatus: Check<StoreStatus> = object({
+  kind: oneOf("store"),
+  ...common,
+  statistics: object({
+    path,
+    since: count,
+    clients: count,
+    operators: count,
+    entries: count,
+    byteLength: count,
+    published: count,
+  }),
+  limits: object({ maxSize: nullOr(count), maxSizeOfUser: nullOr(count) }),
+  entries: listOf(entry, maximumRows),
+});
+
+const anyStatus = object({ kind: oneOf("exporter", "store") });
+
+/**
+ * Checks a status that a listener has sent.
+ *
+ * @throws {SharingError} `bad-message` if it is none
+ */
+export function readStatus(value: JsonValue | undefined): ListenerStatus {
+  const { kind } = anyStatus(value, "status");
+  return kind === "exporter" ? exporterStatus(value, "status") : storeStatus(value, "status");
+}
+
+function atMost(maximum: number): Check<number> {
+  return (value, at) => Math.min(count(value, at), maximum);
+}
