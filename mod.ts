@@ -102,6 +102,15 @@ export {
 export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
 export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
+export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
+export {
+  type CreateOptions,
+  type MapEntryOptions,
+  StoreClient,
+  type StoreClientOptions,
+  type StoreEntry,
+} from "./src/sharing/store/store_client.ts";
+export { StoredMemory } from "./src/sharing/store/stored_memory.ts";
 export { type ExporterStatistics, type LeaseStatistics } from "./src/sharing/exporter/exporter_statistics.ts";
 export { type ChannelStatistics, type ConsumerStatistics } from "./src/sharing/channel/channel_statistics.ts";
 export { type TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";

@@ -38,6 +38,9 @@ export type LoggedEvent =
   | "importer-wait"
   | "importer-connect"
   | "importer-disconnect"
+  | "store-serve"
+  | "standby-connect"
+  | "standby-disconnect"
   | "operator-connect"
   | "operator-disconnect";
 

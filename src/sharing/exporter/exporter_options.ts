@@ -1,4 +1,11 @@
-import { checkMaximum, checkMilliseconds, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
+import {
+  checkMaximum,
+  checkMilliseconds,
+  checkOptions,
+  type KnownOptions,
+  type OptionNames,
+  whatIs,
+} from "../../support/validation.ts";
 import { defaultMaximumMetadata } from "../protocol/messages.ts";
 import type { ExporterOptions } from "./exporter.ts";
 
@@ -10,22 +17,22 @@ export type CompleteOptions =
   & Readonly<Required<Omit<ExporterOptions, WithoutDefault>>>
   & Readonly<Pick<ExporterOptions, WithoutDefault>>;
 
-const exporterOptions: KnownOptions<ExporterOptions> = {
-  action: "listen for importers",
-  names: {
-    users: true,
-    maximumImporters: true,
-    maximumImportersPerUser: true,
-    maximumHandshakes: true,
-    maximumMetadata: true,
-    handshakeTimeout: true,
-    messageTimeout: true,
-    closeTimeout: true,
-    onConnect: true,
-    onDisconnect: true,
-    onError: true,
-  },
+/** The names of the options. */
+export const exporterOptionNames: OptionNames<ExporterOptions> = {
+  users: true,
+  maximumImporters: true,
+  maximumImportersPerUser: true,
+  maximumHandshakes: true,
+  maximumMetadata: true,
+  handshakeTimeout: true,
+  messageTimeout: true,
+  closeTimeout: true,
+  onConnect: true,
+  onDisconnect: true,
+  onError: true,
 };
+
+const exporterOptions: KnownOptions<ExporterOptions> = { action: "listen for importers", names: exporterOptionNames };
 
 /**
  * Checks the options of an exporter, except `users`, and adds the default values.

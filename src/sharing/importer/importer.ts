@@ -11,7 +11,14 @@ import { isLogging, logEvent } from "../../support/event_log.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
-import { checkMaximum, checkMilliseconds, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
+import {
+  checkMaximum,
+  checkMilliseconds,
+  checkOptions,
+  type KnownOptions,
+  type OptionNames,
+  whatIs,
+} from "../../support/validation.ts";
 import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { ChannelConsumer, type ConsumerOptions, consumerOptions } from "../channel/channel_consumer.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
@@ -64,17 +71,20 @@ export interface ImporterOptions extends WaitOptions {
   closeTimeout?: number;
 }
 
+/** The names of the options. */
+export const importerOptionNames: OptionNames<ImporterOptions> = {
+  users: true,
+  handshakeTimeout: true,
+  messageTimeout: true,
+  maximumMetadata: true,
+  closeTimeout: true,
+  wait: true,
+  signal: true,
+};
+
 const importerOptions: KnownOptions<ImporterOptions> = {
   action: "connect to an exporter",
-  names: {
-    users: true,
-    handshakeTimeout: true,
-    messageTimeout: true,
-    maximumMetadata: true,
-    closeTimeout: true,
-    wait: true,
-    signal: true,
-  },
+  names: importerOptionNames,
   instead: { timeout: "to limit the whole wait, give signal: AbortSignal.timeout(1000)" },
 };
 const offersOptions = waitOptionsOf("wait for an offer");

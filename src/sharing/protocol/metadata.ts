@@ -12,8 +12,12 @@ export type JsonValue =
 
 const encoder = new TextEncoder();
 
-/** Metadata as sent to the peer: a JSON string, empty if there is none. */
-export function encodeMetadata(metadata: JsonValue | undefined): string {
+/**
+ * Metadata as sent to the peer: a JSON string, empty if there is none.
+ *
+ * @param maximum bytes of UTF-8
+ */
+export function encodeMetadata(metadata: JsonValue | undefined, maximum: number = maximumMetadataByteLength): string {
   if (metadata === undefined) return "";
   const json = stringify(metadata);
   if (json === undefined) {
@@ -21,11 +25,11 @@ export function encodeMetadata(metadata: JsonValue | undefined): string {
   }
   checkUnchanged(metadata);
   // A string takes at most three bytes of UTF-8 for each UTF-16 code unit.
-  if (json.length * 3 > maximumMetadataByteLength) {
+  if (json.length * 3 > maximum) {
     const { length } = encoder.encode(json);
-    if (length > maximumMetadataByteLength) {
+    if (length > maximum) {
       throw new RangeError(
-        `Cannot send metadata of ${length} bytes: the limit is ${maximumMetadataByteLength}; send them in a buffer`,
+        `Cannot send metadata of ${length} bytes: the limit is ${maximum}; send them in a buffer`,
       );
     }
   }

@@ -61,8 +61,8 @@ export class StoreConnection implements Holder {
     });
   }
 
-  /** Ends the connection. */
-  end(): void {
+  /** Ends the connection, because the store is closed. */
+  close(): void {
     if (!this.isConnected) return;
     this.#stream.end("done", "the store was closed");
     this.#onEnd(undefined);
@@ -231,7 +231,7 @@ export class StoreConnection implements Holder {
       } else if (memory.state === "new") {
         memory.writer = this;
       } else {
-        memories.hold(this, memory, numberOf(held, "count", 1));
+        memories.claim(this, memory, numberOf(held, "count", 1));
       }
     }
     this.#owner.onClaim(this);

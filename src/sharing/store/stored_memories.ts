@@ -45,6 +45,8 @@ export interface Stored extends StoredRecord {
   readonly handle: ShareableHandle;
   /** Who writes it. It has not published it. */
   writer: Holder | undefined;
+  /** Whether somebody may claim it who held it before this process took over. */
+  mayBeClaimed: boolean;
   readonly readers: Map<Holder, Reading>;
   /** When it was mapped or released last, in milliseconds since 1970. */
   lastUse: number;
@@ -78,6 +80,8 @@ export class StoredMemories implements Disposable {
   /** The length at which the table is written anew. */
   #longestJournal = compactionByteLength;
   #nextId = 1;
+  /** Total of generations that were published. */
+  publishedTotal = 0;
   #metadataByteLength = 0;
   /** The attempts to create memory for which there was none, in order. */
   readonly #waiting = new Set<() => boolean>();
@@ -96,7 +100,14 @@ export class StoredMemories implements Disposable {
     this.#cuda = cuda;
     this.#limits = limits;
     for (const { record, handle } of restored) {
-      const memory: Stored = { ...record, handle, writer: undefined, readers: new Map(), lastUse: Date.now() };
+      const memory: Stored = {
+        ...record,
+        handle,
+        writer: undefined,
+        mayBeClaimed: true,
+        readers: new Map(),
+        lastUse: Date.now(),
+      };
       this.#add(memory);
       if (memory.state === "published") this.#published.set(memory.name, memory);
       this.#nextId = Math.max(this.#nextId, memory.id + 1);
@@ -155,6 +166,7 @@ export class StoredMemories implements Disposable {
       state: "new",
       handle,
       writer,
+      mayBeClaimed: false,
       readers: new Map(),
       lastUse: Date.now(),
     };
@@ -183,12 +195,13 @@ export class StoredMemories implements Disposable {
     memory.generation = (last?.generation ?? 0) + 1;
     memory.published = memory.lastUse = at;
     memory.state = "published";
+    this.publishedTotal++;
     // One record: whoever takes over finds one generation or the other.
     this.#write({ type: "published", id: memory.id, generation: memory.generation, at });
     this.#published.set(memory.name, memory);
     memory.readers.set(memory.writer!, { count: 1, since: at });
     memory.writer = undefined;
-    if (last !== undefined) this.#replace(last);
+    if (last !== undefined) this.#retire(last, "replaced");
     for (const notify of [...this.#awaited.get(memory.name) ?? []]) notify();
   }
 
@@ -201,16 +214,16 @@ export class StoredMemories implements Disposable {
     const memory = this.#published.get(name);
     if (memory === undefined) return undefined;
     if (write) this.#checkOwner(reader, memory, "write");
-    this.hold(reader, memory, 1);
+    const reading = memory.readers.get(reader);
+    if (reading === undefined) memory.readers.set(reader, { count: 1, since: Date.now() });
+    else reading.count++;
+    memory.lastUse = Date.now();
     return memory;
   }
 
-  /** Lets a reader hold a memory. */
-  hold(reader: Holder, memory: Stored, count: number): void {
-    const reading = memory.readers.get(reader);
-    if (reading === undefined) memory.readers.set(reader, { count, since: Date.now() });
-    else reading.count += count;
-    memory.lastUse = Date.now();
+  /** Notes that a reader holds a memory so many times, as it says. */
+  claim(reader: Holder, memory: Stored, count: number): void {
+    memory.readers.set(reader, { count, since: Date.now() });
   }
 
   /** Resolves when something is published under a name. */
@@ -268,13 +281,16 @@ export class StoredMemories implements Disposable {
     if (memory === undefined) return false;
     this.#checkOwner(holder, memory, "remove");
     this.#published.delete(name);
-    this.#replace(memory);
+    this.#retire(memory, "removed");
     return true;
   }
 
   /** Drops what nobody has claimed after another process had taken over. */
   dropUnclaimed(): void {
-    for (const memory of [...this.#memories.values()]) this.#dropIfUnused(memory);
+    for (const memory of [...this.#memories.values()]) {
+      memory.mayBeClaimed = false;
+      this.#dropIfUnused(memory);
+    }
   }
 
   /** Closes all descriptors. What others keep stays. */
@@ -364,12 +380,12 @@ export class StoredMemories implements Disposable {
   #evictOne(device: CudaDevice): boolean {
     let oldest: Stored | undefined;
     for (const memory of this.#published.values()) {
-      if (memory.readers.size > 0 || !isSameUuid(memory.device, device.uuid)) continue;
+      if (memory.readers.size > 0 || memory.mayBeClaimed || !isSameUuid(memory.device, device.uuid)) continue;
       if (oldest === undefined || memory.lastUse < oldest.lastUse) oldest = memory;
     }
     if (oldest === undefined) return false;
     this.#published.delete(oldest.name);
-    this.#replace(oldest);
+    this.#retire(oldest, "removed");
     return true;
   }
 
@@ -412,14 +428,16 @@ export class StoredMemories implements Disposable {
     this.#metadataByteLength += byteLengthOf(memory.metadata);
   }
 
-  #replace(memory: Stored): void {
-    memory.state = "replaced";
-    this.#write({ type: "replaced", id: memory.id });
+  /** Takes the name from a published memory. It goes when nobody maps it. */
+  #retire(memory: Stored, state: "replaced" | "removed"): void {
+    memory.state = state;
+    this.#write({ type: state, id: memory.id });
     this.#dropIfUnused(memory);
   }
 
   #dropIfUnused(memory: Stored): void {
-    if (memory.state === "published" || memory.writer !== undefined || memory.readers.size > 0) return;
+    const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
+    if (memory.state === "published" || isHeld) return;
     if (!this.#memories.delete(memory.id)) return;
     this.#metadataByteLength -= byteLengthOf(memory.metadata);
     this.#write({ type: "gone", id: memory.id });

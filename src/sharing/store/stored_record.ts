@@ -9,8 +9,8 @@ import type { JsonValue } from "../protocol/metadata.ts";
 import { memberOf, numberOf, textOf } from "./fields.ts";
 
 /**
- * A memory that a store has. It is `"new"` until it is published, and `"replaced"` when another generation has taken its
- * name, or nothing has it any more.
+ * A memory that a store has. It is `"new"` until it is published, `"replaced"` when another generation has taken its name,
+ * and `"removed"` when that was taken from it.
  */
 export interface StoredRecord {
   readonly id: number;
@@ -30,14 +30,14 @@ export interface StoredRecord {
   generation: number;
   /** When it was published. */
   published: number;
-  state: "new" | "published" | "replaced";
+  state: "new" | "published" | "replaced" | "removed";
 }
 
 /** A change of a store's table. */
 export type TableChange =
   | { readonly type: "memory"; readonly record: StoredRecord }
   | { readonly type: "published"; readonly id: number; readonly generation: number; readonly at: number }
-  | { readonly type: "replaced" | "gone"; readonly id: number };
+  | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
 /** A change as a record of the table. */
 export function encodeChange(change: TableChange): JsonObject {
@@ -74,7 +74,8 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
         memory.state = "published";
         break;
       case "replaced":
-        memory.state = "replaced";
+      case "removed":
+        memory.state = type;
         break;
       case "gone":
         memories.delete(id);
@@ -88,7 +89,9 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
 
 function decodeRecord(record: JsonObject, id: number): StoredRecord {
   const state = textOf(record, "state");
-  if (state !== "new" && state !== "published" && state !== "replaced") throw nonsense(`memory ${id} is ${state}`);
+  if (state !== "new" && state !== "published" && state !== "replaced" && state !== "removed") {
+    throw nonsense(`memory ${id} is ${state}`);
+  }
   return {
     id,
     name: textOf(record, "name"),

@@ -1,0 +1,217 @@
+import type { Cuda } from "../../objects/cuda.ts";
+import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { whatIs } from "../../support/validation.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
+import type { ExporterOptions } from "../exporter/exporter.ts";
+import { connectToExporter } from "../importer/connect_to_exporter.ts";
+import type { MessageStream } from "../protocol/message_stream.ts";
+import type { UnixListener } from "../transport/unix_listener.ts";
+import { listenFor } from "../transport/users.ts";
+import { descriptorsOfSystemd, type KeptDescriptor, SystemdKeeper } from "./keepers.ts";
+import { Standby } from "./standby.ts";
+import { type CompleteStoreOptions, completeStoreOptions } from "./store_options.ts";
+import { StoreService } from "./store_service.ts";
+
+/** Options of `MemoryStore.listen`. */
+export interface MemoryStoreOptions extends ExporterOptions {
+  /** The maximum number of bytes of each device. By default, what the device has. */
+  maxSize?: number;
+  /** The maximum number of bytes that the processes of one user have created and that are still there. */
+  maxSizeOfUser?: number;
+  /** Whether entries that nobody maps are removed if there is no room, that used longest ago first. False by default. */
+  evict?: boolean;
+  /**
+   * The path at which a second store keeps what this one has. Start both with the same paths: the first one serves, and
+   * the second one keeps its descriptors and its table, and takes over when the first one is gone. Descriptors that
+   * systemd has kept are taken up without it.
+   */
+  standby?: string;
+  /**
+   * Milliseconds in which processes that were connected to the store before this one took over must have connected
+   * again: 10,000 by default. What none of them holds, and what was not published, goes then.
+   */
+  reclaimTimeout?: number;
+  /** Called when this store begins to serve: at once, or when it has taken over from another one. */
+  onServe?: () => void;
+}
+
+/** Milliseconds until a standby that has not reached its store tries again. */
+const standbyPause = 100;
+
+/**
+ * Memory that outlives the processes that made it: others create it here, write it, publish it under a name, and map what
+ * was published. The store keeps descriptors and a table. It maps nothing and makes no context, so that no fault of a
+ * kernel can end it.
+ *
+ * Under systemd with a store of descriptors, or with a standby, what was published also outlives the store.
+ *
+ * The boundary is the memory: who has mapped it once can map it anew for writing. Only users who are trusted may connect.
+ *
+ * @example
+ * ```ts ignore
+ * using cuda = open();
+ * await using store = MemoryStore.listen(cuda, "/run/user/1000/poolpass.sock", { maxSize: 64 * 2 ** 30 });
+ * ```
+ */
+export class MemoryStore implements AsyncDisposable {
+  /** The path at which it listens, or will listen when it has taken over. */
+  readonly path: string;
+  readonly #cuda: Cuda;
+  readonly #options: CompleteStoreOptions;
+  readonly #closing = new AbortController();
+  #service: StoreService | undefined;
+  #standby: Standby | undefined;
+  #systemd: SystemdKeeper | undefined;
+  #closed: Promise<void> | undefined;
+
+  static {
+    printAs(this, "MemoryStore", (store) => `MemoryStore { ${store.path}, ${store.#state} }`, [
+      "path",
+      "isServing",
+      ["disposed", (store) => store.#closing.signal.aborted],
+    ]);
+    refuseUsing(this, "MemoryStore");
+  }
+
+  private constructor(cuda: Cuda, path: string, options: CompleteStoreOptions) {
+    this.#cuda = cuda;
+    this.path = path;
+    this.#options = options;
+  }
+
+  /**
+   * Listens at a path. If another store listens there and `standby` is given, keeps what that one has, and takes over when
+   * it is gone.
+   *
+   * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @throws {TypeError} If the path or an option has the wrong type
+   * @throws {RangeError} If an option is out of range
+   * @throws {SharingError} as `Exporter.listen` does; `address-in-use` if another process listens there and no standby
+   * was asked for; `bad-message` if what was kept for it is no store's
+   */
+  static listen(cuda: Cuda, path: string, options: MemoryStoreOptions = {}): MemoryStore {
+    if (typeof path !== "string") {
+      throw new TypeError(
+        `Cannot listen at ${whatIs(path)}: give the Cuda object, the socket's path, and then options`,
+      );
+    }
+    const store = new MemoryStore(cuda, path, completeStoreOptions(options));
+    store.#begin();
+    return store;
+  }
+
+  /** Whether it serves clients, and is not the standby of a store that does. */
+  get isServing(): boolean {
+    return this.#service !== undefined;
+  }
+
+  /** Stops listening. What no standby and no service manager keeps goes when its last reader has let go. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    this.#closing.abort(new ReferenceError(`The store at ${this.path} was disposed`));
+    this.#standby?.close();
+    await this.#service?.close();
+    this.#systemd?.close();
+  }
+
+  get #state(): string {
+    if (this.#closing.signal.aborted) return "disposed";
+    if (this.#service === undefined) return "standby";
+    const { entryCount, clientCount } = this.#service;
+    return `${entryCount === 1 ? "1 entry" : `${entryCount} entries`}, ${countOf(clientCount, "client")}`;
+  }
+
+  #begin(): void {
+    const kept = descriptorsOfSystemd();
+    let listener: UnixListener | undefined;
+    try {
+      listener = this.#tryListen();
+      if (listener === undefined) return void this.#standBy(this.#options.standby!);
+      this.#systemd = SystemdKeeper.find(kept, (error) => this.#report(error));
+    } catch (error) {
+      void listener?.[Symbol.asyncDispose]();
+      for (const { handle } of kept) handle[Symbol.dispose]();
+      throw error;
+    }
+    this.#serve(listener, kept);
+  }
+
+  /** Undefined if another store listens, whose standby this is. */
+  #tryListen(): UnixListener | undefined {
+    try {
+      return listenFor(this.path, this.#options.connections.users);
+    } catch (error) {
+      const isTaken = error instanceof SharingError && error.code === "address-in-use";
+      if (isTaken && this.#options.standby !== undefined) return undefined;
+      throw error;
+    }
+  }
+
+  #serve(listener: UnixListener, kept: readonly KeptDescriptor[]): void {
+    const service = this.#service = new StoreService(this.#cuda, { listener, kept, options: this.#options });
+    if (isLogging) logEvent("store-serve", { path: this.path, entries: service.entryCount });
+    const systemd = this.#systemd;
+    if (systemd !== undefined) void service.memories.addKeeper(systemd).then(() => systemd.notifyReady());
+    queueMicrotask(() => this.#options.onServe?.());
+  }
+
+  /** Keeps what the store has that listens at the path, and takes over when that one is gone. */
+  async #standBy(standbyPath: string): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        const stream = await this.#connect(standbyPath);
+        const kept = stream && await this.#keep(stream);
+        // The store may be gone before it was reached.
+        const listener = kept === undefined ? this.#tryListen() : listenFor(this.path, this.#options.connections.users);
+        if (listener !== undefined) return this.#serve(listener, kept ?? []);
+      } catch (error) {
+        if (!signal.aborted) this.#report(error as Error);
+      }
+      await abortable((resolve) => {
+        const timer = setTimeout(resolve, standbyPause);
+        return () => clearTimeout(timer);
+      }, { signal }).catch(() => {});
+    }
+  }
+
+  /** A connection to the store; undefined if none listens. */
+  async #connect(standbyPath: string): Promise<MessageStream | undefined> {
+    const { handshakeTimeout, messageTimeout } = this.#options.connections;
+    const { signal } = this.#closing;
+    try {
+      const options = { handshakeTimeout, messageTimeout, signal, role: "standby" } as const;
+      return await connectToExporter(standbyPath, options, () => signal.aborted);
+    } catch (error) {
+      if (error instanceof SharingError && absenceCodes.includes(error.code)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Resolves to what was kept when the store is gone; to nothing if it lives on. */
+  async #keep(stream: MessageStream): Promise<readonly KeptDescriptor[] | undefined> {
+    const kept = await new Promise<readonly KeptDescriptor[] | undefined>((resolve) => {
+      this.#standby = new Standby(stream, {
+        onGone: resolve,
+        onLost: (error) => {
+          this.#report(error);
+          resolve(undefined);
+        },
+      });
+    });
+    this.#standby = undefined;
+    return kept;
+  }
+
+  #report(error: Error): void {
+    queueMicrotask(() => this.#options.connections.onError?.(error));
+  }
+}
+
+/** What connecting says if no store is there. */
+const absenceCodes: readonly string[] = ["not-found", "not-listening", "peer-gone"];

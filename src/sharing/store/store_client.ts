@@ -1,0 +1,336 @@
+import { type Cuda, sessionOf } from "../../objects/cuda.ts";
+import { CudaDevice } from "../../objects/cuda_device.ts";
+import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import { WholeMemory } from "../../memory/virtual/whole_memory.ts";
+import { SharingError } from "../../support/errors.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { isSameUuid } from "../../support/uuid.ts";
+import {
+  checkBoolean,
+  checkByteLength,
+  checkMilliseconds,
+  checkOptions,
+  type KnownOptions,
+  whatIs,
+} from "../../support/validation.ts";
+import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
+import type { MapOptions } from "../importer/remote_offer.ts";
+import type { JsonObject } from "../protocol/documents.ts";
+import { badMessage } from "../protocol/messages.ts";
+import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
+import { checkOfferName } from "../protocol/offer_name.ts";
+import type { Peer } from "../transport/unix_socket.ts";
+import { memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
+import { type StoreAnswer, StoreLink } from "./store_link.ts";
+import { StoredMemory } from "./stored_memory.ts";
+
+/** Options of `StoreClient.connect`. */
+export interface StoreClientOptions extends ImporterOptions {
+  /**
+   * Milliseconds in which a store must be there again when the one that was connected is gone: 30,000 by default. What is
+   * asked for meanwhile waits.
+   */
+  reconnectTimeout?: number;
+}
+
+/** Options of `StoreClient.create`. */
+export interface CreateOptions extends MapOptions {
+  /** The device that the memory is on: the first one by default. */
+  device?: CudaDevice;
+  /** What others are told of it, such as types and shapes: any JSON value of at most 4 MiB. */
+  metadata?: JsonValue;
+}
+
+/** Options of `StoreClient.map`. */
+export interface MapEntryOptions extends MapOptions {
+  /** Whether the memory is mapped for writing. False by default: a kernel that writes it fails. */
+  write?: boolean;
+}
+
+/** What a store has under a name. */
+export interface StoreEntry {
+  readonly name: string;
+  /** Size in bytes. */
+  readonly byteLength: number;
+  /** How often the name was published: 1 for the first time. */
+  readonly generation: number;
+  /** What was given when it was created. */
+  readonly metadata: JsonValue | undefined;
+  /** The processes that have it mapped. */
+  readonly readers: readonly Peer[];
+  /** The UUID of the device that the memory is on. */
+  readonly device: string;
+  /** When it was published, in milliseconds since 1970. */
+  readonly since: number;
+}
+
+const clientOptions: KnownOptions<StoreClientOptions> = {
+  action: "connect to a store",
+  names: { ...importerOptionNames, reconnectTimeout: true },
+};
+const createOptions: KnownOptions<CreateOptions> = {
+  action: "create memory in a store",
+  names: { device: true, metadata: true, stream: true, signal: true },
+};
+const mapOptions: KnownOptions<MapEntryOptions> = {
+  action: "map memory of a store",
+  names: { write: true, stream: true, signal: true },
+};
+
+/** The maximum number of bytes of an entry's metadata, as JSON in UTF-8. */
+const maximumEntryMetadata = 4 * 2 ** 20;
+
+/** Memory of the store that this process has mapped, or is about to map. */
+interface Held {
+  count: number;
+}
+
+/**
+ * A connection to a store, by which processes leave memory to each other.
+ *
+ * If the store is gone, the connection is made again with the next one that listens at the path. What is mapped stays
+ * valid meanwhile, and what is asked for waits.
+ *
+ * @example
+ * ```ts ignore
+ * await using client = await StoreClient.connect(cuda, "/run/user/1000/poolpass.sock");
+ * await using weights = await client.create("weights", 4096, { metadata: { dtype: "float32", shape: [1024] } });
+ * weights.buffer.copyFrom(new Float32Array(1024));
+ * await weights.publish();
+ * // In another process, also when this one has ended:
+ * using mapped = await client.map("weights");
+ * ```
+ */
+export class StoreClient implements AsyncDisposable {
+  /** The path at which the store listens. */
+  readonly path: string;
+  readonly #cuda: Cuda;
+  readonly #held = new Map<number, Held>();
+  readonly #written = new Set<StoredMemory>();
+  #link!: StoreLink;
+  #isDisposed = false;
+
+  static {
+    printAs(this, "StoreClient", (client) => {
+      const state = client.#isDisposed ? "disposed" : `holds ${client.#held.size}`;
+      return `StoreClient { ${client.path}, ${state} }`;
+    }, ["path", ["disposed", (client) => client.#isDisposed]]);
+    refuseUsing(this, "StoreClient");
+  }
+
+  private constructor(cuda: Cuda, path: string) {
+    this.#cuda = cuda;
+    this.path = path;
+  }
+
+  /**
+   * Connects to the store at a path.
+   *
+   * @param options with `wait: true`, waits until there is one
+   * @throws {TypeError} If an argument has the wrong type
+   * @throws {SharingError} as `Importer.connect` does; `bad-message` if no store listens there, but something else
+   */
+  static async connect(cuda: Cuda, path: string, options: StoreClientOptions = {}): Promise<StoreClient> {
+    sessionOf(cuda);
+    checkOptions(options, clientOptions);
+    const { reconnectTimeout = 30_000, ...rest } = options;
+    checkMilliseconds(reconnectTimeout, "reconnectTimeout");
+    const client = new StoreClient(cuda, path);
+    client.#link = await StoreLink.connect({
+      path,
+      options: rest,
+      reconnectTimeout,
+      claims: () => [...client.#held].map(([id, { count }]) => ({ id, count })),
+      onUnknown: (ids) => client.#forget(ids),
+      onUnwanted: (answer) => client.#giveBack(answer),
+    });
+    return client;
+  }
+
+  /**
+   * Creates memory in the store, and maps it for writing. Nobody else sees it before it is published. Waits until there
+   * is room.
+   *
+   * @param name 1 to 255 bytes in UTF-8
+   * @param byteLength Size in bytes, at least 1. The memory itself has a multiple of 2 MiB.
+   * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
+   * @throws {RangeError} If the name or the size is out of range
+   * @throws {SharingError} `limit-exceeded` if the store will never have so much; `device-not-visible`, `peer-gone`
+   */
+  async create(name: string, byteLength: number, options: CreateOptions = {}): Promise<StoredMemory> {
+    this.#check();
+    checkOfferName(name);
+    checkByteLength(byteLength, "the size of memory in a store", 1);
+    checkOptions(options, createOptions);
+    const { device = options.stream?.device ?? this.#cuda.device(0), metadata, signal } = options;
+    if (!(device instanceof CudaDevice) || !this.#cuda.devices.includes(device)) {
+      throw new TypeError(`Cannot create memory on ${whatIs(device)}: give a device of the same Cuda object`);
+    }
+    const stream = this.#streamOf(options.stream, device);
+    const json = encodeMetadata(metadata, maximumEntryMetadata);
+    const answer = await this.#link.ask({
+      do: "create",
+      name,
+      byteLength,
+      device: device.uuid,
+      ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
+    }, { signal });
+    const id = numberOf(answer.document, "id", 1);
+    const size = numberOf(answer.document, "size", byteLength);
+    this.#hold(id);
+    const mapped = this.#mapAnswer(answer, { id, device, size, byteLength, stream, access: "read-write" });
+    const memory = new StoredMemory({
+      name,
+      mapped,
+      publish: async () => void await this.#link.ask({ do: "publish", id }),
+      isLost: () => !this.#held.has(id),
+      onEnd: () => this.#written.delete(memory),
+    });
+    this.#written.add(memory);
+    return memory;
+  }
+
+  /**
+   * Maps the memory that was published under a name last. Waits until something is. Freeing the buffer unmaps it; it
+   * blocks until the work that uses it is done.
+   *
+   * @throws {TypeError} If an argument has the wrong type
+   * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if it is to be written, and another user has
+   * published it
+   */
+  async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
+    this.#check();
+    checkOfferName(name);
+    checkOptions(options, mapOptions);
+    const { write = false, signal } = options;
+    checkBoolean(write, "write");
+    if (options.stream !== undefined) this.#streamOf(options.stream, options.stream.device);
+    const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal });
+    const { document } = answer;
+    const id = numberOf(document, "id", 1);
+    this.#hold(id);
+    try {
+      const uuid = textOf(document, "device");
+      const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
+      if (device === undefined) {
+        throw new SharingError(
+          "device-not-visible",
+          `Cannot map ${JSON.stringify(name)}: it is on device ${uuid}, which this process does not see; see ` +
+            "CUDA_VISIBLE_DEVICES",
+        );
+      }
+      const byteLength = numberOf(document, "byteLength", 1);
+      const size = numberOf(document, "size", byteLength);
+      const stream = options.stream ?? device.defaultStream;
+      const access = write ? "read-write" : "read";
+      return this.#mapAnswer(answer, { id, device, size, byteLength, stream, access }).buffer;
+    } catch (error) {
+      answer.handle?.[Symbol.dispose]();
+      this.#release(id);
+      throw error;
+    }
+  }
+
+  /** What the store has, by name. */
+  async entries(): Promise<readonly StoreEntry[]> {
+    this.#check();
+    const { document } = await this.#link.ask({ do: "entries" });
+    return objectsOf(document, "entries").map(entryOf);
+  }
+
+  /**
+   * Takes the name from what is published under it. The memory goes when its last reader has let go.
+   *
+   * @throws {SharingError} `not-found` if nothing is published under the name; `not-permitted`, `peer-gone`
+   */
+  async remove(name: string): Promise<void> {
+    this.#check();
+    checkOfferName(name);
+    await this.#link.ask({ do: "remove", name });
+  }
+
+  /** Ends the connection. Memory that was not published goes; what is mapped stays valid until it is freed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
+    await Promise.all([...this.#written].map((memory) => memory[Symbol.asyncDispose]()));
+    this.#link.close(this.#held.size === 0);
+  }
+
+  #check(): void {
+    if (this.#isDisposed) {
+      throw new ReferenceError(`Cannot use the client of the store at ${this.path}: it was disposed`);
+    }
+  }
+
+  #streamOf(stream: CudaStream | undefined, device: CudaDevice): CudaStream {
+    if (stream === undefined) return device.defaultStream;
+    checkStream(stream, sessionOf(this.#cuda));
+    return stream;
+  }
+
+  #hold(id: number): void {
+    const held = this.#held.get(id);
+    if (held === undefined) this.#held.set(id, { count: 1 });
+    else held.count++;
+  }
+
+  /** Maps what an answer has brought. If that fails, the store is told. */
+  #mapAnswer(
+    { handle }: StoreAnswer,
+    { id, device, size, byteLength, stream, access }: {
+      id: number;
+      device: CudaDevice;
+      size: number;
+      byteLength: number;
+      stream: CudaStream;
+      access: "read" | "read-write";
+    },
+  ): WholeMemory {
+    if (handle === undefined) throw badMessage("a store's answer comes without its descriptor");
+    using _closed = handle;
+    return new WholeMemory(sessionOf(this.#cuda), device, {
+      handle,
+      byteLength: size,
+      used: byteLength,
+      access,
+      stream,
+      onUnmapped: () => this.#release(id),
+    });
+  }
+
+  #release(id: number): void {
+    const held = this.#held.get(id);
+    if (held !== undefined && --held.count === 0) this.#held.delete(id);
+    this.#link.notify({ do: "release", id });
+  }
+
+  /** Notes that the store has lost memory: this process may be the last that has it mapped. */
+  #forget(ids: readonly number[]): void {
+    for (const id of ids) this.#held.delete(id);
+  }
+
+  /** Gives back what has come for a request that was given up. */
+  #giveBack({ document, handle }: StoreAnswer): void {
+    handle?.[Symbol.dispose]();
+    const id = memberOf(document, "id");
+    if (typeof id === "number") this.#link.notify({ do: "release", id });
+  }
+}
+
+function entryOf(entry: JsonObject): StoreEntry {
+  return {
+    name: textOf(entry, "name"),
+    byteLength: numberOf(entry, "byteLength", 1),
+    generation: numberOf(entry, "generation", 1),
+    metadata: memberOf(entry, "metadata"),
+    readers: objectsOf(entry, "readers").map((reader) => ({
+      pid: numberOf(reader, "pid"),
+      uid: numberOf(reader, "uid"),
+      gid: numberOf(reader, "gid"),
+    })),
+    device: textOf(entry, "device"),
+    since: numberOf(entry, "since"),
+  };
+}

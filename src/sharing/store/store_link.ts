@@ -1,0 +1,259 @@
+/**
+ * The client's end of a connection to a store, which may be another process after a while.
+ *
+ * @module
+ */
+import { SharingError, type SharingErrorCode, sharingErrorCodes } from "../../support/errors.ts";
+import { abortError } from "../../support/waiting/abort_error.ts";
+import { throwIfAborted } from "../../support/waiting/waiting.ts";
+import { connectToExporter } from "../importer/connect_to_exporter.ts";
+import type { ImporterOptions } from "../importer/importer.ts";
+import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import { Documents, type JsonObject, maximumAnswerByteLength, sendDocument } from "../protocol/documents.ts";
+import { badMessage, type Message } from "../protocol/messages.ts";
+import type { MessageStream } from "../protocol/message_stream.ts";
+import { memberOf, numberOf } from "./fields.ts";
+
+/** What a store answers. */
+export interface StoreAnswer {
+  readonly document: JsonObject;
+  /** The receiver must dispose of it. */
+  readonly handle: ShareableHandle | undefined;
+}
+
+/** What is asked for. */
+interface Ask {
+  readonly document: JsonObject;
+  /** Whether it means nothing to another store. */
+  readonly isOfConnection?: boolean;
+  /** Whether anybody waits for the answer. */
+  readonly isWanted?: () => boolean;
+  /** Gets the answer, also if nobody waits for it any more. */
+  readonly onAnswer: (answer: StoreAnswer) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** What a `StoreLink` needs. */
+interface LinkParts {
+  readonly path: string;
+  readonly options: ImporterOptions;
+  /** Milliseconds in which a store must be there again. */
+  readonly reconnectTimeout: number;
+  /** What this process holds, to say to the next store. */
+  readonly claims: () => readonly JsonObject[];
+  /** The store does not know these memories. */
+  readonly onUnknown: (ids: readonly number[]) => void;
+  /** An answer has come for which nobody waits. */
+  readonly onUnwanted: (answer: StoreAnswer) => void;
+}
+
+/** A connection that is made anew when the store is gone. What was asked for is asked again then. */
+export class StoreLink {
+  readonly #parts: LinkParts;
+  readonly #asks = new Map<number, Ask>();
+  /** The descriptors that have come before their answers. */
+  readonly #handles = new Map<number, ShareableHandle>();
+  readonly #closing = new AbortController();
+  #documents = new Documents(maximumAnswerByteLength);
+  #stream: MessageStream | undefined;
+  #lastRequest = 0;
+  /** Why nothing can be asked any more. */
+  #failure: SharingError | undefined;
+
+  private constructor(parts: LinkParts) {
+    this.#parts = parts;
+  }
+
+  /** Connects. */
+  static async connect(parts: LinkParts): Promise<StoreLink> {
+    const link = new StoreLink(parts);
+    const { signal } = link.#closing;
+    const options = { ...parts.options, role: "store-client" as const };
+    const stream = await connectToExporter(parts.path, options, () => signal.aborted);
+    link.#start(stream!);
+    return link;
+  }
+
+  /**
+   * Asks the store for something.
+   *
+   * @throws {SharingError} what the store answers, or `peer-gone`
+   */
+  ask(document: JsonObject, { signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<StoreAnswer> {
+    return new Promise((resolve, reject) => {
+      throwIfAborted(signal);
+      if (this.#failure !== undefined) throw this.#failure;
+      const request = this.#nextRequest();
+      let isWanted = true;
+      const onAbort = (): void => {
+        isWanted = false;
+        reject(abortError(signal!.reason, `the store at ${this.#parts.path}`));
+        this.notify({ do: "cancel", request });
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      const settle = (): void => signal?.removeEventListener("abort", onAbort);
+      this.#asks.set(request, {
+        document,
+        isWanted: () => isWanted,
+        onAnswer: (answer) => {
+          settle();
+          if (!isWanted) return this.#parts.onUnwanted(answer);
+          const error = errorOf(answer.document);
+          if (error === undefined) return resolve(answer);
+          answer.handle?.[Symbol.dispose]();
+          reject(error);
+        },
+        onFailure: (error) => {
+          settle();
+          reject(error);
+        },
+      });
+      this.#send(request, document);
+    });
+  }
+
+  /** Asks for something whose answer does not matter, and that a store that is gone need not be asked again. */
+  notify(document: JsonObject): void {
+    if (this.#stream === undefined) return;
+    void this.#askConnection(document);
+  }
+
+  /** Asks this store alone. Resolves to nothing if the connection ends before the answer. */
+  #askConnection(document: JsonObject): Promise<JsonObject | undefined> {
+    return new Promise((resolve) => {
+      const request = this.#nextRequest();
+      const onAnswer = ({ document, handle }: StoreAnswer): void => {
+        handle?.[Symbol.dispose]();
+        resolve(document);
+      };
+      this.#asks.set(request, { document, isOfConnection: true, onAnswer, onFailure: () => resolve(undefined) });
+      this.#send(request, document);
+    });
+  }
+
+  /** Whether this process is connected to a store. */
+  get isConnected(): boolean {
+    return this.#stream !== undefined;
+  }
+
+  /** Ends the connection. `isClean` says that this process holds nothing. */
+  close(isClean: boolean): void {
+    this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
+    this.#stream?.end(isClean ? "done" : "not-released");
+    this.#leave();
+    this.#fail(new SharingError("cut-off", `Cannot use the store at ${this.#parts.path}: its client was disposed`));
+  }
+
+  #nextRequest(): number {
+    do this.#lastRequest = this.#lastRequest % 0xffff_ffff + 1; while (this.#asks.has(this.#lastRequest));
+    return this.#lastRequest;
+  }
+
+  #send(request: number, document: JsonObject): void {
+    const stream = this.#stream;
+    if (stream !== undefined) sendDocument((message) => stream.send(message), { type: "ask", request }, document);
+  }
+
+  #start(stream: MessageStream): void {
+    this.#stream = stream;
+    this.#documents = new Documents(maximumAnswerByteLength);
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain() {},
+      onEnd: (error) => this.#onEnd(error),
+    });
+  }
+
+  #onMessage(message: Message): void {
+    if (message.type === "memory") {
+      if (!this.#asks.has(message.request) || this.#handles.has(message.request)) {
+        throw badMessage("MEMORY answers nothing");
+      }
+      this.#handles.set(message.request, message.handle);
+      return;
+    }
+    if (message.type !== "answer") throw badMessage(`a message "${message.type}" comes from a store`);
+    const { request } = message;
+    const ask = this.#asks.get(request);
+    if (ask === undefined) throw badMessage(`ANSWER ${request} answers nothing`);
+    const document = this.#documents.add(message);
+    if (document === undefined) return;
+    this.#asks.delete(request);
+    const handle = this.#handles.get(request);
+    this.#handles.delete(request);
+    ask.onAnswer({ document, handle });
+  }
+
+  #leave(): void {
+    this.#stream?.process[Symbol.dispose]();
+    this.#stream = undefined;
+    for (const handle of this.#handles.values()) handle[Symbol.dispose]();
+    this.#handles.clear();
+  }
+
+  #onEnd(error: SharingError | undefined): void {
+    this.#leave();
+    for (const [request, { isOfConnection = false, isWanted = () => true, onFailure }] of this.#asks) {
+      if (!isOfConnection && isWanted()) continue;
+      this.#asks.delete(request);
+      onFailure(error);
+    }
+    // A store that says goodbye may be started again.
+    if (error === undefined || error.code === "peer-gone") return void this.#connectAgain();
+    this.#fail(error);
+  }
+
+  async #connectAgain(): Promise<void> {
+    const { path, options, reconnectTimeout } = this.#parts;
+    const limit = AbortSignal.timeout(reconnectTimeout);
+    const signal = AbortSignal.any([this.#closing.signal, limit]);
+    try {
+      const all = { ...options, role: "store-client" as const, wait: true, signal };
+      const stream = await connectToExporter(path, all, () => signal.aborted);
+      if (stream === undefined) throw signal.reason;
+      this.#start(stream);
+      await this.#resume();
+    } catch (cause) {
+      if (this.#closing.signal.aborted) return;
+      this.#fail(
+        new SharingError(
+          "peer-gone",
+          `Cannot use the store at ${path}: it is gone, and none was there again within ${reconnectTimeout} ms ` +
+            "(reconnectTimeout); what is mapped stays valid",
+          { cause },
+        ),
+      );
+    }
+  }
+
+  /** Tells a store what this process holds, and asks again for what was not answered. */
+  async #resume(): Promise<void> {
+    const stream = this.#stream;
+    const asks = [...this.#asks];
+    const document = await this.#askConnection({ do: "claim", held: this.#parts.claims() });
+    // There may be another connection by now, which has its own claim.
+    if (document === undefined || this.#stream !== stream) return;
+    const unknown = memberOf(document, "unknown");
+    const ids = Array.isArray(unknown) ? unknown.map((_, index) => numberOf({ id: unknown[index]! }, "id", 1)) : [];
+    this.#parts.onUnknown(ids);
+    for (const [request, { document }] of asks) if (this.#asks.has(request)) this.#send(request, document);
+  }
+
+  #fail(error: SharingError): void {
+    this.#failure ??= error;
+    const asks = [...this.#asks.values()];
+    this.#asks.clear();
+    for (const { onFailure } of asks) onFailure(error);
+  }
+}
+
+/** The error that a store answers with. */
+function errorOf(document: JsonObject): SharingError | undefined {
+  if (memberOf(document, "ok") === true) return undefined;
+  const code = memberOf(document, "code");
+  const message = memberOf(document, "message");
+  return new SharingError(
+    sharingErrorCodes.find((known) => known === code) ?? "internal-error" satisfies SharingErrorCode,
+    typeof message === "string" ? message : "Cannot use the store: it gave no reason",
+  );
+}

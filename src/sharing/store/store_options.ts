@@ -1,0 +1,68 @@
+import {
+  checkBoolean,
+  checkMaximum,
+  checkMilliseconds,
+  checkOptions,
+  type KnownOptions,
+} from "../../support/validation.ts";
+import { type CompleteOptions, completeOptions, exporterOptionNames } from "../exporter/exporter_options.ts";
+import { checkSocketPath } from "../transport/socket_path.ts";
+import type { MemoryStoreOptions } from "./memory_store.ts";
+import type { StoreLimits } from "./stored_memories.ts";
+
+/** The options of a store, with their default values. */
+export interface CompleteStoreOptions {
+  /** Of its connections. */
+  readonly connections: CompleteOptions;
+  readonly limits: StoreLimits;
+  readonly standby: string | undefined;
+  readonly reclaimTimeout: number;
+  readonly onServe: (() => void) | undefined;
+}
+
+const storeOptions: KnownOptions<MemoryStoreOptions> = {
+  action: "listen for clients of a store",
+  names: {
+    ...exporterOptionNames,
+    maxSize: true,
+    maxSizeOfUser: true,
+    evict: true,
+    standby: true,
+    reclaimTimeout: true,
+    onServe: true,
+  },
+};
+
+/**
+ * Checks the options of a store, except `users`, and adds the default values.
+ *
+ * @throws {TypeError} if an option has the wrong type
+ * @throws {RangeError} if an option is out of range
+ */
+export function completeStoreOptions(options: MemoryStoreOptions): CompleteStoreOptions {
+  checkOptions(options, storeOptions);
+  const {
+    maxSize = Infinity,
+    maxSizeOfUser = Infinity,
+    evict = false,
+    standby,
+    reclaimTimeout = 10_000,
+    onServe,
+    ...rest
+  } = options;
+  const connections = completeOptions(rest);
+  checkBoolean(evict, "evict");
+  if (standby !== undefined) checkSocketPath("keep a store's memory by", standby);
+  return {
+    connections,
+    limits: {
+      maxSize: checkMaximum(maxSize, "maxSize"),
+      maxSizeOfUser: checkMaximum(maxSizeOfUser, "maxSizeOfUser"),
+      maximumMetadata: connections.maximumMetadata,
+      evict,
+    },
+    standby,
+    reclaimTimeout: checkMilliseconds(reclaimTimeout, "reclaimTimeout"),
+    onServe,
+  };
+}

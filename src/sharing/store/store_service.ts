@@ -1,0 +1,202 @@
+/**
+ * A store that serves clients.
+ *
+ * @module
+ */
+import type { Cuda } from "../../objects/cuda.ts";
+import { SharingError } from "../../support/errors.ts";
+import { isLogging, logEvent } from "../../support/event_log.ts";
+import { Acceptor, logConnection } from "../exporter/acceptor.ts";
+import { ExporterTotals } from "../exporter/exporter_statistics.ts";
+import { Operators } from "../operator/operators.ts";
+import type { MessageStream } from "../protocol/message_stream.ts";
+import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
+import type { UnixListener } from "../transport/unix_listener.ts";
+import { listenFor } from "../transport/users.ts";
+import { readJournal } from "./journal.ts";
+import type { Keeper, KeptDescriptor } from "./keepers.ts";
+import { StandbyKeeper } from "./standby_keeper.ts";
+import { StoreConnection } from "./store_connection.ts";
+import type { CompleteStoreOptions } from "./store_options.ts";
+import { storeStatusOf } from "./store_status.ts";
+import { StoredMemories } from "./stored_memories.ts";
+import { replayTable } from "./stored_record.ts";
+
+/** What a service starts with. */
+interface ServiceParts {
+  readonly listener: UnixListener;
+  readonly options: CompleteStoreOptions;
+  /** What the store before it had. The service takes the descriptors over. */
+  readonly kept: readonly KeptDescriptor[];
+}
+
+/** Serves the clients of a store, its operators and its standby. */
+export class StoreService {
+  readonly memories: StoredMemories;
+  readonly #listener: UnixListener;
+  readonly #options: CompleteStoreOptions;
+  readonly #closing = new AbortController();
+  readonly #totals = new ExporterTotals();
+  /** Connections, and those that have ended and whose processes may hold memory. */
+  readonly #connections = new Set<StoreConnection>();
+  readonly #operators: Operators;
+  readonly #acceptors: readonly Acceptor[];
+  readonly #standbyListener: UnixListener | undefined;
+  readonly #standbys = new Set<StandbyKeeper>();
+  readonly #reclaimTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(cuda: Cuda, { listener, options, kept }: ServiceParts) {
+    this.#listener = listener;
+    this.#options = options;
+    const restored = restore(kept);
+    this.memories = new StoredMemories(cuda, options.limits, restored);
+    this.#operators = new Operators({
+      path: listener.path,
+      answerTimeout: options.connections.messageTimeout,
+      status: () => this.#status(),
+    });
+    const acceptor = this.#accept(listener, {
+      roles: ["store-client", "operator"],
+      adopt: (stream, role) => role === "operator" ? this.#operators.adopt(stream) : this.#adopt(stream),
+    });
+    if (options.standby === undefined) {
+      this.#acceptors = [acceptor];
+    } else {
+      this.#standbyListener = listenFor(options.standby, []);
+      const adopt = (stream: MessageStream) => this.#adoptStandby(stream);
+      this.#acceptors = [acceptor, this.#accept(this.#standbyListener, { roles: ["standby"], adopt })];
+    }
+    if (restored.length > 0) {
+      this.#reclaimTimer = setTimeout(() => this.memories.dropUnclaimed(), options.reclaimTimeout);
+    }
+  }
+
+  /** The number of published entries. */
+  get entryCount(): number {
+    return [...this.memories.published].length;
+  }
+
+  /** The number of connected clients. */
+  get clientCount(): number {
+    return [...this.#connections].filter(({ isConnected }) => isConnected).length;
+  }
+
+  /** Lets somebody keep everything from now on. */
+  addKeeper(keeper: Keeper): Promise<void> {
+    return this.memories.addKeeper(keeper);
+  }
+
+  /** Stops serving. */
+  async close(): Promise<void> {
+    this.#closing.abort(new ReferenceError(`The store at ${this.#listener.path} was disposed`));
+    clearTimeout(this.#reclaimTimer);
+    await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
+    await Promise.all(this.#acceptors.map(({ finished }) => finished));
+    // The path is free: a standby takes over now, and then the clients find it there.
+    for (const standby of [...this.#standbys]) standby.close();
+    this.#operators.close("the store was closed");
+    for (const connection of [...this.#connections]) connection.close();
+    this.memories[Symbol.dispose]();
+  }
+
+  #accept(
+    listener: UnixListener,
+    { roles, adopt }: {
+      readonly roles: readonly ConnectionRole[];
+      readonly adopt: (stream: MessageStream, role: ConnectionRole | undefined) => void;
+    },
+  ): Acceptor {
+    return new Acceptor({
+      listener,
+      options: this.#options.connections,
+      totals: this.#totals,
+      closing: this.#closing.signal,
+      places: () => [...this.#connections, ...this.#operators],
+      failure: () => undefined,
+      checkRole: (role) => {
+        if (role !== undefined && roles.includes(role)) return;
+        throw badMessage(
+          `${listener.path} is a store's, and serves no ${role ?? "importer"}; connect with StoreClient.connect`,
+        );
+      },
+      adopt,
+    });
+  }
+
+  #adopt(stream: MessageStream): void {
+    const connection = new StoreConnection(stream, {
+      memories: this.memories,
+      onClaim: (claiming) => {
+        // What its process held by connections that have ended is what it claims, or gone.
+        for (const other of [...this.#connections]) {
+          if (!other.isConnected && other.process.isSameAs(claiming.process)) this.#forget(other);
+        }
+      },
+      onEnd: (ended, error) => this.#onEnd(ended, error),
+    });
+    this.#connections.add(connection);
+    const { peer } = connection;
+    if (isLogging) logConnection("connect", { path: this.#listener.path, peer });
+    queueMicrotask(() => this.#options.connections.onConnect?.(peer));
+  }
+
+  #onEnd(connection: StoreConnection, error: SharingError | undefined): void {
+    const { peer, process } = connection;
+    this.#totals.countEnded(error);
+    if (isLogging) logConnection("disconnect", { path: this.#listener.path, peer, error });
+    queueMicrotask(() => this.#options.connections.onDisconnect?.(peer, error));
+    if (error === undefined || process.hasEnded) return this.#forget(connection);
+    // It may have memory mapped until its process has ended, or it connects again.
+    process.whenEnded(() => this.#forget(connection));
+    process.keepAlive(false);
+  }
+
+  #forget(connection: StoreConnection): void {
+    if (!this.#connections.delete(connection)) return;
+    connection.process[Symbol.dispose]();
+    if (!this.#closing.signal.aborted) this.memories.releaseAll(connection);
+  }
+
+  #adoptStandby(stream: MessageStream): void {
+    const { peer } = stream;
+    const keeper = new StandbyKeeper(stream, () => {
+      this.#standbys.delete(keeper);
+      this.memories.removeKeeper(keeper);
+      if (isLogging) logEvent("standby-disconnect", { path: this.#listener.path, peer: peer.pid });
+    });
+    this.#standbys.add(keeper);
+    if (isLogging) logEvent("standby-connect", { path: this.#listener.path, peer: peer.pid });
+    void this.memories.addKeeper(keeper);
+  }
+
+  #status(): object {
+    return storeStatusOf({
+      path: this.#listener.path,
+      totals: this.#totals,
+      clients: this.clientCount,
+      operators: this.#operators.count,
+      limits: this.#options.limits,
+      memories: this.memories,
+    });
+  }
+}
+
+/** What the store before had, by what was kept of it. What is of no use is closed. */
+function restore(kept: readonly KeptDescriptor[]) {
+  const handles = new Map(kept.map(({ name, handle }) => [name, handle]));
+  const tables = kept.filter(({ name }) => name === "table");
+  try {
+    const table = handles.get("table");
+    const records = table === undefined ? [] : [...replayTable(readJournal(table.fd)).values()];
+    const found = records.flatMap((record) => {
+      const handle = handles.get(`memory-${record.id}`);
+      handles.delete(`memory-${record.id}`);
+      return handle === undefined ? [] : [{ record, handle }];
+    });
+    return found;
+  } finally {
+    handles.delete("table");
+    for (const { handle } of tables) handle[Symbol.dispose]();
+    for (const handle of handles.values()) handle[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,87 @@
+import type { CudaStream } from "../../objects/cuda_stream.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
+import type { WholeMemory } from "../../memory/virtual/whole_memory.ts";
+import { SharingError } from "../../support/errors.ts";
+import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { refuseConstruction } from "../../support/validation.ts";
+
+/** What a `StoredMemory` is made of. */
+interface Parts {
+  readonly name: string;
+  readonly mapped: WholeMemory;
+  readonly publish: () => Promise<void>;
+  /** Whether the store has lost it. */
+  readonly isLost: () => boolean;
+  readonly onEnd: () => void;
+}
+
+/** Memory that this process has created in a store. Comes from `StoreClient.create`. */
+export class StoredMemory implements AsyncDisposable {
+  /** The name that it takes when it is published. */
+  readonly name: string;
+  /** The memory, mapped for writing until it is published, and for reading from then on. */
+  readonly buffer: DeviceBuffer;
+  readonly #parts: Parts;
+  #state: "new" | "publishing" | "published" | "disposed" = "new";
+
+  static {
+    printAs(this, "StoredMemory", (memory) => {
+      return `StoredMemory { ${memory.name}, ${countOf(memory.buffer.byteLength, "byte")}, ${memory.#state} }`;
+    }, ["name", "buffer", ["state", (memory) => memory.#state]]);
+    refuseUsing(this, "StoredMemory");
+  }
+
+  /**
+   * Comes from `StoreClient.create`.
+   *
+   * @ignore
+   */
+  constructor(parts: Parts) {
+    if (parts?.mapped === undefined) refuseConstruction("StoredMemory", "StoreClient.create");
+    this.name = parts.name;
+    this.buffer = parts.mapped.buffer;
+    this.#parts = parts;
+  }
+
+  /**
+   * Waits until everything is done that was given to the stream so far. Then this generation takes the name: whoever maps
+   * it from now on gets this memory, and whoever has mapped the last one keeps that. This process can only read it then.
+   *
+   * @param stream what has written the memory: by default, the buffer's own stream
+   * @throws {TypeError} If it was published
+   * @throws {ReferenceError} If it was disposed, or the buffer freed
+   * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
+   * was started again and has lost the memory
+   */
+  async publish(stream: CudaStream = this.buffer.stream): Promise<void> {
+    const what = `Cannot publish ${JSON.stringify(this.name)}`;
+    if (this.#state === "disposed") throw new ReferenceError(`${what}: it was disposed`);
+    if (this.#state !== "new") throw new TypeError(`${what}: it was published; create another generation`);
+    if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: its buffer was freed`);
+    this.#state = "publishing";
+    const { mapped, publish, isLost } = this.#parts;
+    try {
+      await stream.finished();
+      // Nobody writes what others may read.
+      mapped.setAccess("read");
+      await publish();
+      this.#state = "published";
+    } catch (error) {
+      if (this.#state === "publishing") {
+        this.#state = "new";
+        if (!allocationOf(this.buffer).isFreed) mapped.setAccess("read-write");
+      }
+      if (!isLost()) throw error;
+      throw new SharingError("peer-gone", `${what}: the store was started again without it`, { cause: error });
+    }
+  }
+
+  /** Unmaps the memory. If it was not published, it goes. */
+  [Symbol.asyncDispose](): Promise<void> {
+    if (this.#state === "disposed") return Promise.resolve();
+    this.#state = "disposed";
+    this.#parts.onEnd();
+    if (!allocationOf(this.buffer).isFreed) this.buffer.free();
+    return Promise.resolve();
+  }
+}
