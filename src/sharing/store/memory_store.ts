@@ -1,4 +1,5 @@
 import type { Cuda } from "../../objects/cuda.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
@@ -16,6 +17,8 @@ import { StoreService } from "./store_service.ts";
 
 /** Options of `MemoryStore.listen`. */
 export interface MemoryStoreOptions extends ExporterOptions {
+  /** The devices on which memory can be created: all by default. */
+  devices?: readonly CudaDevice[];
   /** The maximum number of bytes of each device. By default, what the device has. */
   maxSize?: number;
   /** The maximum number of bytes that the processes of one user have created and that are still there. */
@@ -33,6 +36,8 @@ export interface MemoryStoreOptions extends ExporterOptions {
    * again: 10,000 by default. What none of them holds, and what was not published, goes then.
    */
   reclaimTimeout?: number;
+  /** Called when a standby has everything that this store has, and can take over. */
+  onStandby?: () => void;
   /** Called when this store begins to serve: at once, or when it has taken over from another one. */
   onServe?: () => void;
 }
@@ -97,7 +102,7 @@ export class MemoryStore implements AsyncDisposable {
         `Cannot listen at ${whatIs(path)}: give the Cuda object, the socket's path, and then options`,
       );
     }
-    const store = new MemoryStore(cuda, path, completeStoreOptions(options));
+    const store = new MemoryStore(cuda, path, completeStoreOptions(cuda, options));
     store.#begin();
     return store;
   }

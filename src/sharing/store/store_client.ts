@@ -4,7 +4,7 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { WholeMemory } from "../../memory/virtual/whole_memory.ts";
 import { SharingError } from "../../support/errors.ts";
-import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { printAs, refuseUsing } from "../../support/printing.ts";
 import { isSameUuid } from "../../support/uuid.ts";
 import {
   checkBoolean,

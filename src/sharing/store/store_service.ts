@@ -4,7 +4,7 @@
  * @module
  */
 import type { Cuda } from "../../objects/cuda.ts";
-import { SharingError } from "../../support/errors.ts";
+import type { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { Acceptor, logConnection } from "../exporter/acceptor.ts";
 import { ExporterTotals } from "../exporter/exporter_statistics.ts";
@@ -166,7 +166,9 @@ export class StoreService {
     });
     this.#standbys.add(keeper);
     if (isLogging) logEvent("standby-connect", { path: this.#listener.path, peer: peer.pid });
-    void this.memories.addKeeper(keeper);
+    void this.memories.addKeeper(keeper).then(() => {
+      if (this.#standbys.has(keeper)) this.#options.onStandby?.();
+    });
   }
 
   #status(): object {

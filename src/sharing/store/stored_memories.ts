@@ -27,6 +27,8 @@ export interface Holder {
 
 /** How much a store may have. */
 export interface StoreLimits {
+  /** The devices on which memory can be created. */
+  readonly devices: readonly CudaDevice[];
   readonly maxSize: number;
   readonly maxSizeOfUser: number;
   readonly maximumMetadata: number;
@@ -303,11 +305,12 @@ export class StoredMemories implements Disposable {
   }
 
   #deviceOf(uuid: string): CudaDevice {
-    const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
+    const device = this.#limits.devices.find((device) => isSameUuid(device.uuid, uuid));
     if (device !== undefined) return device;
     throw new SharingError(
       "device-not-visible",
-      `Cannot create memory on device ${uuid}: the store does not see it; see its CUDA_VISIBLE_DEVICES`,
+      `Cannot create memory on device ${uuid}: the store does not have it; see its option devices and its ` +
+        "CUDA_VISIBLE_DEVICES",
     );
   }
 
