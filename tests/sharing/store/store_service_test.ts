@@ -7,7 +7,7 @@ import { open, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { type ChildProcess, scriptCommand, startCommand } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
-import { test } from "../../support/test.ts";
+import { isLong, test } from "../../support/test.ts";
 
 const noPython = spawnSync("python3", ["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).status !== 0;
 const skip = shimRefusal() ?? (noPython ? "there is no python3, or it is older than 3.9" : false);
@@ -22,7 +22,7 @@ async function lineOf(child: ChildProcess, text: string): Promise<string> {
 for (const isAbstract of [false, true]) {
   test(
     `a service that is killed finds its memory again [${isAbstract ? "abstract name" : "path"}]`,
-    { skip },
+    { skip, long: isAbstract },
     () =>
       inFolder(async (folder) => {
         const path = `${folder}/store`;
@@ -42,7 +42,7 @@ for (const isAbstract of [false, true]) {
         using mapped = await client.map("weights");
         const [first] = (await client.entries()).map(({ readers }) => readers.length);
         assertEquals(first, 1);
-        for (let times = 1; times <= 3; times++) {
+        for (let times = 1; times <= (isLong ? 3 : 1); times++) {
           service.kill("SIGUSR1");
           assertMatch(await lineOf(service, "started"), / 3$/);
           await lineOf(service, "ready");
