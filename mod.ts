@@ -111,6 +111,7 @@ export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
 export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";
+export { prometheusText } from "./src/sharing/operator/prometheus_text.ts";
 export {
   type CommonStatus,
   type ExporterStatus,

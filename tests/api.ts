@@ -792,6 +792,8 @@ export interface OperatorOptions extends WaitOptions {
   messageTimeout?: number;
   wait?: boolean;
 }
+/** In Prometheus' text format. */
+export declare function prometheusText(numbers: ExporterStatistics | StoreStatus): string;
 /** Plain data. Times are milliseconds since 1970. */
 export type ListenerStatus = ExporterStatus | StoreStatus;
 export interface CommonStatus {

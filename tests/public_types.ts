@@ -110,6 +110,7 @@ type MetadataOfFrame<Consumer extends { next(): Promise<ours.ReceivedSlot<unknow
 /** Functions give what is declared, and take it: a declared argument type must be one of ours. */
 export type Functions = [
   Assignable<typeof declared.open, typeof ours.open>,
+  Assignable<typeof declared.prometheusText, typeof ours.prometheusText>,
   Assignable<typeof declared.struct, typeof ours.struct>,
   Assignable<ours.OpenOptions, declared.OpenOptions>,
   Assignable<ours.SanitizerAccess, declared.SanitizerAccess>,
