@@ -6,7 +6,7 @@
 import { type ListenerStatus, open, Operator, type OperatorOptions, SharingError } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { ask } from "../status/connection.ts";
-import { type Finding, finding } from "./finding.ts";
+import { type Finding, finding, fromMessage } from "./finding.ts";
 import type { Machine } from "./machine.ts";
 
 const writableByOthers = 0o022;
@@ -91,7 +91,9 @@ async function checkListener(
   } catch (error) {
     const { message } = error as Error;
     const code = error instanceof SharingError ? error.code : undefined;
-    return [finding("problem", "listener", message.replace(/; with \{ wait: true \}.*$/, ""), adviceFor(code))];
+    const problem = fromMessage("problem", "listener", message.replace(/; with \{ wait: true \}.*$/, ""));
+    const more = adviceFor(code);
+    return [more === undefined ? problem : finding("problem", "listener", problem.found, more)];
   }
 }
 

@@ -13,6 +13,7 @@ import { isAtLeast, type Machine } from "./machine.ts";
 
 /** The inodes of the namespaces that a machine starts with. */
 const initialNamespaces = { pid: "pid:[4026531836]", ipc: "ipc:[4026531839]", user: "user:[4026531837]" } as const;
+const namesOfNamespaces = { pid: "PID", ipc: "IPC", user: "user" } as const;
 /** Each importer takes two descriptors, and more while they are on their way. */
 const enoughDescriptors = 4096;
 const littleSharedMemory = 16 * 2 ** 20;
@@ -70,9 +71,7 @@ export function checkNamespaces(machine: Machine): Finding[] {
     own.length === 0 ? finding("ok", "namespaces", "those of the machine: PID, IPC and user") : finding(
       "note",
       "namespaces",
-      `of its own: ${
-        own.map((name) => name.length === 3 && name !== "pid" ? "IPC" : name === "pid" ? "PID" : "user").join(", ")
-      }`,
+      `of its own: ${own.map((name) => namesOfNamespaces[name]).join(", ")}`,
       "memory is shared all the same; events of processes of other PID namespaces cost a message: docs/containers.md",
     ),
     checkProc(machine),
