@@ -13,7 +13,7 @@ import { list } from "./list.ts";
 import { metrics } from "./metrics.ts";
 import { top } from "./top.ts";
 
-const commands: readonly Command[] = [list, top, metrics, doctor, devices, bind];
+const commands: readonly Command[] = [bind, devices, doctor, list, metrics, top];
 
 /** Runs a command line. Resolves to the exit code: 1 if the command failed, 2 if the command line is wrong. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
