@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { MemoryStore, type MemoryStoreOptions, open } from "../mod.ts";
+import { MemoryStore, type MemoryStoreOptions, open, prometheusText, type StoreStatus } from "../mod.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { serveMetrics } from "./serve_metrics.ts";
 import { parseByteLength } from "./sizes.ts";
 
 const help = `Usage: poolpass store SOCKET [options]
@@ -19,6 +20,7 @@ Options:
   --users IDS         other users who may connect, such as 1001,1002
   --evict             if there is no room, remove what nobody maps and was used longest ago
   --standby SOCKET    two stores with the same sockets: the second one keeps what the first one has, and takes over
+  --metrics PORT      serve numbers for Prometheus at http://127.0.0.1:PORT/metrics; 0 for any port that is free
   --driver NAME       cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
 
 As a service of systemd with FileDescriptorStoreMax, it finds its memory again when it is started anew.
@@ -34,6 +36,7 @@ const options = {
   users: { type: "string" },
   evict: { type: "boolean" },
   standby: { type: "string" },
+  metrics: { type: "string" },
   driver: { type: "string" },
 } as const;
 
@@ -43,7 +46,7 @@ export const store: Command = { name: "store", summary: "keep memory that outliv
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files: [path, ...surplus], values } = readOptions(args, options);
   if (path === undefined || surplus.length > 0) throw new UsageError("One argument is needed: the path of the socket");
-  const { driver, device, limit, "user-limit": userLimit, users, evict, standby } = values;
+  const { driver, device, limit, "user-limit": userLimit, users, evict, standby, metrics } = values;
   if (driver !== undefined && driver !== "cuda" && driver !== "software") {
     throw new UsageError(`There is no driver "${driver}": it is cuda or software`);
   }
@@ -51,6 +54,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const listen: MemoryStoreOptions = {
     evict,
     onServe: () => terminal.print(`Serving at ${path}`),
+    onStandby: () => terminal.print("A standby has everything, and can take over"),
     onError: (error) => terminal.printError(error.message),
     ...limit === undefined ? {} : { maxSize: parseByteLength(limit, "--limit") },
     ...userLimit === undefined ? {} : { maxSizeOfUser: parseByteLength(userLimit, "--user-limit") },
@@ -60,6 +64,10 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (device.length > 0) listen.devices = device.map((number) => cuda.device(parseNumber(number, "--device")));
   await using served = MemoryStore.listen(cuda, path, listen);
   if (!served.isServing) terminal.print(`Standing by for the store at ${path}`);
+  await using server = metrics === undefined
+    ? undefined
+    : await serveMetrics(parseNumber(metrics, "--metrics"), () => textOf(served.status()));
+  if (server !== undefined) terminal.print(`Serving the numbers at ${server.url}`);
   await new Promise<void>((resolve) => {
     if (terminal.signal.aborted) resolve();
     // Waiting for clients does not keep a standby's process.
@@ -70,6 +78,11 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     }, { once: true });
   });
   return 0;
+}
+
+function textOf(status: StoreStatus | undefined): string {
+  if (status === undefined) throw new Error("This store stands by for another one, which has the numbers");
+  return prometheusText(status);
 }
 
 function parseNumber(text: string, option: string): number {

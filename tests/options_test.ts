@@ -11,7 +11,7 @@ import { waitUntil } from "../src/support/waiting/waiting.ts";
 import { inFolder } from "./support/folders.ts";
 import { test } from "./support/test.ts";
 
-const { Exporter, Importer, open, UnixListener, UnixSocket } = poolpass;
+const { Exporter, Importer, open, Operator, UnixListener, UnixSocket } = poolpass;
 const skip = shimRefusal() ?? false;
 
 /** Options of any type. */
@@ -79,6 +79,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     const offer = exporter.offer("weights", array);
     await using channel = exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 64 });
     await using importer = await Importer.connect(cuda, exporter.path);
+    await using operator = await Operator.connect(exporter.path);
     const remote = await importer.offer("weights");
     using _weights = await remote.map();
     await waitUntil(() => offer.leases[0]?.state === "held");
@@ -144,6 +145,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "Offer.released": { call: (options) => offer.released(options) },
       "Offer.ended": { call: (options) => offer.ended(options) },
       "Lease.recall": { call: (options) => lease.recall(options) },
+      "Operator.connect": { call: (options) => Operator.connect(exporter.path, options) },
+      "Operator.status": { call: (options) => operator.status(options) },
       "Importer.connect": { call: (options) => Importer.connect(cuda, exporter.path, options) },
       "Importer.offers": { call: (options) => importer.offers(options).next() },
       "Importer.offer": { call: (options) => importer.offer("weights", options) },

@@ -7,6 +7,7 @@ import { whatIs } from "../../support/validation.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 import type { ExporterOptions } from "../exporter/exporter.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
+import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import { listenFor } from "../transport/users.ts";
@@ -110,6 +111,14 @@ export class MemoryStore implements AsyncDisposable {
   /** Whether it serves clients, and is not the standby of a store that does. */
   get isServing(): boolean {
     return this.#service !== undefined;
+  }
+
+  /**
+   * What it has, who holds that and since when, as operators are told. Undefined while it is a standby. The object is plain
+   * data; `prometheusText` writes it in Prometheus' text format.
+   */
+  status(): StoreStatus | undefined {
+    return this.#service?.status();
   }
 
   /** Stops listening. What no standby and no service manager keeps goes when its last reader has let go. */
