@@ -104,7 +104,7 @@ export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./s
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
 export {
-  type CreateOptions,
+  type CreateEntryOptions,
   type MapEntryOptions,
   StoreClient,
   type StoreClientOptions,

@@ -682,6 +682,60 @@ export interface Peer {
   readonly gid: number;
 }
 
+// -- a store of memory that outlives its makers
+
+export interface MemoryStoreOptions extends ExporterOptions {
+  devices?: readonly CudaDevice[];
+  maxSize?: number;
+  maxSizeOfUser?: number;
+  evict?: boolean;
+  standby?: string;
+  reclaimTimeout?: number;
+  onServe?: () => void;
+  onStandby?: () => void;
+}
+export declare class MemoryStore implements AsyncDisposable {
+  static listen(cuda: Cuda, path: string, options?: MemoryStoreOptions): MemoryStore;
+  readonly path: string;
+  readonly isServing: boolean;
+  status(): StoreStatus | undefined;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export interface StoreClientOptions extends ImporterOptions {
+  reconnectTimeout?: number;
+}
+export interface CreateEntryOptions extends MapOptions {
+  device?: CudaDevice;
+  metadata?: JsonValue;
+}
+export interface MapEntryOptions extends MapOptions {
+  write?: boolean;
+}
+export declare class StoreClient implements AsyncDisposable {
+  static connect(cuda: Cuda, path: string, options?: StoreClientOptions): Promise<StoreClient>;
+  readonly path: string;
+  create(name: string, byteLength: number, options?: CreateEntryOptions): Promise<StoredMemory>;
+  map(name: string, options?: MapEntryOptions): Promise<DeviceBuffer>;
+  entries(): Promise<readonly StoreEntry[]>;
+  remove(name: string): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class StoredMemory implements AsyncDisposable {
+  readonly name: string;
+  readonly buffer: DeviceBuffer;
+  publish(stream?: CudaStream): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export interface StoreEntry {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly generation: number;
+  readonly metadata: JsonValue | undefined;
+  readonly readers: readonly Peer[];
+  readonly device: string;
+  readonly since: number;
+}
+
 /** Offers memory to other processes. */
 export declare class Exporter implements AsyncDisposable {
   static listen(path: string, options?: ExporterOptions): Exporter;

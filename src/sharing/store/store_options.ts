@@ -8,7 +8,12 @@ import {
 } from "../../support/validation.ts";
 import type { Cuda } from "../../objects/cuda.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { type CompleteOptions, completeOptions, exporterOptionNames } from "../exporter/exporter_options.ts";
+import {
+  checkCallback,
+  type CompleteOptions,
+  completeOptions,
+  exporterOptionNames,
+} from "../exporter/exporter_options.ts";
 import { checkSocketPath } from "../transport/socket_path.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
 import type { StoreLimits } from "./stored_memories.ts";
@@ -48,6 +53,7 @@ const storeOptions: KnownOptions<MemoryStoreOptions> = {
 export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): CompleteStoreOptions {
   checkOptions(options, storeOptions);
   const {
+    devices = cuda.devices,
     maxSize = Infinity,
     maxSizeOfUser = Infinity,
     evict = false,
@@ -57,15 +63,15 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
     onStandby,
     ...rest
   } = options;
-  const devices = checkDevices(cuda, rest.devices ?? cuda.devices);
-  delete rest.devices;
   const connections = completeOptions(rest);
   checkBoolean(evict, "evict");
-  if (standby !== undefined) checkSocketPath("keep a store's memory by", standby);
+  checkCallback(onServe, "onServe");
+  checkCallback(onStandby, "onStandby");
+  if (standby !== undefined) checkSocketPath("listen for a standby at", standby);
   return {
     connections,
     limits: {
-      devices,
+      devices: checkDevices(cuda, devices),
       maxSize: checkMaximum(maxSize, "maxSize"),
       maxSizeOfUser: checkMaximum(maxSizeOfUser, "maxSizeOfUser"),
       maximumMetadata: connections.maximumMetadata,
