@@ -51,6 +51,7 @@ export interface MapEntryOptions extends MapOptions {
 
 /** What a store has under a name. */
 export interface StoreEntry {
+  /** The name that it was published under. */
   readonly name: string;
   /** Size in bytes. */
   readonly byteLength: number;
@@ -173,7 +174,8 @@ export class StoreClient implements AsyncDisposable {
     if (!(device instanceof CudaDevice) || !this.#cuda.devices.includes(device)) {
       throw new TypeError(`Cannot create memory on ${whatIs(device)}: give a device of the same Cuda object`);
     }
-    const stream = this.#streamOf(options.stream, device);
+    if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
+    const { stream = device.defaultStream } = options;
     const json = encodeMetadata(metadata, maximumEntryMetadata);
     const answer = await this.#link.ask({
       do: "create",
@@ -211,7 +213,7 @@ export class StoreClient implements AsyncDisposable {
     checkOptions(options, mapOptions);
     const { write = false, signal } = options;
     checkBoolean(write, "write");
-    if (options.stream !== undefined) this.#streamOf(options.stream, options.stream.device);
+    if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
@@ -268,12 +270,6 @@ export class StoreClient implements AsyncDisposable {
     if (this.#isDisposed) {
       throw new ReferenceError(`Cannot use the client of the store at ${this.path}: it was disposed`);
     }
-  }
-
-  #streamOf(stream: CudaStream | undefined, device: CudaDevice): CudaStream {
-    if (stream === undefined) return device.defaultStream;
-    checkStream(stream, sessionOf(this.#cuda));
-    return stream;
   }
 
   #hold(id: number): void {
