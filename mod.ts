@@ -104,7 +104,7 @@ export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./s
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
 export {
-  type CreateOptions,
+  type CreateEntryOptions,
   type MapEntryOptions,
   StoreClient,
   type StoreClientOptions,
@@ -119,6 +119,22 @@ export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
 export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
 export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
+export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";
+export { prometheusText } from "./src/sharing/operator/prometheus_text.ts";
+export {
+  type CommonStatus,
+  type ExporterStatus,
+  type HolderStatus,
+  type LeftOut,
+  type ListenerStatus,
+  type OfferStatus,
+  type ProcessStatus,
+  type StoreEntryState,
+  type StoreEntryStatus,
+  type StoreLimits,
+  type StoreStatistics,
+  type StoreStatus,
+} from "./src/sharing/operator/status.ts";
 export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";
 export { ReceivedSlot, Slot } from "./src/sharing/channel/slot.ts";
 export { type ListenOptions, UnixListener } from "./src/sharing/transport/unix_listener.ts";

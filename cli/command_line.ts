@@ -34,6 +34,8 @@ export interface Terminal {
   printError(text: string): void;
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal;
+  /** Whether the command may take over the terminal of the process. */
+  readonly isInteractive?: boolean;
 }
 
 /** How an option is given: `string` takes a value, `strings` takes one each time, `boolean` takes none. */

@@ -10,10 +10,13 @@ const interrupted = new AbortController();
 const interrupt = () => interrupted.abort();
 process.on("SIGINT", interrupt);
 process.on("SIGTERM", interrupt);
+process.on("SIGHUP", interrupt);
 process.exitCode = await run(process.argv.slice(2), {
   print: (text) => console.log(text),
   printError: (text) => console.error(text),
   signal: interrupted.signal,
+  isInteractive: true,
 });
 process.off("SIGINT", interrupt);
 process.off("SIGTERM", interrupt);
+process.off("SIGHUP", interrupt);

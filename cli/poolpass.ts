@@ -8,8 +8,13 @@ import { version } from "../src/support/version.ts";
 import { bind } from "./bind/bind.ts";
 import { type Command, type Terminal, UsageError } from "./command_line.ts";
 import { devices } from "./devices.ts";
+import { doctor } from "./doctor.ts";
+import { list } from "./list.ts";
+import { metrics } from "./metrics.ts";
+import { store } from "./store.ts";
+import { top } from "./top.ts";
 
-const commands: readonly Command[] = [bind, devices];
+const commands: readonly Command[] = [bind, devices, doctor, list, metrics, store, top];
 
 /** Runs a command line. Resolves to the exit code: 1 if the command failed, 2 if the command line is wrong. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {

@@ -173,6 +173,11 @@ export class CudaDriver implements Driver {
     return this.#intOut[0]!;
   }
 
+  deviceTotalMem(device: number): number {
+    this.#check(this.#driver.cuDeviceTotalMem_v2(this.#out, device), "cuDeviceTotalMem");
+    return Number(this.#handleOut[0]);
+  }
+
   memGetInfo(device: number): { free: number; total: number } {
     this.#makeCurrent(device);
     this.#check(this.#runtime.cudaMemGetInfo(this.#out, this.#secondOut), "cudaMemGetInfo");

@@ -19,6 +19,7 @@ export const libcuda = {
   },
   cuDeviceGetUuid: { parameters: ["buffer", /* CUuuid *uuid */ "i32" /* CUdevice dev */], result: "i32" },
   cuDeviceGetUuid_v2: { parameters: ["buffer", /* CUuuid *uuid */ "i32" /* CUdevice dev */], result: "i32" },
+  cuDeviceTotalMem_v2: { parameters: ["buffer", /* size_t *bytes */ "i32" /* CUdevice dev */], result: "i32" },
   cuPointerGetAttribute: {
     parameters: [
       "buffer", // void *data

@@ -379,6 +379,8 @@ export interface Driver {
   deviceGetUuid(device: number): Uint8Array;
   /** `attribute` is a value of `cudaDeviceAttr`. */
   deviceGetAttribute(device: number, attribute: number): number;
+  /** The bytes of the device's memory. Creates no context. */
+  deviceTotalMem(device: number): number;
   memGetInfo(device: number): { free: number; total: number };
   deviceSynchronize(device: number): void;
   deviceCanAccessPeer(device: number, peer: number): boolean;

@@ -682,6 +682,60 @@ export interface Peer {
   readonly gid: number;
 }
 
+// -- a store of memory that outlives its makers
+
+export interface MemoryStoreOptions extends ExporterOptions {
+  devices?: readonly CudaDevice[];
+  maxSize?: number;
+  maxSizeOfUser?: number;
+  evict?: boolean;
+  standby?: string;
+  reclaimTimeout?: number;
+  onServe?: () => void;
+  onStandby?: () => void;
+}
+export declare class MemoryStore implements AsyncDisposable {
+  static listen(cuda: Cuda, path: string, options?: MemoryStoreOptions): MemoryStore;
+  readonly path: string;
+  readonly isServing: boolean;
+  status(): StoreStatus | undefined;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export interface StoreClientOptions extends ImporterOptions {
+  reconnectTimeout?: number;
+}
+export interface CreateEntryOptions extends MapOptions {
+  device?: CudaDevice;
+  metadata?: JsonValue;
+}
+export interface MapEntryOptions extends MapOptions {
+  write?: boolean;
+}
+export declare class StoreClient implements AsyncDisposable {
+  static connect(cuda: Cuda, path: string, options?: StoreClientOptions): Promise<StoreClient>;
+  readonly path: string;
+  create(name: string, byteLength: number, options?: CreateEntryOptions): Promise<StoredMemory>;
+  map(name: string, options?: MapEntryOptions): Promise<DeviceBuffer>;
+  entries(): Promise<readonly StoreEntry[]>;
+  remove(name: string): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class StoredMemory implements AsyncDisposable {
+  readonly name: string;
+  readonly buffer: DeviceBuffer;
+  publish(stream?: CudaStream): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export interface StoreEntry {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly generation: number;
+  readonly metadata: JsonValue | undefined;
+  readonly readers: readonly Peer[];
+  readonly device: string;
+  readonly since: number;
+}
+
 /** Offers memory to other processes. */
 export declare class Exporter implements AsyncDisposable {
   static listen(path: string, options?: ExporterOptions): Exporter;
@@ -777,6 +831,93 @@ export declare class Lease {
   recall(options?: RecallOptions): Promise<void>;
 }
 /** A connection to an exporter. */
+/** Looks at an exporter or a store, and holds nothing. */
+export declare class Operator implements AsyncDisposable {
+  static connect(path: string, options?: OperatorOptions): Promise<Operator>;
+  readonly path: string;
+  readonly peer: Peer;
+  readonly isConnected: boolean;
+  status(options?: WaitOptions): Promise<ListenerStatus>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export interface OperatorOptions extends WaitOptions {
+  users?: readonly number[];
+  handshakeTimeout?: number;
+  messageTimeout?: number;
+  wait?: boolean;
+}
+/** In Prometheus' text format. */
+export declare function prometheusText(numbers: ExporterStatistics | StoreStatus): string;
+/** Plain data. Times are milliseconds since 1970. */
+export type ListenerStatus = ExporterStatus | StoreStatus;
+export interface CommonStatus {
+  readonly version: string;
+  readonly pid: number;
+  readonly leftOut: LeftOut;
+}
+/** How much is not listed. */
+export interface LeftOut {
+  readonly rows: number;
+  readonly holders: number;
+  readonly metadata: number;
+}
+export interface ExporterStatus extends CommonStatus {
+  readonly kind: "exporter";
+  readonly statistics: ExporterStatistics;
+  readonly offers: readonly OfferStatus[];
+}
+export interface OfferStatus {
+  readonly name: string;
+  readonly kind: "buffer" | "pool" | "channel";
+  readonly byteLength: number;
+  readonly since: number;
+  /** A UUID; null for host memory. */
+  readonly device: string | null;
+  readonly isWithdrawn: boolean;
+  readonly metadata?: JsonValue;
+  readonly holders: readonly HolderStatus[];
+}
+export interface ProcessStatus {
+  readonly pid: number;
+  readonly uid: number;
+  readonly since: number;
+}
+export interface HolderStatus extends ProcessStatus {
+  readonly state: LeaseState;
+  readonly count: number;
+}
+export interface StoreStatus extends CommonStatus {
+  readonly kind: "store";
+  readonly statistics: StoreStatistics;
+  readonly limits: StoreLimits;
+  readonly entries: readonly StoreEntryStatus[];
+}
+export interface StoreStatistics {
+  readonly path: string;
+  readonly since: number;
+  readonly clients: number;
+  readonly operators: number;
+  readonly entries: number;
+  readonly byteLength: number;
+  /** Total. */
+  readonly published: number;
+}
+export interface StoreLimits {
+  readonly maxSize: number | null;
+  readonly maxSizeOfUser: number | null;
+}
+export type StoreEntryState = "unpublished" | "published" | "replaced" | "removed";
+export interface StoreEntryStatus {
+  readonly name: string;
+  readonly generation: number;
+  readonly state: StoreEntryState;
+  readonly byteLength: number;
+  readonly device: string | null;
+  readonly since: number;
+  readonly metadata?: JsonValue;
+  readonly readers: readonly ProcessStatus[];
+  readonly writer?: ProcessStatus;
+}
 export declare class Importer implements AsyncDisposable {
   static connect(cuda: Cuda, path: string, options?: ImporterOptions): Promise<Importer>;
   readonly peer: Peer;

@@ -43,6 +43,13 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
       ...layer === "exporter/" ? ["src/sharing/operator/"] : [],
     ]] as const
   ),
+  // A store accepts as exporters do, connects as importers do, and keeps descriptors, which are native.
+  ["src/sharing/store/", [
+    ...nativeLayer,
+    ...seam,
+    ...objects,
+    ...["transport/", "protocol/", "exporter/", "importer/", "operator/"].map((layer) => `src/sharing/${layer}`),
+  ]],
   // Operators know exporters only by the types of their numbers, and connect as importers do.
   ["src/sharing/operator/", [
     ...seam,

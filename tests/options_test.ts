@@ -11,7 +11,7 @@ import { waitUntil } from "../src/support/waiting/waiting.ts";
 import { inFolder } from "./support/folders.ts";
 import { test } from "./support/test.ts";
 
-const { Exporter, Importer, open, UnixListener, UnixSocket } = poolpass;
+const { Exporter, Importer, MemoryStore, open, Operator, StoreClient, UnixListener, UnixSocket } = poolpass;
 const skip = shimRefusal() ?? false;
 
 /** Options of any type. */
@@ -79,6 +79,9 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     const offer = exporter.offer("weights", array);
     await using channel = exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 64 });
     await using importer = await Importer.connect(cuda, exporter.path);
+    await using operator = await Operator.connect(exporter.path);
+    await using store = MemoryStore.listen(cuda, `${folder}/store`);
+    await using client = await StoreClient.connect(cuda, store.path);
     const remote = await importer.offer("weights");
     using _weights = await remote.map();
     await waitUntil(() => offer.leases[0]?.state === "held");
@@ -144,6 +147,12 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "Offer.released": { call: (options) => offer.released(options) },
       "Offer.ended": { call: (options) => offer.ended(options) },
       "Lease.recall": { call: (options) => lease.recall(options) },
+      "Operator.connect": { call: (options) => Operator.connect(exporter.path, options) },
+      "Operator.status": { call: (options) => operator.status(options) },
+      "MemoryStore.listen": { call: (options) => MemoryStore.listen(cuda, path, options) },
+      "StoreClient.connect": { call: (options) => StoreClient.connect(cuda, store.path, options) },
+      "StoreClient.create": { call: (options) => client.create("weights", 1, options) },
+      "StoreClient.map": { call: (options) => client.map("weights", options) },
       "Importer.connect": { call: (options) => Importer.connect(cuda, exporter.path, options) },
       "Importer.offers": { call: (options) => importer.offers(options).next() },
       "Importer.offer": { call: (options) => importer.offer("weights", options) },
@@ -178,7 +187,9 @@ async function refusalOf(name: string, call: Call, options: unknown): Promise<st
 async function optionNames(name: string, { call, required }: Taker): Promise<string[]> {
   const message = await refusalOf(name, call, { ...required, qqqqqqq: undefined });
   assertStringIncludes(message, 'with the option "qqqqqqq": there is no such option; the ', name);
-  return /the options? (?:are|is) (.*)$|the only option is (.*)$/.exec(message)!.slice(1).join("").split(", ");
+  const names = /the options? (?:are|is) (.*)$|the only option is (.*)$/.exec(message)!.slice(1).join("");
+  // A long list says how many more there are.
+  return names.replace(/ and \d+ more$/, "").split(", ");
 }
 
 test("options that do not exist are refused everywhere, with the nearest name", { skip }, async () => {

@@ -280,12 +280,14 @@ export class SoftwareDriver implements Driver {
     return value ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceGetAttribute");
   }
 
+  deviceTotalMem(device: number): number {
+    this.#devices.checkOrdinal(device, "cuDeviceTotalMem");
+    return linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength;
+  }
+
   memGetInfo(device: number): { free: number; total: number } {
     this.#devices.check(device, "cudaMemGetInfo");
-    return {
-      free: this.#linearMemory.freeBytes,
-      total: linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength,
-    };
+    return { free: this.#linearMemory.freeBytes, total: this.deviceTotalMem(device) };
   }
 
   deviceSynchronize(device: number): void {

@@ -86,10 +86,27 @@ export class CudaUnavailableError extends Error {
  * - `"out-of-descriptors"`: the process may open no more descriptors;
  * - `"not-supported"`: the system, or this build for it, lacks something that sharing needs.
  */
-export type SharingErrorCode = typeof sharingErrorCodes[number];
+export type SharingErrorCode =
+  | "peer-gone"
+  | "timed-out"
+  | "bad-message"
+  | "version-mismatch"
+  | "not-permitted"
+  | "limit-exceeded"
+  | "device-lost"
+  | "internal-error"
+  | "device-not-visible"
+  | "size-mismatch"
+  | "address-in-use"
+  | "path-too-long"
+  | "not-found"
+  | "not-listening"
+  | "cut-off"
+  | "out-of-descriptors"
+  | "not-supported";
 
 /** All codes. */
-export const sharingErrorCodes = [
+export const sharingErrorCodes: readonly SharingErrorCode[] = [
   "peer-gone",
   "timed-out",
   "bad-message",
@@ -107,7 +124,7 @@ export const sharingErrorCodes = [
   "cut-off",
   "out-of-descriptors",
   "not-supported",
-] as const;
+];
 
 /** Sharing with another process failed. */
 export class SharingError extends Error {

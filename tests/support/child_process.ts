@@ -75,11 +75,20 @@ const { Deno: deno } = globalThis as unknown as { Deno?: DenoNamespace };
  * @param path relative to the folder of the tests, such as `"children/sharing/socket_peer.ts"`
  */
 export function startScript(path: string, args: readonly string[], options: StartOptions = {}): ChildProcess {
+  return startCommand([...options.through ?? [], ...scriptCommand(path, args, options)], options);
+}
+
+/** The command that runs a script in this runtime. */
+export function scriptCommand(
+  path: string,
+  args: readonly string[],
+  options: Pick<StartOptions, "permissions"> = {},
+): readonly string[] {
   const script = fileURLToPath(new URL(path, new URL("../", import.meta.url)));
   const runtime = deno === undefined
     ? []
     : ["run", "--no-prompt", "--no-check", ...denoArguments, ...options.permissions ?? ["--allow-ffi"]];
-  return startCommand([...options.through ?? [], process.execPath, ...runtime, script, ...args], options);
+  return [process.execPath, ...runtime, script, ...args];
 }
 
 /** Starts a program. */

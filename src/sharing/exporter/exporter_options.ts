@@ -64,7 +64,8 @@ export function completeOptions(options: ExporterOptions): CompleteOptions {
   };
 }
 
-function checkCallback(callback: unknown, what: string): void {
+/** Throws a `TypeError` unless `callback` is a function or undefined. */
+export function checkCallback(callback: unknown, what: string): void {
   if (callback === undefined || typeof callback === "function") return;
   throw new TypeError(`Cannot use ${whatIs(callback)} as ${what}: it is not a function`);
 }

@@ -111,7 +111,7 @@ export class Operator implements AsyncDisposable {
 
   /**
    * Asks for the status. The answer is of a moment after the call. A listener that is asked often answers several
-   * operators at once, and uses at most a sixteenth of its time for them.
+   * operators at once, and may wait for up to a second, so that operators take little of its time.
    *
    * @param options a signal ends the wait
    * @throws {SharingError} `peer-gone` and others if the connection has ended

@@ -5,8 +5,10 @@ import { encodeDocument } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { ConnectedOperator } from "./connected_operator.ts";
 
-/** The time between two statuses, as a multiple of the time that the last one took. */
-const pauseFactor = 15;
+/** The pause after each millisecond that was spent on operators, in milliseconds. */
+const pauseFactor = 7;
+/** The maximum pause in milliseconds: whatever others do, an operator is answered. */
+const longestPause = 1000;
 
 /** What `Operators` needs from its listener. */
 export interface OperatorsParts {
@@ -20,7 +22,8 @@ export interface OperatorsParts {
 
 /**
  * The operators of a listener. However many they are and however often they ask, statuses are made one at a time, each
- * for all who have asked meanwhile, and making and sending them takes at most a sixteenth of this process's time.
+ * for all who have asked meanwhile, and making and sending them takes at most an eighth of this process's time, unless
+ * that is less than one status a second.
  */
 export class Operators {
   readonly #parts: OperatorsParts;
@@ -117,6 +120,7 @@ export class Operators {
 
   /** Makes the pause before the next status longer. */
   #spend(milliseconds: number): void {
-    this.#pauseEnd = Math.max(this.#pauseEnd, performance.now()) + milliseconds * pauseFactor;
+    const now = performance.now();
+    this.#pauseEnd = Math.min(Math.max(this.#pauseEnd, now) + milliseconds * pauseFactor, now + longestPause);
   }
 }

@@ -67,6 +67,7 @@ export interface CommonStatus {
 
 /** The status of an exporter. */
 export interface ExporterStatus extends CommonStatus {
+  /** What listens. */
   readonly kind: "exporter";
   /** Its numbers, with those of its channels. */
   readonly statistics: ExporterStatistics;
@@ -74,7 +75,7 @@ export interface ExporterStatus extends CommonStatus {
   readonly offers: readonly OfferStatus[];
 }
 
-/** What a store has in all. Totals count from `since`. */
+/** The numbers of a store. Those that are documented as totals count from `since` and never decrease. */
 export interface StoreStatistics {
   /** The path at which it listens. */
   readonly path: string;
@@ -111,9 +112,13 @@ export type StoreEntryState = "unpublished" | "published" | "replaced" | "remove
 
 /** A generation of a name in a store. */
 export interface StoreEntryStatus {
+  /** Its name. */
   readonly name: string;
+  /** The number of the generation, from 1. */
   readonly generation: number;
+  /** Whether it is the one that is mapped under the name. */
   readonly state: StoreEntryState;
+  /** The size of its memory in bytes. */
   readonly byteLength: number;
   /** The UUID of the device that the memory belongs to; null for host memory. */
   readonly device: string | null;
@@ -129,9 +134,13 @@ export interface StoreEntryStatus {
 
 /** The status of a store. */
 export interface StoreStatus extends CommonStatus {
+  /** What listens. */
   readonly kind: "store";
+  /** Its numbers. */
   readonly statistics: StoreStatistics;
+  /** What it holds at most. */
   readonly limits: StoreLimits;
+  /** The generations of all names. */
   readonly entries: readonly StoreEntryStatus[];
 }
 

@@ -8,8 +8,6 @@ import type { JsonValue } from "./metadata.ts";
 
 /** The maximum number of bytes of a document that asks for something, unless a receiver allows more. */
 export const maximumAskByteLength: number = 8 * 2 ** 20;
-/** The maximum number of bytes of an answer. */
-export const maximumAnswerByteLength: number = 256 * 2 ** 20;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

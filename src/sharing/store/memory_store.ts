@@ -1,4 +1,5 @@
 import type { Cuda } from "../../objects/cuda.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
@@ -6,6 +7,7 @@ import { whatIs } from "../../support/validation.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 import type { ExporterOptions } from "../exporter/exporter.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
+import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import { listenFor } from "../transport/users.ts";
@@ -16,6 +18,8 @@ import { StoreService } from "./store_service.ts";
 
 /** Options of `MemoryStore.listen`. */
 export interface MemoryStoreOptions extends ExporterOptions {
+  /** The devices on which memory can be created: all by default. */
+  devices?: readonly CudaDevice[];
   /** The maximum number of bytes of each device. By default, what the device has. */
   maxSize?: number;
   /** The maximum number of bytes that the processes of one user have created and that are still there. */
@@ -33,6 +37,8 @@ export interface MemoryStoreOptions extends ExporterOptions {
    * again: 10,000 by default. What none of them holds, and what was not published, goes then.
    */
   reclaimTimeout?: number;
+  /** Called when a standby has everything that this store has, and can take over. */
+  onStandby?: () => void;
   /** Called when this store begins to serve: at once, or when it has taken over from another one. */
   onServe?: () => void;
 }
@@ -97,7 +103,7 @@ export class MemoryStore implements AsyncDisposable {
         `Cannot listen at ${whatIs(path)}: give the Cuda object, the socket's path, and then options`,
       );
     }
-    const store = new MemoryStore(cuda, path, completeStoreOptions(options));
+    const store = new MemoryStore(cuda, path, completeStoreOptions(cuda, options));
     store.#begin();
     return store;
   }
@@ -105,6 +111,14 @@ export class MemoryStore implements AsyncDisposable {
   /** Whether it serves clients, and is not the standby of a store that does. */
   get isServing(): boolean {
     return this.#service !== undefined;
+  }
+
+  /**
+   * What it has, who holds that and since when, as operators are told. Undefined while it is a standby. The object is plain
+   * data; `prometheusText` writes it in Prometheus' text format.
+   */
+  status(): StoreStatus | undefined {
+    return this.#service?.status();
   }
 
   /** Stops listening. What no standby and no service manager keeps goes when its last reader has let go. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { SharingError } from "../../support/errors.ts";
+import type { SharingError } from "../../support/errors.ts";
 import { Documents, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";

@@ -4,11 +4,12 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { WholeMemory } from "../../memory/virtual/whole_memory.ts";
 import { SharingError } from "../../support/errors.ts";
-import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { printAs, refuseUsing } from "../../support/printing.ts";
 import { isSameUuid } from "../../support/uuid.ts";
 import {
   checkBoolean,
   checkByteLength,
+  checkMaximum,
   checkMilliseconds,
   checkOptions,
   type KnownOptions,
@@ -17,7 +18,7 @@ import {
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
 import type { MapOptions } from "../importer/remote_offer.ts";
 import type { JsonObject } from "../protocol/documents.ts";
-import { badMessage } from "../protocol/messages.ts";
+import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { Peer } from "../transport/unix_socket.ts";
@@ -35,7 +36,7 @@ export interface StoreClientOptions extends ImporterOptions {
 }
 
 /** Options of `StoreClient.create`. */
-export interface CreateOptions extends MapOptions {
+export interface CreateEntryOptions extends MapOptions {
   /** The device that the memory is on: the first one by default. */
   device?: CudaDevice;
   /** What others are told of it, such as types and shapes: any JSON value of at most 4 MiB. */
@@ -50,6 +51,7 @@ export interface MapEntryOptions extends MapOptions {
 
 /** What a store has under a name. */
 export interface StoreEntry {
+  /** The name that it was published under. */
   readonly name: string;
   /** Size in bytes. */
   readonly byteLength: number;
@@ -69,7 +71,7 @@ const clientOptions: KnownOptions<StoreClientOptions> = {
   action: "connect to a store",
   names: { ...importerOptionNames, reconnectTimeout: true },
 };
-const createOptions: KnownOptions<CreateOptions> = {
+const createOptions: KnownOptions<CreateEntryOptions> = {
   action: "create memory in a store",
   names: { device: true, metadata: true, stream: true, signal: true },
 };
@@ -136,11 +138,16 @@ export class StoreClient implements AsyncDisposable {
     checkOptions(options, clientOptions);
     const { reconnectTimeout = 30_000, ...rest } = options;
     checkMilliseconds(reconnectTimeout, "reconnectTimeout");
+    const { maximumMetadata = defaultMaximumMetadata, closeTimeout = 0 } = rest;
+    checkMaximum(maximumMetadata, "maximumMetadata");
+    checkMilliseconds(closeTimeout, "closeTimeout");
     const client = new StoreClient(cuda, path);
     client.#link = await StoreLink.connect({
       path,
       options: rest,
       reconnectTimeout,
+      // All of it may come in one answer, with who reads it.
+      maximumAnswer: 4 * maximumMetadata,
       claims: () => [...client.#held].map(([id, { count }]) => ({ id, count })),
       onUnknown: (ids) => client.#forget(ids),
       onUnwanted: (answer) => client.#giveBack(answer),
@@ -158,7 +165,7 @@ export class StoreClient implements AsyncDisposable {
    * @throws {RangeError} If the name or the size is out of range
    * @throws {SharingError} `limit-exceeded` if the store will never have so much; `device-not-visible`, `peer-gone`
    */
-  async create(name: string, byteLength: number, options: CreateOptions = {}): Promise<StoredMemory> {
+  async create(name: string, byteLength: number, options: CreateEntryOptions = {}): Promise<StoredMemory> {
     this.#check();
     checkOfferName(name);
     checkByteLength(byteLength, "the size of memory in a store", 1);
@@ -167,7 +174,8 @@ export class StoreClient implements AsyncDisposable {
     if (!(device instanceof CudaDevice) || !this.#cuda.devices.includes(device)) {
       throw new TypeError(`Cannot create memory on ${whatIs(device)}: give a device of the same Cuda object`);
     }
-    const stream = this.#streamOf(options.stream, device);
+    if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
+    const { stream = device.defaultStream } = options;
     const json = encodeMetadata(metadata, maximumEntryMetadata);
     const answer = await this.#link.ask({
       do: "create",
@@ -205,7 +213,7 @@ export class StoreClient implements AsyncDisposable {
     checkOptions(options, mapOptions);
     const { write = false, signal } = options;
     checkBoolean(write, "write");
-    if (options.stream !== undefined) this.#streamOf(options.stream, options.stream.device);
+    if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
@@ -262,12 +270,6 @@ export class StoreClient implements AsyncDisposable {
     if (this.#isDisposed) {
       throw new ReferenceError(`Cannot use the client of the store at ${this.path}: it was disposed`);
     }
-  }
-
-  #streamOf(stream: CudaStream | undefined, device: CudaDevice): CudaStream {
-    if (stream === undefined) return device.defaultStream;
-    checkStream(stream, sessionOf(this.#cuda));
-    return stream;
   }
 
   #hold(id: number): void {

@@ -9,7 +9,7 @@ import { throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { ImporterOptions } from "../importer/importer.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
-import { Documents, type JsonObject, maximumAnswerByteLength, sendDocument } from "../protocol/documents.ts";
+import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { memberOf, numberOf } from "./fields.ts";
@@ -37,6 +37,8 @@ interface Ask {
 interface LinkParts {
   readonly path: string;
   readonly options: ImporterOptions;
+  /** The maximum number of bytes of answers that have arrived in part. */
+  readonly maximumAnswer: number;
   /** Milliseconds in which a store must be there again. */
   readonly reconnectTimeout: number;
   /** What this process holds, to say to the next store. */
@@ -54,7 +56,7 @@ export class StoreLink {
   /** The descriptors that have come before their answers. */
   readonly #handles = new Map<number, ShareableHandle>();
   readonly #closing = new AbortController();
-  #documents = new Documents(maximumAnswerByteLength);
+  #documents: Documents;
   #stream: MessageStream | undefined;
   #lastRequest = 0;
   /** Why nothing can be asked any more. */
@@ -62,6 +64,7 @@ export class StoreLink {
 
   private constructor(parts: LinkParts) {
     this.#parts = parts;
+    this.#documents = new Documents(parts.maximumAnswer);
   }
 
   /** Connects. */
@@ -156,7 +159,7 @@ export class StoreLink {
 
   #start(stream: MessageStream): void {
     this.#stream = stream;
-    this.#documents = new Documents(maximumAnswerByteLength);
+    this.#documents = new Documents(this.#parts.maximumAnswer);
     stream.start({
       onMessage: (message) => this.#onMessage(message),
       onDrain() {},

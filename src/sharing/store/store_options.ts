@@ -4,8 +4,16 @@ import {
   checkMilliseconds,
   checkOptions,
   type KnownOptions,
+  whatIs,
 } from "../../support/validation.ts";
-import { type CompleteOptions, completeOptions, exporterOptionNames } from "../exporter/exporter_options.ts";
+import type { Cuda } from "../../objects/cuda.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import {
+  checkCallback,
+  type CompleteOptions,
+  completeOptions,
+  exporterOptionNames,
+} from "../exporter/exporter_options.ts";
 import { checkSocketPath } from "../transport/socket_path.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
 import type { StoreLimits } from "./stored_memories.ts";
@@ -18,18 +26,21 @@ export interface CompleteStoreOptions {
   readonly standby: string | undefined;
   readonly reclaimTimeout: number;
   readonly onServe: (() => void) | undefined;
+  readonly onStandby: (() => void) | undefined;
 }
 
 const storeOptions: KnownOptions<MemoryStoreOptions> = {
   action: "listen for clients of a store",
   names: {
     ...exporterOptionNames,
+    devices: true,
     maxSize: true,
     maxSizeOfUser: true,
     evict: true,
     standby: true,
     reclaimTimeout: true,
     onServe: true,
+    onStandby: true,
   },
 };
 
@@ -39,23 +50,28 @@ const storeOptions: KnownOptions<MemoryStoreOptions> = {
  * @throws {TypeError} if an option has the wrong type
  * @throws {RangeError} if an option is out of range
  */
-export function completeStoreOptions(options: MemoryStoreOptions): CompleteStoreOptions {
+export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): CompleteStoreOptions {
   checkOptions(options, storeOptions);
   const {
+    devices = cuda.devices,
     maxSize = Infinity,
     maxSizeOfUser = Infinity,
     evict = false,
     standby,
     reclaimTimeout = 10_000,
     onServe,
+    onStandby,
     ...rest
   } = options;
   const connections = completeOptions(rest);
   checkBoolean(evict, "evict");
-  if (standby !== undefined) checkSocketPath("keep a store's memory by", standby);
+  checkCallback(onServe, "onServe");
+  checkCallback(onStandby, "onStandby");
+  if (standby !== undefined) checkSocketPath("listen for a standby at", standby);
   return {
     connections,
     limits: {
+      devices: checkDevices(cuda, devices),
       maxSize: checkMaximum(maxSize, "maxSize"),
       maxSizeOfUser: checkMaximum(maxSizeOfUser, "maxSizeOfUser"),
       maximumMetadata: connections.maximumMetadata,
@@ -64,5 +80,19 @@ export function completeStoreOptions(options: MemoryStoreOptions): CompleteStore
     standby,
     reclaimTimeout: checkMilliseconds(reclaimTimeout, "reclaimTimeout"),
     onServe,
+    onStandby,
   };
+}
+
+function checkDevices(cuda: Cuda, devices: readonly CudaDevice[]): readonly CudaDevice[] {
+  if (!Array.isArray(devices) || devices.length === 0) {
+    throw new TypeError(`Cannot use ${whatIs(devices)} as devices: give an array of devices`);
+  }
+  for (const device of devices) {
+    if (cuda.devices.includes(device)) continue;
+    throw new TypeError(
+      `Cannot use ${whatIs(device, "CudaDevice")} as a device of the store: give one of cuda.devices`,
+    );
+  }
+  return [...devices];
 }

@@ -4,11 +4,12 @@
  * @module
  */
 import type { Cuda } from "../../objects/cuda.ts";
-import { SharingError } from "../../support/errors.ts";
+import type { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { Acceptor, logConnection } from "../exporter/acceptor.ts";
 import { ExporterTotals } from "../exporter/exporter_statistics.ts";
 import { Operators } from "../operator/operators.ts";
+import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
@@ -53,7 +54,7 @@ export class StoreService {
     this.#operators = new Operators({
       path: listener.path,
       answerTimeout: options.connections.messageTimeout,
-      status: () => this.#status(),
+      status: () => this.status(),
     });
     const acceptor = this.#accept(listener, {
       roles: ["store-client", "operator"],
@@ -166,10 +167,13 @@ export class StoreService {
     });
     this.#standbys.add(keeper);
     if (isLogging) logEvent("standby-connect", { path: this.#listener.path, peer: peer.pid });
-    void this.memories.addKeeper(keeper);
+    void this.memories.addKeeper(keeper).then(() => {
+      if (this.#standbys.has(keeper)) this.#options.onStandby?.();
+    });
   }
 
-  #status(): object {
+  /** What operators are told. */
+  status(): StoreStatus {
     return storeStatusOf({
       path: this.#listener.path,
       totals: this.#totals,

@@ -27,6 +27,8 @@ export interface Holder {
 
 /** How much a store may have. */
 export interface StoreLimits {
+  /** The devices on which memory can be created. */
+  readonly devices: readonly CudaDevice[];
   readonly maxSize: number;
   readonly maxSizeOfUser: number;
   readonly maximumMetadata: number;
@@ -149,7 +151,7 @@ export class StoredMemories implements Disposable {
     const device = this.#deviceOf(request.device);
     const size = this.#wholeSize(device, request.byteLength);
     const metadataByteLength = byteLengthOf(request.metadata);
-    this.#checkLimits(writer, { size, metadataByteLength, name: request.name });
+    this.#checkLimits(writer, { device, size, metadataByteLength, name: request.name });
     let handle = this.#waiting.size === 0 ? this.#allocate(device, size) : undefined;
     if (handle === undefined) handle = await this.#whenFree(() => this.#allocate(device, size), signal);
     const memory: Stored = {
@@ -303,11 +305,12 @@ export class StoredMemories implements Disposable {
   }
 
   #deviceOf(uuid: string): CudaDevice {
-    const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
+    const device = this.#limits.devices.find((device) => isSameUuid(device.uuid, uuid));
     if (device !== undefined) return device;
     throw new SharingError(
       "device-not-visible",
-      `Cannot create memory on device ${uuid}: the store does not see it; see its CUDA_VISIBLE_DEVICES`,
+      `Cannot create memory on device ${uuid}: the store does not have it; see its option devices and its ` +
+        "CUDA_VISIBLE_DEVICES",
     );
   }
 
@@ -321,11 +324,18 @@ export class StoredMemories implements Disposable {
   /** Refuses what would not be possible however long one waited. */
   #checkLimits(
     { peer }: Holder,
-    { size, metadataByteLength, name }: { size: number; metadataByteLength: number; name: string },
+    { device, size, metadataByteLength, name }: {
+      device: CudaDevice;
+      size: number;
+      metadataByteLength: number;
+      name: string;
+    },
   ): void {
     const what = `create ${countOf(size, "byte")} as ${JSON.stringify(name)}`;
     const { maxSize, maxSizeOfUser, maximumMetadata } = this.#limits;
     if (size > maxSize) throw limitExceeded(what, `${maxSize} bytes of each device (maxSize)`);
+    const all = sessionOf(this.#cuda).driver.deviceTotalMem(device.ordinal);
+    if (size > all) throw limitExceeded(what, `${all} bytes, all that device ${device.ordinal} has`);
     let ofUser = size;
     for (const memory of this.#memories.values()) if (memory.uid === peer.uid) ofUser += memory.size;
     if (ofUser > maxSizeOfUser) {

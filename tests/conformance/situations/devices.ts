@@ -70,6 +70,17 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: "all the memory of a device, without a context: whether it is as much as with one, more or less",
+    run({ driver }) {
+      const all = driver.deviceTotalMem(0);
+      return { isAbout: Math.abs(all - driver.memGetInfo(0).total) <= all / 20 };
+    },
+  },
+  {
+    name: "all the memory of a device that there is not",
+    run: ({ driver }) => void driver.deviceTotalMem(noDevice),
+  },
+  {
     name: "the memory of a device that there is not",
     run: ({ driver }) => void driver.memGetInfo(noDevice),
   },

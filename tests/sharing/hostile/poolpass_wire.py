@@ -4,7 +4,7 @@ import os
 import socket
 import struct
 
-HELLO, WELCOME, GOODBYE, POOL, OFFER, HELD = 1, 2, 3, 16, 19, 32
+HELLO, WELCOME, GOODBYE, ASK, ANSWER, POOL, OFFER, HELD = 1, 2, 3, 6, 7, 16, 19, 32
 POOL_KIND = 2
 
 
@@ -12,8 +12,13 @@ def message(type, body, descriptors=0):
     return struct.pack("<IHH", len(body), type, descriptors) + body
 
 
-def hello():
-    return message(HELLO, b"poolpass" + struct.pack("<HHI", 1, 1, 0))
+def hello(role=0):
+    return message(HELLO, b"poolpass" + struct.pack("<HHI", 1, 1, role))
+
+
+def ask(request, part, remaining=0):
+    """A part of what an operator asks."""
+    return message(ASK, struct.pack("<II", request, remaining) + part)
 
 
 def welcome():

@@ -1,0 +1,73 @@
+/**
+ * `poolpass doctor`: what is here, and what is in the way.
+ *
+ * @module
+ */
+import process from "node:process";
+import { countOf } from "../src/support/printing.ts";
+import { version } from "../src/support/version.ts";
+import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { checkCompilers, checkDevices, checkGpuFiles } from "./doctor/check_cuda.ts";
+import { checkSocket } from "./doctor/check_socket.ts";
+import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "./doctor/check_system.ts";
+import { type Finding, finding } from "./doctor/finding.ts";
+import { thisMachine } from "./doctor/machine.ts";
+import { connectionHelp, connectionOptions, readConnectionOptions } from "./status/connection.ts";
+import { harmless } from "./status/table.ts";
+
+const help = `Usage: poolpass doctor [SOCKET] [options]
+
+Says what programs find here: the driver and its libraries, device files, what the kernel and its namespaces allow,
+limits and the environment. Given a socket, it also says who listens there, and whether it can be used from here.
+
+Each line begins with ok, note or problem. Below a note or a problem is what to do. If there is a problem, the exit code
+is 1.
+
+Options:
+${connectionHelp}
+  --json          print a JSON array of what was found
+
+Examples:
+  poolpass doctor
+  poolpass doctor /run/user/1000/frames.sock`;
+
+const options = { ...connectionOptions, json: { type: "boolean" } } as const;
+
+/** The command. */
+export const doctor: Command = { name: "doctor", summary: "say what is here, and what is in the way", help, run };
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { files: [path, more], values } = readOptions(args, options);
+  if (more !== undefined) throw new UsageError(`There is nothing to do with "${more}"`);
+  const connection = readConnectionOptions(values);
+  const machine = thisMachine;
+  const findings = [
+    finding("ok", "poolpass", `${version}, in ${runtime()}`),
+    ...checkDevices(machine),
+    ...checkGpuFiles(machine),
+    ...checkCompilers(machine),
+    ...checkKernel(machine),
+    ...checkNamespaces(machine),
+    ...checkLimits(machine),
+    ...checkVariables(machine, Object.keys(process.env)),
+    ...path === undefined ? [] : await checkSocket(path, { machine, options: connection, signal: terminal.signal }),
+  ];
+  terminal.print(values.json ? JSON.stringify(findings, undefined, 2) : asText(findings));
+  return findings.some(({ level }) => level === "problem") ? 1 : 0;
+}
+
+/** Findings as text. */
+export function asText(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ topic }) => topic.length));
+  const lines = findings.flatMap(({ level, topic, found, advice }) => [
+    `${level.padEnd(7)}  ${topic.padEnd(width)}  ${harmless(found)}`,
+    ...advice === undefined ? [] : [`${" ".repeat(7 + 2 + width)}  -> ${harmless(advice)}`],
+  ]);
+  const count = (level: string): number => findings.filter((each) => each.level === level).length;
+  return [...lines, "", `${countOf(count("problem"), "problem")}, ${countOf(count("note"), "note")}`].join("\n");
+}
+
+function runtime(): string {
+  const { deno, bun, node } = process.versions as { deno?: string; bun?: string; node?: string };
+  return deno !== undefined ? `Deno ${deno}` : bun !== undefined ? `Bun ${bun}` : `Node ${node}`;
+}

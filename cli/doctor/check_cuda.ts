@@ -1,0 +1,217 @@
+/**
+ * Checks of the driver, its libraries and its device files.
+ *
+ * @module
+ */
+import { type Cuda, CudaUnavailableError, open, type OpenOptions } from "../../mod.ts";
+import { findNvrtc } from "../../ffi/nvrtc.ts";
+import { loadNvJitLink } from "../../ffi/nvjitlink.ts";
+import { countOf } from "../../src/support/printing.ts";
+import { formatVersion } from "../../src/support/version.ts";
+import { formatBytes } from "../status/units.ts";
+import { type Finding, finding, fromMessage } from "./finding.ts";
+import type { Machine } from "./machine.ts";
+
+const imexFolder = "/dev/nvidia-caps-imex-channels";
+const defaultMpsFolder = "/tmp/nvidia-mps";
+
+/** Opens the devices as programs do. What `open` warns of is a note. */
+export function checkDevices(machine: Machine): Finding[] {
+  const findings: Finding[] = [];
+  const opened = tryOpen({}, findings);
+  if (opened !== undefined) {
+    using cuda = opened;
+    findings.unshift(finding("ok", "devices", describeDevices(cuda)));
+    if (cuda.driver === "cuda") return [...findings, ...librariesOf(cuda, machine)];
+  }
+  // Why programs get the software device, and not a GPU.
+  try {
+    open({ driver: "cuda" })[Symbol.dispose]();
+  } catch (error) {
+    const { message } = error as Error;
+    const expected = error instanceof CudaUnavailableError && !hasGpu(machine);
+    if (machine.variable("POOLPASS_DRIVER") === "cuda" && opened === undefined) return findings;
+    findings.push(fromMessage(expected ? "note" : "problem", "driver", message));
+  }
+  return findings;
+}
+
+/** Opens devices. If that fails, says so, and returns undefined. */
+function tryOpen(options: OpenOptions, findings: Finding[]): Cuda | undefined {
+  const { warn } = console;
+  console.warn = (...words: unknown[]) =>
+    findings.push(finding("note", "warning", words.join(" ").replace(/^poolpass: /, "")));
+  try {
+    return open(options);
+  } catch (error) {
+    findings.push(fromMessage("problem", "devices", (error as Error).message));
+    return undefined;
+  } finally {
+    console.warn = warn;
+  }
+}
+
+function describeDevices({ driver, driverVersion, devices }: Cuda): string {
+  const names = devices.map((device) => `${device.name} (${formatBytes(device.memoryInfo().total)})`);
+  const kind = driver === "cuda" ? "CUDA" : "the software device, as a driver for CUDA";
+  return `${kind} ${formatVersion(driverVersion)}, ${countOf(devices.length, "device")}: ${names.join(", ")}`;
+}
+
+/** The files of the libraries that are loaded. */
+function librariesOf({ runtimeVersion }: Cuda, machine: Machine): Finding[] {
+  const driver = loadedFile("libcuda.so", machine);
+  const module = machine.read("/proc/driver/nvidia/version")?.match(/Kernel Module\D*([\d.]+)/)?.[1];
+  const version = driver?.match(/libcuda\.so\.([\d.]+\.[\d.]+)$/)?.[1];
+  const findings = [
+    module !== undefined && version !== undefined && module !== version
+      ? finding(
+        "problem",
+        "libcuda",
+        `${driver} is of another version than the kernel's module, ${module}`,
+        "restart the machine after an update of the driver; in a container, mount the machine's own libcuda",
+      )
+      : finding("ok", "libcuda", `${driver ?? "loaded"}${module === undefined ? "" : `, kernel module ${module}`}`),
+  ];
+  const file = loadedFile("libcudart", machine);
+  findings.push(
+    runtimeVersion === undefined
+      ? finding(
+        "ok",
+        "libcudart",
+        "none that the driver can use was found on the loader's path, in CUDA_HOME, CUDA_PATH or /usr/local/cuda: the " +
+          "driver library is used alone",
+      )
+      : finding("ok", "libcudart", `CUDA ${formatVersion(runtimeVersion)}${file === undefined ? "" : `, ${file}`}`),
+  );
+  return findings;
+}
+
+/** The file of a library that this process has loaded. */
+function loadedFile(name: string, machine: Machine): string | undefined {
+  const maps = machine.read("/proc/self/maps")?.split("\n") ?? [];
+  return maps.map((line) => line.slice(line.indexOf("/"))).find((path) => path.split("/").at(-1)!.startsWith(name));
+}
+
+/** The libraries that compile and link. */
+export function checkCompilers(machine: Machine): Finding[] {
+  return [checkNvrtc(machine), checkNvJitLink(machine)];
+}
+
+function checkNvrtc(machine: Machine): Finding {
+  const given = machine.variable("POOLPASS_NVRTC") || undefined;
+  try {
+    const found = findNvrtc(given);
+    if (!("reason" in found)) {
+      const file = loadedFile("libnvrtc.so", machine);
+      return finding("ok", "NVRTC", `${found.name}${file === undefined ? "" : `, ${file}`}`);
+    }
+    return finding(
+      "note",
+      "NVRTC",
+      found.reason,
+      "to compile CUDA C++ in a program, install the CUDA toolkit or the Python package nvidia-cuda-nvrtc; loading PTX " +
+        "needs none",
+    );
+  } catch (error) {
+    return finding("problem", "NVRTC", (error as Error).message, "correct POOLPASS_NVRTC, or unset it");
+  }
+}
+
+function checkNvJitLink(machine: Machine): Finding {
+  try {
+    if (loadNvJitLink() !== undefined) {
+      return finding("ok", "nvJitLink", loadedFile("libnvJitLink", machine) ?? "loaded");
+    }
+  } catch {
+    // As if there were none: FFI is refused.
+  }
+  return finding(
+    "note",
+    "nvJitLink",
+    "none was found: the driver's own linker is used",
+    "to link LTO IR, install the CUDA toolkit or the Python package nvidia-nvjitlink",
+  );
+}
+
+/** The files that the driver opens, and what else belongs to GPUs. */
+export function checkGpuFiles(machine: Machine): Finding[] {
+  const files = deviceFiles(machine);
+  if (files.length === 0) {
+    if (!hasKernelModule(machine)) return [finding("ok", "device files", "no GPU: there is no /dev/nvidia*")];
+    return [
+      finding(
+        "problem",
+        "device files",
+        "the kernel has NVIDIA's module, and there is no /dev/nvidia*",
+        "run nvidia-modprobe -u -c=0 as root; start a container with --gpus",
+      ),
+    ];
+  }
+  const forbidden = files.filter((file) => machine.mayUse(file) === false);
+  const lacking = ["/dev/nvidiactl", "/dev/nvidia-uvm"].filter((file) => !files.includes(file));
+  return [
+    forbidden.length > 0
+      ? finding(
+        "problem",
+        "device files",
+        `user ${machine.uid} may not read and write ${forbidden.join(", ")}`,
+        "add the user to the group that owns the files, or change their mode (NVreg_DeviceFileMode)",
+      )
+      : finding("ok", "device files", files.join(", ")),
+    ...lacking.length === 0 || files.includes("/dev/dxg") ? [] : [
+      finding(
+        "problem",
+        "device files",
+        `there is no ${lacking.join(" and no ")}`,
+        "run nvidia-modprobe -u -c=0 as root",
+      ),
+    ],
+    checkImex(machine),
+    checkMps(machine),
+  ];
+}
+
+function checkImex(machine: Machine): Finding {
+  const channels = machine.list(imexFolder).map((name) => `${imexFolder}/${name}`);
+  const usable = channels.filter((channel) => machine.mayUse(channel) === true);
+  if (usable.length > 0) return finding("ok", "IMEX", usable.join(", "));
+  return finding(
+    "note",
+    "IMEX",
+    channels.length === 0 ? `no channel in ${imexFolder}` : `user ${machine.uid} may use no channel in ${imexFolder}`,
+    "only pools with handleType fabric need one: set NVreg_CreateImexChannel0=1, or start nvidia-imex",
+  );
+}
+
+function checkMps(machine: Machine): Finding {
+  const given = machine.variable("CUDA_MPS_PIPE_DIRECTORY");
+  const folder = given || defaultMpsFolder;
+  const hasControl = machine.status(`${folder}/control`) !== undefined;
+  if (!hasControl) {
+    return given === undefined
+      ? finding("ok", "MPS", `not used: there is no ${folder}/control`)
+      : finding("note", "MPS", `CUDA_MPS_PIPE_DIRECTORY is ${folder}, and no control daemon is there`);
+  }
+  const runs = machine.list("/proc").some((pid) =>
+    /^\d+$/.test(pid) && machine.read(`/proc/${pid}/comm`)?.startsWith("nvidia-cuda-mps") === true
+  );
+  return finding(
+    "note",
+    "MPS",
+    `${folder} has a control daemon's pipe${runs ? ", and the daemon runs" : ", and no daemon is seen"}`,
+    "programs that use MPS lose their device if another one is killed while it works there: see docs/isolation.md",
+  );
+}
+
+function deviceFiles(machine: Machine): string[] {
+  return machine.list("/dev").filter((name) => /^(nvidia\d+|nvidiactl|nvidia-uvm|dxg)$/.test(name)).sort()
+    .map((name) => `/dev/${name}`);
+}
+
+function hasKernelModule(machine: Machine): boolean {
+  return machine.read("/proc/driver/nvidia/version") !== undefined;
+}
+
+function hasGpu(machine: Machine): boolean {
+  return hasKernelModule(machine) || deviceFiles(machine).length > 0;
+}

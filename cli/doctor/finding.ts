@@ -1,0 +1,26 @@
+/** How something was found: as it should be, worth knowing, or in the way of programs. */
+export type Level = "ok" | "note" | "problem";
+
+/** What was found out about one thing. */
+export interface Finding {
+  readonly level: Level;
+  /** What it is about, in a word or two. */
+  readonly topic: string;
+  /** What was found. */
+  readonly found: string;
+  /** What to do, if there is something to do. */
+  readonly advice?: string;
+}
+
+/** Makes a finding. */
+export function finding(level: Level, topic: string, found: string, advice?: string): Finding {
+  return { level, topic, found, ...advice === undefined ? {} : { advice } };
+}
+
+/** Makes a finding of an error's message, which says behind a semicolon what to do. */
+export function fromMessage(level: Level, topic: string, message: string): Finding {
+  const end = message.indexOf("; ");
+  return end < 0
+    ? finding(level, topic, message)
+    : finding(level, topic, message.slice(0, end), message.slice(end + 2));
+}

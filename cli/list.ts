@@ -1,0 +1,76 @@
+/**
+ * `poolpass list`: what an exporter or a store has, and who holds it since when.
+ *
+ * @module
+ */
+import type { ConsumerStatistics, ListenerStatus } from "../mod.ts";
+import { type Command, readOptions, type Terminal } from "./command_line.ts";
+import {
+  ask,
+  connect,
+  connectionHelp,
+  connectionOptions,
+  onlyPath,
+  readConnectionOptions,
+} from "./status/connection.ts";
+import { cellsOf, columnsWith } from "./status/cells.ts";
+import { type Row, rowsOf } from "./status/rows.ts";
+import { summaryOf } from "./status/summary.ts";
+import { formatTable, harmless } from "./status/table.ts";
+import { formatCount } from "./status/units.ts";
+
+const help = `Usage: poolpass list SOCKET [options]
+
+Lists what the process that listens at a socket shares: an exporter's offers and channels, or a store's entries, and who
+holds them since when. It only looks: nothing is mapped, and nobody else notices.
+
+Options:
+${connectionHelp}
+  --json          print the whole status as JSON
+
+Examples:
+  poolpass list /run/user/1000/frames.sock
+  poolpass list /run/user/1000/frames.sock --json`;
+
+const options = { ...connectionOptions, json: { type: "boolean" } } as const;
+
+/** The command. */
+export const list: Command = { name: "list", summary: "list what a process shares, and who holds it", help, run };
+
+const columns = columnsWith([
+  { name: "frames", align: "right" },
+  { name: "dropped", align: "right" },
+  { name: "lag", align: "right" },
+]);
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { files, values } = readOptions(args, options);
+  const path = onlyPath(files);
+  await using operator = await connect(path, readConnectionOptions(values), terminal.signal);
+  const status = await ask(operator, terminal.signal);
+  if (values.json) {
+    terminal.print(JSON.stringify(status, undefined, 2));
+  } else {
+    // Only then are the numbers those of processes that this program sees.
+    terminal.print(asText(status, { path, isSameNamespace: status.pid === operator.peer.pid, now: Date.now() }));
+  }
+  return 0;
+}
+
+/** A status as text. */
+export function asText(
+  status: ListenerStatus,
+  { path, isSameNamespace, now }: { path: string; isSameNamespace: boolean; now: number },
+): string {
+  const rows = rowsOf(status);
+  const cells = rows.flatMap((row) => cellsOf(row, { isSameNamespace, now, numbersOf }));
+  const table = rows.length === 0 ? [] : ["", ...formatTable(columns, cells)];
+  return [...summaryOf(status, path, now).map(harmless), ...table].join("\n");
+}
+
+/** The frames of a channel, or of one of its consumers. */
+function numbersOf({ channel }: Row, consumer?: ConsumerStatistics): string[] {
+  if (channel === undefined) return ["", "", ""];
+  const { sent, dropped } = consumer ?? channel;
+  return [formatCount(sent), formatCount(dropped), consumer === undefined ? "" : formatCount(consumer.lag)];
+}

@@ -1,0 +1,62 @@
+/**
+ * `poolpass metrics`: the numbers of an exporter or a store for Prometheus.
+ *
+ * @module
+ */
+import { type ListenerStatus, prometheusText } from "../mod.ts";
+import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { serveMetrics } from "./serve_metrics.ts";
+import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
+import { Sampler } from "./top/sampler.ts";
+
+const help = `Usage: poolpass metrics SOCKET [options]
+
+Prints the numbers of the process that listens at a socket, in Prometheus' text format. With --port, serves them at
+http://127.0.0.1:PORT/metrics until it is interrupted: they are asked for anew each time, and if the process has gone, the
+answer is 503.
+
+Options:
+  --port N        serve them at this port of 127.0.0.1; 0 for any that is free
+${connectionHelp}
+
+Examples:
+  poolpass metrics /run/user/1000/frames.sock
+  poolpass metrics /run/user/1000/frames.sock --port 9400`;
+
+const options = { ...connectionOptions, port: { type: "string" } } as const;
+
+/** The command. */
+export const metrics: Command = { name: "metrics", summary: "print or serve numbers for Prometheus", help, run };
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { files, values } = readOptions(args, options);
+  const path = onlyPath(files);
+  const port = values.port === undefined ? undefined : portOf(values.port);
+  const { signal } = terminal;
+  await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
+  const first = await sampler.next();
+  if (port === undefined) {
+    terminal.print(textOf(first.status).trimEnd());
+    return 0;
+  }
+  // Whoever asks meanwhile gets the same answer.
+  let answer: Promise<string> | undefined;
+  const next = (): Promise<string> =>
+    answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);
+  await using server = await serveMetrics(port, next);
+  terminal.print(`Serving the metrics of ${path} at ${server.url}`);
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve());
+  });
+  return 0;
+}
+
+function textOf(status: ListenerStatus): string {
+  return prometheusText(status.kind === "exporter" ? status.statistics : status);
+}
+
+function portOf(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) < 65_536) return Number(text);
+  throw new UsageError(`The port is "${text}", and must be a number from 0 to 65535`);
+}

@@ -1,0 +1,30 @@
+import { readFileSync } from "node:fs";
+
+/** The maximum number of characters of a command that is shown. */
+const maximumLength = 60;
+
+/** Programs that run others, which are named by their first argument that is no option. */
+const runtimes = /^(deno|bun|node|python[\d.]*)$/;
+/** The commands of these that run a program. */
+const runCommands = ["run", "x", "exec"];
+
+/** Returns the command line of a process without a runtime's own options; empty if it cannot be known. */
+export function commandOf(pid: number): string {
+  if (pid === 0) return "";
+  try {
+    const [program, ...words] = readFileSync(`/proc/${pid}/cmdline`, "utf8").replace(/\0$/, "").split("\0");
+    return commandLine(program!.replace(/^.*\//, ""), words);
+  } catch {
+    return "";
+  }
+}
+
+/** A program and its arguments in a line. */
+export function commandLine(program: string, words: readonly string[]): string {
+  const first = runtimes.test(program)
+    ? words.findIndex((word) => !word.startsWith("-") && !runCommands.includes(word))
+    : 0;
+  const [script, ...rest] = words.slice(Math.max(0, first));
+  const command = [program, script?.replace(/^.*\//, ""), ...rest].join(" ").trim();
+  return command.length > maximumLength ? `${command.slice(0, maximumLength - 1)}…` : command;
+}

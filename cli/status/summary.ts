@@ -1,0 +1,36 @@
+import type { ListenerStatus } from "../../mod.ts";
+import { countOf } from "../../src/support/printing.ts";
+import { formatBytes, formatCount, formatDuration } from "./units.ts";
+
+/** What listens, and what it has in all: two lines, and a third if not everything is listed. */
+export function summaryOf(status: ListenerStatus, path: string, now: number): string[] {
+  const { kind, pid, version, statistics: { since } } = status;
+  const title =
+    `${kind === "exporter" ? "Exporter" : "Store"} at ${path}: process ${pid}, poolpass ${version}, since ` +
+    formatDuration(now - since);
+  return [title, totalsOf(status).join("; "), ...leftOutOf(status)];
+}
+
+function totalsOf(status: ListenerStatus): string[] {
+  if (status.kind === "store") {
+    const { statistics: { entries, byteLength, clients, operators }, limits: { maxSize } } = status;
+    const limit = maxSize === null ? "" : ` of at most ${formatBytes(maxSize)} a device`;
+    return [
+      `${entries === 1 ? "1 entry" : `${formatCount(entries)} entries`}, ${formatBytes(byteLength)}${limit}`,
+      `${countOf(clients, "client")}, ${countOf(operators, "operator")}`,
+    ];
+  }
+  const { statistics: { offers, importers, operators, leases, quarantinedByteLength } } = status;
+  const withdrawn = offers.withdrawn > 0 ? `, ${offers.withdrawn} withdrawn and held` : "";
+  const lingering = importers.lingering > 0 ? `, ${importers.lingering} lingering` : "";
+  return [
+    `${countOf(offers.count, "offer")}, ${formatBytes(offers.byteLength)}${withdrawn}`,
+    `${countOf(importers.connected, "importer")}${lingering}, ${countOf(operators, "operator")}`,
+    `held ${formatBytes(leases.held.byteLength)}, quarantined ${formatBytes(quarantinedByteLength)}`,
+  ];
+}
+
+function leftOutOf({ leftOut: { rows, holders } }: ListenerStatus): string[] {
+  if (rows + holders === 0) return [];
+  return [`Not listed, because there are too many: ${formatCount(rows)} rows, ${formatCount(holders)} holders`];
+}

@@ -1,0 +1,31 @@
+/** Bytes in a unit that makes the number short: `"512 B"`, `"4.0 MiB"`. */
+export function formatBytes(byteLength: number): string {
+  if (byteLength < 1024) return `${Math.round(byteLength)} B`;
+  let [value, unit] = [byteLength / 1024, 0];
+  while (value >= 999.95 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${value.toFixed(1)} ${units[unit]}`;
+}
+
+const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** A duration of so many milliseconds in its largest unit: `"12 s"`, `"3 min"`. */
+export function formatDuration(milliseconds: number): string {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 2 * 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 2 * 86_400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** A number with a comma between its thousands: `"12,345"`. */
+export function formatCount(count: number): string {
+  return String(count).replace(/\B(?=(?:\d{3})+$)/g, ",");
+}
+
+/** A number of things a second: `"59.9"`, `"1,200"`. */
+export function formatRate(perSecond: number): string {
+  return perSecond < 100 ? perSecond.toFixed(1) : formatCount(Math.round(perSecond));
+}

@@ -1,0 +1,91 @@
+/**
+ * `poolpass store`: memory that outlives the processes that made it.
+ *
+ * @module
+ */
+import { MemoryStore, type MemoryStoreOptions, open, prometheusText, type StoreStatus } from "../mod.ts";
+import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { serveMetrics } from "./serve_metrics.ts";
+import { parseByteLength } from "./sizes.ts";
+
+const help = `Usage: poolpass store SOCKET [options]
+
+Keeps memory for other processes until it is told to stop: they create it, write it, publish it under a name, and map what
+was published, with StoreClient. It holds descriptors and a table, and neither maps the memory nor makes a context.
+
+Options:
+  --device N          only this device, by its number as poolpass devices lists it; can be given several times
+  --limit SIZE        at most so many bytes of each device, such as 64GiB
+  --user-limit SIZE   at most so many bytes of one user
+  --users IDS         other users who may connect, such as 1001,1002
+  --evict             if there is no room, remove what nobody maps and was used longest ago
+  --standby SOCKET    two stores with the same sockets: the second one keeps what the first one has, and takes over
+  --metrics PORT      serve numbers for Prometheus at http://127.0.0.1:PORT/metrics; 0 for any port that is free
+  --driver NAME       cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
+
+As a service of systemd with FileDescriptorStoreMax, it finds its memory again when it is started anew.
+
+Examples:
+  poolpass store /run/poolpass.sock --limit 64GiB
+  poolpass store /run/poolpass.sock --standby /run/poolpass.standby.sock`;
+
+const options = {
+  device: { type: "strings" },
+  limit: { type: "string" },
+  "user-limit": { type: "string" },
+  users: { type: "string" },
+  evict: { type: "boolean" },
+  standby: { type: "string" },
+  metrics: { type: "string" },
+  driver: { type: "string" },
+} as const;
+
+/** The command. */
+export const store: Command = { name: "store", summary: "keep memory that outlives its makers", help, run };
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { files: [path, ...surplus], values } = readOptions(args, options);
+  if (path === undefined || surplus.length > 0) throw new UsageError("One argument is needed: the path of the socket");
+  const { driver, device, limit, "user-limit": userLimit, users, evict, standby, metrics } = values;
+  if (driver !== undefined && driver !== "cuda" && driver !== "software") {
+    throw new UsageError(`There is no driver "${driver}": it is cuda or software`);
+  }
+  using cuda = open(driver === undefined ? {} : { driver });
+  const listen: MemoryStoreOptions = {
+    evict,
+    onServe: () => terminal.print(`Serving at ${path}`),
+    onStandby: () => terminal.print("A standby has everything, and can take over"),
+    onError: (error) => terminal.printError(error.message),
+    ...limit === undefined ? {} : { maxSize: parseByteLength(limit, "--limit") },
+    ...userLimit === undefined ? {} : { maxSizeOfUser: parseByteLength(userLimit, "--user-limit") },
+    ...users === undefined ? {} : { users: users.split(",").map((user) => parseNumber(user, "--users")) },
+    ...standby === undefined ? {} : { standby },
+  };
+  if (device.length > 0) listen.devices = device.map((number) => cuda.device(parseNumber(number, "--device")));
+  await using served = MemoryStore.listen(cuda, path, listen);
+  if (!served.isServing) terminal.print(`Standing by for the store at ${path}`);
+  await using server = metrics === undefined
+    ? undefined
+    : await serveMetrics(parseNumber(metrics, "--metrics"), () => textOf(served.status()));
+  if (server !== undefined) terminal.print(`Serving the numbers at ${server.url}`);
+  await new Promise<void>((resolve) => {
+    if (terminal.signal.aborted) resolve();
+    // Waiting for clients does not keep a standby's process.
+    const timer = setInterval(() => {}, 2 ** 30);
+    terminal.signal.addEventListener("abort", () => {
+      clearInterval(timer);
+      resolve();
+    }, { once: true });
+  });
+  return 0;
+}
+
+function textOf(status: StoreStatus | undefined): string {
+  if (status === undefined) throw new Error("This store stands by for another one, which has the numbers");
+  return prometheusText(status);
+}
+
+function parseNumber(text: string, option: string): number {
+  if (!/^\d{1,10}$/.test(text)) throw new UsageError(`${option} takes whole numbers, and "${text}" was given`);
+  return Number(text);
+}

@@ -1,0 +1,177 @@
+/**
+ * `poolpass top`: what an exporter or a store has and does, live.
+ *
+ * @module
+ */
+import { SharingError } from "../mod.ts";
+import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
+import { harmless } from "./status/table.ts";
+import { actionsOf } from "./top/keys.ts";
+import { jsonOf, linesOf } from "./top/lines.ts";
+import { type Sample, Sampler } from "./top/sampler.ts";
+import { isTerminal, Screen } from "./top/screen.ts";
+import { initialState, viewOf } from "./top/view.ts";
+
+const help = `Usage: poolpass top SOCKET [options]
+
+Shows what the process that listens at a socket shares, who holds it, and how its channels run: frames a second, frames
+dropped, and the lag of each consumer. If the process ends, top says so, and connects again when there is another.
+
+Keys: q quits; b, f, d, l and n sort by bytes, frames/s, dropped/s, lag and name; r reverses the order; h hides and shows
+the holders; arrows, PageUp, PageDown, Home and End scroll.
+
+Without a terminal, it prints a line for each offer, channel or entry, again and again.
+
+Options:
+  --interval S    seconds between two samples: 1 unless given, at least 0.1
+  --count N       end after so many samples
+${connectionHelp}
+  --json          print each sample as a JSON object in a line
+
+Examples:
+  poolpass top /run/user/1000/frames.sock
+  poolpass top /run/user/1000/frames.sock --interval 5 --json >> frames.log`;
+
+const options = {
+  ...connectionOptions,
+  interval: { type: "string" },
+  count: { type: "string" },
+  json: { type: "boolean" },
+} as const;
+
+/** The command. */
+export const top: Command = { name: "top", summary: "show what a process shares, live", help, run };
+
+/** How samples are taken. */
+interface Sampling {
+  readonly path: string;
+  /** In milliseconds. */
+  readonly interval: number;
+  readonly count: number;
+  readonly json: boolean;
+}
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { files, values } = readOptions(args, options);
+  const path = onlyPath(files);
+  const interval = numberOf(values.interval, { name: "interval", otherwise: 1, least: 0.1 }) * 1000;
+  const count = numberOf(values.count, { name: "count", otherwise: Infinity, least: 1 });
+  const quitting = new AbortController();
+  const signal = AbortSignal.any([terminal.signal, quitting.signal]);
+  const sampling: Sampling = { path, interval, count, json: values.json };
+  await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
+  // The first one is an error: the path may be mistyped.
+  const first = await sampler.next();
+  if (terminal.isInteractive === true && isTerminal() && !values.json) {
+    await showScreen({ first, sampler, sampling, signal, quit: () => quitting.abort() });
+  } else {
+    await printLines(first, { sampler, sampling, signal, terminal });
+  }
+  return 0;
+}
+
+/** Prints samples until it is interrupted. */
+async function printLines(
+  first: Sample,
+  { sampler, sampling, signal, terminal }: {
+    sampler: Sampler;
+    sampling: Sampling;
+    signal: AbortSignal;
+    terminal: Terminal;
+  },
+): Promise<void> {
+  let sample: Sample | undefined = first;
+  let problem: string | undefined;
+  for (let printed = 1;; printed++) {
+    if (sample !== undefined) {
+      problem = undefined;
+      const lines = sampling.json ? [jsonOf(sample)] : linesOf(sample);
+      if (lines.length > 0) terminal.print(lines.join("\n"));
+    }
+    if (printed >= sampling.count) return;
+    await pause(sampling.interval, signal);
+    if (signal.aborted) return;
+    sample = await next(sampler, (text) => {
+      // Once, and not each second.
+      if (text !== problem && !signal.aborted) terminal.printError(`${text}; trying again`);
+      problem = text;
+    });
+    if (signal.aborted) return;
+  }
+}
+
+/** Shows samples on the screen until a key or a signal ends it. */
+async function showScreen(
+  { first, sampler, sampling, signal, quit }: {
+    first: Sample;
+    sampler: Sampler;
+    sampling: Sampling;
+    signal: AbortSignal;
+    quit: () => void;
+  },
+): Promise<void> {
+  let state = initialState;
+  let sample = first;
+  let problem: string | undefined;
+  const draw = (): void => {
+    const { columns, rows } = screen;
+    const view = viewOf({ path: sampling.path, sample, problem, state, columns, rows });
+    state = view.state;
+    screen.draw(view.lines);
+  };
+  using screen = new Screen({
+    onInput(input) {
+      for (const action of actionsOf(input)) {
+        if (action === "quit") return quit();
+        if (action === "suspend") screen.suspend();
+        else state = action(state, Math.max(1, screen.rows - 8));
+      }
+      draw();
+    },
+    onResize: draw,
+  });
+  for (let shown = 1;; shown++) {
+    draw();
+    if (shown >= sampling.count) return;
+    await pause(sampling.interval, signal);
+    if (signal.aborted) return;
+    problem = undefined;
+    sample = await next(sampler, (text) => problem = text) ?? sample;
+    if (signal.aborted) return;
+  }
+}
+
+/** The next sample, or undefined if there is none. */
+async function next(sampler: Sampler, onProblem: (text: string) => void): Promise<Sample | undefined> {
+  try {
+    return await sampler.next();
+  } catch (error) {
+    if (!(error instanceof SharingError) && !(error instanceof DOMException)) throw error;
+    onProblem(harmless(error.message));
+    return undefined;
+  }
+}
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+  });
+}
+
+function numberOf(
+  text: string | undefined,
+  { name, otherwise, least }: { name: string; otherwise: number; least: number },
+): number {
+  if (text === undefined) return otherwise;
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
+  if (value >= least && value <= 86_400 * 365) return value;
+  throw new UsageError(`The option --${name} is "${text}", and must be a number of at least ${least}`);
+}

@@ -1,0 +1,36 @@
+import { lagOf } from "../status/rows.ts";
+import { harmless } from "../status/table.ts";
+import { formatBytes, formatCount, formatRate } from "../status/units.ts";
+import type { Sample } from "./sampler.ts";
+import { sortedRows } from "./view.ts";
+
+/** A sample as lines that each say of what and when they are, for a file or a pipe. */
+export function linesOf(sample: Sample): string[] {
+  const { channels, time } = sample;
+  const rows = sortedRows(sample, { sort: "name", isReversed: false });
+  return rows.map(({ name, kind, generation, byteLength, state, channel, holders }) => {
+    const rates = channels.get(name);
+    return [
+      new Date(time).toISOString(),
+      kind,
+      JSON.stringify(harmless(name)),
+      ...generation === undefined ? [] : [`generation ${generation}`],
+      ...kind === "pool" ? [] : [formatBytes(byteLength)],
+      ...state === "" ? [] : [state],
+      ...channel === undefined || rates === undefined ? [] : [
+        `${formatRate(rates.framesPerSecond)} frames/s`,
+        `${formatBytes(rates.bytesPerSecond)}/s`,
+        `${formatRate(rates.droppedPerSecond)} dropped/s`,
+      ],
+      ...channel === undefined ? [] : [`lag ${formatCount(lagOf(channel))}`],
+      holders.length === 0
+        ? "held by nobody"
+        : `held by ${holders.map(({ pid, state }) => `${pid} (${state})`).join(" ")}`,
+    ].join("  ");
+  });
+}
+
+/** A sample as a JSON object in a line. */
+export function jsonOf({ status, channels, time }: Sample): string {
+  return JSON.stringify({ time, status, rates: Object.fromEntries(channels) });
+}

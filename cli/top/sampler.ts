@@ -1,0 +1,112 @@
+import type { ConsumerStatistics, ListenerStatus, Operator, OperatorOptions } from "../../mod.ts";
+import { ask, connect } from "../status/connection.ts";
+
+/** What happens to a channel's frames in a second. */
+export interface Rates {
+  readonly framesPerSecond: number;
+  readonly bytesPerSecond: number;
+  readonly droppedPerSecond: number;
+}
+
+/** A status, and what has changed since the one before it. */
+export interface Sample {
+  readonly status: ListenerStatus;
+  /** In milliseconds since 1970. */
+  readonly time: number;
+  /** The rates of the channels that were in the sample before, by name. */
+  readonly channels: ReadonlyMap<string, Rates>;
+  /** The rates of their consumers. */
+  readonly consumers: ReadonlyMap<ConsumerStatistics, Rates>;
+  /** Whether the listener's process IDs are those that this program sees. */
+  readonly isSameNamespace: boolean;
+}
+
+/** Totals that rates are computed of. */
+interface Totals {
+  readonly sent: number;
+  readonly bytesSent?: number;
+  readonly dropped: number;
+}
+
+/** Asks a listener for its status again and again, and connects again if it has gone. */
+export class Sampler implements AsyncDisposable {
+  readonly #path: string;
+  readonly #options: OperatorOptions;
+  readonly #signal: AbortSignal;
+  #operator: Operator | undefined;
+  #last: { readonly status: ListenerStatus; readonly at: number } | undefined;
+
+  constructor(path: string, { signal, ...options }: OperatorOptions & { readonly signal: AbortSignal }) {
+    this.#path = path;
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  /**
+   * Returns the next sample. If this throws, the next call connects again.
+   *
+   * @throws {SharingError} If nobody listens any more, or does not answer
+   */
+  async next(): Promise<Sample> {
+    try {
+      this.#operator ??= await connect(this.#path, this.#options, this.#signal);
+      const status = await ask(this.#operator, this.#signal);
+      const sample = { ...this.#sampleOf(status), isSameNamespace: status.pid === this.#operator.peer.pid };
+      return sample;
+    } catch (error) {
+      await this[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Ends the connection. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const operator = this.#operator;
+    this.#operator = this.#last = undefined;
+    await operator?.[Symbol.asyncDispose]();
+  }
+
+  #sampleOf(status: ListenerStatus): Omit<Sample, "isSameNamespace"> {
+    const at = performance.now();
+    const last = this.#last;
+    this.#last = { status, at };
+    const rates = last === undefined ? { channels: new Map(), consumers: new Map() } : ratesOf(last, { status, at });
+    return { status, time: Date.now(), ...rates };
+  }
+}
+
+/** The rates of the channels and consumers that are in both samples. */
+function ratesOf(
+  before: { readonly status: ListenerStatus; readonly at: number },
+  { status, at }: { readonly status: ListenerStatus; readonly at: number },
+): Pick<Sample, "channels" | "consumers"> {
+  const channels = new Map<string, Rates>();
+  const consumers = new Map<ConsumerStatistics, Rates>();
+  if (status.kind === "store" || before.status.kind === "store") return { channels, consumers };
+  const seconds = (at - before.at) / 1000;
+  const known = new Map(before.status.statistics.channels.map((channel) => [channel.name, channel]));
+  for (const channel of status.statistics.channels) {
+    const last = known.get(channel.name);
+    if (last === undefined) continue;
+    const rates = rateOf(last, channel, seconds);
+    if (rates === undefined) continue;
+    channels.set(channel.name, rates);
+    const left = [...last.consumers];
+    for (const consumer of channel.consumers) {
+      const index = left.findIndex(({ peer }) => peer.pid === consumer.peer.pid && peer.uid === consumer.peer.uid);
+      const [earlier] = index < 0 ? [] : left.splice(index, 1);
+      const rate = earlier === undefined ? undefined : rateOf(earlier, consumer, seconds);
+      if (rate !== undefined) consumers.set(consumer, rate);
+    }
+  }
+  return { channels, consumers };
+}
+
+/** Undefined if the later totals are not of the same channel or consumer. */
+function rateOf(before: Totals, after: Totals, seconds: number): Rates | undefined {
+  const sent = after.sent - before.sent;
+  const dropped = after.dropped - before.dropped;
+  const bytes = (after.bytesSent ?? 0) - (before.bytesSent ?? 0);
+  if (sent < 0 || dropped < 0 || bytes < 0 || seconds <= 0) return undefined;
+  return { framesPerSecond: sent / seconds, bytesPerSecond: bytes / seconds, droppedPerSecond: dropped / seconds };
+}

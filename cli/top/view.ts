@@ -1,0 +1,140 @@
+/**
+ * What `poolpass top` shows: lines of text, from a sample and what the keys have changed.
+ *
+ * @module
+ */
+import type { ConsumerStatistics } from "../../mod.ts";
+import { cellsOf, columnsWith } from "../status/cells.ts";
+import { lagOf, type Row, rowsOf } from "../status/rows.ts";
+import { summaryOf } from "../status/summary.ts";
+import { cutTo, formatTable, harmless } from "../status/table.ts";
+import { formatBytes, formatCount, formatRate } from "../status/units.ts";
+import type { Sample } from "./sampler.ts";
+
+/** What rows are sorted by. */
+export type SortKey = "bytes" | "frames" | "dropped" | "lag" | "name";
+
+/** What the keys have changed. */
+export interface ViewState {
+  readonly sort: SortKey;
+  readonly isReversed: boolean;
+  /** Whether holders have lines of their own. */
+  readonly hasHolders: boolean;
+  /** The number of lines of the table above the first one that is shown. */
+  readonly scroll: number;
+}
+
+/** What `viewOf` shows. */
+export interface ViewParts {
+  readonly path: string;
+  /** Undefined before the first one. */
+  readonly sample: Sample | undefined;
+  /** Why the sample is not the newest one. */
+  readonly problem: string | undefined;
+  readonly state: ViewState;
+  readonly columns: number;
+  readonly rows: number;
+}
+
+/** A line of the screen. */
+export interface ViewLine {
+  readonly text: string;
+  /** Whether it is shown in reverse. */
+  readonly isHeading?: boolean;
+}
+
+const columns = columnsWith([
+  { name: "frames/s", align: "right" },
+  { name: "bytes/s", align: "right" },
+  { name: "dropped/s", align: "right" },
+  { name: "lag", align: "right" },
+]);
+const noNumbers = ["", "", "", ""];
+const keys =
+  "q quit  b bytes  f frames/s  d dropped/s  l lag  n name  r reverse  h holders  arrows, PgUp, PgDn: scroll";
+
+/** The initial state. */
+export const initialState: ViewState = { sort: "bytes", isReversed: false, hasHolders: true, scroll: 0 };
+
+/** The lines of the screen, and the state with `scroll` limited to the lines that there are. */
+export function viewOf(parts: ViewParts): { readonly lines: readonly ViewLine[]; readonly state: ViewState } {
+  const { path, sample, problem, columns: width, rows: height } = parts;
+  const head = sample === undefined ? [`poolpass top ${path}`] : [
+    ...summaryOf(sample.status, path, sample.time),
+    ...totalsOf(sample),
+  ];
+  if (problem !== undefined) head.push(`${problem}; trying again`);
+  const [heading, ...lines] = sample === undefined ? [""] : tableOf(sample, parts.state);
+  const room = Math.max(1, height - head.length - 3);
+  const scroll = Math.max(0, Math.min(parts.state.scroll, lines.length - room));
+  const shown = lines.slice(scroll, scroll + room);
+  const more = lines.length > room ? `lines ${scroll + 1} to ${scroll + shown.length} of ${lines.length}  ` : "";
+  const fitted = [
+    ...head.map((text) => ({ text: harmless(text) })),
+    { text: "" },
+    { text: heading!, isHeading: true },
+    ...shown.map((text) => ({ text })),
+    ...Array.from({ length: room - shown.length }, () => ({ text: "" })),
+    { text: `${more}${keys}` },
+  ].slice(0, height).map((line) => ({ ...line, text: cutTo(line.text, width) }));
+  return { lines: fitted, state: { ...parts.state, scroll } };
+}
+
+/** The rows of a sample in order. */
+export function sortedRows(sample: Sample, { sort, isReversed }: Pick<ViewState, "sort" | "isReversed">): Row[] {
+  const rows = [...rowsOf(sample.status)].sort((a, b) => compare(sample, sort, a, b));
+  return isReversed ? rows.reverse() : rows;
+}
+
+function compare(sample: Sample, sort: SortKey, a: Row, b: Row): number {
+  const byName = a.name < b.name ? -1 : a.name > b.name ? 1 : (b.generation ?? 0) - (a.generation ?? 0);
+  if (sort === "name") return byName;
+  return valueOf(sample, sort, b) - valueOf(sample, sort, a) || byName;
+}
+
+/** The largest is first. Rows without a value are last. */
+function valueOf({ channels }: Sample, sort: Exclude<SortKey, "name">, { byteLength, channel, name }: Row): number {
+  if (sort === "bytes") return byteLength;
+  if (channel === undefined) return -1;
+  if (sort === "lag") return lagOf(channel);
+  const rates = channels.get(name);
+  return (sort === "frames" ? rates?.framesPerSecond : rates?.droppedPerSecond) ?? 0;
+}
+
+function totalsOf({ channels, status }: Sample): string[] {
+  if (status.kind === "store" || status.statistics.channels.length === 0) return [];
+  let [frames, bytes, dropped] = [0, 0, 0];
+  for (const rates of channels.values()) {
+    frames += rates.framesPerSecond;
+    bytes += rates.bytesPerSecond;
+    dropped += rates.droppedPerSecond;
+  }
+  const lag = status.statistics.channels.reduce((largest, channel) => Math.max(largest, lagOf(channel)), 0);
+  return [
+    `${formatRate(frames)} frames/s, ${formatBytes(bytes)}/s; ${formatRate(dropped)} dropped/s; ` +
+    `largest lag ${formatCount(lag)}`,
+  ];
+}
+
+function tableOf(sample: Sample, state: ViewState): string[] {
+  const { time: now, isSameNamespace } = sample;
+  const numbersOf = (row: Row, consumer?: ConsumerStatistics) => numbersIn(sample, row, consumer);
+  const cells = sortedRows(sample, state).flatMap((row) =>
+    cellsOf(row, { isSameNamespace, now, numbersOf, isShort: !state.hasHolders })
+  );
+  return formatTable(columns, cells);
+}
+
+/** The cells for a channel's rates, or for those of one of its consumers. */
+function numbersIn(sample: Sample, { channel }: Row, consumer: ConsumerStatistics | undefined): string[] {
+  if (channel === undefined) return noNumbers;
+  const rates = consumer === undefined ? sample.channels.get(channel.name) : sample.consumers.get(consumer);
+  const lag = formatCount(consumer === undefined ? lagOf(channel) : consumer.lag);
+  if (rates === undefined) return ["", "", "", lag];
+  return [
+    formatRate(rates.framesPerSecond),
+    consumer === undefined ? formatBytes(rates.bytesPerSecond) : "",
+    formatRate(rates.droppedPerSecond),
+    lag,
+  ];
+}

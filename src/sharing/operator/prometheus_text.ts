@@ -1,0 +1,211 @@
+/**
+ * The numbers of exporters and stores in Prometheus' text format.
+ *
+ * @see https://prometheus.io/docs/instrumenting/exposition_formats/
+ *
+ * @module
+ */
+import type { ConsumerStatistics } from "../channel/channel_statistics.ts";
+import type { ExporterStatistics } from "../exporter/exporter_statistics.ts";
+import type { StoreStatistics, StoreStatus } from "./status.ts";
+
+/** What a name of a metric begins with. */
+const prefix = "poolpass";
+
+/** The labels of a sample, by name. */
+type Labels = Readonly<Record<string, string | number>>;
+
+/** A metric with its samples. */
+interface Metric {
+  readonly name: string;
+  readonly type: "counter" | "gauge";
+  readonly help: string;
+  readonly samples: readonly (readonly [labels: Labels, value: number])[];
+}
+
+/**
+ * Formats the numbers of an exporter, or the status of a store, in the text format that Prometheus reads. Serve it as
+ * `text/plain; version=0.0.4; charset=utf-8`. Totals are counters, whose names end with `_total`; a program that is
+ * started again begins again at 0, which Prometheus expects.
+ *
+ * @param numbers what `Exporter.statistics` or, of a store, `Operator.status` returns
+ *
+ * @example
+ * ```ts ignore
+ * Deno.serve({ hostname: "127.0.0.1", port: 9400 }, () => new Response(prometheusText(exporter.statistics())));
+ * ```
+ */
+export function prometheusText(numbers: ExporterStatistics | StoreStatus): string {
+  const metrics = "kind" in numbers ? metricsOfStore(numbers) : metricsOfExporter(numbers);
+  return metrics.filter(({ samples }) => samples.length > 0).map(format).join("");
+}
+
+function format({ name, type, help, samples }: Metric): string {
+  const lines = samples.map(([labels, value]) => {
+    const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeLabel(String(text))}"`);
+    return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${value}\n`;
+  });
+  return `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n` +
+    lines.join("");
+}
+
+/** Text as a label has it. All other characters stand for themselves. */
+function escapeLabel(text: string): string {
+  return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+}
+
+function gauge(name: string, help: string, ...samples: Metric["samples"]): Metric {
+  return { name: `${prefix}_${name}`, type: "gauge", help, samples };
+}
+
+function counter(name: string, help: string, ...samples: Metric["samples"]): Metric {
+  return { name: `${prefix}_${name}_total`, type: "counter", help, samples };
+}
+
+/** When a listener began to listen, in Prometheus' unit. */
+function since({ path, since }: ExporterStatistics | StoreStatistics): Metric {
+  return gauge("start_time_seconds", "When the process began to listen, in seconds since 1970.", [
+    { path },
+    since / 1000,
+  ]);
+}
+
+function metricsOfExporter(numbers: ExporterStatistics): Metric[] {
+  const { path, importers, operators, offers, leases, quarantinedByteLength, traffic } = numbers;
+  const by = (label: string, counts: Readonly<Record<string, number>>) =>
+    Object.entries(counts).map(([value, count]) => [{ path, [label]: value }, count] as const);
+  return [
+    since(numbers),
+    gauge("importers_connected", "Connected importers.", [{ path }, importers.connected]),
+    gauge("importers_lingering", "Ended connections whose processes may have memory mapped.", [
+      { path },
+      importers.lingering,
+    ]),
+    gauge("handshakes_pending", "Connections whose handshake is not complete.", [{ path }, importers.handshakes]),
+    gauge("operators_connected", "Connected operators.", [{ path }, operators]),
+    counter("importers_accepted", "Importers that have completed the handshake.", [{ path }, importers.accepted]),
+    counter(
+      "connections_refused",
+      "Connections that ended before the handshake was complete.",
+      ...by("code", importers.refused as Record<string, number>),
+    ),
+    counter(
+      "importers_ended",
+      "Importers that have disconnected.",
+      ...by("code", importers.ended as Record<string, number>),
+    ),
+    gauge("offers", "Offers that importers can map.", [{ path }, offers.count]),
+    gauge("offers_bytes", "Bytes of the offers that importers can map.", [{ path }, offers.byteLength]),
+    gauge("offers_withdrawn", "Withdrawn offers that importers still hold.", [{ path }, offers.withdrawn]),
+    counter("offers_made", "Offers made.", [{ path }, offers.made]),
+    gauge(
+      "leases",
+      "What importers hold, by the state of the lease.",
+      ...by("state", Object.fromEntries(Object.entries(leases).map(([state, { count }]) => [state, count]))),
+    ),
+    gauge(
+      "leases_bytes",
+      "Bytes that importers hold, by the state of the lease; what several hold counts for each.",
+      ...by("state", Object.fromEntries(Object.entries(leases).map(([state, { byteLength }]) => [state, byteLength]))),
+    ),
+    gauge("quarantined_bytes", "Bytes that cannot be freed before processes end.", [{ path }, quarantinedByteLength]),
+    counter(
+      "messages",
+      "Messages of all connections.",
+      [{ path, direction: "sent" }, traffic.messagesSent],
+      [{ path, direction: "received" }, traffic.messagesReceived],
+    ),
+    counter(
+      "message_bytes",
+      "Bytes of the messages of all connections.",
+      [{ path, direction: "sent" }, traffic.bytesSent],
+      [{ path, direction: "received" }, traffic.bytesReceived],
+    ),
+    ...metricsOfChannels(numbers),
+  ];
+}
+
+function metricsOfChannels({ path, channels }: ExporterStatistics): Metric[] {
+  type Channel = ExporterStatistics["channels"][number];
+  const of = (read: (channel: Channel) => number) =>
+    channels.map((channel) => [{ path, channel: channel.name }, read(channel)] as const);
+  const ofConsumers = (
+    read: (consumer: ConsumerStatistics) => number,
+    join: (one: number, other: number) => number = (one, other) => one + other,
+  ) =>
+    channels.flatMap(({ name, consumers }) => ofProcesses({ path, channel: name }, consumers.map(pairOf(read)), join));
+  return [
+    gauge("channel_slots", "Slots of the channel's ring.", ...of(({ slots }) => slots)),
+    gauge("channel_slot_bytes", "The size of a slot in bytes.", ...of(({ slotByteLength }) => slotByteLength)),
+    gauge("channel_free_slots", "Slots that nobody uses.", ...of(({ freeSlots }) => freeSlots)),
+    gauge(
+      "channel_quarantined_slots",
+      "Slots that are lost until processes end.",
+      ...of(({ quarantinedSlots }) => quarantinedSlots),
+    ),
+    gauge("channel_consumers", "Consumers that frames are sent to.", ...of(({ consumers }) => consumers.length)),
+    counter("channel_frames_sent", "Frames that the application has sent.", ...of(({ sent }) => sent)),
+    counter("channel_bytes_sent", "Bytes of these frames.", ...of(({ bytesSent }) => bytesSent)),
+    counter(
+      "channel_frames_dropped",
+      "Frames that at least one consumer was not sent.",
+      ...of(({ dropped }) => dropped),
+    ),
+    counter("consumer_frames_sent", "Frames that the consumer was sent.", ...ofConsumers(({ sent }) => sent)),
+    counter(
+      "consumer_frames_dropped",
+      "Frames that were dropped before the consumer was sent them.",
+      ...ofConsumers(({ dropped }) => dropped),
+    ),
+    gauge(
+      "consumer_frames_held",
+      "Frames that the consumer was sent and has not released.",
+      ...ofConsumers(({ held }) => held),
+    ),
+    gauge(
+      "consumer_lag_frames",
+      "Frames by which the consumer is behind the producer.",
+      ...ofConsumers(({ lag }) => lag, Math.max),
+    ),
+  ];
+}
+
+/** The process of a consumer, and one of its numbers. */
+function pairOf(read: (consumer: ConsumerStatistics) => number): (consumer: ConsumerStatistics) => [number, number] {
+  return (consumer) => [consumer.peer.pid, read(consumer)];
+}
+
+/** A sample for each process, which may be the consumer of a channel several times. */
+function ofProcesses(
+  labels: Labels,
+  pairs: readonly (readonly [pid: number, value: number])[],
+  join: (one: number, other: number) => number,
+): Metric["samples"] {
+  const values = new Map<number, number>();
+  for (const [pid, value] of pairs) {
+    const known = values.get(pid);
+    values.set(pid, known === undefined ? value : join(known, value));
+  }
+  return [...values].map(([pid, value]) => [{ ...labels, pid }, value] as const);
+}
+
+function metricsOfStore({ statistics, limits, entries }: StoreStatus): Metric[] {
+  const { path, clients, operators, entries: count, byteLength, published } = statistics;
+  const limit = (value: number | null): Metric["samples"] => value === null ? [] : [[{ path }, value]];
+  const of = (read: (entry: StoreStatus["entries"][number]) => number) =>
+    entries.map((entry) =>
+      [{ path, name: entry.name, generation: entry.generation, state: entry.state }, read(entry)] as const
+    );
+  return [
+    since(statistics),
+    gauge("store_clients_connected", "Connected clients.", [{ path }, clients]),
+    gauge("operators_connected", "Connected operators.", [{ path }, operators]),
+    gauge("store_entries", "Entries, every generation counted.", [{ path }, count]),
+    gauge("store_bytes", "Bytes of the entries' memory.", [{ path }, byteLength]),
+    counter("store_published", "Generations that were published.", [{ path }, published]),
+    gauge("store_limit_bytes", "The maximum number of bytes of each device.", ...limit(limits.maxSize)),
+    gauge("store_limit_of_user_bytes", "The maximum number of bytes of one user.", ...limit(limits.maxSizeOfUser)),
+    gauge("store_entry_bytes", "Bytes of an entry.", ...of(({ byteLength }) => byteLength)),
+    gauge("store_entry_readers", "Processes that have an entry mapped.", ...of(({ readers }) => readers.length)),
+  ];
+}

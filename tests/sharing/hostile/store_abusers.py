@@ -1,0 +1,88 @@
+"""Clients of a store that break its rules: store_abusers.py SOCKET HOW [ARGS...]. Prints what it was answered."""
+import json
+import socket
+import struct
+import sys
+
+from poolpass_wire import GOODBYE, connect, message, receive
+
+ASK, ANSWER, MEMORY = 6, 7, 8
+REASONS = [
+    "done", "version-mismatch", "not-permitted", "bad-message", "timed-out", "cut-off", "limit-exceeded", "device-lost",
+    "out-of-resources", "not-released", "internal-error",
+]
+
+path, how, *args = sys.argv[1:]
+
+
+def say(value):
+    print(json.dumps(value), flush=True)
+
+
+def greet(role=2):
+    one = connect(path)
+    one.sendall(message(1, b"poolpass" + struct.pack("<HHI", 1, 1, role)))
+    return one
+
+
+def ask(request, document, remaining=0):
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return message(ASK, struct.pack("<II", request, remaining) + body)
+
+
+def answers(one, count):
+    """The next answers, or how the connection has ended."""
+    found = []
+    parts = {}
+    while len(found) < count:
+        next = receive(one)
+        if next is None:
+            return found + ["end"]
+        type, body = next
+        if type == GOODBYE:
+            return found + [REASONS[struct.unpack_from("<H", body)[0]], body[8:].decode()]
+        if type != ANSWER:
+            continue
+        request, remaining = struct.unpack_from("<II", body)
+        parts[request] = parts.get(request, b"") + body[8:]
+        if remaining == 0:
+            found.append(json.loads(parts.pop(request)))
+    return found
+
+
+one = greet(int(args[0]) if how == "role" else 2)
+if how != "role":
+    receive(one)
+if how == "raw":
+    one.sendall(ask(1, args[0].encode()))
+elif how == "documents":
+    for number, document in enumerate(json.loads(args[0])):
+        one.sendall(ask(number + 1, document))
+        say(answers(one, 1))
+elif how == "twice":
+    one.sendall(ask(1, {"do": "map", "name": "never", "wait": True}) * 2)
+elif how == "flood":
+    for number in range(1100):
+        one.sendall(ask(number + 1, {"do": "map", "name": f"never {number}", "wait": True}))
+elif how == "long":
+    one.sendall(ask(1, b"{", 2**31))
+elif how == "contradiction":
+    one.sendall(ask(1, b"{", 10) + ask(1, b"}", 3))
+elif how == "memory":
+    try:
+        socket.send_fds(one, [message(MEMORY, struct.pack("<I", 1), 1)], [one.fileno()])
+    except PermissionError:
+        say(["bad-message", "the kernel refuses the descriptor"])
+        sys.exit()
+elif how == "deaf":
+    one.settimeout(2)
+    try:
+        for number in range(2000):
+            one.sendall(ask(number % 1000 + 1, {"do": "entries"}))
+    except (TimeoutError, BrokenPipeError, ConnectionResetError):
+        pass
+    say("deaf")
+    sys.stdin.read()
+    sys.exit()
+if how != "documents":
+    say(answers(one, 1))

@@ -1,0 +1,148 @@
+/** Clients of a store that break its rules. They cost nothing but their own connections. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import process from "node:process";
+import { MemoryStore, open, StoreClient } from "../../../mod.ts";
+import { startScript } from "../../support/child_process.ts";
+import { inFolder } from "../../support/folders.ts";
+import { test } from "../../support/test.ts";
+import { noPython, startHostile } from "./hostile_peers.ts";
+
+const skip = noPython ?? false;
+
+/** Runs a test with a store, and checks afterwards that it serves. */
+function storeTest(name: string, body: (path: string, client: StoreClient) => Promise<void>): void {
+  test(name, { skip }, () =>
+    inFolder(async (folder) => {
+      using cuda = open({ driver: "software" });
+      const path = `${folder}/store`;
+      await using _store = MemoryStore.listen(cuda, path, { messageTimeout: 1000 });
+      await using client = await StoreClient.connect(cuda, path);
+      await body(path, client);
+      await using memory = await client.create("after", 16);
+      await memory.publish();
+      assert((await client.entries()).some(({ name }) => name === "after"));
+    }));
+}
+
+/** Starts an abuser and returns its answers. */
+async function answersOf(path: string, how: string, ...args: string[]): Promise<unknown[]> {
+  await using peer = startHostile("store_abusers.py", [path, how, ...args]);
+  const lines: unknown[] = [];
+  for (let line; (line = await peer.nextLine()) !== undefined;) lines.push(...JSON.parse(line) as unknown[]);
+  assertEquals([await peer.ended, await peer.errors()], [0, ""]);
+  return lines;
+}
+
+storeTest("a client of a store that breaks a rule is told which, and goes", async (path) => {
+  const cases: readonly (readonly [reason: string, text: string, how: string, ...args: string[]])[] = [
+    ["bad-message", "is not JSON", "raw", "{"],
+    ["bad-message", "is not a JSON object", "raw", "[1]"],
+    ["bad-message", "is not a JSON object", "raw", "null"],
+    ["bad-message", "made again before its answer", "twice"],
+    ["bad-message", "contradict each other", "contradiction"],
+    ["bad-message", "", "memory"],
+    ["limit-exceeded", "1024 requests", "flood"],
+    ["limit-exceeded", "bytes of documents at a time", "long"],
+    ["bad-message", "serves no importer", "role", "0"],
+    ["bad-message", "serves no standby", "role", "3"],
+    ["bad-message", "role is 4", "role", "4"],
+  ];
+  for (const [reason, text, how, ...args] of cases) {
+    const [found, said] = await answersOf(path, how, ...args);
+    assertEquals(found, reason, `${how} ${args.join()}`);
+    assertStringIncludes(String(said), text);
+  }
+});
+
+storeTest("what a store does not understand or allow is refused, and nothing is done", async (path, client) => {
+  await using mine = await client.create("mine", 4096);
+  await using published = await client.create("published", 4096);
+  await published.publish();
+  const documents = [
+    {},
+    { do: 5 },
+    { do: "constructor" },
+    { do: "create" },
+    { do: "create", name: "x", byteLength: -1, device: "GPU-0" },
+    { do: "create", name: "x", byteLength: 1.5, device: "GPU-0" },
+    { do: "create", name: "x".repeat(300), byteLength: 1, device: "GPU-0" },
+    { do: "create", name: "x", byteLength: 16, device: "GPU-00000000-0000-0000-0000-000000000000" },
+    {
+      do: "create",
+      name: "x",
+      byteLength: Number.MAX_SAFE_INTEGER,
+      device: "GPU-706f6f6c-7061-7373-2073-6f6674776100",
+    },
+    { do: "publish", id: 1 },
+    { do: "publish", id: 99 },
+    { do: "map", name: "mine" },
+    { do: "map", name: "__proto__" },
+    { do: "map", name: "x", write: 1 },
+    { do: "remove", name: "mine" },
+    { do: "cancel", request: "x" },
+    { do: "claim", held: [5] },
+    { do: "claim", held: [{ id: 2, count: 0 }] },
+  ];
+  for (const answer of await answersOf(path, "documents", JSON.stringify(documents))) {
+    assertEquals((answer as { ok: boolean }).ok, false, JSON.stringify(answer));
+  }
+  // Memory of a writer that lives is nobody else's, and what others release was not held by them.
+  assertEquals(
+    await answersOf(path, "documents", JSON.stringify([{ do: "release", id: 1 }, { do: "release", id: 2 }])),
+    [
+      { ok: true, held: false },
+      { ok: true, held: false },
+    ],
+  );
+  const claim = JSON.stringify([{ do: "claim", held: [{ id: 1, count: 1 }, { id: 77, count: 1 }] }]);
+  assertEquals(await answersOf(path, "documents", claim), [{ ok: true, unknown: [1, 77] }]);
+  mine.buffer.fill(3);
+  await mine.publish();
+  assertEquals((await client.entries()).map(({ name, readers }) => [name, readers.length]), [
+    ["published", 1],
+    ["mine", 1],
+  ]);
+});
+
+storeTest(
+  "a client that asks and never reads costs a store little memory, and keeps nobody out",
+  async (path, client) => {
+    for (let index = 0; index < 20; index++) {
+      const memory = await client.create(`entry ${index}`, 16, { metadata: "x".repeat(2 ** 16) });
+      await memory.publish();
+    }
+    const before = process.memoryUsage().rss;
+    await using deaf = startHostile("store_abusers.py", [path, "deaf"]);
+    assertEquals(await deaf.nextLine(), '"deaf"');
+    assertEquals((await client.entries()).length, 20);
+    const grown = process.memoryUsage().rss - before;
+    // Two thousand answers would be 2.6 GB.
+    assert(grown < 300 * 2 ** 20, `${grown}`);
+  },
+);
+
+test("a store without descriptors says so, and goes on", { skip }, () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/store`;
+    await using store = startScript("children/sharing/store_process.ts", ["software", path], { descriptorLimit: 100 });
+    while (!(await store.nextLine())!.startsWith("serves"));
+    using cuda = open({ driver: "software" });
+    await using client = await StoreClient.connect(cuda, path);
+    let count = 0;
+    let text = "";
+    while (text === "" && count < 200) {
+      try {
+        await using memory = await client.create(`entry ${count}`, 16);
+        await memory.publish();
+        count++;
+      } catch (error) {
+        text = String(error);
+      }
+    }
+    assertStringIncludes(text, "descriptor");
+    assert(count > 30, `${count}`);
+    await client.remove("entry 0");
+    await using memory = await client.create("entry 0", 16);
+    await memory.publish();
+    assertEquals((await client.entries()).length, count);
+  }));
