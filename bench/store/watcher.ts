@@ -11,7 +11,8 @@
  */
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Operator } from "../../src/sharing/operator/operator.ts";
+
+import { Operator } from "../../mod.ts";
 import { answerRequests } from "../sharing/contract.ts";
 
 const [path] = process.argv.slice(2) as [string];
