@@ -77,6 +77,8 @@ async function make(path: string, size: number, signal: AbortSignal): Promise<vo
   const progress = new Progress(name, size, { showsRate: true });
   await using file = await openFile(path, "w");
   const tensors = await writeSample(file, size, { signal, onProgress: (byteLength) => progress.add(byteLength) });
+  const left = size - byteLengthOf(tensors);
+  if (left > 0) progress.add(left);
   say(name, `Wrote ${tensors.length} tensors to ${path}`);
 }
 
