@@ -145,7 +145,7 @@ testWithStore("a file that is cut, or whose bytes were changed, is noticed", asy
   writeFileSync(file, changed);
   assertSucceeded(await run("publish", file));
   assertFailed(await run("map", "--rows", "1000"), 'The bytes of "model.embed_tokens.weight" add up to');
-});
+}, { long: true });
 
 testWithStore("the demonstration kills the process that has loaded the weights", async ({ start }) => {
   const output = await outputOf(start("demo", "--size", "5MiB"));
