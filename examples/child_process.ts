@@ -26,15 +26,20 @@ export interface ChildOptions {
   readErrors?: boolean;
   /** Environment variables in addition to those of this process. */
   env?: Readonly<Record<string, string>>;
+  /** Deno's permissions in addition to FFI, such as `["--allow-read"]`. */
+  permissions?: readonly string[];
 }
 
 const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
 
-/** Starts the program at a URL. In Deno it gets FFI permission and no other. */
-export function startChild(program: URL, { args = [], readErrors = false, env = {} }: ChildOptions = {}): ChildProcess {
+/** Starts the program at a URL. In Deno it gets FFI permission, and no other unless it is asked for. */
+export function startChild(
+  program: URL,
+  { args = [], readErrors = false, env = {}, permissions = [] }: ChildOptions = {},
+): ChildProcess {
   const script = program.protocol === "file:" ? fileURLToPath(program) : program.href;
   return "Deno" in globalThis
-    ? startWithDeno([script, ...args], readErrors, env)
+    ? startWithDeno([...permissions, script, ...args], readErrors, env)
     : startWithNode([...process.execArgv, script, ...args], readErrors, env);
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import {
+  type AddressRange,
   type Cuda,
   type CudaDevice,
   type CudaError,
@@ -19,6 +20,7 @@ import {
   type Importer,
   type MemoryPool,
   open,
+  type PhysicalMemory,
   type ShareableHandle,
   type UnixSocket,
 } from "../../mod.ts";
@@ -54,6 +56,10 @@ export declare const event: CudaEvent;
 export declare const start: CudaEvent;
 export declare const array: DeviceArray<Float32Array>;
 export declare const host: HostBuffer;
+export declare const range: AddressRange;
+export declare const memory: PhysicalMemory;
+export declare const more: PhysicalMemory;
+export declare const byteLength: number;
 export declare const module: CudaModule;
 export declare const source: string;
 export declare const image: Uint8Array<ArrayBuffer>;

@@ -185,9 +185,10 @@ export class StoreClient implements AsyncDisposable {
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
     }, { signal });
     const id = numberOf(answer.document, "id", 1);
-    const size = numberOf(answer.document, "size", byteLength);
-    this.#hold(id);
-    const mapped = this.#mapAnswer(answer, { id, device, size, byteLength, stream, access: "read-write" });
+    const mapped = this.#take(answer, id, () => {
+      const size = numberOf(answer.document, "size", byteLength);
+      return this.#mapAnswer(answer, { id, device, size, byteLength, stream, access: "read-write" });
+    });
     const memory = new StoredMemory({
       name,
       mapped,
@@ -217,8 +218,7 @@ export class StoreClient implements AsyncDisposable {
     const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
-    this.#hold(id);
-    try {
+    return this.#take(answer, id, () => {
       const uuid = textOf(document, "device");
       const device = this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
       if (device === undefined) {
@@ -233,11 +233,7 @@ export class StoreClient implements AsyncDisposable {
       const stream = options.stream ?? device.defaultStream;
       const access = write ? "read-write" : "read";
       return this.#mapAnswer(answer, { id, device, size, byteLength, stream, access }).buffer;
-    } catch (error) {
-      answer.handle?.[Symbol.dispose]();
-      this.#release(id);
-      throw error;
-    }
+    });
   }
 
   /** What the store has, by name. */
@@ -278,7 +274,19 @@ export class StoreClient implements AsyncDisposable {
     else held.count++;
   }
 
-  /** Maps what an answer has brought. If that fails, the store is told. */
+  /** Holds what an answer has brought, while it is mapped. If that fails, gives it back to the store. */
+  #take<Result>({ handle }: StoreAnswer, id: number, map: () => Result): Result {
+    this.#hold(id);
+    try {
+      return map();
+    } catch (error) {
+      handle?.[Symbol.dispose]();
+      this.#release(id);
+      throw error;
+    }
+  }
+
+  /** Maps what an answer has brought. */
   #mapAnswer(
     { handle }: StoreAnswer,
     { id, device, size, byteLength, stream, access }: {

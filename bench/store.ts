@@ -1,0 +1,215 @@
+/**
+ * Measures memory that outlives its makers: mapping published weights beside C++ that does the same by hand, listing a
+ * thousand entries, and what being watched costs a channel.
+ *
+ *     deno task bench:store [--size 16GiB] [--entries 1000] [--rounds 5] [--folder /tmp] [--limit 170]
+ *
+ * Writes a file of `--size` to `--folder`, and deletes it at the end. On the software device, only poolpass runs, with
+ * 64 MiB. After `--limit` seconds, all programs are killed. Exits with 1 if something cannot be measured. A missed goal
+ * does not change the exit code.
+ *
+ * @module
+ */
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "@std/cli/parse-args";
+import { parseBytes } from "../examples/command_line.ts";
+import { formatTable } from "../examples/table.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+import type { Contender } from "./contender.ts";
+import { describeDevice } from "./cuda/device.ts";
+import { median } from "./measurement.ts";
+import type { Answer } from "./sharing/contract.ts";
+import { buildNative, Programs, script, timeOnce } from "./store/programs.ts";
+import { type Measure, measureRow, type Row } from "./store/rows.ts";
+import { writeWeights } from "./store/weights_file.ts";
+
+answerHelp(import.meta.url, ["size", "entries", "rounds", "folder", "limit"]);
+
+/** The samples of a round, of calls that take about a millisecond. */
+const samples = { repetitions: 20, warmUp: 5 };
+/** Milliseconds for which frames are sent in a round. */
+const sending = 1000;
+/** Reading a file again takes seconds. */
+const maximumReads = 3;
+
+/** What the rows need. */
+interface Setting {
+  readonly isSoftware: boolean;
+  readonly size: number;
+  readonly entries: number;
+  readonly rounds: number;
+  /** Where files and sockets are. */
+  readonly folder: string;
+  readonly programs: Programs;
+  readonly signal: AbortSignal;
+}
+
+/** Asks a program for samples, and returns their median. */
+function asking(contender: Contender, request: Record<string, unknown>): Measure {
+  return async () => {
+    const answer = await contender.ask<Answer>(JSON.stringify({ repetitions: 1, ...request }));
+    if ("error" in answer) throw new Error(`${contender.name}: ${answer.error}`);
+    return answer.nanoseconds.length === 0 ? NaN : median(answer.nanoseconds);
+  };
+}
+
+/** Publishes a file by the example, in a process that has ended when this resolves. */
+async function publish(file: string, { folder, signal }: Setting): Promise<void> {
+  const example = fileURLToPath(new URL("../examples/weights_store.ts", import.meta.url));
+  const args = ["run", "--allow-all", example, "publish", file, "--store", `${folder}/store.sock`];
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, stderr: "piped", signal }).output();
+  const said = new TextDecoder().decode(stderr).trimEnd().split("\n").at(-1);
+  if (!success) throw new Error(`Cannot publish the weights: ${said}`);
+  console.log(said);
+}
+
+/** What C++ measures. */
+interface Native {
+  readonly client: Contender;
+  readonly once: Measure;
+}
+
+/** Starts the programs in C++, which hold memory of their own. */
+async function startNative(file: string, { isSoftware, size, folder, programs }: Setting): Promise<Native> {
+  if (isSoftware) throw new Error("there is no GPU");
+  const command = await buildNative(folder);
+  const path = `${folder}/native.sock`;
+  await programs.start({ name: "C++", command, args: ["serve", path, String(size)] });
+  const { contender } = await programs.start({ name: "C++", command, args: ["client", path, file] });
+  return { client: contender, once: () => timeOnce({ name: "C++", command, args: ["once", path] }) };
+}
+
+async function rowsOfStore(setting: Setting, native: Native | undefined): Promise<Row[]> {
+  const { size, entries, rounds, folder, programs } = setting;
+  const [file, path] = [`${folder}/weights.safetensors`, `${folder}/store.sock`];
+  const { contender: client } = await programs.start(script("client.ts", [path, file]));
+  const what = `${size / 2 ** 20} MiB`;
+  const both = (request: Record<string, unknown>) => ({
+    measure: asking(client, request),
+    reference: native && asking(native.client, request),
+  });
+  const unit = "ms";
+  return [
+    { name: `map ${what}`, goal: 1.5, unit, rounds, ...both({ work: "map", ...samples }) },
+    {
+      name: `start a process that maps ${what}`,
+      goal: 1.5,
+      unit,
+      rounds,
+      measure: () => timeOnce(script("once.ts", [path])),
+      reference: native?.once,
+    },
+    {
+      name: `read ${what} to the device again`,
+      unit,
+      rounds: Math.min(rounds, maximumReads),
+      ...both({ work: "load", byteLength: size }),
+    },
+    {
+      name: `create, write and publish one of ${entries} entries`,
+      unit,
+      rounds: 1,
+      measure: asking(client, { work: "create", count: entries }),
+      reference: undefined,
+    },
+    {
+      name: `list ${entries} entries`,
+      unit,
+      rounds,
+      measure: asking(client, { work: "list", count: entries, ...samples }),
+      reference: undefined,
+    },
+  ];
+}
+
+async function rowsOfChannel({ rounds, folder, programs }: Setting): Promise<Row[]> {
+  const path = `${folder}/frames.sock`;
+  const { contender: producer } = await programs.start(script("producer.ts", [path]));
+  const { contender: watcher } = await programs.start(script("watcher.ts", [path]));
+  programs.startQuiet(script("consumer.ts", [path]));
+  const send = asking(producer, { work: "frames", milliseconds: sending });
+  // The first frames wait for the consumer to start.
+  await send();
+  const [watch, stop] = ["watch", "stop"].map((work) => asking(watcher, { work })) as [Measure, Measure];
+  const watched: Measure = async () => {
+    await watch();
+    const time = await send();
+    const statuses = await stop();
+    if (statuses < 2) throw new Error("the operator has had no status meanwhile");
+    return time;
+  };
+  const name = "a channel's frames, its exporter watched";
+  return [{ name, unit: "per second", rounds, measure: watched, reference: send }];
+}
+
+/** Measures rows and prints their table. Returns why something could not be measured. */
+async function print(rows: readonly Row[], contenders: readonly string[], signal: AbortSignal): Promise<string[]> {
+  const failures: string[] = [];
+  const table: (readonly string[])[] = [["", "goal", ...contenders, "ratio"]];
+  for (const row of rows) {
+    const measured = await measureRow(row);
+    signal.throwIfAborted();
+    table.push(measured.cells);
+    failures.push(...measured.failures);
+  }
+  console.log(`\n${formatTable(table)}`);
+  return failures;
+}
+
+async function measureAll(setting: Setting): Promise<string[]> {
+  const { size, folder, programs, signal } = setting;
+  const file = `${folder}/weights.safetensors`;
+  const begin = performance.now();
+  await writeWeights(file, size, signal);
+  console.log(`wrote ${size / 2 ** 20} MiB in ${((performance.now() - begin) / 1000).toFixed(1)} s`);
+  await programs.start(script("server.ts", [`${folder}/store.sock`]));
+  await publish(file, setting);
+  const failures: string[] = [];
+  const native = await startNative(file, setting).catch((error: Error) => {
+    console.log(`C++ is not measured: ${error.message}`);
+    if (!setting.isSoftware) failures.push(`C++: ${error.message}`);
+    return undefined;
+  });
+  failures.push(...await print(await rowsOfStore(setting, native), ["poolpass", "C++"], signal));
+  failures.push(...await print(await rowsOfChannel(setting), ["watched", "not watched"], signal));
+  return failures;
+}
+
+const options = parseArgs(Deno.args, {
+  string: ["size", "entries", "rounds", "folder", "limit"],
+  default: { entries: "1000", rounds: "5", folder: "/tmp", limit: "170" },
+});
+const device = describeDevice();
+const size = parseBytes(options.size ?? (device.isSoftware ? "64MiB" : "16GiB"));
+const [entries, rounds, limit] = [options.entries, options.rounds, options.limit].map(Number) as [
+  number,
+  number,
+  number,
+];
+if (![entries, rounds, limit].every((count) => Number.isInteger(count) && count > 0) || size % 2 ** 20 !== 0) {
+  throw new TypeError("Cannot use the options: --entries, --rounds and --limit are counts, --size whole MiB");
+}
+console.log(`${device.name}, ${cpus().length} cores of ${cpus()[0]?.model ?? "an unknown processor"}`);
+const folder = await Deno.makeTempDir({ dir: options.folder, prefix: "poolpass-store-" });
+const stopping = new AbortController();
+const programs = new Programs();
+const timer = setTimeout(() => {
+  stopping.abort(new Error(`it took longer than ${limit} s (--limit)`));
+  // Whoever waits for an answer learns of their end.
+  programs.kill();
+}, limit * 1000);
+const { isSoftware } = device;
+let failures: string[];
+try {
+  failures = await measureAll({ isSoftware, size, entries, rounds, folder, programs, signal: stopping.signal });
+} catch (error) {
+  failures = [(error as Error).message];
+}
+clearTimeout(timer);
+await programs[Symbol.asyncDispose]();
+await Deno.remove(folder, { recursive: true });
+if (failures.length > 0) {
+  console.log(`\nNot measured:\n${failures.join("\n")}`);
+  Deno.exitCode = 1;
+}

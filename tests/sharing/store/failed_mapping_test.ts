@@ -1,0 +1,45 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { MemoryStore, StoreClient } from "../../../mod.ts";
+import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import { Session } from "../../../src/session.ts";
+import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
+import { CudaError } from "../../../src/support/errors.ts";
+import { adaptedDriver } from "../../support/adapted_driver.ts";
+import { driverNamed, testOnEachDriver } from "../../support/drivers.ts";
+import { inFolder } from "../../support/folders.ts";
+
+/** A `Cuda` object that cannot map memory while `isFull` returns true. */
+function withoutAddresses(name: string, isFull: () => boolean): Cuda {
+  const driver = driverNamed(name as "software").open();
+  return new Cuda(
+    new Session(adaptedDriver(driver, {
+      memAddressReserve(byteLength, alignment) {
+        if (!isFull()) return driver.memAddressReserve(byteLength, alignment);
+        throw new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cuMemAddressReserve");
+      },
+    })),
+  );
+}
+
+testOnEachDriver("memory that its client could not map is not kept for it", async (cuda, { name }) => {
+  if (shimRefusal() !== undefined || name === "cuda without libcudart") return;
+  await inFolder(async (folder) => {
+    let isFull = true;
+    using client = withoutAddresses(name, () => isFull);
+    await using store = MemoryStore.listen(cuda, `${folder}/store`);
+    await using connection = await StoreClient.connect(client, store.path);
+    const error = await assertRejects(() => connection.create("weights", 100), CudaError);
+    assertEquals(error.code, "cudaErrorMemoryAllocation");
+    await connection.entries();
+    assertEquals(store.status()!.entries, []);
+
+    isFull = false;
+    await using memory = await connection.create("weights", 100);
+    await memory.publish();
+    isFull = true;
+    await assertRejects(() => connection.map("weights"), CudaError);
+    await memory[Symbol.asyncDispose]();
+    assertEquals((await connection.entries()).map(({ readers }) => readers), [[]]);
+  });
+});
