@@ -9,28 +9,23 @@ import type { Finding } from "../../cli/doctor/finding.ts";
 import { isAtLeast, type Machine, thisMachine } from "../../cli/doctor/machine.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { inFolder } from "../support/folders.ts";
-import { poolpass } from "../support/poolpass.ts";
+import { poolpass, poolpassWith } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 import { sharedFramesTest } from "./shared_frames.ts";
 
 const skip = shimRefusal();
 
-/** Runs a body with an environment variable. */
-async function withVariable(name: string, value: string, body: () => Promise<void>): Promise<void> {
-  const before = process.env[name];
-  process.env[name] = value;
-  try {
-    await body();
-  } finally {
-    if (before === undefined) delete process.env[name];
-    else process.env[name] = before;
-  }
-}
-
-async function findings(...args: string[]): Promise<{ code: number; found: readonly Finding[] }> {
-  const { code, output } = await poolpass("doctor", ...args, "--json");
+/** What doctor finds with environment variables. */
+async function findings(
+  env: Readonly<Record<string, string>>,
+  ...args: string[]
+): Promise<{ code: number; found: readonly Finding[] }> {
+  const { code, output, errors } = await poolpassWith(env, "doctor", ...args, "--json");
+  assertEquals(errors, "");
   return { code, found: JSON.parse(output) as Finding[] };
 }
+
+const software = { POOLPASS_DRIVER: "software" };
 
 function about(topic: string, found: readonly Finding[]): Finding {
   const finding = found.find((each) => each.topic === topic);
@@ -39,63 +34,54 @@ function about(topic: string, found: readonly Finding[]): Finding {
 }
 
 test("doctor prints a line for each thing, and what to do", { skip }, async () => {
-  await withVariable("POOLPASS_DRIVER", "software", async () => {
-    const { output, errors } = await poolpass("doctor");
-    assertEquals(errors, "");
-    assertMatch(
-      output,
-      /^ok {7}poolpass +0\.1\.0, in (Deno|Bun|Node) [\d.]+\nok {7}devices +the software device, as a driver/,
-    );
-    assertMatch(output, /^ok {7}memfd +the software device can share its memory$/m);
-    assertMatch(output, /^ok {7}environment +POOLPASS_DRIVER=software/m);
-    assertMatch(output, /\n\n\d+ problems?, \d+ notes?\n$/);
-    for (const line of output.split("\n")) assertMatch(line, /^((ok|note|problem) +\S|$| +-> \S|\d+ problems?, )/);
-    const { found, code } = await findings();
-    assertEquals(code, found.some(({ level }) => level === "problem") ? 1 : 0);
-    const topics = ["devices", "driver", "NVRTC", "nvJitLink", "kernel", "pidfd", "namespaces", "/proc", "/dev/shm"];
-    for (const topic of [...topics, "descriptors", "systemd"]) about(topic, found);
-  });
+  const { output, errors } = await poolpassWith(software, "doctor");
+  assertEquals(errors, "");
+  assertMatch(
+    output,
+    /^ok {7}poolpass +0\.1\.0, in (Deno|Bun|Node) [\d.]+\nok {7}devices +the software device, as a driver/,
+  );
+  assertMatch(output, /^ok {7}memfd +the software device can share its memory$/m);
+  assertMatch(output, /^ok {7}environment +POOLPASS_DRIVER=software/m);
+  assertMatch(output, /\n\n\d+ problems?, \d+ notes?\n$/);
+  for (const line of output.split("\n")) assertMatch(line, /^((ok|note|problem) +\S|$| +-> \S|\d+ problems?, )/);
+  const { found, code } = await findings(software);
+  assertEquals(code, found.some(({ level }) => level === "problem") ? 1 : 0);
+  const topics = ["devices", "driver", "NVRTC", "nvJitLink", "kernel", "pidfd", "namespaces", "/proc", "/dev/shm"];
+  for (const topic of [...topics, "descriptors", "systemd"]) about(topic, found);
 });
 
 test("doctor finds wrong settings", { skip }, async () => {
-  await withVariable("POOLPASS_DRIVER", "softwear", async () => {
-    const { code, found } = await findings();
-    assertEquals([code, about("devices", found)], [1, {
-      level: "problem",
-      topic: "devices",
-      found: 'Cannot use POOLPASS_DRIVER="softwear": it must be one of auto, cuda, software',
-      advice: 'did you mean "software"?',
-    }]);
+  const mistyped = await findings({
+    POOLPASS_DRIVER: "softwear",
+    POOLPASS_NVRTC: "/there/is/none.so",
+    POOLPASS_SANITISE: "1",
   });
-  await withVariable("POOLPASS_NVRTC", "/there/is/none.so", async () => {
-    const { code, found } = await findings();
-    assertEquals([code, about("NVRTC", found).level], [1, "problem"]);
-  });
+  assertEquals([mistyped.code, about("devices", mistyped.found)], [1, {
+    level: "problem",
+    topic: "devices",
+    found: 'Cannot use POOLPASS_DRIVER="softwear": it must be one of auto, cuda, software',
+    advice: 'did you mean "software"?',
+  }]);
+  assertEquals(about("NVRTC", mistyped.found).level, "problem");
+  assertMatch(about("warning", mistyped.found).found, /POOLPASS_SANITISE does nothing: .* "POOLPASS_SANITIZE"\?$/);
 });
 
 sharedFramesTest("doctor says who listens at a socket, and whether it is of use", async ({ path, exporter }) => {
-  await withVariable("POOLPASS_DRIVER", "software", async () => {
-    const uid = process.getuid!();
-    const { found } = await findings(path);
-    assertEquals(about("socket", found).found, `${path} belongs to user ${uid}, mode 0600`);
-    const { level, found: listener } = about("listener", found);
-    assertEquals(level, "ok");
-    assertMatch(
-      listener,
-      new RegExp(`^process ${exporter.pid} of user ${uid}: an exporter of poolpass \\S+, 4 offers$`),
-    );
-    assertEquals(about("visibility", found).level, "ok");
-    await withVariable("CUDA_VISIBLE_DEVICES", "1", async () => {
-      const { code, found } = await findings(path);
-      assertEquals([code, about("visibility", found).level], [1, "problem"]);
-      assertStringIncludes(about("visibility", found).found, "device-not-visible");
-    });
-    exporter.kill("SIGKILL");
-    await exporter.ended;
-    const after = await findings(path);
-    assertEquals(after.code, 1);
-    assertStringIncludes(about("listener", after.found).found, "nothing listens at this socket");
-  });
+  const uid = process.getuid!();
+  const { found } = await findings(software, path);
+  assertEquals(about("socket", found).found, `${path} belongs to user ${uid}, mode 0600`);
+  const { level, found: listener } = about("listener", found);
+  assertEquals(level, "ok");
+  assertMatch(listener, new RegExp(`^process ${exporter.pid} of user ${uid}: an exporter of poolpass \\S+, 4 offers$`));
+  assertEquals(about("visibility", found).level, "ok");
+  const hidden = await findings({ ...software, CUDA_VISIBLE_DEVICES: "1" }, path);
+  assertEquals([hidden.code, about("visibility", hidden.found).level], [1, "problem"]);
+  assertStringIncludes(about("visibility", hidden.found).found, "device-not-visible");
+  exporter.kill("SIGKILL");
+  await exporter.ended;
+  const after = await findings(software, path);
+  assertEquals(after.code, 1);
+  assertStringIncludes(about("listener", after.found).found, "nothing listens at this socket");
 });
 
 test("doctor says what else is at a path", { skip }, () =>
@@ -114,10 +100,11 @@ test("doctor says what else is at a path", { skip }, () =>
       ["other", "listener", /which listens there, does not speak poolpass's protocol/],
     ];
     for (const [name, topic, expected] of cases) {
-      const { code, found } = await findings(`${folder}/${name}`);
+      const { code, output } = await poolpass("doctor", `${folder}/${name}`, "--json");
       assertEquals(code, 1);
-      assertEquals(about(topic, found).level, "problem");
-      assertMatch(about(topic, found).found, expected);
+      const finding = about(topic, JSON.parse(output) as Finding[]);
+      assertEquals(finding.level, "problem");
+      assertMatch(finding.found, expected);
     }
     server.close();
   }));

@@ -183,7 +183,7 @@ terminalTest("an error that nobody catches leaves the terminal as it was", async
       `NODE_NO_WARNINGS=1 ${command} 2>&1 | grep -c Wrong; ${settings}`,
       "Enter",
     );
-    await terminal.shows(/^[1-9]\s+icanon\s+echo/m);
+    await terminal.shows(/^(\$ )?[1-9]\s+icanon\s+echo/m);
     assertEquals(terminal.modes, "0 1 1");
   }
 });
