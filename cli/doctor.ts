@@ -13,6 +13,7 @@ import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "./doc
 import { type Finding, finding } from "./doctor/finding.ts";
 import { thisMachine } from "./doctor/machine.ts";
 import { connectionHelp, connectionOptions, readConnectionOptions } from "./status/connection.ts";
+import { formatJson } from "./status/json.ts";
 import { harmless } from "./status/table.ts";
 
 const help = `Usage: poolpass doctor [SOCKET] [options]
@@ -52,7 +53,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     ...checkVariables(machine, Object.keys(process.env)),
     ...path === undefined ? [] : await checkSocket(path, { machine, options: connection, signal: terminal.signal }),
   ];
-  terminal.print(values.json ? JSON.stringify(findings, undefined, 2) : asText(findings));
+  terminal.print(values.json ? formatJson(findings, 2) : asText(findings));
   return findings.some(({ level }) => level === "problem") ? 1 : 0;
 }
 

@@ -14,6 +14,7 @@ import {
   readConnectionOptions,
 } from "./status/connection.ts";
 import { cellsOf, columnsWith } from "./status/cells.ts";
+import { formatJson } from "./status/json.ts";
 import { type Row, rowsOf } from "./status/rows.ts";
 import { summaryOf } from "./status/summary.ts";
 import { formatTable, harmless } from "./status/table.ts";
@@ -49,7 +50,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   await using operator = await connect(path, readConnectionOptions(values), terminal.signal);
   const status = await ask(operator, terminal.signal);
   if (values.json) {
-    terminal.print(JSON.stringify(status, undefined, 2));
+    terminal.print(formatJson(status, 2));
   } else {
     // Only then are the numbers those of processes that this program sees.
     terminal.print(asText(status, { path, isSameNamespace: status.pid === operator.peer.pid, now: Date.now() }));

@@ -3,10 +3,12 @@
  *
  * @module
  */
+import process from "node:process";
 import { type ListenerStatus, prometheusText } from "../mod.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { serveMetrics } from "./serve_metrics.ts";
 import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
+import { harmless } from "./status/table.ts";
 import { Sampler } from "./top/sampler.ts";
 
 const help = `Usage: poolpass metrics SOCKET [options]
@@ -36,7 +38,9 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
   const first = await sampler.next();
   if (port === undefined) {
-    terminal.print(textOf(first.status).trimEnd());
+    const lines = textOf(first.status).trimEnd().split("\n");
+    // Prometheus reads names as they are, and people do not.
+    terminal.print((process.stdout.isTTY ? lines.map(harmless) : lines).join("\n"));
     return 0;
   }
   // Whoever asks meanwhile gets the same answer.

@@ -1,13 +1,4 @@
-import {
-  accessSync,
-  constants,
-  lstatSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  realpathSync,
-  statfsSync,
-} from "node:fs";
+import fs from "node:fs";
 import { release } from "node:os";
 import process from "node:process";
 
@@ -44,23 +35,23 @@ export const thisMachine: Machine = {
   kernel: release(),
   uid: process.geteuid?.() ?? 0,
   variable: (name) => process.env[name],
-  read: (path) => orUndefined(() => readFileSync(path, "utf8")),
-  link: (path) => orUndefined(() => readlinkSync(path)),
-  realPath: (path) => orUndefined(() => realpathSync(path)),
-  list: (path) => orUndefined(() => readdirSync(path)) ?? [],
+  read: (path) => orUndefined(() => fs.readFileSync(path, "utf8")),
+  link: (path) => orUndefined(() => fs.readlinkSync(path)),
+  realPath: (path) => orUndefined(() => fs.realpathSync(path)),
+  list: (path) => orUndefined(() => fs.readdirSync(path)) ?? [],
   mayUse(path) {
-    if (orUndefined(() => lstatSync(path)) === undefined) return undefined;
-    return orUndefined(() => accessSync(path, constants.R_OK | constants.W_OK) ?? true) ?? false;
+    if (orUndefined(() => fs.lstatSync(path)) === undefined) return undefined;
+    return orUndefined(() => fs.accessSync(path, fs.constants.R_OK | fs.constants.W_OK) ?? true) ?? false;
   },
   status(path) {
-    const status = orUndefined(() => lstatSync(path));
+    const status = orUndefined(() => fs.lstatSync(path));
     if (status === undefined) return undefined;
     const kind = status.isDirectory() ? "folder" : status.isSocket() ? "socket" : "other";
     return { uid: status.uid, mode: status.mode & 0o7777, kind };
   },
   freeBytes: (path) =>
     orUndefined(() => {
-      const { bavail, bsize } = statfsSync(path);
+      const { bavail, bsize } = fs.statfsSync(path);
       return bavail * bsize;
     }),
 };

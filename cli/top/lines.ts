@@ -1,3 +1,4 @@
+import { formatJson } from "../status/json.ts";
 import { lagOf } from "../status/rows.ts";
 import { harmless } from "../status/table.ts";
 import { formatBytes, formatCount, formatRate } from "../status/units.ts";
@@ -32,5 +33,5 @@ export function linesOf(sample: Sample): string[] {
 
 /** A sample as a JSON object in a line. */
 export function jsonOf({ status, channels, time }: Sample): string {
-  return JSON.stringify({ time, status, rates: Object.fromEntries(channels) });
+  return formatJson({ time, status, rates: Object.fromEntries(channels) });
 }

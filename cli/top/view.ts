@@ -63,7 +63,7 @@ export function viewOf(parts: ViewParts): { readonly lines: readonly ViewLine[];
     ...summaryOf(sample.status, path, sample.time),
     ...totalsOf(sample),
   ];
-  if (problem !== undefined) head.push(`${problem}; trying again`);
+  if (problem !== undefined) head.push(`Trying again: ${problem}`);
   const [heading, ...lines] = sample === undefined ? [""] : tableOf(sample, parts.state);
   const room = Math.max(1, height - head.length - 3);
   const scroll = Math.max(0, Math.min(parts.state.scroll, lines.length - room));

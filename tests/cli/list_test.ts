@@ -3,7 +3,11 @@ import process from "node:process";
 import { asText } from "../../cli/list.ts";
 import { commandLine } from "../../cli/status/process_commands.ts";
 import { cutTo, formatTable, widthOf } from "../../cli/status/table.ts";
+import { formatJson } from "../../cli/status/json.ts";
 import { formatBytes, formatDuration, formatRate } from "../../cli/status/units.ts";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { startScript } from "../support/child_process.ts";
+import { inFolder } from "../support/folders.ts";
 import { poolpass } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 import { sharedFramesTest, statusWhen } from "./shared_frames.ts";
@@ -91,6 +95,29 @@ llama/漢字  entry  1.0 GiB           1  replaced  60 min ago
                                                                   203  1001  reads   5 s ago`.slice(1),
   );
 });
+
+test("JSON has no characters that terminals run, and reads as it was", () => {
+  const value = { name: "\x1b[2J\x7f\x9b31m\u202eabc\u2028漢 😀" };
+  const text = formatJson(value);
+  assertEquals(text, '{"name":"\\u001b[2J\\u007f\\u009b31m\\u202eabc\\u2028漢 😀"}');
+  assertEquals(JSON.parse(text), value);
+});
+
+test("an exporter's log names operators", { skip: shimRefusal() }, () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/frames.sock`;
+    await using child = startScript("children/cli/shared_frames.ts", ["export", path], {
+      env: { POOLPASS_DRIVER: "software", POOLPASS_LOG: "1", NODE_NO_WARNINGS: "1" },
+    });
+    assertEquals(await child.nextLine(), "ready");
+    assertEquals((await poolpass("list", path)).code, 0);
+    await statusWhen(path, ({ statistics }) => statistics.operators === 1);
+    child.kill("SIGKILL");
+    const peer = `path=${path} peer=${process.pid} uid=${process.getuid!()}`;
+    const lines = (await child.errors()).split("\n").filter((line) => line.includes("operator"));
+    assertStringIncludes(lines[0]!, ` operator-connect ${peer}`);
+    assertStringIncludes(lines[1]!, ` operator-disconnect ${peer} code=done`);
+  }));
 
 test("numbers have units, and tables the widths of what they show", () => {
   assertEquals([0, 1023, 1024, 1_048_525, 2 ** 20, 1023.9 * 2 ** 30, 2 ** 53].map(formatBytes), [

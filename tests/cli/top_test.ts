@@ -97,7 +97,7 @@ test("the screen has totals, rates, and as many lines as the terminal", () => {
   assertEquals(lines.map(({ isHeading }) => isHeading ?? false).indexOf(true), 4);
   assertMatch(texts[5]!, /^frames +channel +4\.0 MiB +60 min ago +59\.9 +59\.9 MiB +0\.5 +3$/);
   assertMatch(texts[6]!, /^ +59\.9 +0\.5 +3 +102 +1000 +held, 2 frames +90 s ago$/);
-  assertEquals(screenOf({}, { problem: "Gone" }).texts[3], "Gone; trying again");
+  assertEquals(screenOf({}, { problem: "Gone" }).texts[3], "Trying again: Gone");
   for (const rows of [1, 5, 9]) assertEquals(screenOf({}, { rows }).lines.length, rows);
   assert(screenOf({}, { columns: 20 }).texts.every((text) => text.length <= 20));
 });

@@ -1,4 +1,5 @@
 import { run } from "../../cli/poolpass.ts";
+import { startScript } from "./child_process.ts";
 
 /** What a command line has printed, and its exit code. */
 export interface CommandResult {
@@ -41,4 +42,16 @@ export function startPoolpass(...args: string[]): RunningCommand {
     ended: code.then((code) => ({ code, ...printed })),
     interrupt: () => interrupted.abort(),
   };
+}
+
+/** Runs the program `poolpass` as a process, with environment variables: Bun's own are not those that libc sees. */
+export async function poolpassWith(env: Readonly<Record<string, string>>, ...args: string[]): Promise<CommandResult> {
+  await using child = startScript("../cli/main.ts", args, {
+    env: { NODE_NO_WARNINGS: "1", ...env },
+    permissions: ["--allow-all"],
+  });
+  let output = "";
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) output += `${line}\n`;
+  const errors = await child.errors();
+  return { code: Number(await child.ended), output, errors };
 }

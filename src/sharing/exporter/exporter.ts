@@ -52,7 +52,7 @@ export interface ExporterOptions {
    * process.
    */
   users?: readonly number[];
-  /** The maximum number of connected importers: 1024 by default. */
+  /** The maximum number of connected importers, and of operators with them: 1024 by default. */
   maximumImporters?: number;
   /**
    * The maximum number of connected importers of one user: by default as many for each user who may connect, this one

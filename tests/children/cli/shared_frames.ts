@@ -49,7 +49,11 @@ setInterval(() => {}, 1000);
 
 async function produce(channel: ChannelProducer, pause: number): Promise<void> {
   for (;;) {
-    channel.send(await channel.reserve());
+    try {
+      channel.send(await channel.reserve());
+    } catch {
+      // All slots are lost until a process has ended.
+    }
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }

@@ -1,0 +1,10 @@
+/** What JSON may have as it is, and a terminal would run or reorder: DEL, C1 controls, directions, separators. */
+const controls = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
+
+/** A value as JSON that is harmless on a terminal, whoever has chosen the text in it. */
+export function formatJson(value: unknown, space?: number): string {
+  return JSON.stringify(value, undefined, space).replace(
+    controls,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}

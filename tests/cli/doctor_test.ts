@@ -1,0 +1,245 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import process from "node:process";
+import { checkGpuFiles } from "../../cli/doctor/check_cuda.ts";
+import { checkSocket } from "../../cli/doctor/check_socket.ts";
+import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "../../cli/doctor/check_system.ts";
+import type { Finding } from "../../cli/doctor/finding.ts";
+import { isAtLeast, type Machine, thisMachine } from "../../cli/doctor/machine.ts";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { inFolder } from "../support/folders.ts";
+import { poolpass, poolpassWith } from "../support/poolpass.ts";
+import { test } from "../support/test.ts";
+import { sharedFramesTest } from "./shared_frames.ts";
+
+const skip = shimRefusal();
+
+/** What doctor finds with environment variables. */
+async function findings(
+  env: Readonly<Record<string, string>>,
+  ...args: string[]
+): Promise<{ code: number; found: readonly Finding[] }> {
+  const { code, output, errors } = await poolpassWith(env, "doctor", ...args, "--json");
+  assertEquals(errors, "");
+  return { code, found: JSON.parse(output) as Finding[] };
+}
+
+const software = { POOLPASS_DRIVER: "software" };
+
+function about(topic: string, found: readonly Finding[]): Finding {
+  const finding = found.find((each) => each.topic === topic);
+  if (finding === undefined) throw new Error(`There is nothing about ${topic} in ${JSON.stringify(found)}`);
+  return finding;
+}
+
+test("doctor prints a line for each thing, and what to do", { skip }, async () => {
+  const { output, errors } = await poolpassWith(software, "doctor");
+  assertEquals(errors, "");
+  assertMatch(
+    output,
+    /^ok {7}poolpass +0\.1\.0, in (Deno|Bun|Node) [\d.]+\nok {7}devices +the software device, as a driver/,
+  );
+  assertMatch(output, /^ok {7}memfd +the software device can share its memory$/m);
+  assertMatch(output, /^ok {7}environment +POOLPASS_DRIVER=software/m);
+  assertMatch(output, /\n\n\d+ problems?, \d+ notes?\n$/);
+  for (const line of output.split("\n")) assertMatch(line, /^((ok|note|problem) +\S|$| +-> \S|\d+ problems?, )/);
+  const { found, code } = await findings(software);
+  assertEquals(code, found.some(({ level }) => level === "problem") ? 1 : 0);
+  const topics = ["devices", "driver", "NVRTC", "nvJitLink", "kernel", "pidfd", "namespaces", "/proc", "/dev/shm"];
+  for (const topic of [...topics, "descriptors", "systemd"]) about(topic, found);
+});
+
+test("doctor finds wrong settings", { skip }, async () => {
+  const mistyped = await findings({
+    POOLPASS_DRIVER: "softwear",
+    POOLPASS_NVRTC: "/there/is/none.so",
+    POOLPASS_SANITISE: "1",
+  });
+  assertEquals([mistyped.code, about("devices", mistyped.found)], [1, {
+    level: "problem",
+    topic: "devices",
+    found: 'Cannot use POOLPASS_DRIVER="softwear": it must be one of auto, cuda, software',
+    advice: 'did you mean "software"?',
+  }]);
+  assertEquals(about("NVRTC", mistyped.found).level, "problem");
+  assertMatch(about("warning", mistyped.found).found, /POOLPASS_SANITISE does nothing: .* "POOLPASS_SANITIZE"\?$/);
+});
+
+sharedFramesTest("doctor says who listens at a socket, and whether it is of use", async ({ path, exporter }) => {
+  const uid = process.getuid!();
+  const { found } = await findings(software, path);
+  assertEquals(about("socket", found).found, `${path} belongs to user ${uid}, mode 0600`);
+  const { level, found: listener } = about("listener", found);
+  assertEquals(level, "ok");
+  assertMatch(listener, new RegExp(`^process ${exporter.pid} of user ${uid}: an exporter of poolpass \\S+, 4 offers$`));
+  assertEquals(about("visibility", found).level, "ok");
+  const hidden = await findings({ ...software, CUDA_VISIBLE_DEVICES: "1" }, path);
+  assertEquals([hidden.code, about("visibility", hidden.found).level], [1, "problem"]);
+  assertStringIncludes(about("visibility", hidden.found).found, "device-not-visible");
+  exporter.kill("SIGKILL");
+  await exporter.ended;
+  const after = await findings(software, path);
+  assertEquals(after.code, 1);
+  assertStringIncludes(about("listener", after.found).found, "nothing listens at this socket");
+});
+
+test("doctor says what else is at a path", { skip }, () =>
+  inFolder(async (folder) => {
+    writeFileSync(`${folder}/file`, "");
+    mkdirSync(`${folder}/folder`);
+    const server = createServer((socket) => {
+      socket.on("error", () => {});
+      socket.end("HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    await new Promise<void>((resolve) => server.listen(`${folder}/other`, () => resolve()));
+    const cases: readonly (readonly [name: string, topic: string, found: RegExp])[] = [
+      ["nothing", "socket", /^there is no \S+\/nothing$/],
+      ["file", "socket", /file is a file, and no socket$/],
+      ["folder", "socket", /folder is a folder, and no socket$/],
+      ["other", "listener", /which listens there, does not speak poolpass's protocol/],
+    ];
+    for (const [name, topic, expected] of cases) {
+      const { code, output } = await poolpass("doctor", `${folder}/${name}`, "--json");
+      assertEquals(code, 1);
+      const finding = about(topic, JSON.parse(output) as Finding[]);
+      assertEquals(finding.level, "problem");
+      assertMatch(finding.found, expected);
+    }
+    server.close();
+  }));
+
+/** A machine on which only some things are so. */
+function machineWith(parts: Partial<Machine>, files: Readonly<Record<string, string>> = {}): Machine {
+  return {
+    kernel: "6.18.0",
+    uid: 1000,
+    variable: () => undefined,
+    read: (path) => files[path],
+    link: () => undefined,
+    realPath: (path) => path,
+    list: () => [],
+    mayUse: () => undefined,
+    status: () => undefined,
+    freeBytes: () => undefined,
+    ...parts,
+  };
+}
+
+const moduleVersion = {
+  "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04",
+};
+
+test("doctor judges device files, IMEX channels and MPS", () => {
+  const levels = (machine: Machine) => checkGpuFiles(machine).map(({ level, topic }) => `${topic}: ${level}`);
+  assertEquals(levels(machineWith({})), ["device files: ok"]);
+  assertEquals(levels(machineWith({}, moduleVersion)), ["device files: problem"]);
+  const files = ["nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-caps", "null"];
+  const list = (path: string) => path === "/dev" ? files : path.startsWith("/dev/nvidia-caps-imex") ? ["channel0"] : [];
+  const all = checkGpuFiles(machineWith({ list, mayUse: () => true }));
+  assertEquals(all.map(({ level }) => level), ["ok", "ok", "ok"]);
+  assertEquals(all[0]!.found, "/dev/nvidia-uvm, /dev/nvidia0, /dev/nvidiactl");
+  const forbidden = checkGpuFiles(
+    machineWith({ list, mayUse: (path) => path !== "/dev/nvidia0" && !/channel/.test(path) }),
+  );
+  assertEquals(forbidden.map(({ level }) => level), ["problem", "note", "ok"]);
+  assertEquals(forbidden[0]!.found, "user 1000 may not read and write /dev/nvidia0");
+  const lacking = checkGpuFiles(
+    machineWith({ list: (path) => path === "/dev" ? ["nvidia0", "nvidiactl"] : [], mayUse: () => true }),
+  );
+  assertEquals(lacking[1]!.found, "there is no /dev/nvidia-uvm");
+  const mps = machineWith({
+    list: (path) => path === "/proc" ? ["self", "77"] : list(path),
+    mayUse: () => true,
+    variable: (name) => name === "CUDA_MPS_PIPE_DIRECTORY" ? "/run/mps" : undefined,
+    status: (path) => path === "/run/mps/control" ? { uid: 0, mode: 0o666, kind: "other" } : undefined,
+  }, { "/proc/77/comm": "nvidia-cuda-mps-server\n" });
+  assertMatch(about("MPS", checkGpuFiles(mps)).found, /^\/run\/mps has a control daemon's pipe, and the daemon runs$/);
+});
+
+test("doctor judges the kernel, namespaces, limits and the environment", { skip }, () => {
+  assertEquals(about("kernel", checkKernel(machineWith({}))).level, "ok");
+  const old = about("kernel", checkKernel(machineWith({ kernel: "6.8.0-45-generic" })));
+  assertEquals(old.level, "note");
+  assertStringIncludes(old.found, "Linux 6.8.0-45-generic: without inodes of pidfds (6.9), ");
+  assert(!old.found.includes("SO_PEERPIDFD"));
+  const links = (path: string) =>
+    path.endsWith("/pid") ? "pid:[4026532000]" : path.endsWith("/ipc") ? "ipc:[1]" : undefined;
+  const status = { "/proc/self/status": "NSpid:\t1\n" };
+  assertEquals(
+    about("namespaces", checkNamespaces(machineWith({ link: links }, status))).found,
+    "of its own: PID, IPC",
+  );
+  assertEquals(about("/proc", checkNamespaces(machineWith({}))).level, "problem");
+  const hidden = machineWith({}, { ...status, "/proc/mounts": "proc /proc proc rw,nosuid,hidepid=2 0 0\n" });
+  assertMatch(about("/proc", checkNamespaces(hidden)).found, /hidepid/);
+  const small = machineWith({ mayUse: () => true, freeBytes: () => 4096 }, status);
+  assertEquals(about("/dev/shm", checkNamespaces(small)).found, "only 4.0 KiB are free");
+  assertEquals(about("/dev/shm", checkNamespaces(machineWith({ mayUse: () => false }, status))).level, "note");
+  const user = machineWith({ link: (path) => path.endsWith("/user") ? "user:[5]" : undefined }, {
+    ...status,
+    "/proc/self/uid_map": "         0       1000          1\n",
+  });
+  assertEquals(about("users", checkNamespaces(user)).level, "note");
+  const limits = (soft: string) =>
+    machineWith({}, {
+      "/proc/self/limits": `Max open files            ${soft}                 524288               files     \n`,
+    });
+  assertEquals(
+    about("descriptors", checkLimits(limits("1024"))).found,
+    "at most 1024 open ones (RLIMIT_NOFILE): enough for about 341 importers",
+  );
+  assertEquals(["4096", "unlimited"].map((soft) => about("descriptors", checkLimits(limits(soft))).level), [
+    "ok",
+    "ok",
+  ]);
+  const service = (variables: Record<string, string>) =>
+    about("systemd", checkLimits(machineWith({ variable: (name) => variables[name] })));
+  assertEquals(service({}).level, "ok");
+  assertEquals(service({ NOTIFY_SOCKET: "/run/systemd/notify" }).level, "note");
+  assertEquals(
+    service({ NOTIFY_SOCKET: "/run/systemd/notify", FDSTORE: "16" }).found,
+    "NOTIFY_SOCKET is /run/systemd/notify, and it keeps up to 16 descriptors",
+  );
+  const set = machineWith({
+    variable: (name) => name === "CUDA_HOME" ? "/opt/cuda" : name === "POOLPASS_LOG" ? "1" : undefined,
+  });
+  assertEquals(checkVariables(set, ["PATH", "POOLPASS_LOG"])[0]!.found, "POOLPASS_LOG=1 CUDA_HOME=/opt/cuda");
+  assertEquals(["6.9", "6.10.1", "7", "6.8.99", "5.19"].map((version) => isAtLeast(version, "6.9")), [
+    true,
+    true,
+    true,
+    false,
+    false,
+  ]);
+});
+
+test("doctor judges the socket's file and folder", { skip }, async () => {
+  const signal = new AbortController().signal;
+  const judge = async (mode: number, uid: number, folder: number, mayUse: boolean) => {
+    const machine = machineWith({
+      mayUse: () => mayUse,
+      status: (path) => path === "/run/x/sock" ? { uid, mode, kind: "socket" } : { uid, mode: folder, kind: "folder" },
+    });
+    const found = await checkSocket("/run/x/sock", { machine, options: {}, signal });
+    return found.filter(({ topic }) => topic !== "listener").map(({ level, topic }) => `${topic}: ${level}`);
+  };
+  assertEquals(await judge(0o600, 1000, 0o755, true), ["socket: ok"]);
+  assertEquals(await judge(0o600, 0, 0o755, false), ["socket: problem"]);
+  assertEquals(await judge(0o666, 1001, 0o755, true), ["socket: ok", "folder: note"]);
+  assertEquals(await judge(0o666, 1000, 0o777, true), ["socket: ok", "folder: problem"]);
+  assertEquals(await judge(0o666, 0, 0o1777, true), ["socket: ok"]);
+});
+
+test("the machine is read without errors", () => {
+  const none = "/there/is/none";
+  assertEquals([thisMachine.read(none), thisMachine.link(none), thisMachine.status(none), thisMachine.mayUse(none)], [
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  assertEquals(thisMachine.list(none), []);
+  assertEquals(thisMachine.mayUse("/dev/null"), true);
+  assertEquals(thisMachine.status("/tmp")?.kind, "folder");
+});

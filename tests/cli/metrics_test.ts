@@ -1,0 +1,109 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { request } from "node:http";
+import { connect } from "node:net";
+import { serveMetrics } from "../../cli/serve_metrics.ts";
+import { poolpass, startPoolpass } from "../support/poolpass.ts";
+import { test } from "../support/test.ts";
+import { sharedFramesTest, until } from "./shared_frames.ts";
+
+interface Answer {
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly body: string;
+}
+
+/** Makes a request. By Node's module: the runtimes' own fetch does not send every header. */
+function ask(url: string, options: { method?: string; headers?: Record<string, string> } = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asking = request(url, { agent: false, ...options }, (response) => {
+      let body = "";
+      response.setEncoding("utf8").on("data", (text) => body += text);
+      response.on("end", () => resolve({ status: response.statusCode!, type: response.headers["content-type"], body }));
+    });
+    asking.on("error", reject).end();
+  });
+}
+
+sharedFramesTest(
+  "metrics are printed, and served until the command is interrupted",
+  async ({ path, exporter, start }) => {
+    await start("hold");
+    const printed = await poolpass("metrics", path);
+    assertEquals([printed.code, printed.errors], [0, ""]);
+    const offers = `poolpass_offers{path="${path}"} 4\n`;
+    assertStringIncludes(printed.output, offers);
+    const serving = startPoolpass("metrics", path, "--port", "0");
+    const address = /at (http:\/\/127\.0\.0\.1:\d+\/metrics)\n$/;
+    await until(() => address.test(serving.output), () => serving.output + serving.errors);
+    const url = address.exec(serving.output)![1]!;
+    const answers = await Promise.all([ask(url), ask(url), ask(`${url}?x=1`)]);
+    for (const { status, type, body } of answers) {
+      assertEquals([status, type], [200, "text/plain; version=0.0.4; charset=utf-8"]);
+      assertStringIncludes(body, offers);
+    }
+    exporter.kill("SIGKILL");
+    await exporter.ended;
+    const { status, body } = await ask(url);
+    assertEquals(status, 503);
+    assertMatch(body, /^Cannot .*\n$/);
+    await start("export");
+    assertEquals((await ask(url)).status, 200);
+    serving.interrupt();
+    assertEquals((await serving.ended).code, 0);
+    await assertRejects(() => ask(url));
+  },
+);
+
+test("metrics names what is wrong with its port", async () => {
+  const lists = "poolpass metrics --help lists the options";
+  for (const port of ["65536", "x", "1.5"]) {
+    const { code, errors } = await poolpass("metrics", "a", "--port", port);
+    assertEquals([code, errors], [2, `The port is "${port}", and must be a number from 0 to 65535; ${lists}\n`]);
+  }
+});
+
+test("the server of metrics answers GET /metrics alone, on the loopback interface alone", async () => {
+  let texts = 0;
+  await using server = await serveMetrics(0, () => {
+    if (++texts > 1) throw new Error("There are no more numbers");
+    return "one 1\n";
+  });
+  const { origin, port } = new URL(server.url);
+  assertEquals((await ask(server.url)).body, "one 1\n");
+  assertEquals(await ask(server.url), {
+    status: 503,
+    type: "text/plain; charset=utf-8",
+    body: "There are no more numbers\n",
+  });
+  const statuses = await Promise.all([
+    ask(`${origin}/`),
+    ask(`${origin}/metrics/`),
+    ask(server.url, { method: "POST" }),
+    ask(server.url, { method: "HEAD" }),
+    ask(server.url, { headers: { host: `attacker.example:${port}` } }),
+    ask(server.url, { headers: { host: `localhost:${port}` } }),
+  ]);
+  assertEquals(statuses.map(({ status }) => status), [404, 404, 405, 405, 403, 503]);
+  await assertRejects(() => serveMetrics(Number(port), () => ""), Error, "another program listens there");
+  // Another address of the same interface: the server is bound to one.
+  const refused = await new Promise<string>((resolve) => {
+    const socket = connect(Number(port), "127.0.0.2");
+    socket.on("error", (error) => resolve((error as { code?: string }).code ?? ""));
+    socket.on("connect", () => resolve("connected"));
+  });
+  assertEquals(refused, "ECONNREFUSED");
+});
+
+test("a connection that says nothing does not hold up others, nor the end of the server", async () => {
+  const since = performance.now();
+  {
+    await using server = await serveMetrics(0, () => "one 1\n");
+    const { port } = new URL(server.url);
+    const socket = connect(Number(port), "127.0.0.1");
+    socket.on("error", () => {});
+    await new Promise((resolve) => socket.on("connect", () => resolve(undefined)));
+    socket.write("GET /metr");
+    assertEquals((await ask(server.url)).status, 200);
+  }
+  assert(performance.now() - since < 5000);
+});
