@@ -1,5 +1,5 @@
 // Runs rows one after the other in this process: run_situation.ts DRIVER NAME... [--file FILE]. Prints one line of JSON
-// for each second process that it starts, and one for the result of each row. Exits without freeing anything, because a
+// for each second process that it starts, and one for the result of each row. Exits without freeing anything on a GPU, because a
 // lost context cannot be freed. Exits early, with status 0, after a row that lost a context. The second processes exit
 // when this one is gone. With --file, looks for the rows only in situations/FILE.ts: most of a row's time is spent
 // loading code.
@@ -30,6 +30,8 @@ for (const [index, name] of names.entries()) {
   const openDriver = await loadDriver(driverName, { peers: situation.peers ?? true });
   const driver = openDriver();
   const result = await run(situation, { driver, driverName, openDriver });
+  // All rows of a process share 4 GiB there.
+  if (driver.kind === "software") driver.close();
   const isLast = index === names.length - 1 || !leavesDevices(driver);
   // The parent process may kill this one as soon as it has the last result.
   if (isLast) (module as { flushCompileCache?: () => void }).flushCompileCache?.();
