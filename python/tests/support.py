@@ -1,0 +1,87 @@
+"""What the tests share: the stand-in for cuda-bindings, sockets' paths, and a count of what the process has open."""
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from typing import Any, Callable
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(TESTS)
+ROOT = os.path.dirname(PACKAGE)
+SOFTWARE = os.path.join(TESTS, "software")
+# Seconds in which another thread or process must have done its work.
+TIMEOUT = 20.0
+
+# The environment of a process that uses this package on the software device.
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join((PACKAGE, SOFTWARE)),
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "POOLPASS_DRIVER": "software",
+}
+
+
+def use_software_device() -> None:
+    """Lets this process use the stand-in. A process that has imported cuda-bindings cannot."""
+    for path in (SOFTWARE, PACKAGE):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+
+
+def count_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+class PoolpassTest(unittest.TestCase):
+    """A test that leaves no descriptors, threads or mappings behind."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="poolpass-")
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "shared.sock")
+
+    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        warm_up()
+        before = count_descriptors()
+        outcome = super().run(result)
+        is_left = lambda: count_descriptors() > before or threads_of_poolpass() > 0
+        wait_for(lambda: not is_left() or gc.collect() < 0, TIMEOUT / 4, check=False)
+        if is_left() and result is not None and result.wasSuccessful():
+            left = [os.readlink(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd") if exists(each)]
+            error = AssertionError(f"left {count_descriptors() - before} descriptors and {threads_of_poolpass()} threads: {left}")
+            result.addFailure(self, (AssertionError, error, None))
+        return outcome
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        wait_for(condition, TIMEOUT)
+
+
+def exists(descriptor: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{descriptor}")
+
+
+def threads_of_poolpass() -> int:
+    return sum(each.name.startswith("poolpass-") for each in threading.enumerate())
+
+
+def wait_for(condition: Callable[[], Any], timeout: float, *, check: bool = True) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            if check:
+                raise AssertionError("It never came")
+            return
+        time.sleep(0.002)
+
+
+def warm_up() -> None:
+    """Creates what the process creates once and keeps."""
+    from poolpass.cuda import cuda
+
+    for make in (cuda().copy_stream, cuda().release_stream):
+        make(0)
