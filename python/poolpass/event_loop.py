@@ -13,6 +13,8 @@ from typing import Any, Callable, Protocol
 BUSY_TIME = 0.016
 LEAST_PAUSE = 0.0001
 LONGEST_PAUSE = 0.1
+# Seconds for which the end of a thread is awaited that has nothing to do.
+JOIN_TIMEOUT = 5.0
 
 
 class Served(Protocol):
@@ -103,11 +105,12 @@ class EventLoop:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            self.changed.wait(left)
+            self.changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         return True
 
-    def join(self, timeout: float | None) -> None:
-        self._thread.join(timeout)
+    def join(self) -> None:
+        """Waits for the end of the thread, which has nothing left to serve."""
+        self._thread.join(JOIN_TIMEOUT)
 
     def _run(self) -> None:
         served = self._served

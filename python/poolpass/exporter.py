@@ -116,7 +116,9 @@ class Exporter:
         maximum_handshakes: how many connections may not have said yet what they are.
         handshake_timeout, message_timeout: seconds that an importer has for that, and to send a whole message.
         close_timeout: seconds that `close` waits for importers to release what they hold.
-        on_connect, on_disconnect: called with each importer's process; the latter with an error or None as well.
+        on_connect: called with the process of each importer.
+        on_disconnect: called at the end of each connection, also of one that never became an importer, with the process
+        and with the error, if any.
         on_hold, on_release: called with an offer's name and the process that maps or releases it.
 
         The callbacks run on the exporter's thread, and must soon return.
@@ -322,7 +324,7 @@ class Exporter:
         for pool in pools:
             pool.close()
         if is_over and not self.loop.is_current:
-            self.loop.join(self._close_timeout)
+            self.loop.join()
 
     def __enter__(self) -> Self:
         return self

@@ -483,11 +483,11 @@ class ExporterConnection:
         elif isinstance(message, m.End):
             self._on_frame(message.offer, None)
         else:
-            raise m.ProtocolError(f"An exporter must not send {type(message).__name__}")
+            raise m.ProtocolError(f"An exporter must not send {m.layout_of(message).name}")
 
     def _on_welcome(self, message: m.Message) -> None:
         if not isinstance(message, m.Welcome):
-            raise m.ProtocolError(f"{type(message).__name__} came before Welcome")
+            raise m.ProtocolError(f"{m.layout_of(message).name} came before WELCOME")
         if message.version != m.PROTOCOL_VERSION:
             raise m.ProtocolError(
                 f"The exporter chose version {message.version} of the protocol, and this package knows "

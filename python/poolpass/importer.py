@@ -276,7 +276,7 @@ class Importer:
             core.loop.wait_until(
                 lambda: find() is not None or core.end is not None or core.is_closing, deadline_of(timeout)
             )
-            found = find()
+            found = None if core.is_closing else find()
             if found is None:
                 if core.has_closed:
                     raise SharingError("not-found", f"Cannot get {what}: the exporter has closed without offering it")
@@ -323,7 +323,7 @@ class Importer:
             )
             is_over = core.is_over()
         if is_over:
-            core.loop.join(core.close_timeout)
+            core.loop.join()
 
     def __enter__(self) -> Self:
         return self

@@ -216,8 +216,7 @@ class ImporterConnection:
         for sent in list(self.sent_offers.values()):
             if sent.record.channel is not None:
                 sent.record.channel.frames.on_leave(self)
-        if self.is_welcome:
-            self._exporter.on_disconnect(self, error)
+        self._exporter.on_disconnect(self, error)
         self.leave_if_unused()
 
     def leave_if_unused(self) -> None:
@@ -317,11 +316,11 @@ class ImporterConnection:
         elif isinstance(message, (m.Join, m.ReleaseSlot)):
             self._on_channel(message)
         else:
-            raise m.ProtocolError(f"An importer must not send {type(message).__name__}")
+            raise m.ProtocolError(f"An importer must not send {m.layout_of(message).name}")
 
     def _on_hello(self, message: m.Message) -> None:
         if not isinstance(message, m.Hello):
-            raise m.ProtocolError(f"{type(message).__name__} came before Hello")
+            raise m.ProtocolError(f"{m.layout_of(message).name} came before HELLO")
         if not message.lowest_version <= m.PROTOCOL_VERSION <= message.highest_version:
             raise m.ProtocolError(f"This exporter knows only version {m.PROTOCOL_VERSION}", "version-mismatch")
         if message.role != "importer":

@@ -6,6 +6,7 @@ Every message is a dataclass with the names that PROTOCOL.md uses. `encode` retu
 from __future__ import annotations
 
 import json
+import re
 import struct
 from dataclasses import dataclass
 from typing import Any, Callable, Literal, cast
@@ -298,6 +299,10 @@ def _zero(format: str) -> _Field:
 _GREETING = _Field("the greeting", "8s", constant=GREETING)
 
 
+def message_name(make: Callable[..., Message]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", getattr(make, "__name__", "")).upper()
+
+
 class Layout:
     """The layout of a type of message: fixed fields, then strings or bytes, whose lengths are among the fields."""
 
@@ -312,7 +317,8 @@ class Layout:
     ):
         self.number = number
         self.make = make
-        self.name = getattr(make, "__name__", "")
+        # As PROTOCOL.md writes it: RELEASE_SLOT.
+        self.name = message_name(make)
         self.fields = fields
         self.strings = strings
         # The name of the bytes, at least one, that follow the fields up to the end of the body.

@@ -48,21 +48,32 @@ class PoolpassTest(unittest.TestCase):
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
         warm_up()
         before = count_descriptors()
+
+        def is_clean() -> bool:
+            gc.collect()
+            return count_descriptors() <= before and threads_of_poolpass() == 0
+
         outcome = super().run(result)
-        is_left = lambda: count_descriptors() > before or threads_of_poolpass() > 0
-        wait_for(lambda: not is_left() or gc.collect() < 0, TIMEOUT / 4, check=False)
-        if is_left() and result is not None and result.wasSuccessful():
-            left = [os.readlink(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd") if exists(each)]
-            error = AssertionError(f"left {count_descriptors() - before} descriptors and {threads_of_poolpass()} threads: {left}")
-            result.addFailure(self, (AssertionError, error, None))
+        if result is None or not result.wasSuccessful():
+            return outcome
+        wait_for(is_clean, TIMEOUT / 4, check=False)
+        if not is_clean():
+            left = f"{count_descriptors() - before} descriptors and {threads_of_poolpass()} threads are left: {opened()}"
+            result.addFailure(self, (AssertionError, AssertionError(left), None))  # type: ignore[arg-type]
         return outcome
 
     def wait_for(self, condition: Callable[[], Any]) -> None:
         wait_for(condition, TIMEOUT)
 
 
-def exists(descriptor: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{descriptor}")
+def opened() -> list[str]:
+    paths = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:
+            pass
+    return paths
 
 
 def threads_of_poolpass() -> int:
