@@ -67,7 +67,12 @@ async function importBuffer(name: string): Promise<void> {
   const offer = await importer.offer(name, { signal });
   using buffer = await offer.map({ stream, signal });
   const bytes = await buffer.read(Uint8Array, { signal });
-  say({ metadata: offer.metadata ?? null, byteLength: bytes.length, first: [...bytes.slice(0, 24)], sum: sumOf(bytes) });
+  say({
+    metadata: offer.metadata ?? null,
+    byteLength: bytes.length,
+    first: [...bytes.slice(0, 24)],
+    sum: sumOf(bytes),
+  });
   await stdinEnds();
 }
 

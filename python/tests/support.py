@@ -41,26 +41,22 @@ class PoolpassTest(unittest.TestCase):
     """A test that leaves no descriptors, threads or mappings behind."""
 
     def setUp(self) -> None:
+        warm_up()
+        before = count_descriptors()
+        # Cleanups run in reverse.
+        self.addCleanup(self.assert_nothing_left, before)
         folder = tempfile.TemporaryDirectory(prefix="poolpass-")
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "shared.sock")
 
-    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
-        warm_up()
-        before = count_descriptors()
-
+    def assert_nothing_left(self, before: int) -> None:
         def is_clean() -> bool:
             gc.collect()
             return count_descriptors() <= before and threads_of_poolpass() == 0
 
-        outcome = super().run(result)
-        if result is None or not result.wasSuccessful():
-            return outcome
         wait_for(is_clean, TIMEOUT / 4, check=False)
         if not is_clean():
-            left = f"{count_descriptors() - before} descriptors and {threads_of_poolpass()} threads are left: {opened()}"
-            result.addFailure(self, (AssertionError, AssertionError(left), None))  # type: ignore[arg-type]
-        return outcome
+            self.fail(f"{count_descriptors() - before} descriptors and {threads_of_poolpass()} threads are left: {opened()}")
 
     def wait_for(self, condition: Callable[[], Any]) -> None:
         wait_for(condition, TIMEOUT)

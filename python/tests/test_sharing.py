@@ -63,8 +63,9 @@ class SharingTest(support.PoolpassTest):
     def test_tensor_outlives_mapping_importer_and_offer(self) -> None:
         offer = self.offer()
         # Nothing but the capsule refers to the mapping.
-        capsule = self.connect().offer("weights", timeout=support.TIMEOUT).map().__dlpack__(stream=1)
-        self._cleanups.pop()
+        importer = Importer.connect(self.path)
+        capsule = importer.offer("weights", timeout=support.TIMEOUT).map().__dlpack__(stream=1)
+        del importer
         tensor = dlpack.import_capsule(capsule)
         gc.collect()
         offer.withdraw()

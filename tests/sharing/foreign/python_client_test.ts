@@ -50,7 +50,11 @@ interface Setting {
 const settings: readonly Setting[] = driversUnderTest.flatMap((driver): Setting[] => {
   if (driver.name === "software") {
     // The delay is long enough that an unsynchronized use of pending work would fail.
-    return [{ driver, skip: noPython, env: { PYTHONPATH: `${pythonPackage}:${softwareBindings}`, POOLPASS_TEST_DELAY: "0.02" } }];
+    return [{
+      driver,
+      skip: noPython,
+      env: { PYTHONPATH: `${pythonPackage}:${softwareBindings}`, POOLPASS_TEST_DELAY: "0.02" },
+    }];
   }
   return driver.name === "cuda" ? [{ driver, skip: driver.skip || noBindings, env: {} }] : [];
 });
