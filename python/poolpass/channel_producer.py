@@ -299,8 +299,8 @@ class ChannelProducer:
         if self._is_quarantined() and len(self.frames.quarantined) == self.slots:
             return SharingError(
                 "cut-off",
-                f"Cannot reserve a slot of {quoted(self.name)}: all are lost to processes whose connections have ended, "
-                f"until these have ended, too: {self.frames.describe_holders()}",
+                f"Cannot reserve a slot of {quoted(self.name)}: until they end, all are lost to processes whose "
+                f"connections have ended: {self.frames.describe_holders()}",
             )
         return None
 

@@ -202,7 +202,7 @@ class Cuda:
                 self.destroy_event(event)
 
     def stream_behind(self, streams: frozenset[int] | None, stream: int, ordinal: int) -> int:
-        """Returns a stream whose next work comes behind that of `stream` and of `streams`, None for any of the device."""
+        """Returns a stream whose next work comes behind that of `stream` and `streams`; None stands for any stream."""
         if streams is None:
             self.synchronize_device(ordinal)
             return stream

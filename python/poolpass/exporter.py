@@ -20,7 +20,7 @@ from .event_loop import EventLoop, Pace
 from .events import LocalEvent, LocalEvents
 from .exporter_connection import MAXIMUM_ALL_METADATA
 from .importer_connection import ImporterConnection
-from .memory_pool import AllocationHolding, Buffer, MemoryPool
+from .memory_pool import AllocationHolding, MemoryPool
 from .offer import Lease, Offer, OfferRecord
 from .peer import Peer
 from .sockets import Listener, StrPath, check_path
@@ -165,8 +165,8 @@ class Exporter:
     ) -> Offer:
         """Offers a buffer, a view of one, or a whole pool to all importers, without a copy.
 
-        metadata: any JSON value of at most 32 KiB. An object gets the array's "dtype" and "shape" in addition, unless it
-        has them or the array has no type of its own.
+        metadata: any JSON value of at most 32 KiB. An object gets the array's "dtype" and "shape" in addition, unless
+        it has them or the array has no type of its own.
         stream: the stream that writes the contents: importers wait for it. By default that is taken from what wrote the
         buffer by DLPack, or else it is the buffer's; the device is waited for if it is not known.
 
@@ -270,12 +270,18 @@ class Exporter:
         elif slot_nbytes is not None:
             sizes = (slot_nbytes // element.itemsize,)
         else:
-            raise TypeError("Cannot create a channel without the size of its slots: give slot_nbytes, or shape and dtype")
+            raise TypeError("Cannot create a channel whose slots have no size: give slot_nbytes, or shape and dtype")
         nbytes = element.itemsize * math.prod(sizes)
         if nbytes < 1 or slot_nbytes is not None and nbytes != slot_nbytes:
             raise ValueError(f"Cannot create slots of {slot_nbytes} bytes for {element.name} of shape {list(sizes)}")
         if shape is not None or dtype is not None:
             metadata = described(metadata, element.name, sizes)
+        if minimum_consumers is None:
+            minimum_consumers = 0 if drops else 1
+        if window is None:
+            window = min(2, max(1, slots - 1)) if drops else slots
+        if hold_timeout is None:
+            hold_timeout = DEFAULT_HOLD_TIMEOUT if drops else math.inf
         ring = pool.allocate(slots * stride_of(nbytes), stream=stream)
         with self.loop.lock:
             record = self._new_record(name, "channel", pool, ring._holding, 0, ring.nbytes, metadata, ring)
@@ -283,9 +289,7 @@ class Exporter:
                 events = [self._take_event(pool.device) for _ in range(slots)]
                 channel = ChannelProducer(
                     record, ring, events, slot_nbytes=nbytes, slot_type=(element, sizes), overflow=overflow,
-                    minimum_consumers=(0 if drops else 1) if minimum_consumers is None else minimum_consumers,
-                    window=slots if not drops else (1 if slots < 3 else 2) if window is None else window,
-                    hold_timeout=(DEFAULT_HOLD_TIMEOUT if drops else math.inf) if hold_timeout is None else hold_timeout,
+                    minimum_consumers=minimum_consumers, window=window, hold_timeout=hold_timeout,
                     close_timeout=self._close_timeout,
                 )
             except BaseException:
@@ -448,8 +452,8 @@ class Exporter:
         if self._text_length + record.text_length > MAXIMUM_ALL_METADATA:
             self._abandon(record)
             raise ValueError(
-                f"Cannot offer {quoted(name)}: all offers would have more than {MAXIMUM_ALL_METADATA} bytes of names and "
-                "metadata; send the data in a buffer"
+                f"Cannot offer {quoted(name)}: the limit of names and metadata of all offers is {MAXIMUM_ALL_METADATA} "
+                "bytes; send the data in a buffer"
             )
         self._last_offer = number
         return record

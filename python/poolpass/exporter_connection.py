@@ -168,7 +168,8 @@ class ExporterConnection:
     def join(self, hold: Hold, on_frame: Callable[[m.Frame | None], None]) -> None:
         state = hold.state
         if state.is_joined:
-            raise RuntimeError(f"Cannot join {quoted(state.message.name)}: a connection joins a channel once; connect again")
+            name = quoted(state.message.name)
+            raise RuntimeError(f"Cannot join {name}: a connection joins a channel once; connect again")
         state.is_joined = True
         state.on_frame = on_frame
         self._send(m.Join(state.message.offer))
@@ -236,7 +237,6 @@ class ExporterConnection:
 
     def _release(self, hold: Hold, events: list[Any]) -> None:
         state = hold.state
-        offer = state.message.offer
         ordinal = hold.mapped.pool.ordinal
         calls = cuda()
         stream = calls.release_stream(ordinal)
@@ -513,7 +513,8 @@ class ExporterConnection:
         if len(self._allocations) >= m.MAXIMUM_IDENTIFIERS:
             raise m.limit_exceeded(f"{m.MAXIMUM_IDENTIFIERS} allocations of an exporter")
         if message.pool not in self._pools:
-            raise m.ProtocolError(f"Allocation {message.allocation} lies in pool {message.pool}, which was not announced")
+            what = f"Allocation {message.allocation} lies in pool {message.pool}"
+            raise m.ProtocolError(f"{what}, which was not announced")
         self._allocations[message.allocation] = message
         self._users["pool", message.pool] += 1
 

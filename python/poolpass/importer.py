@@ -121,8 +121,9 @@ class RemoteOffer:
         DLPack's consumers say on which stream they use it.
         timeout: how many seconds to wait for the contents.
 
-        Raises SharingError: "not-found" if the offer was withdrawn, "device-not-visible", "size-mismatch", "not-supported"
-        for a whole pool, "timed-out", or "peer-gone" and others if the connection has ended. Raises CudaError.
+        Raises SharingError: "not-found" if the offer was withdrawn, "not-supported" for a whole pool,
+        "device-not-visible", "size-mismatch", "timed-out", or "peer-gone" and others if the connection has ended.
+        Raises CudaError.
         """
         name = quoted(self.name)
         if self.kind == "pool":
@@ -204,7 +205,7 @@ class Importer:
             raise end
         raise SharingError(
             "timed-out",
-            f"Cannot connect to {path}: {connection.name} did not answer within {handshake_timeout:g} s; is it stopped?",
+            f"Cannot connect to {path}: {connection.name} has not answered for {handshake_timeout:g} s; is it stopped?",
         )
 
     @property

@@ -1,7 +1,7 @@
 /**
  * The other end of the Python package's tests, on whatever device there is.
  *
- *     deno run --allow-all python/tests/deno_peer.ts export PATH [--elements 6]   offers "weights": element i is i
+ *     deno run --allow-all python/tests/deno_peer.ts export PATH [--elements 6]   offers "weights": element i is i mod 65536
  *     deno run --allow-all python/tests/deno_peer.ts import PATH NAME             maps, and says what it has read
  *     deno run --allow-all python/tests/deno_peer.ts produce PATH --frames 5      frame n of "frames" has n everywhere
  *     deno run --allow-all python/tests/deno_peer.ts consume PATH                 reads "frames" until the end
@@ -47,7 +47,11 @@ switch (command) {
 async function exportWeights(elements: number): Promise<void> {
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using weights = pool.allocateArray(Float32Array, elements, stream);
-  weights.copyFrom(Float32Array.from({ length: elements }, (_, index) => index), stream);
+  const period = Float32Array.from({ length: Math.min(elements, 65536) }, (_, index) => index);
+  for (let begin = 0; begin < elements; begin += period.length) {
+    const end = Math.min(elements, begin + period.length);
+    weights.subarray(begin, end).copyFrom(period.subarray(0, end - begin), stream);
+  }
   const over = Promise.withResolvers<void>();
   await using exporter = Exporter.listen(path, { onDisconnect: () => over.resolve() });
   const offer = exporter.offer("weights", weights, {

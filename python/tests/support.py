@@ -56,7 +56,8 @@ class PoolpassTest(unittest.TestCase):
 
         wait_for(is_clean, TIMEOUT / 4, check=False)
         if not is_clean():
-            self.fail(f"{count_descriptors() - before} descriptors and {threads_of_poolpass()} threads are left: {opened()}")
+            left = f"{count_descriptors() - before} descriptors and {threads_of_poolpass()} threads"
+            self.fail(f"{left} are left: {opened()}")
 
     def wait_for(self, condition: Callable[[], Any]) -> None:
         wait_for(condition, TIMEOUT)

@@ -14,7 +14,7 @@ support.use_software_device()
 
 from poolpass import messages as m
 from poolpass.connection import Connection
-from poolpass.descriptors import F_GET_SEALS, discard, is_sealed_memory, may_be_pool
+from poolpass.descriptors import F_GET_SEALS, discard, may_be_pool
 from poolpass.errors import SharingError
 from poolpass.sockets import Listener, check_path, connect
 

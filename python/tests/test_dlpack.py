@@ -10,7 +10,6 @@ import support
 
 support.use_software_device()
 
-import poolpass
 from poolpass import dlpack
 from poolpass.array_source import ArraySource
 from poolpass.cuda import LEGACY_STREAM, NO_STREAM, PER_THREAD_STREAM, stream_handle
@@ -176,9 +175,11 @@ class InterfaceTest(support.PoolpassTest):
         view = memory.array.view("int32", byte_offset=4)
         self.assertEqual((view.shape, view.nbytes, view.dtype), ((3,), 12, "int32"))
         self.assertEqual(view.view("uint8", (2, 3), byte_offset=2).read(), bytes([6, 7, 8, 9, 10, 11]))
-        for arguments in (("int32", (5,), 0), ("int32", None, 2), ("int64", None, 4), ("uint8", None, 17), ("uint8", (-1,), 0)):
-            with self.subTest(arguments=arguments), self.assertRaises(ValueError):
-                memory.array.view(arguments[0], arguments[1], byte_offset=arguments[2])
+        for dtype, shape, offset in (
+            ("int32", (5,), 0), ("int32", None, 2), ("int64", None, 4), ("uint8", None, 17), ("uint8", (-1,), 0),
+        ):
+            with self.subTest(dtype=dtype, shape=shape, offset=offset), self.assertRaises(ValueError):
+                memory.array.view(dtype, shape, byte_offset=offset)
         memory.array.release()
         self.assertEqual(memory.ends, [])
         del view
@@ -187,7 +188,8 @@ class InterfaceTest(support.PoolpassTest):
 
     def test_dtypes(self) -> None:
         self.assertEqual(to_dtype("bfloat16").itemsize, 2)
-        self.assertEqual(to_dtype(type("T", (), {"__str__": lambda self: "torch.float8_e4m3fn"})()).name, "float8_e4m3fn")
+        of_torch = type("dtype", (), {"__str__": lambda self: "torch.float8_e4m3fn"})()
+        self.assertEqual(to_dtype(of_torch).name, "float8_e4m3fn")
         if numpy is not None:
             self.assertEqual(to_dtype(numpy.float32).name, "float32")
             self.assertEqual(to_dtype(numpy.dtype("complex64")).name, "complex64")
