@@ -37,7 +37,7 @@ class ArraySource:
                 return None
             if kind in DEVICE_TYPES:
                 return number
-            raise TypeError(f"Cannot copy an array of DLPack's device type {kind}: only CUDA's and the host's are known")
+            raise TypeError(f"Cannot copy from DLPack's device type {kind}: only CUDA's and the host's are known")
         if hasattr(array, "__cuda_array_interface__"):
             return cuda().device_of_address(array.__cuda_array_interface__["data"][0])
         raise TypeError(f"Cannot copy {type(array).__name__}: it has neither __dlpack__ nor __cuda_array_interface__")

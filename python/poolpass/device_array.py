@@ -163,7 +163,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """CUDA's array interface, version 3. Its stream is the one that the memory was mapped or allocated on, if any."""
+        """CUDA's array interface, version 3. Its stream is what the memory was mapped or allocated on, if any."""
         if self._device is None:
             raise AttributeError(f"{self._what} lies in host memory: use __array_interface__ or DLPack")
         interface = self._interface()
