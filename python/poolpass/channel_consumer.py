@@ -24,6 +24,7 @@ class Frame(DeviceArray):
     def __init__(
         self,
         ring: Holding,
+        full: set[int],
         connection: ExporterConnection,
         hold: Hold,
         message: m.Frame,
@@ -40,6 +41,7 @@ class Frame(DeviceArray):
         user = ring.add()
 
         def on_last(streams: frozenset[int] | None) -> None:
+            full.discard(message.slot)
             connection.release_frame(hold, message, streams)
             ring.drop(user)
 
@@ -85,6 +87,7 @@ class ChannelConsumer:
         # Frames that the application has not taken.
         self._coming: deque[m.Frame] = deque()
         # Slots of the frames that were not released.
+        self._full: set[int] = set()
         self._has_ended = False
         self._is_closed = False
         self._last_sequence = 0
@@ -198,7 +201,7 @@ class ChannelConsumer:
         if dtype is UINT8 and not (isinstance(metadata, dict) and "dtype" in metadata):
             dtype, shape = array_type(self.metadata, message.byte_length)
         return Frame(
-            self._ring, self._connection, self._hold, message, dtype=dtype, shape=shape,
+            self._ring, self._full, self._connection, self._hold, message, dtype=dtype, shape=shape,
             address=self._hold.address + message.slot * self._channel.slot_stride, stream=self._stream,
             metadata=metadata,
         )
@@ -216,12 +219,15 @@ class ChannelConsumer:
             )
         if message.sequence <= self._last_sequence:
             raise m.ProtocolError(f"Frame {message.sequence} of {quoted(self.name)} follows {self._last_sequence}")
-        if any(each.slot == message.slot for each in self._coming):
+        if message.slot in self._full:
             raise m.ProtocolError(f"Slot {message.slot} of {quoted(self.name)} comes again before it was released")
+        if len(self._full) >= self._channel.window:
+            raise m.ProtocolError(f"More frames of {quoted(self.name)} come than its window, {self._channel.window}")
         self._last_sequence = message.sequence
         if self._is_closed:
             give_back(self._connection, self._hold, message)
         else:
+            self._full.add(message.slot)
             self._coming.append(message)
 
 

@@ -186,13 +186,14 @@ class ChannelProducer:
         if not 0 <= length <= self._slot_nbytes:
             raise ValueError(f"Cannot send {length} bytes of a slot: it has {self._slot_nbytes}")
         text = m.encode_metadata(metadata)
+        behind = self._stream_of(slot, stream)
         loop = self._exporter.loop
         with loop.lock:
             self._check_open()
             if self._reserved.get(slot.index) is not slot:
                 raise RuntimeError(f"Cannot send {slot._what}: it was sent or returned; reserve another one")
             event = self.events[slot.index]
-            event.record(self._stream_of(slot, stream))
+            event.record(behind)
             del self._reserved[slot.index]
             slot._end_use()
             self._sequence += 1

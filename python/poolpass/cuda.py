@@ -19,13 +19,16 @@ LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # DLPack's stream for "do not synchronize".
 NO_STREAM = -1
 
-_lock = threading.Lock()
+# Reentrant, as all locks that a finalizer may need: it may run while its thread has them.
+_lock = threading.RLock()
 _cuda: Cuda | None = None
 
 
 def cuda() -> Cuda:
     """Returns the calls of this process. Raises CudaUnavailableError if there is no CUDA to use."""
     global _cuda
+    if _cuda is not None:
+        return _cuda
     with _lock:
         if _cuda is None:
             _cuda = Cuda()
@@ -55,7 +58,7 @@ class Cuda:
         # 16 bytes of each device, by ordinal.
         self.uuids = [bytes(each.uuid.bytes) for each in properties]
         self._streams: dict[tuple[str, int], int] = {}
-        self._streams_lock = threading.Lock()
+        self._streams_lock = threading.RLock()
         self._kept: list[Any] = []
 
     def call(self, name: str, *arguments: Any) -> Any:

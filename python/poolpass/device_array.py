@@ -120,7 +120,7 @@ class DeviceArray:
         return view
 
     def read(self, nbytes: int | None = None, *, byte_offset: int = 0) -> bytes:
-        """Copies bytes to the host, by default all, and waits for the work on the memory's own stream before that."""
+        """Copies bytes to the host, by default all, behind the work of all streams on which the memory is used."""
         self._check()
         length = self.nbytes - byte_offset if nbytes is None else nbytes
         self._check_part("read", length, byte_offset)
@@ -128,9 +128,8 @@ class DeviceArray:
         if self._device is None:
             return ctypes.string_at(address, length)
         calls = cuda()
-        stream = calls.copy_stream(self._device)
-        if self._stream is not None:
-            calls.order(stream, self._stream, self._device)
+        own = calls.copy_stream(self._device) if self._stream is None else self._stream
+        stream = calls.stream_behind(self._holding.streams.value, own, self._device)
         return calls.copy_to_host(address, length, stream, self._device)
 
     def _check_part(self, action: str, length: int, byte_offset: int) -> None:

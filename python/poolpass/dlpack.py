@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -99,6 +100,9 @@ def _on_delete(address: int) -> None:
 
 
 def _end(address: int) -> None:
+    # The process takes along what it has mapped.
+    if sys.is_finalizing():
+        return
     export = _exports.pop(address, None)
     if export is not None:
         export.on_delete()

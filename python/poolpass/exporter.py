@@ -1,6 +1,7 @@
 """Exporting: listening at a path, and offering memory there."""
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 MAXIMUM_LINGERING = 1024
 # Seconds between attempts to accept while no descriptor is left.
 ACCEPT_PAUSE = 0.1
+
+logger = logging.getLogger("poolpass")
 
 OnPeer = Callable[[Peer], None]
 OnDisconnect = Callable[[Peer, SharingError | None], None]
@@ -75,6 +78,7 @@ class Exporter:
         # Offers that are not withdrawn, by name, and all that have not ended.
         self._offers: dict[str, OfferRecord] = {}
         self._records: dict[OfferRecord, None] = {}
+        self._channels: dict[OfferRecord, ChannelProducer] = {}
         self._text_length = 0
         self._last_offer = 0
         self._events = LocalEvents(m.MAXIMUM_IDENTIFIERS)
@@ -182,52 +186,70 @@ class Exporter:
         source._check()
         if getattr(source, "_is_typed", True):
             metadata = described(metadata, source.dtype, source.shape)
+        ordinal = holding.pool.device
+        if stream is None:
+            behind = cuda().stream_behind(holding.streams.value, holding.stream, ordinal)
+        else:
+            behind = stream_handle(stream)
         with self.loop.lock:
             offset = source._address - holding.address
             record = self._new_record(name, "buffer", holding.pool, holding, offset, source.nbytes, metadata, source)
-            ordinal = holding.pool.device
-            if stream is None:
-                behind = cuda().stream_behind(holding.streams.value, holding.stream, ordinal)
-            else:
-                behind = stream_handle(stream)
             self._record_ready(record, behind, ordinal)
             return self._publish(record)
 
-    def offer_tensor(self, name: str, array: Any, *, metadata: Any = None, pool: MemoryPool | None = None) -> Offer:
+    def offer_tensor(
+        self, name: str, array: Any, *, metadata: Any = None, pool: MemoryPool | None = None, stream: Any = None
+    ) -> Offer:
         """Copies an array into a pool and offers the copy, with its element type and shape.
 
-        array: anything with DLPack or CUDA's array interface, on any device that this process sees, or on the host; it
-        must be C-contiguous. The copy is ordered behind the work that the array's library knows of.
+        array: anything with DLPack or CUDA's array interface, on a device or on the host; it must be C-contiguous.
         pool: where the copy lies, by default in a pool of this exporter on the array's device, or on device 0.
+        stream: the stream that the array is used on. The copy is one more piece of work of that stream, which nobody
+        waits for. Without it, this waits for what the array's library says is to be done before, and for the copy.
 
         The copy is freed when the offer was withdrawn and nobody holds it. Raises what `offer` raises.
         """
-        calls = cuda()
         ordinal = ArraySource.device_of(array)
         if pool is None:
-            with self.loop.lock:
-                self._check_open(name)
-                pool = self._own_pools.get(0 if ordinal is None else ordinal)
-                if pool is None:
-                    pool = MemoryPool(0 if ordinal is None else ordinal)
-                    self._own_pools[pool.device] = pool
-        stream = calls.copy_stream(pool.device)
-        source = ArraySource(array, calls.copy_stream(pool.device if ordinal is None else ordinal))
+            pool = self._own_pool(name, 0 if ordinal is None else ordinal)
+        if ordinal is not None and ordinal != pool.device:
+            raise ValueError(
+                f"Cannot copy an array of device {ordinal} into a pool of device {pool.device}: copy it to that device "
+                "first, or use a pool of its own"
+            )
+        calls, device = cuda(), pool.device
+        own = calls.copy_stream(device)
+        behind = own if stream is None else stream_handle(stream)
+        source = ArraySource(array, behind)
         try:
-            buffer = pool.allocate_array(source.shape, source.dtype, stream=stream)
-            if ordinal is not None and ordinal != pool.device:
-                # The array's library knows of its own device's streams only.
-                calls.synchronize(calls.copy_stream(ordinal), ordinal)
-            calls.copy(buffer._address, source.address, buffer.nbytes, source.copy_kind, stream, pool.device)
-            event = calls.create_event(pool.device)
-            calls.record(event, stream, pool.device)
+            buffer = pool.allocate_array(source.shape, source.dtype, stream=own)
+            buffer._use(behind)
+            calls.order(behind, own, device)
+            calls.copy(buffer._address, source.address, buffer.nbytes, source.copy_kind, behind, device)
+            if stream is None:
+                calls.synchronize(behind, device)
+                event = None
+            else:
+                event = calls.create_event(device)
+                calls.record(event, behind, device)
         except BaseException:
             source.release()
             raise
+        if event is None:
+            source.release()
+        else:
+            with self.loop.lock:
+                self._sources.append((event, source))
+                self.restart_polling()
+        return self.offer(name, buffer, metadata=metadata, stream=behind)
+
+    def _own_pool(self, name: str, device: int) -> MemoryPool:
         with self.loop.lock:
-            self._sources.append((event, source))
-            self.restart_polling()
-        return self.offer(name, buffer, metadata=metadata, stream=stream)
+            self._check_open(name)
+            pool = self._own_pools.get(device)
+            if pool is None:
+                pool = self._own_pools[device] = MemoryPool(device)
+            return pool
 
     def create_channel(
         self,
@@ -295,7 +317,7 @@ class Exporter:
             except BaseException:
                 self._abandon(record)
                 raise
-            record.channel = channel
+            record.channel = self._channels[record] = channel
             self.restart_polling()
             self._publish(record)
         return channel
@@ -310,7 +332,7 @@ class Exporter:
                 return
             self._is_closing = True
             self._stop_listening()
-            channels = [each.channel for each in self._records if each.channel is not None]
+            channels = list(self._channels.values())
         for channel in channels:
             channel.close()
         with self.loop.lock:
@@ -320,7 +342,7 @@ class Exporter:
             if not self.loop.is_current:
                 self.loop.wait_until(self._is_idle, time.monotonic() + self._close_timeout)
             for importer in list(self._importers):
-                importer.say_done()
+                importer.end(self._close_timeout)
             self.loop.wake()
             pools = list(self._own_pools.values())
             self._own_pools.clear()
@@ -362,25 +384,31 @@ class Exporter:
             raise m.limit_exceeded(f"{MAXIMUM_LINGERING} ended connections whose processes may have memory mapped")
 
     def on_connect(self, importer: ImporterConnection) -> None:
-        if self._callbacks[0] is not None:
-            self._callbacks[0](importer.peer)
+        self._call_back(self._callbacks[0], importer.peer)
         for record in self._offers.values():
             importer.change(record)
 
     def on_disconnect(self, importer: ImporterConnection, error: SharingError | None) -> None:
-        if self._callbacks[1] is not None:
-            self._callbacks[1](importer.peer, error)
+        self._call_back(self._callbacks[1], importer.peer, error)
 
     def on_hold(self, record: OfferRecord, importer: ImporterConnection) -> None:
-        if self._callbacks[2] is not None:
-            self._callbacks[2](record.name, importer.peer)
+        self._call_back(self._callbacks[2], record.name, importer.peer)
 
     def on_release(self, record: OfferRecord, importer: ImporterConnection) -> None:
-        if self._callbacks[3] is not None:
-            self._callbacks[3](record.name, importer.peer)
+        self._call_back(self._callbacks[3], record.name, importer.peer)
+
+    def _call_back(self, callback: Callable[..., None] | None, *arguments: object) -> None:
+        if callback is None:
+            return
+        try:
+            callback(*arguments)
+        except Exception:
+            # It must not harm the importers.
+            logger.exception("A callback of the exporter at %s has failed", self.path)
 
     def on_offer_end(self, record: OfferRecord) -> None:
         self._records.pop(record, None)
+        self._channels.pop(record, None)
         for event in record.events:
             self._events.put_back(event)
         self._forget_memory(record)
@@ -540,10 +568,9 @@ class Exporter:
     def next_deadline(self) -> float | None:
         deadlines = [each.next_deadline() for each in self._importers]
         has_waits = len(self._sources) > 0 or any(each.has_waits for each in self._importers)
-        for record in self._records:
-            if record.channel is not None:
-                deadlines.append(record.channel.next_deadline())
-                has_waits = has_waits or record.channel.has_waits
+        for channel in self._channels.values():
+            deadlines.append(channel.next_deadline())
+            has_waits = has_waits or channel.has_waits
         if has_waits:
             deadlines.append(self._pace.next())
         deadlines.append(self._accept_again)
@@ -581,9 +608,8 @@ class Exporter:
                         connection.flush()
                 if importer.is_gone:
                     del self._importers[importer]
-            for record in list(self._records):
-                if record.channel is not None:
-                    has_advanced |= record.channel.poll(now)
+            for channel in list(self._channels.values()):
+                has_advanced |= channel.poll(now)
             self._release_sources()
         except CudaError as error:
             self.on_failure(error)

@@ -14,8 +14,12 @@ from .events import EventAnswers, LocalEvent, RemoteEvents
 from .peer import Peer
 
 if TYPE_CHECKING:
+    from .channel_producer import ChannelProducer
     from .exporter import Exporter
     from .offer import OfferRecord
+
+# Events of an importer that are polled after the end of its connection.
+MAXIMUM_WAITS_AFTER_END = 64
 
 LeaseState = Literal["announced", "held", "releasing", "quarantined"]
 
@@ -33,7 +37,6 @@ class SentOffer:
     is_answered: bool = False
     was_held: bool = False
     recall: Literal["no", "wanted", "sent"] = "no"
-    recall_deadline: float | None = None
     since: datetime | None = None
 
     @property
@@ -56,6 +59,8 @@ class ImporterConnection:
         self._changed: dict[OfferRecord, None] = {}
         self._free_events: list[int] = []
         self._waits: dict[int, Callable[[], None]] = {}
+        self._channels: dict[SentOffer, ChannelProducer] = {}
+        self._recall_deadlines: dict[SentOffer, float] = {}
         self._sent_pools: dict[int, int] = {}
         self._sent_allocations: dict[int, int] = {}
         self._sent_events: dict[int, LocalEvent] = {}
@@ -106,7 +111,7 @@ class ImporterConnection:
         if sent.recall == "no":
             sent.recall = "wanted"
         if deadline is not None:
-            sent.recall_deadline = min(deadline, sent.recall_deadline or deadline)
+            self._recall_deadlines[sent] = min(deadline, self._recall_deadlines.get(sent, deadline))
         self.change(record)
         self._exporter.loop.wake()
 
@@ -137,7 +142,7 @@ class ImporterConnection:
     def next_deadline(self) -> float | None:
         if not self.is_connected:
             return None
-        deadlines = [each.recall_deadline for each in self.sent_offers.values() if each.recall_deadline is not None]
+        deadlines = list(self._recall_deadlines.values())
         if self.connection.deadline is not None:
             deadlines.append(self.connection.deadline)
         if not self.is_welcome:
@@ -171,9 +176,8 @@ class ImporterConnection:
             del self._changed[record]
             self._send_change(record)
         if not self.is_backlogged:
-            for sent in list(self.sent_offers.values()):
-                if sent.record.channel is not None:
-                    sent.record.channel.frames.on_drain(self)
+            for channel in list(self._channels.values()):
+                channel.frames.on_drain(self)
 
     def process_ended(self) -> None:
         """The kernel has taken from the process what it had mapped."""
@@ -197,9 +201,11 @@ class ImporterConnection:
         """Ends the connection for an error: of the importer, or because it is gone."""
         self._disconnect(error, None if error.code == "peer-gone" else m.reason_of_error(error), str(error))
 
-    def say_done(self) -> None:
-        """Ends the connection of an importer that holds nothing, or that has not released it in time."""
-        if self.is_connected:
+    def end(self, close_timeout: float) -> None:
+        """Ends the connection, because the exporter closes. Any thread may call this that has the lock."""
+        if any(sent.is_used for sent in self.sent_offers.values()):
+            self.cut_off("cut-off", f"It has not released what it holds within {close_timeout:g} s")
+        elif self.is_connected:
             self._disconnect(None, "done", "")
 
     def _disconnect(self, error: SharingError | None, reason: m.GoodbyeReason | None, text: str) -> None:
@@ -213,9 +219,12 @@ class ImporterConnection:
         self._changed.clear()
         self._free_events.clear()
         self._answers.clear()
-        for sent in list(self.sent_offers.values()):
-            if sent.record.channel is not None:
-                sent.record.channel.frames.on_leave(self)
+        self._recall_deadlines.clear()
+        # The others are waited for until the process has ended.
+        for number in list(self._waits)[MAXIMUM_WAITS_AFTER_END:]:
+            del self._waits[number]
+        for channel in list(self._channels.values()):
+            channel.frames.on_leave(self)
         self._exporter.on_disconnect(self, error)
         self.leave_if_unused()
 
@@ -233,8 +242,8 @@ class ImporterConnection:
         self.connection.check_deadline(now)
         if not self.is_welcome and now > self.handshake_deadline:
             raise SharingError("timed-out", f"Cannot continue with {self.connection.name}: HELLO did not come")
-        for sent in self.sent_offers.values():
-            if sent.recall_deadline is not None and now > sent.recall_deadline:
+        for sent, deadline in self._recall_deadlines.items():
+            if now > deadline:
                 name = quoted(sent.record.name)
                 raise SharingError("cut-off", f"{self.connection.name} has not released {name} in time")
 
@@ -268,10 +277,11 @@ class ImporterConnection:
             self._sent_pools[pool.pool] += 1
         else:
             self._sent_allocations[allocation.allocation] += 1
-        self.sent_offers[record.number] = SentOffer(record)
+        sent = self.sent_offers[record.number] = SentOffer(record)
         record.importers.add(self)
         self.send(record.message())
         if record.channel is not None:
+            self._channels[sent] = record.channel
             self.send(record.channel.message)
 
     def _forget(self, record: OfferRecord) -> None:
@@ -366,7 +376,7 @@ class ImporterConnection:
         sent.held -= 1
         if sent.held == 0:
             sent.recall = "no"
-            sent.recall_deadline = None
+            self._recall_deadlines.pop(sent, None)
             if sent.record.channel is not None:
                 sent.record.channel.frames.on_leave(self)
         self._exporter.on_release(sent.record, self)
@@ -400,6 +410,8 @@ class ImporterConnection:
             record.channel.frames.on_all_released(self)
         if sent.is_answered and self.sent_offers.get(record.number) is sent:
             del self.sent_offers[record.number]
+            self._channels.pop(sent, None)
+            self._recall_deadlines.pop(sent, None)
             record.importers.discard(self)
             if self.is_connected:
                 self._forget(record)

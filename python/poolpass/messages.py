@@ -67,6 +67,9 @@ def reason_of_error(error: BaseException) -> GoodbyeReason:
         return "internal-error"
     if error.code == "out-of-descriptors":
         return "out-of-resources"
+    if error.code == "device-not-visible":
+        # The peer used a device that the two processes do not share.
+        return "bad-message"
     return error.code if error.code in GOODBYE_REASONS else "internal-error"
 
 

@@ -231,7 +231,11 @@ def tensors_are_exported_to_deno(path: str) -> str:
 def bytes_of(array: Any) -> bytes:
     if isinstance(array, cupy.ndarray):
         return array.get().tobytes()
-    return bytes(array.cpu().contiguous().view(torch.uint8).flatten().tolist())
+    try:
+        return array.cpu().numpy().tobytes()
+    except TypeError:
+        # NumPy has no bfloat16 and no float8.
+        return array.cpu().view(torch.uint8).numpy().tobytes()
 
 
 @check
@@ -242,7 +246,8 @@ def exports_wait_for_their_stream(path: str) -> str:
             source = torch.zeros(2**20, device="cuda")
             torch.cuda._sleep(400_000_000)
             source += 3
-            exporter.offer_tensor("copied", source)
+            exporter.offer_tensor("copied", source, stream=stream)
+            source.zero_()
             buffer = pool.allocate_array((2**20,), "float32")
             tensor = torch.from_dlpack(buffer)
             torch.cuda._sleep(200_000_000)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import os
 import socket
@@ -198,6 +199,21 @@ class SharingTest(support.PoolpassTest):
             self.assertEqual((mapping.dtype, mapping.shape, mapping.read()), ("bfloat16", (2, 3), bytes(range(12))))
         offer.withdraw()
         self.assertTrue(offer.wait_ended(support.TIMEOUT))
+
+    def test_tensors_are_copied_in_stream_order(self) -> None:
+        stream = cuda().call("cudaStreamCreateWithFlags", 1)
+        source = self.pool.allocate_array((4,), "int8", stream=stream)
+        gate = threading.Event()
+        stream.add(gate.wait)
+        offer = self.exporter.offer_tensor("copy", source, stream=stream)
+        stream.add(lambda: ctypes.memset(source._address, 9, 4))
+        ctypes.memset(source._address, 7, 4)
+        self.assertEqual(len(self.exporter._sources), 1)
+        gate.set()
+        self.assertEqual(self.connect().offer("copy", timeout=support.TIMEOUT).map().read(), bytes([7] * 4))
+        self.wait_for(lambda: self.exporter._sources == [])
+        self.assertEqual(source.read(), bytes([9] * 4))
+        del offer
 
     def test_arrays_of_the_array_interface_are_copied(self) -> None:
         source = self.pool.allocate_array((3,), "int16")
