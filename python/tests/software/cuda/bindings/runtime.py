@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import fcntl
+import itertools
 import mmap
 import os
 import queue
@@ -31,6 +32,8 @@ cudaEventInterprocess = 4
 class cudaError_t(enum.IntEnum):
     cudaSuccess = 0
     cudaErrorInvalidValue = 1
+    cudaErrorDeviceUninitialized = 201
+    cudaErrorInvalidResourceHandle = 400
     cudaErrorNotReady = 600
 
 
@@ -49,6 +52,7 @@ class cudaMemLocationType(enum.IntEnum):
 class cudaMemcpyKind(enum.IntEnum):
     cudaMemcpyHostToDevice = 1
     cudaMemcpyDeviceToHost = 2
+    cudaMemcpyDeviceToDevice = 3
 
 
 class cudaMemPoolProps:
@@ -88,9 +92,17 @@ class File:
 
 
 class Stream:
-    def __init__(self) -> None:
+    handles = itertools.count(0x1000)
+    by_handle: dict[int, Stream] = {}
+
+    def __init__(self, handle: int | None = None) -> None:
+        self.handle = next(self.handles) if handle is None else handle
+        self.by_handle[self.handle] = self
         self._work: queue.Queue = queue.Queue()
         threading.Thread(target=self._run, daemon=True).start()
+
+    def __int__(self) -> int:
+        return self.handle
 
     def add(self, work) -> None:
         self._work.put(work)
@@ -106,29 +118,66 @@ class Stream:
             self._work.task_done()
 
 
-class Event:
-    """The event's page has the number of records begun, and a ring of those completed."""
+default_stream = threading.Lock()
 
-    def __init__(self, file: File, descriptor: int | None = None, handle: bytes | None = None):
+
+def stream_of(stream) -> Stream:
+    """Raises KeyError for a stream that was destroyed."""
+    handle = int(stream)
+    if handle in (0, 1, 2):
+        with default_stream:
+            return Stream.by_handle.get(0) or Stream(0)
+    return Stream.by_handle[handle]
+
+
+class Event:
+    """The event's memory has the number of records begun, and a ring of those completed."""
+
+    def __init__(self, file: File | None = None, descriptor: int | None = None, handle: bytes | None = None):
         self._file = file
         self._descriptor = descriptor
         self.handle = handle
-        self._state = (ctypes.c_int64 * (1 + RING_LENGTH)).from_address(file.address)
+        ring = ctypes.c_int64 * (1 + RING_LENGTH)
+        self._state = ring() if file is None else ring.from_address(file.address)
+        self._lock = threading.Lock()
+        # Work that will still use the memory, after the event was destroyed, too.
+        self._uses = 1
 
     def begin_record(self):
-        self._state[0] += 1
-        number = self._state[0]
+        with self._lock:
+            self._uses += 1
+            self._state[0] += 1
+            number = self._state[0]
 
         def reach() -> None:
             self._state[1 + number % RING_LENGTH] = number
+            self.end_use()
 
         return reach
+
+    def begin_wait(self):
+        with self._lock:
+            self._uses += 1
+            number = self._state[0]
+
+        def wait() -> None:
+            while self._state[1 + number % RING_LENGTH] < number:
+                time.sleep(0.0002)
+            self.end_use()
+
+        return wait
 
     def has_fired(self) -> bool:
         number = self._state[0]
         return self._state[1 + number % RING_LENGTH] >= number
 
-    def destroy(self) -> None:
+    def end_use(self) -> None:
+        with self._lock:
+            self._uses -= 1
+            if self._uses > 0:
+                return
+        if self._file is not None:
+            self._file.close()
         if self._descriptor is not None:
             os.close(self._descriptor)
 
@@ -137,8 +186,11 @@ class Pool:
     def __init__(self, descriptor: int):
         self.descriptor = descriptor
         magic, self.id, self.uuid = struct.unpack("<Q16s16s", os.pread(descriptor, 40, 0))
-        assert magic == POOL_MAGIC and self.uuid == UUID
-        self.mappings = 0
+        assert magic == POOL_MAGIC and self.uuid in (UUID, bytes(16))
+        # Mappings of another process's pool; allocations that are not freed, of an own one.
+        self.users = 0
+        # Frees that the host may not have waited for.
+        self.frees = 0
 
 
 def create_file(name: str, header: bytes, length: int) -> int:
@@ -154,6 +206,7 @@ invalid = cudaError_t.cudaErrorInvalidValue
 # By address: allocations of this process, and mappings of other processes' memory.
 allocated: dict[int, tuple[File, Pool, int]] = {}
 mapped: dict[int, tuple[File, Pool]] = {}
+current = threading.local()
 
 
 def cudaGetDeviceCount():
@@ -164,8 +217,23 @@ def cudaGetDeviceProperties(ordinal):
     return success, SimpleNamespace(uuid=SimpleNamespace(bytes=UUID))
 
 
+def cudaGetDevice():
+    return success, getattr(current, "device", 0)
+
+
 def cudaSetDevice(ordinal):
+    current.device = ordinal
     return (success if ordinal == 0 else invalid,)
+
+
+def cudaDeviceSynchronize():
+    for stream in list(Stream.by_handle.values()):
+        stream.synchronize()
+    return (success,)
+
+
+def cudaPointerGetAttributes(address):
+    return success, SimpleNamespace(device=0)
 
 
 def cudaStreamCreateWithFlags(flags):
@@ -173,11 +241,17 @@ def cudaStreamCreateWithFlags(flags):
 
 
 def cudaStreamSynchronize(stream):
-    stream.synchronize()
+    stream_of(stream).synchronize()
+    return (success,)
+
+
+def cudaStreamWaitEvent(stream, event, flags):
+    stream_of(stream).add(event.begin_wait())
     return (success,)
 
 
 def cudaStreamDestroy(stream):
+    del Stream.by_handle[int(stream)]
     return (success,)
 
 
@@ -194,6 +268,8 @@ def identity():
 
 
 def cudaEventCreateWithFlags(flags):
+    if not flags & cudaEventInterprocess:
+        return success, Event()
     assert flags == cudaEventInterprocess | cudaEventDisableTiming
     id = os.urandom(8)
     tail = id + UUID + struct.pack("<Q", PAGE)
@@ -210,16 +286,25 @@ def cudaIpcOpenEventHandle(handle):
     magic, pid, number = struct.unpack_from("<QII", handle.reserved)
     if magic != EVENT_MAGIC:
         return (invalid, None)
-    descriptor = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR)
+    if pid == os.getpid():
+        return (cudaError_t.cudaErrorDeviceUninitialized, None)
     try:
-        assert os.pread(descriptor, 32, 8) == handle.reserved[32:]
+        descriptor = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR | os.O_NONBLOCK)
+    except OSError:
+        return (invalid, None)
+    try:
+        if os.pread(descriptor, 32, 8) != handle.reserved[32:]:
+            return (invalid, None)
         return success, Event(File(descriptor, PAGE, PAGE))
     finally:
         os.close(descriptor)
 
 
 def cudaEventRecord(event, stream):
-    stream.add(event.begin_record())
+    try:
+        stream_of(stream).add(event.begin_record())
+    except KeyError:
+        return (cudaError_t.cudaErrorInvalidResourceHandle,)
     return (success,)
 
 
@@ -228,7 +313,7 @@ def cudaEventQuery(event):
 
 
 def cudaEventDestroy(event):
-    event.destroy()
+    event.end_use()
     return (success,)
 
 
@@ -247,7 +332,8 @@ def cudaMemPoolImportFromShareableHandle(descriptor, handle_type, flags):
 
 
 def cudaMemPoolDestroy(pool):
-    if pool.mappings > 0:
+    # The driver refuses the first for imported pools, and may crash later for all others.
+    if pool.users > 0 or pool.frees > 0:
         return (invalid,)
     os.close(pool.descriptor)
     return (success,)
@@ -260,6 +346,7 @@ def cudaMallocFromPoolAsync(length, pool, stream):
     file = File(pool.descriptor, pages, offset)
     allocated[file.address] = (file, pool, length)
     file.offset = offset
+    pool.users += 1
     return success, file.address
 
 
@@ -274,7 +361,7 @@ def cudaMemPoolImportPointer(pool, data):
         return (invalid, None)
     before = offset % PAGE
     file = File(pool.descriptor, before + length, offset - before)
-    pool.mappings += 1
+    pool.users += 1
     address = file.address + before
     mapped[address] = (file, pool)
     file.length = length
@@ -282,16 +369,25 @@ def cudaMemPoolImportPointer(pool, data):
 
 
 def cudaFreeAsync(address, stream):
-    if address in allocated:
-        file, _, length = allocated.pop(address)
-        stream.add(lambda: ctypes.memset(file.address, FREED, length))
-    else:
-        file, pool = mapped.pop(address)
-        pool.mappings -= 1
-        stream.add(file.close)
+    try:
+        work = stream_of(stream)
+    except KeyError:
+        return (cudaError_t.cudaErrorInvalidResourceHandle,)
+    is_own = address in allocated
+    file, pool = allocated.pop(address)[:2] if is_own else mapped.pop(address)
+    pool.users -= 1
+    pool.frees += 1
+
+    def free() -> None:
+        if is_own:
+            ctypes.memset(file.address, FREED, file.length)
+        file.close()
+        pool.frees -= 1
+
+    work.add(free)
     return (success,)
 
 
 def cudaMemcpyAsync(target, source, length, kind, stream):
-    stream.add(lambda: ctypes.memmove(target, source, length))
+    stream_of(stream).add(lambda: ctypes.memmove(target, source, length))
     return (success,)

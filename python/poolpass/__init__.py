@@ -1,0 +1,41 @@
+"""CUDA memory pools shared between processes, with poolpass of other languages and of Python.
+
+An `Exporter` offers buffers and channels at a socket's path; an `Importer` connects and maps them in place. What is
+mapped goes to PyTorch and CuPy by DLPack or CUDA's array interface, without a copy. https://... PROTOCOL.md specifies
+what the processes say to each other.
+"""
+from .channel_consumer import ChannelConsumer, Frame
+from .channel_producer import ChannelProducer, Slot
+from .device_array import DeviceArray
+from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
+from .exporter import Exporter
+from .importer import Importer, Mapping, RemoteOffer
+from .memory_pool import Buffer, MemoryPool
+from .messages import PROTOCOL_VERSION
+from .offer import Lease, Offer
+from .peer import Peer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Buffer",
+    "ChannelConsumer",
+    "ChannelProducer",
+    "CudaError",
+    "CudaUnavailableError",
+    "DeviceArray",
+    "Exporter",
+    "Frame",
+    "Importer",
+    "Lease",
+    "Mapping",
+    "MemoryPool",
+    "Offer",
+    "Peer",
+    "RemoteOffer",
+    "SharingError",
+    "SharingErrorCode",
+    "SharingTimeoutError",
+    "Slot",
+]

@@ -1,0 +1,315 @@
+"""The calls of the CUDA runtime that this package makes, through NVIDIA's cuda-bindings.
+
+cuda-bindings are imported when CUDA is first used, so that a program without a GPU can import this package and list
+what an exporter offers. Streams are given and kept as their handles, events as the objects of cuda-bindings.
+"""
+from __future__ import annotations
+
+import ctypes
+import importlib
+import threading
+from contextlib import contextmanager
+from typing import Any, Iterable, Iterator
+
+from .errors import CudaError, CudaUnavailableError, SharingError
+
+HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
+# Handles of the default streams, as CUDA's headers define them. 0 is the legacy one unless compiled otherwise.
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
+# DLPack's stream for "do not synchronize".
+NO_STREAM = -1
+
+# Reentrant, as all locks that a finalizer may need: it may run while its thread has them.
+_lock = threading.RLock()
+_cuda: Cuda | None = None
+
+
+def cuda() -> Cuda:
+    """Returns the calls of this process. Raises CudaUnavailableError if there is no CUDA to use."""
+    global _cuda
+    if _cuda is not None:
+        return _cuda
+    with _lock:
+        if _cuda is None:
+            _cuda = Cuda()
+        return _cuda
+
+
+class Cuda:
+    """Calls functions of the runtime by name, and raises their errors."""
+
+    def __init__(self) -> None:
+        driver, runtime = _import_bindings()
+        self._driver: Any = driver
+        self._runtime: Any = runtime
+        self._success = runtime.cudaError_t.cudaSuccess
+        self._not_ready = runtime.cudaError_t.cudaErrorNotReady
+        self._handle_type = runtime.cudaMemAllocationHandleType.cudaMemHandleTypePosixFileDescriptor
+        self._copy_kinds = {
+            HOST_TO_DEVICE: runtime.cudaMemcpyKind.cudaMemcpyHostToDevice,
+            DEVICE_TO_HOST: runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost,
+            DEVICE_TO_DEVICE: runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice,
+        }
+        try:
+            count = self.call("cudaGetDeviceCount")
+            properties = [self.call("cudaGetDeviceProperties", ordinal) for ordinal in range(count)]
+        except CudaError as error:
+            raise CudaUnavailableError(f"Cannot use CUDA: {error}") from error
+        # 16 bytes of each device, by ordinal.
+        self.uuids = [bytes(each.uuid.bytes) for each in properties]
+        self._streams: dict[tuple[str, int], int] = {}
+        self._streams_lock = threading.RLock()
+        self._kept: list[Any] = []
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Calls a function. Returns what it returns besides the error."""
+        error, *values = getattr(self._runtime, name)(*arguments)
+        if error != self._success:
+            code = getattr(error, "name", str(error))
+            raise CudaError(f"{name} failed: {code} ({int(error)})", code=code, number=int(error), call=name)
+        return values[0] if values else None
+
+    def device_of_uuid(self, uuid: bytes) -> int:
+        """Returns the ordinal in this process of the device with a UUID."""
+        if uuid not in self.uuids:
+            raise SharingError(
+                "device-not-visible",
+                f"Cannot use device {format_uuid(uuid)}: this process does not see it; see CUDA_VISIBLE_DEVICES",
+            )
+        return self.uuids.index(uuid)
+
+    def device_of_address(self, address: int) -> int:
+        """Returns the ordinal of the device that memory lies on."""
+        return int(self.call("cudaPointerGetAttributes", address).device)
+
+    def check_device(self, ordinal: int) -> None:
+        if not 0 <= ordinal < len(self.uuids):
+            raise ValueError(f"There is no device {ordinal}: this process sees {len(self.uuids)} devices")
+
+    @contextmanager
+    def on_device(self, ordinal: int) -> Iterator[None]:
+        """Makes a device current, and then the one that was: other libraries depend on it."""
+        before = int(self.call("cudaGetDevice"))
+        if before == ordinal:
+            # Creates the device's context if this is the first call.
+            self.call("cudaSetDevice", ordinal)
+            yield
+            return
+        self.call("cudaSetDevice", ordinal)
+        try:
+            yield
+        finally:
+            # Making a device current that nobody has used would create a context, which takes memory.
+            if self._has_context(before):
+                self.call("cudaSetDevice", before)
+
+    def _has_context(self, ordinal: int) -> bool:
+        try:
+            error, _, is_active = self._driver.cuDevicePrimaryCtxGetState(ordinal)
+        except AttributeError:
+            return True
+        return int(error) != 0 or bool(is_active)
+
+
+    def release_stream(self, ordinal: int) -> int:
+        """The stream of a device on which mappings are freed. It waits for whoever has used them."""
+        return self._own_stream("release", ordinal)
+
+    def copy_stream(self, ordinal: int) -> int:
+        """The stream of a device on which this package copies."""
+        return self._own_stream("copy", ordinal)
+
+    def _own_stream(self, purpose: str, ordinal: int) -> int:
+        with self._streams_lock:
+            stream = self._streams.get((purpose, ordinal))
+            if stream is None:
+                with self.on_device(ordinal):
+                    created = self.call("cudaStreamCreateWithFlags", self._runtime.cudaStreamNonBlocking)
+                # It lives as long as the process, and so does the object that may destroy it.
+                self._kept.append(created)
+                stream = self._streams[purpose, ordinal] = int(created)
+            return stream
+
+    def create_event(self, ordinal: int) -> Any:
+        with self.on_device(ordinal):
+            return self.call("cudaEventCreateWithFlags", self._runtime.cudaEventDisableTiming)
+
+    def create_interprocess_event(self, ordinal: int) -> Any:
+        flags = self._runtime.cudaEventInterprocess | self._runtime.cudaEventDisableTiming
+        with self.on_device(ordinal):
+            return self.call("cudaEventCreateWithFlags", flags)
+
+    def destroy_event(self, event: Any) -> None:
+        self.call("cudaEventDestroy", event)
+
+    def event_handle(self, event: Any) -> bytes:
+        return bytes(self.call("cudaIpcGetEventHandle", event).reserved)
+
+    def open_event(self, ordinal: int, event_handle: bytes) -> Any:
+        handle = self._runtime.cudaIpcEventHandle_t()
+        handle.reserved = event_handle
+        with self.on_device(ordinal):
+            return self.call("cudaIpcOpenEventHandle", handle)
+
+    def record(self, event: Any, stream: int, ordinal: int) -> None:
+        """Records an event of a device on a stream of it. The default streams are those of the device."""
+        with self.on_device(ordinal):
+            self.call("cudaEventRecord", event, stream)
+
+    def has_fired(self, event: Any) -> bool:
+        (error,) = self._runtime.cudaEventQuery(event)
+        if error == self._not_ready:
+            return False
+        if error != self._success:
+            code = getattr(error, "name", str(error))
+            raise CudaError(f"cudaEventQuery failed: {code}", code=code, number=int(error), call="cudaEventQuery")
+        return True
+
+    def wait(self, stream: int, event: Any, ordinal: int) -> None:
+        """Makes a stream of a device wait for an event of this process."""
+        with self.on_device(ordinal):
+            self.call("cudaStreamWaitEvent", stream, event, 0)
+
+    def order(self, stream: int, before: int, ordinal: int) -> None:
+        """Makes a stream wait for the work that another one of the device has been given."""
+        if stream == before:
+            return
+        event = self.create_event(ordinal)
+        try:
+            self.record(event, before, ordinal)
+            self.wait(stream, event, ordinal)
+        finally:
+            # It is destroyed once it has fired.
+            self.destroy_event(event)
+
+    def record_each(self, streams: Iterable[int], ordinal: int) -> list[Any]:
+        """Returns an event behind the work of each stream. If a stream is no more, waits for the device instead."""
+        events: list[Any] = []
+        try:
+            for stream in streams:
+                events.append(self.create_event(ordinal))
+                self.record(events[-1], stream, ordinal)
+            return events
+        except CudaError:
+            for event in events:
+                self.destroy_event(event)
+            self.synchronize_device(ordinal)
+            return []
+
+    def wait_for_each(self, stream: int, events: Iterable[Any], ordinal: int) -> None:
+        """Makes a stream wait for events, and destroys these."""
+        for event in events:
+            try:
+                self.wait(stream, event, ordinal)
+            finally:
+                self.destroy_event(event)
+
+    def stream_behind(self, streams: frozenset[int] | None, stream: int, ordinal: int) -> int:
+        """Returns a stream whose next work comes behind that of `stream` and `streams`; None stands for any stream."""
+        if streams is None:
+            self.synchronize_device(ordinal)
+            return stream
+        if streams <= {stream}:
+            return stream
+        behind = self.copy_stream(ordinal)
+        self.wait_for_each(behind, self.record_each(streams | {stream}, ordinal), ordinal)
+        return behind
+
+    def synchronize(self, stream: int, ordinal: int) -> None:
+        with self.on_device(ordinal):
+            self.call("cudaStreamSynchronize", stream)
+
+    def synchronize_device(self, ordinal: int) -> None:
+        with self.on_device(ordinal):
+            self.call("cudaDeviceSynchronize")
+
+
+    def create_pool(self, ordinal: int) -> Any:
+        """Creates a pool whose memory can be shared by a descriptor."""
+        runtime = self._runtime
+        properties = runtime.cudaMemPoolProps()
+        properties.allocType = runtime.cudaMemAllocationType.cudaMemAllocationTypePinned
+        properties.handleTypes = self._handle_type
+        properties.location.type = runtime.cudaMemLocationType.cudaMemLocationTypeDevice
+        properties.location.id = ordinal
+        with self.on_device(ordinal):
+            return self.call("cudaMemPoolCreate", properties)
+
+    def export_pool(self, pool: Any) -> int:
+        """Returns a descriptor, which the caller owns."""
+        return int(self.call("cudaMemPoolExportToShareableHandle", pool, self._handle_type, 0))
+
+    def import_pool(self, descriptor: int, ordinal: int) -> Any:
+        with self.on_device(ordinal):
+            return self.call("cudaMemPoolImportFromShareableHandle", descriptor, self._handle_type, 0)
+
+    def destroy_pool(self, pool: Any) -> None:
+        self.call("cudaMemPoolDestroy", pool)
+
+    def allocate(self, pool: Any, nbytes: int, stream: int, ordinal: int) -> int:
+        with self.on_device(ordinal):
+            return int(self.call("cudaMallocFromPoolAsync", nbytes, pool, stream))
+
+    def export_pointer(self, address: int) -> bytes:
+        return bytes(self.call("cudaMemPoolExportPointer", address).reserved)
+
+    def import_pointer(self, pool: Any, export_data: bytes, ordinal: int) -> tuple[int, int]:
+        """Maps an allocation. Returns its address, and its size in bytes as the driver knows it."""
+        data = self._runtime.cudaMemPoolPtrExportData()
+        data.reserved = export_data
+        with self.on_device(ordinal):
+            address = int(self.call("cudaMemPoolImportPointer", pool, data))
+            error, base, size = self._driver.cuMemGetAddressRange(address)
+        if int(error) != 0 or int(base) != address:
+            # Nothing is known of its size.
+            return address, 0
+        return address, int(size)
+
+    def free(self, address: int, stream: int, ordinal: int) -> None:
+        with self.on_device(ordinal):
+            self.call("cudaFreeAsync", address, stream)
+
+    def copy(self, target: int, source: int, nbytes: int, kind: int, stream: int, ordinal: int) -> None:
+        with self.on_device(ordinal):
+            self.call("cudaMemcpyAsync", target, source, nbytes, self._copy_kinds[kind], stream)
+
+    def copy_to_host(self, address: int, nbytes: int, stream: int, ordinal: int) -> bytes:
+        """Copies out what a stream has written, and waits for that."""
+        host = ctypes.create_string_buffer(nbytes)
+        self.copy(ctypes.addressof(host), address, nbytes, DEVICE_TO_HOST, stream, ordinal)
+        self.synchronize(stream, ordinal)
+        return host.raw
+
+
+def _import_bindings() -> tuple[Any, Any]:
+    # The second are the names of the first releases of version 12.
+    for driver, runtime in (("cuda.bindings.driver", "cuda.bindings.runtime"), ("cuda.cuda", "cuda.cudart")):
+        try:
+            return importlib.import_module(driver), importlib.import_module(runtime)
+        except ImportError:
+            pass
+    raise CudaUnavailableError("Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings")
+
+
+def stream_handle(stream: Any) -> int:
+    """Returns the handle of a stream: of CUDA's default stream for None, of an int, or of an object of cuda.core,
+    cuda-bindings, PyTorch, CuPy or Numba. The object must live for as long as the memory that it is given for."""
+    if stream is None:
+        return 0
+    if hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("cuda_stream", "ptr", "handle"):
+        value = getattr(stream, name, None)
+        if value is not None:
+            return int(getattr(value, "value", value) or 0)
+    try:
+        return int(stream)
+    except (TypeError, ValueError):
+        raise TypeError(f"Cannot use {stream!r} as a stream: give a stream of a CUDA library, or its handle") from None
+
+
+def format_uuid(uuid: bytes) -> str:
+    """A device's UUID as nvidia-smi prints it."""
+    text = uuid.hex()
+    return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,205 @@
+"""Interprocess events: those of this process, which a peer may query, and those of a peer.
+
+PROTOCOL.md, "Waiting for an event", says why a side queries them and never lets a stream wait for them.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from . import messages as m
+from .cuda import cuda
+from .errors import CudaError
+from .peer import PeerProcess
+
+Send = Callable[[m.Message], None]
+
+
+@dataclass
+class LocalEvent:
+    """An interprocess event of this process, and the message that announces it."""
+
+    event: Any
+    ordinal: int
+    message: m.Event
+
+    @property
+    def number(self) -> int:
+        return self.message.event
+
+    def record(self, stream: int) -> None:
+        cuda().record(self.event, stream, self.ordinal)
+
+    def has_fired(self) -> bool:
+        return cuda().has_fired(self.event)
+
+
+class LocalEvents:
+    """The interprocess events of this process. One that a peer may query is not recorded for another purpose."""
+
+    def __init__(self, maximum: int):
+        self._maximum = maximum
+        self._all: dict[int, LocalEvent] = {}
+        self._free: dict[int, list[LocalEvent]] = {}
+
+    def take(self, ordinal: int) -> LocalEvent | None:
+        """Returns an event of a device that no peer queries; None if there are too many. It may be new to the peer."""
+        free = self._free.setdefault(ordinal, [])
+        if free:
+            return free.pop()
+        if len(self._all) >= self._maximum:
+            return None
+        calls = cuda()
+        event = calls.create_interprocess_event(ordinal)
+        try:
+            message = m.Event(len(self._all) + 1, calls.uuids[ordinal], calls.event_handle(event))
+        except BaseException:
+            calls.destroy_event(event)
+            raise
+        local = self._all[message.event] = LocalEvent(event, ordinal, message)
+        return local
+
+    def get(self, number: int) -> LocalEvent:
+        return self._all[number]
+
+    def put_back(self, local: LocalEvent) -> None:
+        self._free[local.ordinal].append(local)
+
+    def close(self) -> None:
+        """Destroys all events. No peer may query one of them any more."""
+        for local in self._all.values():
+            try:
+                cuda().destroy_event(local.event)
+            except CudaError:
+                # A lost device has taken its events along.
+                pass
+        self._all.clear()
+        self._free.clear()
+
+
+class EventAnswers:
+    """Answers WAIT, with which a peer asks for events that it cannot open: sends FIRED once each has fired."""
+
+    def __init__(self, send: Send, find: Callable[[int], LocalEvent | None]):
+        self._send = send
+        # Returns an event that the peer knows.
+        self._find = find
+        self._pending: dict[int, LocalEvent] = {}
+
+    @property
+    def are_pending(self) -> bool:
+        return len(self._pending) > 0
+
+    def on_wait(self, number: int) -> None:
+        local = self._find(number)
+        if local is None:
+            raise m.ProtocolError(f"WAIT names event {number}, which was not announced")
+        if number in self._pending:
+            raise m.ProtocolError(f"WAIT for event {number} comes before FIRED for the last one")
+        self._pending[number] = local
+        self.poll()
+
+    def poll(self) -> bool:
+        """Returns whether an event has fired."""
+        fired = [number for number, local in self._pending.items() if local.has_fired()]
+        for number in fired:
+            del self._pending[number]
+            self._send(m.Fired(number))
+        return len(fired) > 0
+
+    def clear(self) -> None:
+        self._pending.clear()
+
+
+class RemoteEvents:
+    """The events that a peer has announced. Those that cannot be opened here, the peer is asked for."""
+
+    def __init__(self, process: PeerProcess, send: Send, maximum: int):
+        self._process = process
+        self._send = send
+        self._maximum = maximum
+        self._announced: dict[int, m.Event] = {}
+        # None for an event that cannot be opened here.
+        self._opened: dict[int, Any] = {}
+        # Events for which WAIT was sent and FIRED has not come.
+        self._asked: set[int] = set()
+        # Of the events that cannot be opened, those whose latest record is known to have fired.
+        self._fired: set[int] = set()
+
+    def define(self, message: m.Event) -> None:
+        if message.event in self._announced:
+            raise m.ProtocolError(f"Event {message.event} is announced twice")
+        if len(self._announced) >= self._maximum:
+            raise m.limit_exceeded(f"{self._maximum} events of a peer")
+        self._announced[message.event] = message
+
+    def require(self, number: int) -> None:
+        if number not in self._announced:
+            raise m.ProtocolError(f"Event {number} was not announced")
+
+    def renew(self, number: int) -> None:
+        """The peer has recorded an event anew."""
+        self._fired.discard(number)
+
+    def has_fired(self, number: int) -> bool:
+        """Whether the latest record of an event has fired. Asks the peer if it cannot be opened."""
+        event = self._open(number)
+        if event is not None:
+            return cuda().has_fired(event)
+        if number in self._fired:
+            return True
+        if number not in self._asked:
+            self._asked.add(number)
+            self._send(m.Wait(number))
+        return False
+
+    def on_fired(self, number: int) -> None:
+        if number not in self._asked:
+            raise m.ProtocolError(f"FIRED for event {number} answers no WAIT")
+        self._asked.remove(number)
+        self._fired.add(number)
+
+    def shut(self, number: int) -> None:
+        """Closes an event that is not needed soon. It is opened again when it is."""
+        event = self._opened.pop(number, None)
+        if event is not None:
+            cuda().destroy_event(event)
+
+    def forget(self, number: int) -> None:
+        self.require(number)
+        del self._announced[number]
+        self._asked.discard(number)
+        self._fired.discard(number)
+        self.shut(number)
+
+    def close(self) -> None:
+        for number in list(self._opened):
+            try:
+                self.shut(number)
+            except CudaError:
+                pass
+
+    def _open(self, number: int) -> Any:
+        if number not in self._opened:
+            message = self._announced[number]
+            ordinal = cuda().device_of_uuid(message.device_uuid)
+            self._opened[number] = open_remote_event(self._process, ordinal, message.handle)
+        return self._opened[number]
+
+
+def open_remote_event(process: PeerProcess, ordinal: int, handle: bytes) -> Any:
+    """Opens an event of a peer. Returns None if it cannot be opened here.
+
+    From another PID namespace, CUDA would find another process's event, or none. Of a process that has ended, it opens
+    a new event, which has fired: the process must be seen afterwards.
+    """
+    if not process.is_visible():
+        return None
+    try:
+        event = cuda().open_event(ordinal, handle)
+    except CudaError:
+        return None
+    if process.is_visible():
+        return event
+    cuda().destroy_event(event)
+    return None

@@ -1,0 +1,693 @@
+"""Exporting: listening at a path, and offering memory there."""
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections import Counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Collection, Sequence
+
+from . import messages as m
+from .array_source import ArraySource
+from .channel_producer import DEFAULT_HOLD_TIMEOUT, ChannelProducer, Overflow, stride_of
+from .connection import Connection
+from .cuda import cuda, stream_handle
+from .device_array import DeviceArray, check_shape
+from .dtypes import UINT8, to_dtype
+from .errors import CudaError, SharingError, quoted
+from .event_loop import EventLoop, Pace
+from .events import LocalEvent, LocalEvents
+from .exporter_connection import MAXIMUM_ALL_METADATA
+from .importer_connection import ImporterConnection
+from .memory_pool import AllocationHolding, MemoryPool
+from .offer import Lease, Offer, OfferRecord
+from .peer import Peer
+from .sockets import Listener, StrPath, check_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# Ended connections whose processes may still have memory mapped.
+MAXIMUM_LINGERING = 1024
+# Seconds between attempts to accept while no descriptor is left.
+ACCEPT_PAUSE = 0.1
+
+logger = logging.getLogger("poolpass")
+
+OnPeer = Callable[[Peer], None]
+OnDisconnect = Callable[[Peer, SharingError | None], None]
+OnLease = Callable[[str, Peer], None]
+
+
+class Exporter:
+    """Offers memory to other processes. Made by `Exporter.listen`.
+
+    A thread serves the importers. What is offered is freed only when no importer can use it any more: each one that has
+    mapped it holds a lease, until it has released it and its work is done, or until its process has ended.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        users: frozenset[int],
+        maximum_importers: int,
+        maximum_handshakes: int,
+        handshake_timeout: float,
+        message_timeout: float,
+        close_timeout: float,
+        on_connect: OnPeer | None,
+        on_disconnect: OnDisconnect | None,
+        on_hold: OnLease | None,
+        on_release: OnLease | None,
+    ):
+        self.loop = EventLoop("poolpass-exporter")
+        # Why nothing can be shared any more.
+        self.failure: Exception | None = None
+        self._listener = listener
+        self._users = users
+        self._maximum_importers = maximum_importers
+        self._maximum_handshakes = maximum_handshakes
+        self._handshake_timeout = handshake_timeout
+        self._message_timeout = message_timeout
+        self._close_timeout = close_timeout
+        self._callbacks = (on_connect, on_disconnect, on_hold, on_release)
+        self._importers: dict[ImporterConnection, None] = {}
+        # Offers that are not withdrawn, by name, and all that have not ended.
+        self._offers: dict[str, OfferRecord] = {}
+        self._records: dict[OfferRecord, None] = {}
+        self._channels: dict[OfferRecord, ChannelProducer] = {}
+        self._text_length = 0
+        self._last_offer = 0
+        self._events = LocalEvents(m.MAXIMUM_IDENTIFIERS)
+        self._pools: dict[MemoryPool, m.Pool] = {}
+        self._allocations: dict[AllocationHolding, m.Allocation] = {}
+        self._last_number = 0
+        self._memory_users: Counter[MemoryPool | AllocationHolding] = Counter()
+        # The pools of `offer_tensor`.
+        self._own_pools: dict[int, MemoryPool] = {}
+        # Arrays that are being copied, with the event behind the copy.
+        self._sources: list[tuple[Any, ArraySource]] = []
+        self._pace = Pace()
+        self._is_closing = False
+        self._is_listening = True
+        self._accept_again: float | None = None
+        self.loop.register(listener.socket, "listener")
+        self.loop.start(self)
+
+    @classmethod
+    def listen(
+        cls,
+        path: StrPath,
+        *,
+        users: Collection[int] = (),
+        maximum_importers: int = 1024,
+        maximum_handshakes: int = 128,
+        handshake_timeout: float = 5.0,
+        message_timeout: float = 5.0,
+        close_timeout: float = 5.0,
+        on_connect: OnPeer | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_hold: OnLease | None = None,
+        on_release: OnLease | None = None,
+    ) -> Exporter:
+        """Listens at a path, and replaces a socket file that a process has left behind there.
+
+        users: the IDs of other users whose processes may connect. Without them, the socket's mode is 0600.
+        maximum_importers: how many importers may be connected.
+        maximum_handshakes: how many connections may not have said yet what they are.
+        handshake_timeout, message_timeout: seconds that an importer has for that, and to send a whole message.
+        close_timeout: seconds that `close` waits for importers to release what they hold.
+        on_connect: called with the process of each importer.
+        on_disconnect: called at the end of each connection, also of one that never became an importer, with the process
+        and with the error, if any.
+        on_hold, on_release: called with an offer's name and the process that maps or releases it.
+
+        The callbacks run on the exporter's thread, and must soon return.
+        Raises SharingError: "address-in-use", "not-found", "not-permitted" or "path-too-long".
+        """
+        if maximum_importers < 1 or maximum_handshakes < 1:
+            raise ValueError("maximum_importers and maximum_handshakes must be at least 1")
+        allowed = frozenset(int(user) for user in users)
+        listener = Listener(check_path("listen at", path), allowed)
+        try:
+            return cls(
+                listener, users=allowed, maximum_importers=maximum_importers, maximum_handshakes=maximum_handshakes,
+                handshake_timeout=handshake_timeout, message_timeout=message_timeout, close_timeout=close_timeout,
+                on_connect=on_connect, on_disconnect=on_disconnect, on_hold=on_hold, on_release=on_release,
+            )
+        except BaseException:
+            listener.close()
+            raise
+
+    @property
+    def path(self) -> str:
+        return self._listener.path
+
+    @property
+    def offers(self) -> list[Offer]:
+        """What is offered now."""
+        with self.loop.lock:
+            return [Offer(each) for each in self._offers.values()]
+
+    @property
+    def leases(self) -> list[Lease]:
+        """Who holds what, since when."""
+        with self.loop.lock:
+            return [lease for record in self._records for lease in self._leases(record)]
+
+    @property
+    def importers(self) -> list[Peer]:
+        """The processes that are connected."""
+        with self.loop.lock:
+            return [each.peer for each in self._importers if each.is_connected and each.is_welcome]
+
+    def offer(
+        self, name: str, source: DeviceArray | MemoryPool, *, metadata: Any = None, stream: Any = None
+    ) -> Offer:
+        """Offers a buffer, a view of one, or a whole pool to all importers, without a copy.
+
+        metadata: any JSON value of at most 32 KiB. An object gets the array's "dtype" and "shape" in addition, unless
+        it has them or the array has no type of its own.
+        stream: the stream that writes the contents: importers wait for it. By default that is taken from what wrote the
+        buffer by DLPack, or else it is the buffer's; the device is waited for if it is not known.
+
+        Raises TypeError or ValueError for wrong arguments, RuntimeError if the exporter was closed, and CudaError.
+        """
+        if isinstance(source, MemoryPool):
+            with self.loop.lock:
+                record = self._new_record(name, "pool", source, None, 0, 0, metadata, source)
+                return self._publish(record)
+        holding = getattr(source, "_holding", None)
+        if not isinstance(source, DeviceArray) or not isinstance(holding, AllocationHolding):
+            raise TypeError(f"Cannot offer {source!r}: give a Buffer, a view of one, a MemoryPool, or use offer_tensor")
+        source._check()
+        if getattr(source, "_is_typed", True):
+            metadata = described(metadata, source.dtype, source.shape)
+        ordinal = holding.pool.device
+        if stream is None:
+            behind = cuda().stream_behind(holding.streams.value, holding.stream, ordinal)
+        else:
+            behind = stream_handle(stream)
+        with self.loop.lock:
+            offset = source._address - holding.address
+            record = self._new_record(name, "buffer", holding.pool, holding, offset, source.nbytes, metadata, source)
+            self._record_ready(record, behind, ordinal)
+            return self._publish(record)
+
+    def offer_tensor(
+        self, name: str, array: Any, *, metadata: Any = None, pool: MemoryPool | None = None, stream: Any = None
+    ) -> Offer:
+        """Copies an array into a pool and offers the copy, with its element type and shape.
+
+        array: anything with DLPack or CUDA's array interface, on a device or on the host; it must be C-contiguous.
+        pool: where the copy lies, by default in a pool of this exporter on the array's device, or on device 0.
+        stream: the stream that the array is used on. The copy is one more piece of work of that stream, which nobody
+        waits for. Without it, this waits for what the array's library says is to be done before, and for the copy.
+
+        The copy is freed when the offer was withdrawn and nobody holds it. Raises what `offer` raises.
+        """
+        ordinal = ArraySource.device_of(array)
+        if pool is None:
+            pool = self._own_pool(name, 0 if ordinal is None else ordinal)
+        if ordinal is not None and ordinal != pool.device:
+            raise ValueError(
+                f"Cannot copy an array of device {ordinal} into a pool of device {pool.device}: copy it to that device "
+                "first, or use a pool of its own"
+            )
+        calls, device = cuda(), pool.device
+        own = calls.copy_stream(device)
+        behind = own if stream is None else stream_handle(stream)
+        source = ArraySource(array, behind)
+        try:
+            buffer = pool.allocate_array(source.shape, source.dtype, stream=own)
+            buffer._use(behind)
+            calls.order(behind, own, device)
+            calls.copy(buffer._address, source.address, buffer.nbytes, source.copy_kind, behind, device)
+            if stream is None:
+                calls.synchronize(behind, device)
+                event = None
+            else:
+                event = calls.create_event(device)
+                calls.record(event, behind, device)
+        except BaseException:
+            source.release()
+            raise
+        if event is None:
+            source.release()
+        else:
+            with self.loop.lock:
+                self._sources.append((event, source))
+                self.restart_polling()
+        return self.offer(name, buffer, metadata=metadata, stream=behind)
+
+    def _own_pool(self, name: str, device: int) -> MemoryPool:
+        with self.loop.lock:
+            self._check_open(name)
+            pool = self._own_pools.get(device)
+            if pool is None:
+                pool = self._own_pools[device] = MemoryPool(device)
+            return pool
+
+    def create_channel(
+        self,
+        name: str,
+        pool: MemoryPool,
+        *,
+        slots: int,
+        slot_nbytes: int | None = None,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        metadata: Any = None,
+        overflow: Overflow = "wait",
+        minimum_consumers: int | None = None,
+        window: int | None = None,
+        hold_timeout: float | None = None,
+        stream: Any = None,
+    ) -> ChannelProducer:
+        """Creates a channel: a ring of slots in a pool, through which frames go to importers in place.
+
+        slots: the number of frames that the ring holds, 1 to 1024.
+        slot_nbytes: the largest size of a frame in bytes; or its `shape` and `dtype`, which importers then get as well.
+        metadata: any JSON value of at most 32 KiB.
+        overflow: what happens when all slots are in use: "wait" lets `reserve` wait for the slowest importer, and
+        "drop-oldest" drops frames that no importer holds.
+        minimum_consumers: `reserve` waits until so many importers have joined: 1, or 0 if frames are dropped.
+        window: how many frames each importer may hold if frames are dropped: 2, or 1 with fewer than 3 slots.
+        hold_timeout: seconds after which an importer that holds a frame is cut off: 30 if frames are dropped.
+        stream: the stream that the ring is allocated on, and that writes slots if nothing else is said.
+        """
+        drops = overflow == "drop-oldest"
+        if overflow not in ("wait", "drop-oldest"):
+            raise ValueError(f'Cannot create a channel with overflow {overflow!r}: use "wait" or "drop-oldest"')
+        if not 1 <= slots <= m.MAXIMUM_SLOTS:
+            raise ValueError(f"Cannot create a channel of {slots} slots: it has 1 to {m.MAXIMUM_SLOTS}")
+        if window is not None and not (drops and 1 <= window <= slots):
+            raise ValueError(f'Cannot use the window {window}: with overflow "drop-oldest", it is 1 to {slots}')
+        element = to_dtype(dtype) if dtype is not None else UINT8
+        if shape is not None:
+            sizes = check_shape(shape)
+        elif slot_nbytes is not None:
+            sizes = (slot_nbytes // element.itemsize,)
+        else:
+            raise TypeError("Cannot create a channel whose slots have no size: give slot_nbytes, or shape and dtype")
+        nbytes = element.itemsize * math.prod(sizes)
+        if nbytes < 1 or slot_nbytes is not None and nbytes != slot_nbytes:
+            raise ValueError(f"Cannot create slots of {slot_nbytes} bytes for {element.name} of shape {list(sizes)}")
+        if shape is not None or dtype is not None:
+            metadata = described(metadata, element.name, sizes)
+        if minimum_consumers is None:
+            minimum_consumers = 0 if drops else 1
+        if window is None:
+            window = min(2, max(1, slots - 1)) if drops else slots
+        if hold_timeout is None:
+            hold_timeout = DEFAULT_HOLD_TIMEOUT if drops else math.inf
+        ring = pool.allocate(slots * stride_of(nbytes), stream=stream)
+        with self.loop.lock:
+            record = self._new_record(name, "channel", pool, ring._holding, 0, ring.nbytes, metadata, ring)
+            try:
+                events = [self._take_event(pool.device) for _ in range(slots)]
+                channel = ChannelProducer(
+                    record, ring, events, slot_nbytes=nbytes, slot_type=(element, sizes), overflow=overflow,
+                    minimum_consumers=minimum_consumers, window=window, hold_timeout=hold_timeout,
+                    close_timeout=self._close_timeout,
+                )
+            except BaseException:
+                self._abandon(record)
+                raise
+            record.channel = self._channels[record] = channel
+            self.restart_polling()
+            self._publish(record)
+        return channel
+
+    def close(self) -> None:
+        """Withdraws everything, asks for what is held, and waits for that for at most `close_timeout` seconds.
+
+        What an importer has not released by then stays allocated until its process has ended. Does not close pools.
+        """
+        with self.loop.lock:
+            if self._is_closing:
+                return
+            self._is_closing = True
+            self._stop_listening()
+            channels = list(self._channels.values())
+        for channel in channels:
+            channel.close()
+        with self.loop.lock:
+            for record in list(self._records):
+                self._recall(record, None)
+                self._withdraw(record)
+            if not self.loop.is_current:
+                self.loop.wait_until(self._is_idle, time.monotonic() + self._close_timeout)
+            for importer in list(self._importers):
+                importer.end(self._close_timeout)
+            self.loop.wake()
+            pools = list(self._own_pools.values())
+            self._own_pools.clear()
+            is_over = self.is_over()
+        for pool in pools:
+            pool.close()
+        if is_over and not self.loop.is_current:
+            self.loop.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closing else ""
+        return f"<Exporter at {self.path}: {len(self._offers)} offers, {len(self.importers)} importers{state}>"
+
+    # What follows needs the lock, and is used by the importers' connections and by offers.
+
+    def restart_polling(self) -> None:
+        self._pace.restart()
+        if not self.loop.is_current:
+            self.loop.wake()
+
+    def check_room(self, importer: ImporterConnection) -> None:
+        """Raises ProtocolError if no further importer may connect."""
+        connected = [each for each in self._importers if each.is_connected and each.is_welcome]
+        if len(connected) >= self._maximum_importers:
+            raise m.limit_exceeded(f"{self._maximum_importers} importers (maximum_importers)")
+        share = max(1, self._maximum_importers // len(self._users | {os.geteuid()}))
+        if sum(each.peer.uid == importer.peer.uid for each in connected) >= share:
+            raise m.limit_exceeded(f"{share} importers of one user (maximum_importers)")
+        lingering = sum(not each.is_connected for each in self._importers)
+        if lingering >= MAXIMUM_LINGERING:
+            raise m.limit_exceeded(f"{MAXIMUM_LINGERING} ended connections whose processes may have memory mapped")
+
+    def on_connect(self, importer: ImporterConnection) -> None:
+        self._call_back(self._callbacks[0], importer.peer)
+        for record in self._offers.values():
+            importer.change(record)
+
+    def on_disconnect(self, importer: ImporterConnection, error: SharingError | None) -> None:
+        self._call_back(self._callbacks[1], importer.peer, error)
+
+    def on_hold(self, record: OfferRecord, importer: ImporterConnection) -> None:
+        self._call_back(self._callbacks[2], record.name, importer.peer)
+
+    def on_release(self, record: OfferRecord, importer: ImporterConnection) -> None:
+        self._call_back(self._callbacks[3], record.name, importer.peer)
+
+    def _call_back(self, callback: Callable[..., None] | None, *arguments: object) -> None:
+        if callback is None:
+            return
+        try:
+            callback(*arguments)
+        except Exception:
+            # It must not harm the importers.
+            logger.exception("A callback of the exporter at %s has failed", self.path)
+
+    def on_offer_end(self, record: OfferRecord) -> None:
+        self._records.pop(record, None)
+        self._channels.pop(record, None)
+        for event in record.events:
+            self._events.put_back(event)
+        self._forget_memory(record)
+
+    def _withdraw(self, record: OfferRecord) -> None:
+        with self.loop.lock:
+            if record.is_withdrawn:
+                return
+            if record.channel is not None:
+                record.channel.end()
+            record.is_withdrawn = True
+            self._offers.pop(record.name, None)
+            self._text_length -= record.text_length
+            for importer in list(self._importers):
+                importer.change(record)
+            record.end_if_over()
+            self.loop.wake()
+
+    def _recall(self, record: OfferRecord, deadline: float | None) -> None:
+        with self.loop.lock:
+            for importer in list(self._importers):
+                importer.recall(record, None if deadline is None else time.monotonic() + deadline)
+
+    def _leases(self, record: OfferRecord) -> list[Lease]:
+        with self.loop.lock:
+            sent = [(each, each.sent_offers[record.number]) for each in record.importers]
+            return [
+                Lease(record.name, each.peer, offer.since, each.state_of(offer), record.nbytes)
+                for each, offer in sent
+                if offer.is_used or not each.is_connected
+            ]
+
+    def _check_open(self, name: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self._is_closing:
+            raise RuntimeError(f"Cannot offer {quoted(name)}: the exporter was closed")
+
+    def _new_record(
+        self,
+        name: str,
+        kind: m.OfferKind,
+        pool: MemoryPool,
+        holding: AllocationHolding | None,
+        byte_offset: int,
+        nbytes: int,
+        metadata: Any,
+        source: object,
+    ) -> OfferRecord:
+        self._check_open(name)
+        length = len(name.encode(errors="replace"))
+        if not 1 <= length <= m.MAXIMUM_NAME or "\0" in name:
+            raise ValueError(f"Cannot offer {name[:40]!r}: a name has 1 to {m.MAXIMUM_NAME} bytes of UTF-8 and no NUL")
+        if name in self._offers:
+            raise ValueError(f"Cannot offer {quoted(name)}: there is an offer of this name; withdraw it first")
+        if len(self._records) >= m.MAXIMUM_IDENTIFIERS:
+            raise ValueError(f"Cannot offer {quoted(name)}: there are {len(self._records)} offers, the maximum")
+        if pool.is_closed and holding is None:
+            raise RuntimeError(f"Cannot offer {quoted(name)}: the pool was closed")
+        number = self._last_offer + 1
+        record = OfferRecord(
+            self, number=number, name=name, kind=kind, pool=pool, pool_message=self._pool_message(pool),
+            holding=holding, allocation_message=None if holding is None else self._allocation_message(holding),
+            byte_offset=byte_offset, nbytes=nbytes, metadata=metadata, source=source,
+        )
+        self._memory_users[pool] += 1
+        if holding is not None:
+            self._memory_users[holding] += 1
+        if self._text_length + record.text_length > MAXIMUM_ALL_METADATA:
+            self._abandon(record)
+            raise ValueError(
+                f"Cannot offer {quoted(name)}: the limit of names and metadata of all offers is {MAXIMUM_ALL_METADATA} "
+                "bytes; send the data in a buffer"
+            )
+        self._last_offer = number
+        return record
+
+    def _publish(self, record: OfferRecord) -> Offer:
+        self._offers[record.name] = record
+        self._records[record] = None
+        self._text_length += record.text_length
+        for importer in list(self._importers):
+            importer.change(record)
+        self.loop.wake()
+        return Offer(record)
+
+    def _abandon(self, record: OfferRecord) -> None:
+        """Ends an offer that was not published."""
+        record.is_withdrawn = True
+        record.end_if_over()
+
+    def _record_ready(self, record: OfferRecord, stream: int, ordinal: int) -> None:
+        """Records the event behind which the contents are ready."""
+        try:
+            event = self._take_event(ordinal)
+            try:
+                event.record(stream)
+                is_ready = event.has_fired()
+            except BaseException:
+                self._events.put_back(event)
+                raise
+        except BaseException:
+            self._abandon(record)
+            raise
+        if is_ready:
+            self._events.put_back(event)
+        else:
+            record.ready = event
+
+    def _take_event(self, ordinal: int) -> LocalEvent:
+        event = self._events.take(ordinal)
+        if event is None:
+            raise ValueError(f"Cannot offer more: there are {m.MAXIMUM_IDENTIFIERS} events, the maximum")
+        return event
+
+    def _pool_message(self, pool: MemoryPool) -> m.Pool:
+        message = self._pools.get(pool)
+        if message is None:
+            pool._export()
+            self._last_number += 1
+            message = self._pools[pool] = m.Pool(self._last_number, "device", cuda().uuids[pool.device])
+        return message
+
+    def _allocation_message(self, holding: AllocationHolding) -> m.Allocation:
+        message = self._allocations.get(holding)
+        if message is None:
+            data = holding.export_data
+            self._last_number += 1
+            message = m.Allocation(self._last_number, self._pools[holding.pool].pool, holding.nbytes, data)
+            self._allocations[holding] = message
+        return message
+
+    def _forget_memory(self, record: OfferRecord) -> None:
+        """Lets go of what no offer names any more."""
+        self._memory_users[record.pool] -= 1
+        if self._memory_users[record.pool] == 0:
+            del self._memory_users[record.pool]
+            self._pools.pop(record.pool, None)
+        if record.holding is not None:
+            self._memory_users[record.holding] -= 1
+            if self._memory_users[record.holding] == 0:
+                del self._memory_users[record.holding]
+                self._allocations.pop(record.holding, None)
+
+    def _is_idle(self) -> bool:
+        """Whether no connected importer holds anything."""
+        return not any(each.is_connected and each.sent_offers for each in self._importers)
+
+    def _stop_listening(self) -> None:
+        if self._is_listening:
+            self._is_listening = False
+            self.loop.unregister(self._listener.socket)
+            self._listener.close()
+
+    # What follows is called by the loop.
+
+    def next_deadline(self) -> float | None:
+        deadlines = [each.next_deadline() for each in self._importers]
+        has_waits = len(self._sources) > 0 or any(each.has_waits for each in self._importers)
+        for channel in self._channels.values():
+            deadlines.append(channel.next_deadline())
+            has_waits = has_waits or channel.has_waits
+        if has_waits:
+            deadlines.append(self._pace.next())
+        deadlines.append(self._accept_again)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def on_ready(self, key: Any) -> None:
+        if key == "listener":
+            self._accept()
+            return
+        what, importer = key
+        if what == "process":
+            # It stays readable.
+            self.loop.unregister(importer.connection.process.pidfd)
+            importer.watches_process = False
+            importer.process_ended()
+        else:
+            importer.receive()
+
+    def poll(self) -> None:
+        now = time.monotonic()
+        has_advanced = False
+        if self._accept_again is not None and now >= self._accept_again:
+            self._accept_again = None
+            self.loop.register(self._listener.socket, "listener")
+        try:
+            for importer in list(self._importers):
+                has_advanced |= importer.poll(now)
+                if importer.is_connected:
+                    connection = importer.connection
+                    # An importer that does not read is not read from: what it asks for would pile up.
+                    self.loop.watch(
+                        connection.socket, reads=not connection.is_backlogged, writes=connection.wants_to_write
+                    )
+                    if connection.wants_to_write:
+                        connection.flush()
+                if importer.is_gone:
+                    del self._importers[importer]
+            for channel in list(self._channels.values()):
+                has_advanced |= channel.poll(now)
+            self._release_sources()
+        except CudaError as error:
+            self.on_failure(error)
+        if has_advanced:
+            self._pace.restart()
+
+    def is_over(self) -> bool:
+        return self._is_closing and not self._is_listening and not self._importers and not self._records
+
+    def on_over(self) -> None:
+        for _, source in self._sources:
+            source.release()
+        self._sources.clear()
+        self._events.close()
+
+    def on_failure(self, error: Exception) -> None:
+        """Nothing can be shared any more: the device is lost, or this code has a mistake."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        reason: m.GoodbyeReason = "device-lost" if isinstance(error, CudaError) else "internal-error"
+        for importer in list(self._importers):
+            importer.cut_off(reason, str(error) if reason == "device-lost" else "The exporter has failed")
+
+    def _release_sources(self) -> None:
+        for each in list(self._sources):
+            event, source = each
+            if cuda().has_fired(event):
+                self._sources.remove(each)
+                cuda().destroy_event(event)
+                source.release()
+
+    def _accept(self) -> None:
+        try:
+            connected = self._listener.accept()
+        except OSError:
+            # No descriptor is left. The connection waits.
+            self.loop.unregister(self._listener.socket)
+            self._accept_again = time.monotonic() + ACCEPT_PAUSE
+            return
+        if connected is None:
+            return
+        try:
+            connection = Connection(connected, message_timeout=self._message_timeout)
+        except (OSError, SharingError):
+            return
+        if connection.peer.uid != os.geteuid() and connection.peer.uid not in self._users:
+            connection.say_goodbye("not-permitted", f"User {connection.peer.uid} may not connect")
+            connection.process.close()
+            return
+        importer = ImporterConnection(self, connection, time.monotonic() + self._handshake_timeout)
+        self._importers[importer] = None
+        self.loop.register(connection.socket, ("socket", importer))
+        if importer.watches_process:
+            self.loop.register(connection.process.pidfd, ("process", importer))
+        self._limit_handshakes()
+        if self.failure is not None:
+            importer.cut_off("device-lost", str(self.failure))
+
+    def _limit_handshakes(self) -> None:
+        """Ends the oldest connection of the process, of the user, that has most of those that have said nothing."""
+        pending = [each for each in self._importers if each.is_connected and not each.is_welcome]
+        if len(pending) <= self._maximum_handshakes:
+            return
+        ((user, _),) = Counter(each.peer.uid for each in pending).most_common(1)
+        pending = [each for each in pending if each.peer.uid == user]
+        ((process, _),) = Counter(each.peer.pid for each in pending).most_common(1)
+        oldest = next(each for each in pending if each.peer.pid == process)
+        # Its HELLO may have arrived.
+        oldest.receive()
+        if not oldest.is_welcome:
+            oldest.cut_off("limit-exceeded", f"The limit is {self._maximum_handshakes} connections that said nothing")
+
+
+def described(metadata: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Metadata with the element type and the shape of an array. Metadata that is no object is left as it is."""
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        return metadata
+    return {"dtype": dtype, "shape": list(shape), **metadata}

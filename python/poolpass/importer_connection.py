@@ -1,0 +1,419 @@
+"""The exporter's end of a connection: what one importer was sent, and what it holds of that."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Callable, Literal
+
+from . import messages as m
+from .connection import Connection, goodbye_error
+from .cuda import cuda
+from .descriptors import discard
+from .errors import CudaError, SharingError, quoted
+from .events import EventAnswers, LocalEvent, RemoteEvents
+from .peer import Peer
+
+if TYPE_CHECKING:
+    from .channel_producer import ChannelProducer
+    from .exporter import Exporter
+    from .offer import OfferRecord
+
+# Events of an importer that are polled after the end of its connection.
+MAXIMUM_WAITS_AFTER_END = 64
+
+LeaseState = Literal["announced", "held", "releasing", "quarantined"]
+
+
+@dataclass(eq=False)
+class SentOffer:
+    """An offer that an importer was sent. Until it is over, the importer may use the memory."""
+
+    record: OfferRecord
+    held: int = 0
+    # Events of RELEASED that have not fired.
+    releasing: set[int] = field(default_factory=set)
+    was_withdrawn: bool = False
+    # Whether the importer has answered that it will not map the offer again.
+    is_answered: bool = False
+    was_held: bool = False
+    recall: Literal["no", "wanted", "sent"] = "no"
+    since: datetime | None = None
+
+    @property
+    def is_used(self) -> bool:
+        return self.held > 0 or len(self.releasing) > 0
+
+
+class ImporterConnection:
+    """An importer, until it can use nothing any more: that may be long after the connection has ended."""
+
+    def __init__(self, exporter: Exporter, connection: Connection, handshake_deadline: float):
+        self.connection = connection
+        self.handshake_deadline = handshake_deadline
+        self.is_welcome = False
+        self.sent_offers: dict[int, SentOffer] = {}
+        self.is_gone = False
+        self.watches_process = connection.process.pidfd >= 0
+        self._exporter = exporter
+        # Offers that are to be sent, or about which something is.
+        self._changed: dict[OfferRecord, None] = {}
+        self._free_events: list[int] = []
+        self._waits: dict[int, Callable[[], None]] = {}
+        self._channels: dict[SentOffer, ChannelProducer] = {}
+        self._recall_deadlines: dict[SentOffer, float] = {}
+        self._sent_pools: dict[int, int] = {}
+        self._sent_allocations: dict[int, int] = {}
+        self._sent_events: dict[int, LocalEvent] = {}
+        self._events = RemoteEvents(connection.process, connection.send, m.MAXIMUM_IMPORTER_EVENTS)
+        self._answers = EventAnswers(connection.send, self._sent_events.get)
+
+    @property
+    def peer(self) -> Peer:
+        return self.connection.peer
+
+    @property
+    def is_connected(self) -> bool:
+        return self.connection.is_open
+
+    @property
+    def is_backlogged(self) -> bool:
+        return self.connection.is_backlogged
+
+    @property
+    def has_waits(self) -> bool:
+        """Whether events have to be polled."""
+        return len(self._waits) > 0 or self._answers.are_pending
+
+    def send(self, message: m.Message) -> None:
+        self.connection.send(message)
+        if self.connection.wants_to_write:
+            self._exporter.loop.wake()
+
+    def change(self, record: OfferRecord) -> None:
+        """Sends what the importer does not know yet of an offer, as soon as the importer reads."""
+        if self.is_connected and self.is_welcome:
+            self._changed[record] = None
+            self.pump()
+
+    def when_fired(self, number: int, callback: Callable[[], None]) -> None:
+        """Calls back once an event of the importer has fired, or can be known never to fire."""
+        self._events.require(number)
+        if number in self._waits:
+            raise m.ProtocolError(f"Event {number} is used again before it was freed")
+        self._events.renew(number)
+        self._waits[number] = callback
+        self._exporter.restart_polling()
+
+    def recall(self, record: OfferRecord, deadline: float | None) -> None:
+        sent = self.sent_offers.get(record.number)
+        if sent is None or sent.held == 0:
+            return
+        if sent.recall == "no":
+            sent.recall = "wanted"
+        if deadline is not None:
+            self._recall_deadlines[sent] = min(deadline, self._recall_deadlines.get(sent, deadline))
+        self.change(record)
+        self._exporter.loop.wake()
+
+    def state_of(self, sent: SentOffer) -> LeaseState:
+        if not self.is_connected:
+            return "quarantined"
+        if sent.held > 0:
+            return "held"
+        return "releasing" if sent.releasing else "announced"
+
+    # What follows runs on the exporter's thread, with its lock held, if nothing else is said.
+
+    def receive(self) -> None:
+        if not self.is_connected:
+            return
+        try:
+            self.connection.flush()
+            for message, descriptor in self.connection.receive():
+                if descriptor is not None:
+                    discard(descriptor)
+                    raise m.ProtocolError("An importer must not send descriptors")
+                self._on_message(message)
+        except SharingError as error:
+            self.end_for(error)
+        except CudaError as error:
+            self._exporter.on_failure(error)
+
+    def next_deadline(self) -> float | None:
+        if not self.is_connected:
+            return None
+        deadlines = list(self._recall_deadlines.values())
+        if self.connection.deadline is not None:
+            deadlines.append(self.connection.deadline)
+        if not self.is_welcome:
+            deadlines.append(self.handshake_deadline)
+        return min(deadlines, default=None)
+
+    def poll(self, now: float) -> bool:
+        """Polls events and deadlines. Returns whether an event has fired."""
+        has_advanced = False
+        if self.is_connected:
+            try:
+                self._check_deadlines(now)
+                has_advanced = self._answers.poll()
+            except SharingError as error:
+                self.end_for(error)
+        for number, callback in list(self._waits.items()):
+            if self._waits.get(number) is callback and self._events.has_fired(number):
+                del self._waits[number]
+                has_advanced = True
+                callback()
+        if self.is_connected:
+            self.pump()
+        return has_advanced
+
+    def pump(self) -> None:
+        """Sends what can be sent. Any thread may call this that has the lock."""
+        while self._free_events and not self.is_backlogged:
+            self.send(m.EventFree(self._free_events.pop()))
+        while self._changed and not self.is_backlogged:
+            record = next(iter(self._changed))
+            del self._changed[record]
+            self._send_change(record)
+        if not self.is_backlogged:
+            for channel in list(self._channels.values()):
+                channel.frames.on_drain(self)
+
+    def process_ended(self) -> None:
+        """The kernel has taken from the process what it had mapped."""
+        self.receive()
+        if self.is_connected:
+            self.end_for(SharingError("peer-gone", f"Cannot continue with {self.connection.name}: it has ended"))
+        self._waits.clear()
+        for sent in list(self.sent_offers.values()):
+            sent.held = 0
+            sent.releasing.clear()
+            sent.is_answered = True
+            self._settle(sent)
+        self.leave_if_unused()
+
+    def cut_off(self, reason: m.GoodbyeReason, text: str) -> None:
+        if self.is_connected:
+            error = SharingError(m.code_of_goodbye(reason), f"Cannot continue with {self.connection.name}: {text}")
+            self._disconnect(error, reason, text)
+
+    def end_for(self, error: SharingError) -> None:
+        """Ends the connection for an error: of the importer, or because it is gone."""
+        self._disconnect(error, None if error.code == "peer-gone" else m.reason_of_error(error), str(error))
+
+    def end(self, close_timeout: float) -> None:
+        """Ends the connection, because the exporter closes. Any thread may call this that has the lock."""
+        if any(sent.is_used for sent in self.sent_offers.values()):
+            self.cut_off("cut-off", f"It has not released what it holds within {close_timeout:g} s")
+        elif self.is_connected:
+            self._disconnect(None, "done", "")
+
+    def _disconnect(self, error: SharingError | None, reason: m.GoodbyeReason | None, text: str) -> None:
+        if not self.is_connected:
+            return
+        self._exporter.loop.unregister(self.connection.socket)
+        if reason is None:
+            self.connection.close()
+        else:
+            self.connection.say_goodbye(reason, text)
+        self._changed.clear()
+        self._free_events.clear()
+        self._answers.clear()
+        self._recall_deadlines.clear()
+        # The others are waited for until the process has ended.
+        for number in list(self._waits)[MAXIMUM_WAITS_AFTER_END:]:
+            del self._waits[number]
+        for channel in list(self._channels.values()):
+            channel.frames.on_leave(self)
+        self._exporter.on_disconnect(self, error)
+        self.leave_if_unused()
+
+    def leave_if_unused(self) -> None:
+        if self.is_connected or self.sent_offers or self.is_gone:
+            return
+        self.is_gone = True
+        self._events.close()
+        if self.watches_process:
+            self._exporter.loop.unregister(self.connection.process.pidfd)
+            self.watches_process = False
+        self.connection.process.close()
+
+    def _check_deadlines(self, now: float) -> None:
+        self.connection.check_deadline(now)
+        if not self.is_welcome and now > self.handshake_deadline:
+            raise SharingError("timed-out", f"Cannot continue with {self.connection.name}: HELLO did not come")
+        for sent, deadline in self._recall_deadlines.items():
+            if now > deadline:
+                name = quoted(sent.record.name)
+                raise SharingError("cut-off", f"{self.connection.name} has not released {name} in time")
+
+    def _send_change(self, record: OfferRecord) -> None:
+        sent = self.sent_offers.get(record.number)
+        if sent is None:
+            if not record.is_withdrawn:
+                self._send_offer(record)
+            return
+        if sent.recall == "wanted":
+            sent.recall = "sent"
+            self.send(m.Recall(record.number))
+        if record.is_withdrawn and not sent.was_withdrawn:
+            sent.was_withdrawn = True
+            self.send(m.Withdraw(record.number))
+
+    def _send_offer(self, record: OfferRecord) -> None:
+        pool, allocation = record.pool_message, record.allocation_message
+        if pool.pool not in self._sent_pools:
+            self._sent_pools[pool.pool] = 0
+            self.connection.send(pool, record.pool._export())
+        if allocation is not None and allocation.allocation not in self._sent_allocations:
+            self._sent_allocations[allocation.allocation] = 0
+            self._sent_pools[pool.pool] += 1
+            self.send(allocation)
+        for local in record.events:
+            if local.number not in self._sent_events:
+                self._sent_events[local.number] = local
+                self.send(local.message)
+        if allocation is None:
+            self._sent_pools[pool.pool] += 1
+        else:
+            self._sent_allocations[allocation.allocation] += 1
+        sent = self.sent_offers[record.number] = SentOffer(record)
+        record.importers.add(self)
+        self.send(record.message())
+        if record.channel is not None:
+            self._channels[sent] = record.channel
+            self.send(record.channel.message)
+
+    def _forget(self, record: OfferRecord) -> None:
+        """Sends FORGET for what no offer names any more."""
+        pool, allocation = record.pool_message.pool, record.allocation_message
+        if allocation is None:
+            self._sent_pools[pool] -= 1
+        else:
+            number = allocation.allocation
+            self._sent_allocations[number] -= 1
+            if self._sent_allocations[number] == 0:
+                del self._sent_allocations[number]
+                self._sent_pools[pool] -= 1
+                self.send(m.Forget("allocation", number))
+        if self._sent_pools[pool] == 0:
+            del self._sent_pools[pool]
+            self.send(m.Forget("pool", pool))
+
+    def _on_message(self, message: m.Message) -> None:
+        if isinstance(message, m.Goodbye):
+            self._on_goodbye(message)
+        elif not self.is_welcome:
+            self._on_hello(message)
+        elif isinstance(message, m.Event):
+            cuda().device_of_uuid(message.device_uuid)
+            self._events.define(message)
+        elif isinstance(message, m.Wait):
+            self._answers.on_wait(message.event)
+            self._exporter.restart_polling()
+        elif isinstance(message, m.Fired):
+            self._events.on_fired(message.event)
+        elif isinstance(message, m.Held):
+            self._on_held(self._sent(message.offer))
+        elif isinstance(message, m.Released):
+            self._on_released(self._sent(message.offer), message.event)
+        elif isinstance(message, m.Withdrawn):
+            sent = self._sent(message.offer)
+            if not sent.was_withdrawn or sent.is_answered:
+                raise m.ProtocolError(f"WITHDRAWN for offer {message.offer} answers no WITHDRAW")
+            sent.is_answered = True
+            self._settle(sent)
+        elif isinstance(message, (m.Join, m.ReleaseSlot)):
+            self._on_channel(message)
+        else:
+            raise m.ProtocolError(f"An importer must not send {m.layout_of(message).name}")
+
+    def _on_hello(self, message: m.Message) -> None:
+        if not isinstance(message, m.Hello):
+            raise m.ProtocolError(f"{m.layout_of(message).name} came before HELLO")
+        if not message.lowest_version <= m.PROTOCOL_VERSION <= message.highest_version:
+            raise m.ProtocolError(f"This exporter knows only version {m.PROTOCOL_VERSION}", "version-mismatch")
+        if message.role != "importer":
+            raise m.ProtocolError(f"This exporter does not serve the role {message.role}")
+        self._exporter.check_room(self)
+        self.is_welcome = True
+        self.connection.send(m.Welcome(m.PROTOCOL_VERSION))
+        self._exporter.on_connect(self)
+
+    def _on_goodbye(self, message: m.Goodbye) -> None:
+        if message.reason == "done":
+            # An importer that sends this has nothing mapped, and maps nothing any more.
+            for sent in self.sent_offers.values():
+                sent.is_answered = True
+                sent.held = 0
+            self._disconnect(None, None, "")
+            for sent in list(self.sent_offers.values()):
+                self._settle(sent)
+            self.leave_if_unused()
+        else:
+            self._disconnect(goodbye_error(self.connection, message), None, "")
+
+    def _on_held(self, sent: SentOffer) -> None:
+        if sent.is_answered:
+            raise m.ProtocolError(f"Offer {sent.record.number} is held after WITHDRAWN")
+        if sent.held == 0:
+            sent.since = datetime.now(timezone.utc)
+        sent.held += 1
+        sent.was_held = True
+        self._exporter.on_hold(sent.record, self)
+
+    def _on_released(self, sent: SentOffer, event: int) -> None:
+        if sent.held == 0:
+            raise m.ProtocolError(f"Offer {sent.record.number} is released and was not held")
+        if event != 0:
+            def on_fired() -> None:
+                sent.releasing.discard(event)
+                self._free_events.append(event)
+                self._settle(sent)
+
+            self.when_fired(event, on_fired)
+            sent.releasing.add(event)
+        sent.held -= 1
+        if sent.held == 0:
+            sent.recall = "no"
+            self._recall_deadlines.pop(sent, None)
+            if sent.record.channel is not None:
+                sent.record.channel.frames.on_leave(self)
+        self._exporter.on_release(sent.record, self)
+        self._settle(sent)
+
+    def _on_channel(self, message: m.Join | m.ReleaseSlot) -> None:
+        sent = self._sent(message.offer)
+        channel = sent.record.channel
+        if channel is None or sent.held == 0:
+            raise m.ProtocolError(f"Offer {message.offer} is no channel, or is used and was not held")
+        if isinstance(message, m.Join):
+            channel.frames.on_join(self)
+        else:
+            channel.frames.on_release(self, message)
+
+    def _sent(self, number: int) -> SentOffer:
+        sent = self.sent_offers.get(number)
+        if sent is None:
+            raise m.ProtocolError(f"Offer {number} was not made, or is over")
+        return sent
+
+    def _settle(self, sent: SentOffer) -> None:
+        """Ends an offer that the importer cannot use any more."""
+        record = sent.record
+        if sent.is_used:
+            return
+        if sent.was_held:
+            sent.was_held = False
+            record.releases += 1
+        if record.channel is not None:
+            record.channel.frames.on_all_released(self)
+        if sent.is_answered and self.sent_offers.get(record.number) is sent:
+            del self.sent_offers[record.number]
+            self._channels.pop(sent, None)
+            self._recall_deadlines.pop(sent, None)
+            record.importers.discard(self)
+            if self.is_connected:
+                self._forget(record)
+            record.end_if_over()
+        self.leave_if_unused()

@@ -1,0 +1,77 @@
+"""The process at the other end of a connection. It may outlive the connection."""
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import struct
+from dataclasses import dataclass
+
+from .errors import SharingError
+
+# From asm-generic/socket.h; Python has no name for it yet.
+SO_PEERPIDFD = 77
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A process, as the kernel reported it when it connected or began to listen.
+
+    `pid` is 0 if the process lives in another PID namespace.
+    """
+
+    pid: int
+    uid: int
+    gid: int
+
+
+class PeerProcess:
+    """A process, identified by a pidfd: its process ID may be reused."""
+
+    def __init__(self, connected: socket.socket):
+        """Does not own the socket."""
+        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        self.peer = Peer(*struct.unpack("=iII", credentials))
+        # Becomes readable when the process ends.
+        self.pidfd = _open_pidfd(connected, self.peer.pid)
+
+    def has_ended(self) -> bool:
+        if self.pidfd < 0:
+            return True
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return len(poll.poll(0)) > 0
+
+    def is_visible(self) -> bool:
+        """Whether the process lives in this process's PID namespace, and has not begun to end."""
+        try:
+            with open(f"/proc/{self.peer.pid}/status", encoding="utf-8", errors="replace") as file:
+                status = file.read()
+        except OSError:
+            return False
+        if re.search(rf"^NSpid:\s*{self.peer.pid}$", status, re.M) is None:
+            return False
+        return re.search(r"^FDSize:\s*0$", status, re.M) is None and not self.has_ended()
+
+    def close(self) -> None:
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+        self.pidfd = -1
+
+
+def _open_pidfd(connected: socket.socket, pid: int) -> int:
+    """Returns -1 if the process has ended."""
+    try:
+        return connected.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    except OSError:
+        # Before Linux 6.5, or the process has ended.
+        pass
+    if pid == 0:
+        raise SharingError(
+            "not-supported", "Cannot watch a process of another PID namespace: that needs Linux 6.5 (SO_PEERPIDFD)"
+        )
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1

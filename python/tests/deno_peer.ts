@@ -1,0 +1,160 @@
+/**
+ * The other end of the Python package's tests, on whatever device there is.
+ *
+ *     deno run --allow-all python/tests/deno_peer.ts export PATH [--elements 6]   offers "weights": element i is i mod 65536
+ *     deno run --allow-all python/tests/deno_peer.ts import PATH NAME             maps, and says what it has read
+ *     deno run --allow-all python/tests/deno_peer.ts produce PATH --frames 5      frame n of "frames" has n everywhere
+ *     deno run --allow-all python/tests/deno_peer.ts consume PATH                 reads "frames" until the end
+ *     deno run --allow-all python/tests/deno_peer.ts double FROM TO               doubles the floats of "frames"
+ *
+ * What it says are lines of JSON. `export` and `import` hold their memory until stdin ends, and then release it.
+ *
+ * @module
+ */
+import { type ChannelConsumer, Exporter, Importer, open } from "../../mod.ts";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
+
+/** Milliseconds for each step. */
+const timeout = 60_000;
+const geometry = { grid: 64, block: 256 };
+
+const [command, path, ...rest] = Deno.args as [string, string, ...string[]];
+using cuda = open();
+const gpu = cuda.device(0);
+using stream = gpu.createStream();
+
+switch (command) {
+  case "export":
+    await exportWeights(numberOf("--elements", 6));
+    break;
+  case "import":
+    await importBuffer(rest[0]!);
+    break;
+  case "produce":
+    await produce(numberOf("--frames", 5));
+    break;
+  case "consume":
+    await consume();
+    break;
+  case "double":
+    await double(rest[0]!);
+    break;
+  default:
+    throw new Error(`There is no command ${command}`);
+}
+
+async function exportWeights(elements: number): Promise<void> {
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using weights = pool.allocateArray(Float32Array, elements, stream);
+  const period = Float32Array.from({ length: Math.min(elements, 65536) }, (_, index) => index);
+  for (let begin = 0; begin < elements; begin += period.length) {
+    const end = Math.min(elements, begin + period.length);
+    weights.subarray(begin, end).copyFrom(period.subarray(0, end - begin), stream);
+  }
+  const over = Promise.withResolvers<void>();
+  await using exporter = Exporter.listen(path, { onDisconnect: () => over.resolve() });
+  const offer = exporter.offer("weights", weights, {
+    metadata: { dtype: "float32", shape: [2, elements / 2] },
+    stream,
+  });
+  say({ offering: elements });
+  await stdinEnds();
+  weights.free();
+  await offer.ended({ signal: AbortSignal.timeout(timeout) });
+  say({ ended: true, used: pool.usage().used });
+}
+
+async function importBuffer(name: string): Promise<void> {
+  const signal = AbortSignal.timeout(timeout);
+  await using importer = await Importer.connect(cuda, path, { wait: true, signal });
+  const offer = await importer.offer(name, { signal });
+  using buffer = await offer.map({ stream, signal });
+  const bytes = await buffer.read(Uint8Array, { signal });
+  say({
+    metadata: offer.metadata ?? null,
+    byteLength: bytes.length,
+    first: [...bytes.slice(0, 24)],
+    sum: sumOf(bytes),
+  });
+  await stdinEnds();
+}
+
+async function produce(frames: number): Promise<void> {
+  const signal = AbortSignal.timeout(timeout);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using module = gpu.loadModule(fillPtx);
+  await using exporter = Exporter.listen(path, { closeTimeout: timeout });
+  await using channel = exporter.createChannel("frames", {
+    pool,
+    slots: 3,
+    slotByteLength: 4096,
+    stream,
+    metadata: { dtype: "int32", shape: [32, 32] },
+  });
+  say({ producing: frames });
+  for (let frame = 1; frame <= frames; frame++) {
+    const slot = await channel.reserve({ signal });
+    module.kernel("fill").launch({ ...geometry, stream }, slot.buffer, slot.buffer.byteLength, frame);
+    channel.send(slot, { stream, metadata: { frame } });
+  }
+  channel.end();
+}
+
+async function consume(): Promise<void> {
+  const signal = AbortSignal.timeout(timeout);
+  await using importer = await Importer.connect(cuda, path, { wait: true, signal });
+  await using frames = await importer.channel("frames", { stream, signal });
+  say({ joined: frames.slots, metadata: frames.metadata ?? null });
+  for (let slot = await frames.next({ signal }); slot !== undefined; slot = await frames.next({ signal })) {
+    const bytes = await slot.buffer.read(Uint8Array, { stream, signal });
+    say({ sequence: slot.sequence, metadata: slot.metadata ?? null, byteLength: bytes.length, sum: sumOf(bytes) });
+    slot.release(stream);
+  }
+  say({ ended: true });
+}
+
+/** A stage between two channels of the same size: what a kernel reads in one, it writes doubled to the other. */
+async function double(to: string): Promise<void> {
+  const signal = AbortSignal.timeout(timeout);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using module = gpu.loadModule(saxpyPtx);
+  await using importer = await Importer.connect(cuda, path, { wait: true, signal });
+  await using frames: ChannelConsumer = await importer.channel("frames", { stream, signal });
+  await using exporter = Exporter.listen(to, { closeTimeout: timeout });
+  await using channel = exporter.createChannel("doubled", {
+    pool,
+    slots: frames.slots,
+    slotByteLength: frames.slotByteLength,
+    stream,
+    metadata: frames.metadata ?? null,
+  });
+  say({ doubling: frames.slots });
+  for (let slot = await frames.next({ signal }); slot !== undefined; slot = await frames.next({ signal })) {
+    const target = await channel.reserve({ signal });
+    target.buffer.fill(0, stream);
+    module.kernel("saxpy").launch({ ...geometry, stream }, slot.buffer.byteLength / 4, 2, slot.buffer, target.buffer);
+    slot.release(stream);
+    channel.send(target, { stream, byteLength: slot.buffer.byteLength });
+  }
+  channel.end();
+}
+
+function numberOf(name: string, otherwise: number): number {
+  const index = rest.indexOf(name);
+  return index < 0 ? otherwise : Number(rest[index + 1]);
+}
+
+function sumOf(bytes: Uint8Array): number {
+  let sum = 0;
+  for (const byte of bytes) sum += byte;
+  return sum;
+}
+
+function say(what: unknown): void {
+  console.log(JSON.stringify(what));
+}
+
+async function stdinEnds(): Promise<void> {
+  for await (const _ of Deno.stdin.readable);
+}

@@ -1,0 +1,466 @@
+#!/usr/bin/env python3
+"""Checks the package on a GPU, with PyTorch, CuPy and Deno. Prints a line for each check.
+
+    python3 python/tests/gpu_check.py [NAME...]
+
+Needs a GPU, cuda-bindings, PyTorch, CuPy, and `deno` on the PATH (or its path in POOLPASS_DENO). NAME selects checks
+whose name contains it. A check that takes longer than LIMIT ends the program.
+"""
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from typing import Any, Callable, Iterator
+from contextlib import contextmanager
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(TESTS))
+
+import cupy
+import torch
+
+import poolpass
+from poolpass import Exporter, Importer, MemoryPool, SharingError
+
+DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
+# Seconds for a check, for a step of it, and for a process of Deno.
+LIMIT = 120
+TIMEOUT = 30.0
+MIB = 2**20
+# What a context may take or give back for itself between two measurements.
+SLACK = 48 * MIB
+
+checks: list[tuple[str, Callable[[str], str]]] = []
+
+
+def check(function: Callable[[str], str]) -> Callable[[str], str]:
+    checks.append((function.__name__, function))
+    return function
+
+
+class Peer:
+    """A process of deno_peer.ts. Its lines are JSON; one that says nothing for TIMEOUT seconds is killed."""
+
+    def __init__(self, *arguments: object):
+        assert DENO is not None, "deno is not on the PATH"
+        self.process = subprocess.Popen(
+            [DENO, "run", "--allow-all", "--no-check", "--no-lock",
+             os.path.join(TESTS, "deno_peer.ts"), *map(str, arguments)],
+            env={**os.environ, "POOLPASS_DRIVER": "cuda"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        assert self.process.stdout is not None and self.process.stdin is not None
+        self.output, self.input = self.process.stdout, self.process.stdin
+
+    def next(self) -> Any:
+        with self.limited():
+            line = self.output.readline()
+        assert line, f"Deno has ended with {self.process.wait(TIMEOUT)}"
+        return json.loads(line)
+
+    def end(self) -> list[Any]:
+        with self.limited():
+            self.input.close()
+            rest = [json.loads(line) for line in self.output]
+            code = self.process.wait(TIMEOUT)
+        assert code == 0, f"Deno has ended with {code}"
+        return rest
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(TIMEOUT)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        timer = threading.Timer(TIMEOUT, self.process.kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT)
+        self.input.close()
+        self.output.close()
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {TIMEOUT:.0f} s"
+        time.sleep(0.002)
+
+
+def free_memory() -> int:
+    torch.cuda.synchronize()
+    return torch.cuda.mem_get_info()[0]
+
+
+def expected(elements: int) -> torch.Tensor:
+    return (torch.arange(elements, device="cuda") % 65536).to(torch.float32).reshape(2, elements // 2)
+
+
+@check
+def torch_imports_from_deno(path: str) -> str:
+    with Peer("export", path, "--elements", 2**20) as peer:
+        peer.next()
+        with Importer.connect(path) as importer:
+            mapping = importer.offer("weights", timeout=TIMEOUT).map(timeout=TIMEOUT)
+            address = mapping._address
+            tensor = torch.from_dlpack(mapping)
+            del mapping
+            assert (tensor.dtype, tuple(tensor.shape)) == (torch.float32, (2, 2**19))
+            assert tensor.data_ptr() == address and tensor.is_cuda
+            assert torch.equal(tensor, expected(2**20))
+            # In place: a second mapping sees it.
+            tensor[0, 0] = 77
+            torch.cuda.synchronize()
+            with importer.offer("weights").map() as again:
+                assert again.read(4) == torch.tensor([77.0]).numpy().tobytes()
+            del tensor
+            gc.collect()
+        said = peer.end()
+        assert said == [{"ended": True, "used": 0}], said
+    return "2^20 floats, in place, freed by their exporter"
+
+
+@check
+def torch_imports_by_the_array_interface(path: str) -> str:
+    with Peer("export", path, "--elements", 1024) as peer:
+        peer.next()
+        with Importer.connect(path) as importer:
+            mapping = importer.offer("weights", timeout=TIMEOUT).map(timeout=TIMEOUT)
+            tensor = torch.as_tensor(mapping, device="cuda")
+            assert tensor.data_ptr() == mapping._address
+            del mapping
+            assert torch.equal(tensor, expected(1024))
+            del tensor
+            gc.collect()
+        assert peer.end() == [{"ended": True, "used": 0}]
+    return "torch.as_tensor keeps the mapping"
+
+
+@check
+def cupy_imports_from_deno(path: str) -> str:
+    with Peer("export", path, "--elements", 2**20) as peer:
+        peer.next()
+        with Importer.connect(path) as importer:
+            offer = importer.offer("weights", timeout=TIMEOUT)
+            wanted = cupy.arange(2**20).reshape(2, 2**19) % 65536
+            for make in (cupy.asarray, cupy.from_dlpack):
+                mapping = offer.map(timeout=TIMEOUT)
+                array = make(mapping)
+                assert (array.dtype, array.shape) == (cupy.float32, (2, 2**19)), make
+                assert array.data.ptr == mapping._address, make
+                assert bool((array == wanted).all()), make
+                del array, mapping
+                gc.collect()
+        assert peer.end() == [{"ended": True, "used": 0}]
+    return "cupy.asarray and cupy.from_dlpack, in place"
+
+
+@check
+def memory_is_counted_once(path: str) -> str:
+    elements = 2**28
+    torch.zeros(1, device="cuda")
+    with Peer("export", path, "--elements", elements) as peer:
+        peer.next()
+        with Importer.connect(path) as importer:
+            offer = importer.offer("weights", timeout=TIMEOUT)
+            before = free_memory()
+            tensor = torch.from_dlpack(offer.map(timeout=TIMEOUT))
+            taken = before - free_memory()
+            assert tensor.nbytes == 4 * elements
+            assert abs(taken) < SLACK, f"mapping {4 * elements // MIB} MiB took {taken // MIB} MiB"
+            assert float(tensor[1, -1]) == 65535
+            del tensor
+            gc.collect()
+        assert peer.end() == [{"ended": True, "used": 0}]
+    return f"mapping 1024 MiB took {taken / MIB:.1f} MiB"
+
+
+@check
+def tensors_are_exported_to_deno(path: str) -> str:
+    base = torch.arange(12, device="cuda").reshape(3, 4)
+    tensors: dict[str, Any] = {
+        "float32": base.float(), "float16": base.half(), "bfloat16": base.bfloat16(), "int64": base.long(),
+        "uint8": base.to(torch.uint8), "bool": base > 3, "complex64": base.to(torch.complex64),
+    }
+    for name in ("float8_e4m3fn", "float8_e5m2"):
+        if hasattr(torch, name):
+            tensors[name] = base.float().to(getattr(torch, name))
+    tensors["host"] = torch.arange(12, dtype=torch.int16)
+    tensors["cupy"] = cupy.arange(12, dtype=cupy.float64).reshape(4, 3)
+    done = []
+    with Exporter.listen(path) as exporter:
+        for name, tensor in tensors.items():
+            try:
+                exporter.offer_tensor(name, tensor)
+            except (BufferError, TypeError, RuntimeError) as error:
+                assert name.startswith("float8"), f"{name}: {error}"
+                continue
+            done.append(name)
+        for name in done:
+            tensor = tensors[name]
+            with Peer("import", path, name) as peer:
+                read = peer.next()
+                dtype = {"host": "int16", "cupy": "float64"}.get(name, name)
+                assert read["metadata"] == {"dtype": dtype, "shape": list(tensor.shape)}, read
+                data = bytes_of(tensor)
+                assert (read["byteLength"], read["first"]) == (len(data), list(data[:24])), (name, read)
+                assert read["sum"] == sum(data), (name, read)
+                peer.end()
+        wait_for(lambda: exporter.leases == [], "the end of the leases")
+    return ", ".join(done)
+
+
+def bytes_of(array: Any) -> bytes:
+    if isinstance(array, cupy.ndarray):
+        return array.get().tobytes()
+    try:
+        return array.cpu().numpy().tobytes()
+    except TypeError:
+        # NumPy has no bfloat16 and no float8.
+        return array.cpu().view(torch.uint8).numpy().tobytes()
+
+
+@check
+def exports_wait_for_their_stream(path: str) -> str:
+    stream = torch.cuda.Stream()
+    with Exporter.listen(path) as exporter, MemoryPool() as pool:
+        with torch.cuda.stream(stream):
+            source = torch.zeros(2**20, device="cuda")
+            torch.cuda._sleep(400_000_000)
+            source += 3
+            exporter.offer_tensor("copied", source, stream=stream)
+            source.zero_()
+            buffer = pool.allocate_array((2**20,), "float32")
+            tensor = torch.from_dlpack(buffer)
+            torch.cuda._sleep(200_000_000)
+            tensor.fill_(3)
+            # The stream is known from DLPack.
+            exporter.offer("in place", buffer)
+        wanted = sum(torch.full((2**20,), 3.0).view(torch.uint8).tolist())
+        for name in ("copied", "in place"):
+            with Importer.connect(path) as importer:
+                assert (torch.from_dlpack(importer.offer(name, timeout=TIMEOUT).map(timeout=TIMEOUT)) == 3).all(), name
+                gc.collect()
+            with Peer("import", path, name) as peer:
+                assert peer.next()["sum"] == wanted, name
+                peer.end()
+        del tensor, buffer
+        gc.collect()
+    return "a copy and a buffer, offered while kernels run"
+
+
+@check
+def deleter_releases_in_stream_order(path: str) -> str:
+    with Exporter.listen(path) as exporter, MemoryPool() as pool, Importer.connect(path) as importer:
+        buffer = pool.allocate_array((2**20,), "float32")
+        torch.from_dlpack(buffer).fill_(1)
+        offer = exporter.offer("x", buffer)
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            tensor = torch.from_dlpack(importer.offer("x", timeout=TIMEOUT).map(timeout=TIMEOUT))
+            wait_for(lambda: [each.state for each in offer.leases] == ["held"], "the lease")
+            torch.cuda._sleep(1_500_000_000)
+            total = tensor.sum()
+            begin = time.monotonic()
+            del tensor
+            gc.collect()
+            returned = time.monotonic() - begin
+        wait_for(lambda: [each.state for each in offer.leases] != ["held"], "the release")
+        states = [each.state for each in offer.leases]
+        assert not stream.query() and states == ["releasing"], f"{states}, the kernel is done: {stream.query()}"
+        assert offer.wait_released(timeout=TIMEOUT)
+        assert stream.query() and float(total) == 2**20
+        buffer.free()
+        offer.withdraw()
+        assert offer.wait_ended(TIMEOUT)
+    return f"`del tensor` returned after {returned * 1000:.2f} ms, the lease ended with the kernel"
+
+
+@check
+def frames_of_deno_in_torch(path: str) -> str:
+    with Peer("produce", path, "--frames", 200) as peer:
+        peer.next()
+        count = 0
+        with Importer.connect(path) as importer, importer.channel("frames", timeout=TIMEOUT) as frames:
+            while (frame := frames.next(TIMEOUT)) is not None:
+                count += 1
+                tensor = torch.from_dlpack(frame)
+                assert (tensor.dtype, tuple(tensor.shape)) == (torch.int32, (32, 32))
+                assert bool((tensor == count).all()), count
+                del tensor, frame
+        assert count == 200
+        peer.end()
+    return "200 frames"
+
+
+@check
+def frames_of_torch_in_deno(path: str) -> str:
+    with MemoryPool() as pool, Exporter.listen(path) as exporter:
+        with exporter.create_channel("frames", pool, slots=3, shape=(64, 64), dtype="uint8") as channel:
+            with Peer("consume", path) as peer:
+                peer.next()
+                for number in range(1, 101):
+                    slot = channel.reserve(TIMEOUT)
+                    torch.from_dlpack(slot).fill_(number)
+                    channel.send(slot, metadata=number)
+                channel.end()
+                said = peer.end()
+    assert [(each["metadata"], each["sum"]) for each in said[:-1]] == [(n, 4096 * n) for n in range(1, 101)]
+    return "100 frames, each behind the kernel that wrote it"
+
+
+@check
+def pipeline_of_torch_deno_and_cupy(path: str) -> str:
+    doubled, frames, shape = path + ".doubled", 300, (1024, 4096)
+    with MemoryPool() as pool, Exporter.listen(path) as exporter:
+        with exporter.create_channel("frames", pool, slots=4, shape=shape, dtype="float32") as channel:
+            with Peer("double", path, doubled) as peer:
+                peer.next()
+                with Importer.connect(doubled, wait=TIMEOUT) as importer:
+                    consumer = importer.channel("doubled", timeout=TIMEOUT)
+                    failures: list[BaseException] = []
+                    writer = threading.Thread(target=produce, args=(channel, frames, failures))
+                    writer.start()
+                    count, begin = 0, time.monotonic()
+                    while (frame := consumer.next(TIMEOUT)) is not None:
+                        count += 1
+                        array = cupy.from_dlpack(frame)
+                        assert array.shape == shape
+                        assert float(array.min()) == float(array.max()) == 2 * count, count
+                        del array, frame
+                    seconds = time.monotonic() - begin
+                    writer.join(TIMEOUT)
+                    consumer.close()
+                assert not failures, failures
+                peer.end()
+    assert count == frames
+    return f"{frames} frames of 16 MiB in {seconds:.2f} s, {frames / seconds:.0f} a second"
+
+
+def produce(channel: Any, frames: int, failures: list[BaseException]) -> None:
+    try:
+        for number in range(1, frames + 1):
+            slot = channel.reserve(TIMEOUT)
+            torch.from_dlpack(slot).fill_(number)
+            channel.send(slot)
+    except BaseException as error:
+        failures.append(error)
+    channel.end()
+
+
+@check
+def killed_importer(path: str) -> str:
+    with MemoryPool() as pool, Exporter.listen(path) as exporter:
+        for _ in range(5):
+            buffer = pool.allocate(16 * MIB)
+            offer = exporter.offer("held", buffer)
+            with Peer("import", path, "held") as peer:
+                peer.next()
+                buffer.free()
+                offer.withdraw()
+                assert not offer.wait_ended(0.05)
+                begin = time.monotonic()
+                peer.kill()
+                assert offer.wait_ended(TIMEOUT)
+                seconds = time.monotonic() - begin
+    return f"5 times, the lease ended {seconds * 1000:.0f} ms after the kill"
+
+
+@check
+def killed_exporter(path: str) -> str:
+    before = free_memory()
+    with Peer("export", path, "--elements", 2**26) as peer:
+        peer.next()
+        importer = Importer.connect(path)
+        tensor = torch.from_dlpack(importer.offer("weights", timeout=TIMEOUT).map(timeout=TIMEOUT))
+        peer.kill()
+        try:
+            importer.offer("other", timeout=TIMEOUT)
+            raise AssertionError("There was no error")
+        except SharingError as error:
+            assert error.code == "peer-gone", error
+        assert torch.equal(tensor, expected(2**26))
+        del tensor
+        gc.collect()
+        importer.close()
+    torch.cuda.empty_cache()
+    wait_for(lambda: before - free_memory() < SLACK, "the memory of the killed exporter")
+    return "its memory stays readable, and is free once it was released"
+
+
+@check
+def threads_keep_their_device(path: str) -> str:
+    devices = torch.cuda.device_count()
+    last = devices - 1
+    with Exporter.listen(path) as exporter, MemoryPool(last) as pool:
+        torch.cuda.set_device(0)
+        exporter.offer("x", pool.allocate(MIB))
+        with Importer.connect(path) as importer, importer.offer("x", timeout=TIMEOUT).map(timeout=TIMEOUT) as mapping:
+            assert mapping.device == last and torch.from_dlpack(mapping).device.index == last
+        assert torch.cuda.current_device() == 0
+        gc.collect()
+    return f"{devices} devices"
+
+
+def run(name: str, function: Callable[[str], str]) -> bool:
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with tempfile.TemporaryDirectory(prefix="poolpass-") as folder:
+        try:
+            detail = function(os.path.join(folder, "shared.sock"))
+            gc.collect()
+            wait_for(lambda: poolpass_threads() == 0, f"the end of {poolpass_threads()} threads")
+            left = len(os.listdir("/proc/self/fd")) - descriptors
+            # Contexts and PyTorch open some when they are first used.
+            suffix = f" ({left} descriptors more)" if left > 0 else ""
+            print(f"ok     {name}: {detail}{suffix}", flush=True)
+            return True
+        except BaseException as error:
+            print(f"FAILED {name}: {type(error).__name__}: {error}", flush=True)
+            traceback.print_exc()
+            return False
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def poolpass_threads() -> int:
+    return sum(each.name.startswith("poolpass-") for each in threading.enumerate())
+
+
+def main() -> int:
+    print(
+        f"poolpass {poolpass.__version__}, Python {sys.version.split()[0]}, PyTorch {torch.__version__}, CuPy "
+        f"{cupy.__version__}, {torch.cuda.get_device_name(0)}, Deno at {DENO}",
+        flush=True,
+    )
+    torch.zeros(1, device="cuda")
+    cupy.zeros(1)
+    names = sys.argv[1:]
+    results = [run(name, function) for name, function in checks if not names or any(each in name for each in names)]
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed", flush=True)
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    code = main()
+    # A tensor or context that is stuck must not keep the process.
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,95 @@
+"""What the tests share: the stand-in for cuda-bindings, sockets' paths, and a count of what the process has open."""
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from typing import Any, Callable
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(TESTS)
+ROOT = os.path.dirname(PACKAGE)
+SOFTWARE = os.path.join(TESTS, "software")
+# Seconds in which another thread or process must have done its work.
+TIMEOUT = 20.0
+
+# The environment of a process that uses this package on the software device.
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join((PACKAGE, SOFTWARE)),
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "POOLPASS_DRIVER": "software",
+}
+
+
+def use_software_device() -> None:
+    """Lets this process use the stand-in. A process that has imported cuda-bindings cannot."""
+    for path in (SOFTWARE, PACKAGE):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+
+
+def count_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+class PoolpassTest(unittest.TestCase):
+    """A test that leaves no descriptors, threads or mappings behind."""
+
+    def setUp(self) -> None:
+        warm_up()
+        before = count_descriptors()
+        # Cleanups run in reverse.
+        self.addCleanup(self.assert_nothing_left, before)
+        folder = tempfile.TemporaryDirectory(prefix="poolpass-")
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "shared.sock")
+
+    def assert_nothing_left(self, before: int) -> None:
+        def is_clean() -> bool:
+            gc.collect()
+            return count_descriptors() <= before and threads_of_poolpass() == 0
+
+        wait_for(is_clean, TIMEOUT / 4, check=False)
+        if not is_clean():
+            left = f"{count_descriptors() - before} descriptors and {threads_of_poolpass()} threads"
+            self.fail(f"{left} are left: {opened()}")
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        wait_for(condition, TIMEOUT)
+
+
+def opened() -> list[str]:
+    paths = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:
+            pass
+    return paths
+
+
+def threads_of_poolpass() -> int:
+    return sum(each.name.startswith("poolpass-") for each in threading.enumerate())
+
+
+def wait_for(condition: Callable[[], Any], timeout: float, *, check: bool = True) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            if check:
+                raise AssertionError("It never came")
+            return
+        time.sleep(0.002)
+
+
+def warm_up() -> None:
+    """Creates what the process creates once and keeps."""
+    from poolpass.cuda import cuda
+
+    for make in (cuda().copy_stream, cuda().release_stream):
+        make(0)
