@@ -1,8 +1,8 @@
 // Runs rows one after the other in this process: run_situation.ts DRIVER NAME... [--file FILE]. Prints one line of JSON
-// for each second process that it starts, and one for the result of each row. Exits without freeing anything on a GPU, because a
-// lost context cannot be freed. Exits early, with status 0, after a row that lost a context. The second processes exit
-// when this one is gone. With --file, looks for the rows only in situations/FILE.ts: most of a row's time is spent
-// loading code.
+// for each second process that it starts, and one for the result of each row. Exits without freeing anything on a GPU,
+// because a lost context cannot be freed. Exits early, with status 0, after a row that lost a context. The second
+// processes exit when this one is gone. With --file, looks for the rows only in situations/FILE.ts: most of a row's
+// time is spent loading code.
 import { writeSync } from "node:fs";
 import module from "node:module";
 import process from "node:process";
