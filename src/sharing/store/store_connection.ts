@@ -111,6 +111,7 @@ export class StoreConnection implements Holder {
     const send = (message: Message): void => this.#stream.send(message);
     if (answer.memory !== undefined) send({ type: "memory", request, handle: answer.memory.handle });
     sendDocument(send, { type: "answer", request }, answer.document);
+    this.#stream.flush();
     this.#pump();
   }
 

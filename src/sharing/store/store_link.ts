@@ -12,6 +12,7 @@ import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
+import { awaitAnswer } from "../transport/poller.ts";
 import { memberOf, numberOf } from "./fields.ts";
 
 /** What a store answers. */
@@ -154,7 +155,10 @@ export class StoreLink {
 
   #send(request: number, document: JsonObject): void {
     const stream = this.#stream;
-    if (stream !== undefined) sendDocument((message) => stream.send(message), { type: "ask", request }, document);
+    if (stream === undefined) return;
+    sendDocument((message) => stream.send(message), { type: "ask", request }, document);
+    stream.flush();
+    awaitAnswer();
   }
 
   #start(stream: MessageStream): void {

@@ -167,6 +167,13 @@ export function expectAnswer(): void {
   if (wasIdle) interruptPause?.();
 }
 
+/** Polls at every turn for a moment: something was sent, and whoever has sent it does nothing else before the reply. */
+export function awaitAnswer(): void {
+  if (!serving) return;
+  lastEvent = performance.now();
+  interruptPause?.();
+}
+
 /** The number of polls so far. It identifies a turn of the event loop. */
 export function pollCount(): number {
   return polls;
