@@ -92,7 +92,7 @@ class ProcessesTest(support.PoolpassTest):
             read = peer.next()
             self.assertEqual(read["metadata"], {"dtype": "float32", "shape": [2, 3]})
             self.assertEqual(read["first"], list(bytes(FLOATS)))
-            self.assertEqual([each.state for each in exporter.leases], ["held"])
+            self.wait_for(lambda: [each.state for each in exporter.leases] == ["held"])
             self.assertEqual(peer.end(), [])
             self.assertTrue(offer.wait_released(timeout=support.TIMEOUT))
 
