@@ -37,7 +37,7 @@ class ChannelTest(support.PoolpassTest):
         self.addCleanup(self.pool.close)
         self.ends: list[SharingError | None] = []
         self.exporter = Exporter.listen(
-            self.path, close_timeout=2.0, on_disconnect=lambda peer, error: self.ends.append(error)
+            self.path, close_timeout=2.0, on_disconnect=lambda peer, error: self.ends.append(error), **support.PATIENCE
         )
         self.addCleanup(self.exporter.close)
 
@@ -46,7 +46,7 @@ class ChannelTest(support.PoolpassTest):
         return self.exporter.create_channel("frames", self.pool, **options)
 
     def connect(self) -> Importer:
-        importer = Importer.connect(self.path)
+        importer = Importer.connect(self.path, **support.PATIENCE)
         self.addCleanup(importer.close)
         return importer
 

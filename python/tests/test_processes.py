@@ -73,7 +73,7 @@ class ProcessesTest(support.PoolpassTest):
     def test_import_from_deno(self) -> None:
         peer = self.start("export", self.path)
         peer.next()
-        with Importer.connect(self.path) as importer:
+        with Importer.connect(self.path, **support.PATIENCE) as importer:
             self.assertEqual(importer.peer.pid, peer.process.pid)
             mapping = importer.offer("weights", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT)
             self.assertEqual((mapping.dtype, mapping.shape), ("float32", (2, 3)))
@@ -86,20 +86,20 @@ class ProcessesTest(support.PoolpassTest):
         self.assertEqual(peer.end(), [{"ended": True, "used": 0}])
 
     def test_export_to_deno(self) -> None:
-        with MemoryPool() as pool, Exporter.listen(self.path) as exporter:
+        with MemoryPool() as pool, Exporter.listen(self.path, **support.PATIENCE) as exporter:
             offer = exporter.offer_tensor("weights", Host(FLOATS, (2, 3)), pool=pool)
             peer = self.start("import", self.path, "weights")
             read = peer.next()
             self.assertEqual(read["metadata"], {"dtype": "float32", "shape": [2, 3]})
             self.assertEqual(read["first"], list(bytes(FLOATS)))
-            self.assertEqual([each.state for each in exporter.leases], ["held"])
+            self.wait_for(lambda: [each.state for each in exporter.leases] == ["held"])
             self.assertEqual(peer.end(), [])
             self.assertTrue(offer.wait_released(timeout=support.TIMEOUT))
 
     def test_frames_of_deno(self) -> None:
         peer = self.start("produce", self.path, "--frames", 8)
         peer.next()
-        with Importer.connect(self.path) as importer, importer.channel("frames", timeout=support.TIMEOUT) as frames:
+        with Importer.connect(self.path, **support.PATIENCE) as importer, importer.channel("frames", timeout=support.TIMEOUT) as frames:
             count = 0
             while (frame := frames.next(support.TIMEOUT)) is not None:
                 count += 1
@@ -110,7 +110,7 @@ class ProcessesTest(support.PoolpassTest):
         self.assertEqual(peer.end(), [])
 
     def test_frames_for_deno(self) -> None:
-        with MemoryPool() as pool, Exporter.listen(self.path) as exporter:
+        with MemoryPool() as pool, Exporter.listen(self.path, **support.PATIENCE) as exporter:
             with exporter.create_channel("frames", pool, slots=2, shape=(16, 16), dtype="float32") as channel:
                 peer = self.start("consume", self.path)
                 self.assertEqual(
@@ -131,7 +131,7 @@ class ProcessesTest(support.PoolpassTest):
         self.assertEqual(said[-1], {"ended": True})
 
     def test_killed_importer(self) -> None:
-        with MemoryPool() as pool, Exporter.listen(self.path) as exporter:
+        with MemoryPool() as pool, Exporter.listen(self.path, **support.PATIENCE) as exporter:
             buffer = pool.allocate(4096)
             offer = exporter.offer("held", buffer)
             peer = self.start("import", self.path, "held")
@@ -146,7 +146,7 @@ class ProcessesTest(support.PoolpassTest):
     def test_killed_exporter(self) -> None:
         peer = self.start("export", self.path, "--elements", 1024)
         peer.next()
-        importer = Importer.connect(self.path)
+        importer = Importer.connect(self.path, **support.PATIENCE)
         mapping = importer.offer("weights", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT)
         peer.kill()
         with self.assertRaises(SharingError) as caught:
@@ -161,11 +161,11 @@ class ProcessesTest(support.PoolpassTest):
 
     def test_pipeline(self) -> None:
         doubled = self.path + ".doubled"
-        with MemoryPool() as pool, Exporter.listen(self.path) as exporter:
+        with MemoryPool() as pool, Exporter.listen(self.path, **support.PATIENCE) as exporter:
             with exporter.create_channel("frames", pool, slots=3, shape=(64,), dtype="float32") as channel:
                 peer = self.start("double", self.path, doubled)
                 self.assertEqual(peer.next(), {"doubling": 3})
-                with Importer.connect(doubled) as importer:
+                with Importer.connect(doubled, **support.PATIENCE) as importer:
                     with importer.channel("doubled", timeout=support.TIMEOUT) as frames:
                         for number in range(1, 11):
                             slot = channel.reserve(timeout=support.TIMEOUT)

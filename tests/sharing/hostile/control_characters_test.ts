@@ -85,13 +85,17 @@ test("the Python client and the example of an importer print no control characte
   long: true,
 }, () =>
   inFolder(async (folder) => {
+    const pythonPackage = fileURLToPath(new URL("../../../python", import.meta.url));
     const client = fileURLToPath(new URL("../../../examples/python/poolpass_client.py", import.meta.url));
     for (const mode of ["", "at once"]) {
       await using exporter = startHostile("painting_exporter.py", [`${folder}/painting`, mode]);
       assertEquals(await exporter.nextLine(), "ready");
       const output = outputOf(
-        "python3",
-        [client, "list", `${folder}/painting`, "--follow"].slice(0, mode === "" ? 3 : 4),
+        "env",
+        [
+          `PYTHONPATH=${pythonPackage}`,
+          ...["python3", client, "list", `${folder}/painting`, "--follow"].slice(0, mode === "" ? 4 : 5),
+        ],
       );
       assertStringIncludes(output, "all is well");
       assertHarmless(output, "The Python client's output");

@@ -146,10 +146,11 @@ test(
     inFolder(async (folder) => {
       await using hoarder = startHostile("hoarding_exporter.py", [`${folder}/hoarder`, 65_536, nameLength, 32_768]);
       assertEquals(await hoarder.nextLine(), "ready");
+      const pythonPackage = fileURLToPath(new URL("../../../python", import.meta.url));
       const client = fileURLToPath(new URL("../../../examples/python/poolpass_client.py", import.meta.url));
       await using listing = startCommand([
         ...["/bin/sh", "-c", 'exec "$0" "$@" > /dev/null'],
-        ...["python3", client, "list", `${folder}/hoarder`, "--follow"],
+        ...["env", `PYTHONPATH=${pythonPackage}`, "python3", client, "list", `${folder}/hoarder`, "--follow"],
       ]);
       const limit = `The limit is ${64 * mebibyte} bytes of names and metadata of all offers`;
       assertStringIncludes(await listing.errors(), limit);
