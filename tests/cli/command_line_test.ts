@@ -24,7 +24,10 @@ const lists = "poolpass bind --help lists the options";
 test("a wrong command line is answered with what was meant, and exit code 2", async () => {
   const cases: readonly (readonly [args: readonly string[], errors: string])[] = [
     [["bnd", "x.cu"], 'There is no command "bnd"; did you mean "bind"?'],
-    [["frobnicate"], 'There is no command "frobnicate"; the commands are bind, devices, doctor, list, metrics, top'],
+    [
+      ["frobnicate"],
+      'There is no command "frobnicate"; the commands are bind, devices, doctor, list, metrics, store, top',
+    ],
     [["--bind"], 'There is no option "--bind"; did you mean "bind"?'],
     [["bind"], `There is no file to bind: give the path of a .cu or .ptx file; ${lists}`],
     [["bind", "x.cu", "--wacth"], `There is no option --wacth; did you mean "watch"?; ${lists}`],
