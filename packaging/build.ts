@@ -138,7 +138,7 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
 async function readPages(): Promise<Files> {
   const paths = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/protocol/PROTOCOL.md"];
   for await (const { name } of Deno.readDir(new URL("docs/", root))) {
-    if (name.endsWith(".md")) paths.push(`docs/${name}`);
+    if (name.endsWith(".md") || name.endsWith(".service")) paths.push(`docs/${name}`);
   }
   for await (const { name } of Deno.readDir(new URL("kernels/", root))) {
     if (name.endsWith(".cu") || name.endsWith(".md")) paths.push(`kernels/${name}`);
