@@ -4,6 +4,7 @@ import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { whatIs } from "../../support/validation.ts";
+import { probe } from "../../../ffi/shim/sockets.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 import type { ExporterOptions } from "../exporter/exporter.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
@@ -69,6 +70,7 @@ export class MemoryStore implements AsyncDisposable {
   readonly #closing = new AbortController();
   #service: StoreService | undefined;
   #standby: Standby | undefined;
+  #standingBy: Promise<void> | undefined;
   #systemd: SystemdKeeper | undefined;
   #closed: Promise<void> | undefined;
 
@@ -129,6 +131,7 @@ export class MemoryStore implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#closing.abort(new ReferenceError(`The store at ${this.path} was disposed`));
     this.#standby?.close();
+    await this.#standingBy;
     await this.#service?.close();
     this.#systemd?.close();
   }
@@ -144,8 +147,8 @@ export class MemoryStore implements AsyncDisposable {
     const kept = descriptorsOfSystemd();
     let listener: UnixListener | undefined;
     try {
-      listener = this.#tryListen();
-      if (listener === undefined) return void this.#standBy(this.#options.standby!);
+      listener = this.#tryListen(false);
+      if (listener === undefined) return void (this.#standingBy = this.#standBy(this.#options.standby!));
       this.#systemd = SystemdKeeper.find(kept, (error) => this.#report(error));
     } catch (error) {
       void listener?.[Symbol.asyncDispose]();
@@ -155,13 +158,20 @@ export class MemoryStore implements AsyncDisposable {
     this.#serve(listener, kept);
   }
 
-  /** Undefined if another store listens, whose standby this is. */
-  #tryListen(): UnixListener | undefined {
+  /**
+   * Undefined if another store listens, whose standby this is.
+   *
+   * @param hasMemory whether this one has what another store had
+   */
+  #tryListen(hasMemory: boolean): UnixListener | undefined {
+    const { standby } = this.#options;
+    // A store that is started again at once must not take the path before the standby, which has everything.
+    if (!hasMemory && standby !== undefined && isListening(markerOf(standby))) return undefined;
     try {
       return listenFor(this.path, this.#options.connections.users);
     } catch (error) {
       const isTaken = error instanceof SharingError && error.code === "address-in-use";
-      if (isTaken && this.#options.standby !== undefined) return undefined;
+      if (isTaken && standby !== undefined) return undefined;
       throw error;
     }
   }
@@ -180,10 +190,13 @@ export class MemoryStore implements AsyncDisposable {
     while (!signal.aborted) {
       try {
         const stream = await this.#connect(standbyPath);
-        const kept = stream && await this.#keep(stream);
-        // The store may be gone before it was reached.
-        const listener = kept === undefined ? this.#tryListen() : listenFor(this.path, this.#options.connections.users);
-        if (listener !== undefined) return this.#serve(listener, kept ?? []);
+        if (stream === undefined) {
+          // The store may be gone before it was reached.
+          const listener = this.#tryListen(false);
+          if (listener !== undefined) return this.#serve(listener, []);
+        } else if (await this.#keep(stream, standbyPath)) {
+          return;
+        }
       } catch (error) {
         if (!signal.aborted) this.#report(error as Error);
       }
@@ -207,19 +220,26 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Resolves to what was kept when the store is gone; to nothing if it lives on. */
-  async #keep(stream: MessageStream): Promise<readonly KeptDescriptor[] | undefined> {
-    const kept = await new Promise<readonly KeptDescriptor[] | undefined>((resolve) => {
+  /** Keeps what the store has. Resolves to whether it has taken over; if not, the store lives on, or another one does. */
+  async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
+    await using _marker = tryListenAt(markerOf(standbyPath));
+    const kept = await new Promise<readonly KeptDescriptor[]>((resolve) => {
       this.#standby = new Standby(stream, {
         onGone: resolve,
         onLost: (error) => {
           this.#report(error);
-          resolve(undefined);
+          resolve([]);
         },
       });
     });
     this.#standby = undefined;
-    return kept;
+    const listener = kept.length === 0 ? undefined : this.#tryListen(true);
+    if (listener === undefined) {
+      for (const { handle } of kept) handle[Symbol.dispose]();
+      return false;
+    }
+    this.#serve(listener, kept);
+    return true;
   }
 
   #report(error: Error): void {
@@ -229,3 +249,22 @@ export class MemoryStore implements AsyncDisposable {
 
 /** What connecting says if no store is there. */
 const absenceCodes: readonly string[] = ["not-found", "not-listening", "peer-gone"];
+
+/** The path at which the standby listens that has everything. It serves nobody there. */
+function markerOf(standbyPath: string): string {
+  return `${standbyPath}.kept`;
+}
+
+function isListening(path: string): boolean {
+  return probe(path).live === 1;
+}
+
+/** Undefined if another standby listens there. */
+function tryListenAt(path: string): UnixListener | undefined {
+  try {
+    return listenFor(path, []);
+  } catch (error) {
+    if (error instanceof SharingError && error.code === "address-in-use") return undefined;
+    throw error;
+  }
+}

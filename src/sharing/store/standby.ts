@@ -26,7 +26,7 @@ export class Standby {
   readonly #onLost: (error: SharingError) => void;
 
   /**
-   * @param callbacks `onGone` gets what is kept, and owns it, when the store is gone; `onLost` is called if the
+   * @param callbacks `onGone` gets what is kept, and owns it, when the store is gone, and nothing after `close`; `onLost` is called if the
    * connection has ended and the store lives on
    */
   constructor(
@@ -56,6 +56,7 @@ export class Standby {
     this.#stream.end("done", "the standby was closed");
     this.#stream.process[Symbol.dispose]();
     this.#drop();
+    this.#onGone([]);
   }
 
   #askForNext(): void {

@@ -24,17 +24,22 @@ interface Change {
  */
 export class StandbyKeeper implements Keeper {
   readonly #stream: MessageStream;
+  readonly #timeout: number;
   readonly #onEnd: () => void;
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #changes: Change[] = [];
   /** The change that the standby was sent, and has not confirmed. */
   #sent: Change | undefined;
+  /** Ends the connection if the standby does not confirm it in time: clients wait for that. */
+  #timer: ReturnType<typeof setTimeout> | undefined;
   /** The request that waits for a change. */
   #request: number | undefined;
   #isOver = false;
 
-  constructor(stream: MessageStream, onEnd: () => void) {
+  /** @param timeout milliseconds in which the standby must confirm each change */
+  constructor(stream: MessageStream, timeout: number, onEnd: () => void) {
     this.#stream = stream;
+    this.#timeout = timeout;
     this.#onEnd = onEnd;
     stream.start({
       onMessage: (message) => this.#onMessage(message),
@@ -78,6 +83,7 @@ export class StandbyKeeper implements Keeper {
   }
 
   #confirm(): void {
+    clearTimeout(this.#timer);
     const sent = this.#sent;
     this.#sent = undefined;
     sent?.handle?.[Symbol.dispose]();
@@ -89,6 +95,10 @@ export class StandbyKeeper implements Keeper {
     if (request === undefined || this.#changes.length === 0) return;
     this.#request = undefined;
     const change = this.#sent = this.#changes.shift()!;
+    this.#timer = setTimeout(() => {
+      this.#stream.end("timed-out", `the standby did not keep ${change.name} within ${this.#timeout} ms`);
+      this.#end();
+    }, this.#timeout);
     const { name, handle } = change;
     const send = (message: Message): void => this.#stream.send(message);
     if (handle !== undefined) send({ type: "memory", request, handle });

@@ -160,7 +160,7 @@ export class StoreService {
 
   #adoptStandby(stream: MessageStream): void {
     const { peer } = stream;
-    const keeper = new StandbyKeeper(stream, () => {
+    const keeper = new StandbyKeeper(stream, this.#options.connections.messageTimeout, () => {
       this.#standbys.delete(keeper);
       this.memories.removeKeeper(keeper);
       if (isLogging) logEvent("standby-disconnect", { path: this.#listener.path, peer: peer.pid });

@@ -175,7 +175,14 @@ export class StoredMemories implements Disposable {
     this.#add(memory);
     // Whoever takes over finds the descriptor of everything that the table names.
     await Promise.all([...this.#keepers].map((keeper) => keeper.keep(`memory-${memory.id}`, handle.fd)));
-    if (this.#memories.get(memory.id) === memory) this.#write({ type: "memory", record: recordOf(memory) });
+    if (this.#memories.get(memory.id) !== memory) return memory;
+    try {
+      this.#write({ type: "memory", record: recordOf(memory) });
+    } catch (error) {
+      memory.writer = undefined;
+      this.#forget(memory);
+      throw error;
+    }
     return memory;
   }
 
@@ -191,20 +198,21 @@ export class StoredMemories implements Disposable {
    * @throws {SharingError} `not-permitted` if the name is another user's
    */
   publish(memory: Stored): void {
-    const last = this.#published.get(memory.name);
-    if (last !== undefined) this.#checkOwner(memory.writer!, last, "replace");
+    const { name } = memory;
+    const writer = memory.writer!;
+    const last = this.#published.get(name);
+    if (last !== undefined) this.#checkOwner(writer, last, "replace");
     const at = Date.now();
-    memory.generation = (last?.generation ?? 0) + 1;
-    memory.published = memory.lastUse = at;
-    memory.state = "published";
+    const generation = (last?.generation ?? 0) + 1;
+    // First of all: what cannot be written has not happened. One record: whoever takes over finds one generation or the
+    // other.
+    this.#write({ type: "published", id: memory.id, generation, at });
+    Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
+    memory.readers.set(writer, { count: 1, since: at });
+    this.#published.set(name, memory);
     this.publishedTotal++;
-    // One record: whoever takes over finds one generation or the other.
-    this.#write({ type: "published", id: memory.id, generation: memory.generation, at });
-    this.#published.set(memory.name, memory);
-    memory.readers.set(memory.writer!, { count: 1, since: at });
-    memory.writer = undefined;
     if (last !== undefined) this.#retire(last, "replaced");
-    for (const notify of [...this.#awaited.get(memory.name) ?? []]) notify();
+    for (const notify of [...this.#awaited.get(name) ?? []]) notify();
   }
 
   /**
@@ -282,7 +290,6 @@ export class StoredMemories implements Disposable {
     const memory = this.#published.get(name);
     if (memory === undefined) return false;
     this.#checkOwner(holder, memory, "remove");
-    this.#published.delete(name);
     this.#retire(memory, "removed");
     return true;
   }
@@ -394,7 +401,6 @@ export class StoredMemories implements Disposable {
       if (oldest === undefined || memory.lastUse < oldest.lastUse) oldest = memory;
     }
     if (oldest === undefined) return false;
-    this.#published.delete(oldest.name);
     this.#retire(oldest, "removed");
     return true;
   }
@@ -440,17 +446,24 @@ export class StoredMemories implements Disposable {
 
   /** Takes the name from a published memory. It goes when nobody maps it. */
   #retire(memory: Stored, state: "replaced" | "removed"): void {
-    memory.state = state;
     this.#write({ type: state, id: memory.id });
+    memory.state = state;
+    if (this.#published.get(memory.name) === memory) this.#published.delete(memory.name);
     this.#dropIfUnused(memory);
   }
 
   #dropIfUnused(memory: Stored): void {
     const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
     if (memory.state === "published" || isHeld) return;
-    if (!this.#memories.delete(memory.id)) return;
-    this.#metadataByteLength -= byteLengthOf(memory.metadata);
+    if (!this.#memories.has(memory.id)) return;
     this.#write({ type: "gone", id: memory.id });
+    this.#forget(memory);
+  }
+
+  /** Gives back a memory that is in the table no more. */
+  #forget(memory: Stored): void {
+    this.#memories.delete(memory.id);
+    this.#metadataByteLength -= byteLengthOf(memory.metadata);
     const name: KeptName = `memory-${memory.id}`;
     for (const keeper of this.#keepers) keeper.forget(name);
     memory.handle[Symbol.dispose]();

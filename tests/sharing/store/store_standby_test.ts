@@ -1,0 +1,103 @@
+/** What can go wrong between a store and its standby, in separate processes. */
+import { assert, assertEquals } from "@std/assert";
+import { readdirSync } from "node:fs";
+import { open, StoreClient } from "../../../mod.ts";
+import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { type ChildProcess, startScript } from "../../support/child_process.ts";
+import { inFolder } from "../../support/folders.ts";
+import { test } from "../../support/test.ts";
+
+const skip = shimRefusal() ?? false;
+
+interface Context {
+  /** Starts a store. */
+  start(): ChildProcess;
+  readonly client: () => Promise<StoreClient>;
+}
+
+function standbyTest(name: string, body: (context: Context) => Promise<void>): void {
+  test(name, { skip }, () =>
+    inFolder(async (folder) => {
+      await using started = new AsyncDisposableStack();
+      using cuda = open({ driver: "software" });
+      await body({
+        start: () =>
+          started.use(
+            startScript("children/sharing/store_process.ts", ["software", `${folder}/store`, `${folder}/standby`]),
+          ),
+        client: async () => started.use(await StoreClient.connect(cuda, `${folder}/store`, { wait: true })),
+      });
+    }));
+}
+
+async function lineOf(child: ChildProcess, text: string): Promise<void> {
+  for (let line; (line = await child.nextLine()) !== undefined;) if (line.startsWith(text)) return;
+  throw new Error(`"${text}" did not come: ${await child.errors()}`);
+}
+
+async function publish(client: StoreClient, name: string): Promise<void> {
+  await using memory = await client.create(name, 4096);
+  memory.buffer.fill(5);
+  await memory.publish();
+}
+
+standbyTest("a standby that is stopped delays what is created, and is left behind", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const standby = start();
+  await lineOf(store, "has a standby");
+  const user = await client();
+  await publish(user, "before");
+  standby.kill("SIGSTOP");
+  await publish(user, "after");
+  assertEquals((await user.entries()).map(({ name }) => name), ["before", "after"]);
+  standby.kill("SIGCONT");
+  // It begins anew.
+  await lineOf(store, "has a standby");
+  store.kill("SIGKILL");
+  await lineOf(standby, "serves");
+  assertEquals((await user.entries()).map(({ name }) => name), ["before", "after"]);
+});
+
+standbyTest("a store that is started again at once does not take the standby's place", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const standby = start();
+  await lineOf(store, "has a standby");
+  const user = await client();
+  await publish(user, "weights");
+  standby.kill("SIGSTOP");
+  store.kill("SIGKILL");
+  await store.ended;
+  const next = start();
+  await lineOf(next, "stands by");
+  standby.kill("SIGCONT");
+  await lineOf(standby, "serves");
+  assertEquals((await user.entries()).map(({ name }) => name), ["weights"]);
+  await lineOf(standby, "has a standby");
+  standby.kill("SIGKILL");
+  await lineOf(next, "serves");
+  assertEquals((await user.entries()).map(({ name }) => name), ["weights"]);
+});
+
+standbyTest("of two standbys one takes over, and the other keeps what that one has", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const standbys = [start(), start()];
+  for (const _ of standbys) await lineOf(store, "has a standby");
+  const user = await client();
+  for (let index = 0; index < 20; index++) await publish(user, `entry ${index}`);
+  using mapped = await user.map("entry 7");
+  store.kill("SIGKILL");
+  const [first, second] = await Promise.race(standbys.map(async (standby, index) => {
+    await lineOf(standby, "serves");
+    return [standby, standbys[1 - index]!] as const;
+  }));
+  assertEquals((await user.entries()).length, 20);
+  await lineOf(first!, "has a standby");
+  const count = readdirSync(`/proc/${second!.pid}/fd`).length;
+  assert(count < 60, `${count} descriptors`);
+  first!.kill("SIGKILL");
+  assertEquals((await user.entries()).length, 20);
+  assertEquals(new Set(await mapped.read(Uint8Array)), new Set([5]));
+});
