@@ -10,7 +10,8 @@ import * as poolpass from "../../mod.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { Gate } from "../support/gate.ts";
 
-const { Exporter, Importer, open, ShareableHandle, UnixListener, UnixSocket } = poolpass;
+const { Exporter, Importer, MemoryStore, open, Operator, ShareableHandle, StoreClient, UnixListener, UnixSocket } =
+  poolpass;
 
 /** Called with an object and its expected string, in which `#` stands for any decimal or hexadecimal number. */
 export type Visit = (object: object, text: string) => void;
@@ -51,6 +52,7 @@ export async function visitObjects(visit: Visit): Promise<void> {
     await visitSockets(`${folder}/socket`, visit);
     await visitSharing(cuda, `${folder}/exporter`, visit);
     await visitChannel(cuda, `${folder}/exporter`, visit);
+    await visitStore(cuda, `${folder}/store`, visit);
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -209,6 +211,31 @@ async function visitSharing(cuda: poolpass.Cuda, path: string, visit: Visit): Pr
   visit(remote, "RemoteOffer { weights, buffer, 256 bytes, withdrawn }");
   await exporter[Symbol.asyncDispose]();
   visit(exporter, `Exporter { ${path}, disposed }`);
+}
+
+async function visitStore(cuda: poolpass.Cuda, path: string, visit: Visit): Promise<void> {
+  const store = MemoryStore.listen(cuda, path, { standby: `${path}.standby` });
+  visit(store, `MemoryStore { ${path}, 0 entries, 0 clients }`);
+  const standby = MemoryStore.listen(cuda, path, { standby: `${path}.standby` });
+  visit(standby, `MemoryStore { ${path}, standby }`);
+  await standby[Symbol.asyncDispose]();
+  const client = await StoreClient.connect(cuda, path);
+  visit(client, `StoreClient { ${path}, holds 0 }`);
+  const memory = await client.create("weights", 64);
+  visit(memory, "StoredMemory { weights, 64 bytes, new }");
+  await memory.publish();
+  visit(memory, "StoredMemory { weights, 64 bytes, published }");
+  visit(store, `MemoryStore { ${path}, 1 entry, 1 client }`);
+  await memory[Symbol.asyncDispose]();
+  visit(memory, "StoredMemory { weights, 64 bytes, disposed }");
+  const operator = await Operator.connect(path);
+  visit(operator, `Operator { ${path}, process ${process.pid}, 0 requests }`);
+  await operator[Symbol.asyncDispose]();
+  visit(operator, `Operator { ${path}, not connected, 0 requests }`);
+  await client[Symbol.asyncDispose]();
+  visit(client, `StoreClient { ${path}, disposed }`);
+  await store[Symbol.asyncDispose]();
+  visit(store, `MemoryStore { ${path}, disposed }`);
 }
 
 async function visitChannel(cuda: poolpass.Cuda, path: string, visit: Visit): Promise<void> {
