@@ -150,12 +150,13 @@ export class MemoryStore implements AsyncDisposable {
       listener = this.#tryListen(false);
       if (listener === undefined) return void (this.#standingBy = this.#standBy(this.#options.standby!));
       this.#systemd = SystemdKeeper.find(kept, (error) => this.#report(error));
+      this.#serve(listener, kept);
     } catch (error) {
+      this.#systemd?.close();
       void listener?.[Symbol.asyncDispose]();
       for (const { handle } of kept) handle[Symbol.dispose]();
       throw error;
     }
-    this.#serve(listener, kept);
   }
 
   /**
@@ -177,11 +178,24 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   #serve(listener: UnixListener, kept: readonly KeptDescriptor[]): void {
-    const service = this.#service = new StoreService(this.#cuda, { listener, kept, options: this.#options });
+    const parts = { listener, standbyListener: this.#listenForStandbys(kept.length > 0), kept, options: this.#options };
+    const service = this.#service = new StoreService(this.#cuda, parts);
     if (isLogging) logEvent("store-serve", { path: this.path, entries: service.entryCount });
     const systemd = this.#systemd;
     if (systemd !== undefined) void service.memories.addKeeper(systemd).then(() => systemd.notifyReady());
     queueMicrotask(() => this.#options.onServe?.());
+  }
+
+  /** What was kept is served in any case. */
+  #listenForStandbys(mustServe: boolean): UnixListener | undefined {
+    const { standby } = this.#options;
+    try {
+      return standby === undefined ? undefined : listenFor(standby, []);
+    } catch (error) {
+      if (!mustServe) throw error;
+      this.#report(error as Error);
+      return undefined;
+    }
   }
 
   /** Keeps what the store has that listens at the path, and takes over when that one is gone. */
@@ -238,7 +252,12 @@ export class MemoryStore implements AsyncDisposable {
       for (const { handle } of kept) handle[Symbol.dispose]();
       return false;
     }
-    this.#serve(listener, kept);
+    try {
+      this.#serve(listener, kept);
+    } catch (error) {
+      await listener[Symbol.asyncDispose]();
+      throw error;
+    }
     return true;
   }
 

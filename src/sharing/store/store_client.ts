@@ -55,7 +55,7 @@ export interface StoreEntry {
   readonly name: string;
   /** Size in bytes. */
   readonly byteLength: number;
-  /** How often the name was published: 1 for the first time. */
+  /** How often the name was published since it was removed last: 1 for the first time. */
   readonly generation: number;
   /** What was given when it was created. */
   readonly metadata: JsonValue | undefined;
@@ -254,12 +254,20 @@ export class StoreClient implements AsyncDisposable {
     await this.#link.ask({ do: "remove", name });
   }
 
-  /** Ends the connection. Memory that was not published goes; what is mapped stays valid until it is freed. */
+  /**
+   * Ends the connection. Memory that was not published goes; what is mapped stays valid until it is freed, and counts as
+   * read until this process has ended.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    await Promise.all([...this.#written].map((memory) => memory[Symbol.asyncDispose]()));
-    this.#link.close(this.#held.size === 0);
+    // What the Cuda object had mapped has gone with it.
+    const { hasEnded } = sessionOf(this.#cuda);
+    try {
+      if (!hasEnded) await Promise.all([...this.#written].map((memory) => memory[Symbol.asyncDispose]()));
+    } finally {
+      this.#link.close(this.#held.size === 0 || hasEnded);
+    }
   }
 
   #check(): void {

@@ -5,12 +5,14 @@
  */
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
-import { Documents, type JsonObject, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
+import { Documents, encodeDocument, type JsonObject, maximumAskByteLength, partsOf } from "../protocol/documents.ts";
 import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
+import { maximumDepth } from "../operator/checked_json.ts";
+import type { JsonValue } from "../protocol/metadata.ts";
 import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
 import type { Holder, Stored, StoredMemories } from "./stored_memories.ts";
 
@@ -24,7 +26,7 @@ export interface StoreConnectionOwner {
 }
 
 /** The maximum number of requests of a client that are not answered. */
-const maximumRequests = 1024;
+export const maximumRequests = 16_384;
 /** The maximum number of bytes of metadata of a memory, as JSON. */
 const maximumMetadataByteLength = 4 * 2 ** 20;
 
@@ -99,18 +101,21 @@ export class StoreConnection implements Holder {
 
   async #answer(request: number, document: JsonObject): Promise<void> {
     const { signal } = this.#requests.get(request)!;
-    let answer: Answer;
+    let memory: Stored | undefined;
+    let bytes: Uint8Array<ArrayBuffer>;
     try {
       const result = this.#perform(document, signal);
-      answer = result instanceof Promise ? await result : result;
+      const answer = result instanceof Promise ? await result : result;
+      memory = answer.memory;
+      bytes = encodeDocument(answer.document);
     } catch (error) {
-      answer = { document: this.#failure(error) };
+      memory = undefined;
+      bytes = encodeDocument(this.#failure(error));
     }
     this.#requests.delete(request);
     if (!this.isConnected) return;
-    const send = (message: Message): void => this.#stream.send(message);
-    if (answer.memory !== undefined) send({ type: "memory", request, handle: answer.memory.handle });
-    sendDocument(send, { type: "answer", request }, answer.document);
+    if (memory !== undefined) this.#stream.send({ type: "memory", request, handle: memory.handle });
+    for (const message of partsOf({ type: "answer", request }, bytes)) this.#stream.send(message);
     this.#stream.flush();
     this.#pump();
   }
@@ -162,6 +167,7 @@ export class StoreConnection implements Holder {
     if (length > maximumMetadataByteLength) {
       throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumMetadataByteLength} characters of metadata`);
     }
+    checkDepth(metadata);
     const { memories } = this.#owner;
     const memory = await memories.create(this, {
       name,
@@ -255,4 +261,15 @@ function describe({ name, byteLength, generation, device, published, metadata, r
     ...metadata === undefined ? {} : { metadata },
     readers: [...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })),
   };
+}
+
+/** Refuses metadata that is nested so deeply that whoever shows it or sends it on might fail. */
+function checkDepth(metadata: JsonValue | undefined): void {
+  let level: JsonValue[] = metadata === undefined ? [] : [metadata];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maximumDepth) {
+      throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
+    }
+    level = level.flatMap((value) => typeof value === "object" && value !== null ? Object.values(value) : []);
+  }
 }

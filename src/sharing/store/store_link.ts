@@ -10,10 +10,13 @@ import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { ImporterOptions } from "../importer/importer.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";
-import { badMessage, type Message } from "../protocol/messages.ts";
+import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
 import { memberOf, numberOf } from "./fields.ts";
+
+/** The maximum number of requests that are not answered. Stores allow a few more. */
+const mostAsks = 16_000;
 
 /** What a store answers. */
 export interface StoreAnswer {
@@ -87,6 +90,9 @@ export class StoreLink {
     return new Promise((resolve, reject) => {
       throwIfAborted(signal);
       if (this.#failure !== undefined) throw this.#failure;
+      if (this.#asks.size >= mostAsks) {
+        throw limitExceeded(`ask the store at ${this.#parts.path}`, `${mostAsks} requests that are not answered`);
+      }
       const request = this.#nextRequest();
       let isWanted = true;
       const onAbort = (): void => {
@@ -212,8 +218,8 @@ export class StoreLink {
 
   async #connectAgain(): Promise<void> {
     const { path, options, reconnectTimeout } = this.#parts;
-    const limit = AbortSignal.timeout(reconnectTimeout);
-    const signal = AbortSignal.any([this.#closing.signal, limit]);
+    const limits = reconnectTimeout === Infinity ? [] : [AbortSignal.timeout(reconnectTimeout)];
+    const signal = AbortSignal.any([this.#closing.signal, ...limits]);
     try {
       const all = { ...options, role: "store-client" as const, wait: true, signal };
       const stream = await connectToExporter(path, all, () => signal.aborted);

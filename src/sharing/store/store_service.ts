@@ -13,7 +13,6 @@ import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
-import { listenFor } from "../transport/users.ts";
 import { readJournal } from "./journal.ts";
 import type { Keeper, KeptDescriptor } from "./keepers.ts";
 import { StandbyKeeper } from "./standby_keeper.ts";
@@ -26,6 +25,8 @@ import { replayTable } from "./stored_record.ts";
 /** What a service starts with. */
 interface ServiceParts {
   readonly listener: UnixListener;
+  /** Where standbys connect. */
+  readonly standbyListener: UnixListener | undefined;
   readonly options: CompleteStoreOptions;
   /** What the store before it had. The service takes the descriptors over. */
   readonly kept: readonly KeptDescriptor[];
@@ -46,7 +47,7 @@ export class StoreService {
   readonly #standbys = new Set<StandbyKeeper>();
   readonly #reclaimTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(cuda: Cuda, { listener, options, kept }: ServiceParts) {
+  constructor(cuda: Cuda, { listener, standbyListener, options, kept }: ServiceParts) {
     this.#listener = listener;
     this.#options = options;
     const restored = restore(kept);
@@ -60,10 +61,10 @@ export class StoreService {
       roles: ["store-client", "operator"],
       adopt: (stream, role) => role === "operator" ? this.#operators.adopt(stream) : this.#adopt(stream),
     });
-    if (options.standby === undefined) {
+    if (standbyListener === undefined) {
       this.#acceptors = [acceptor];
     } else {
-      this.#standbyListener = listenFor(options.standby, []);
+      this.#standbyListener = standbyListener;
       const adopt = (stream: MessageStream) => this.#adoptStandby(stream);
       this.#acceptors = [acceptor, this.#accept(this.#standbyListener, { roles: ["standby"], adopt })];
     }
@@ -96,7 +97,10 @@ export class StoreService {
     // The path is free: a standby takes over now, and then the clients find it there.
     for (const standby of [...this.#standbys]) standby.close();
     this.#operators.close("the store was closed");
-    for (const connection of [...this.#connections]) connection.close();
+    for (const connection of [...this.#connections]) {
+      connection.close();
+      this.#forget(connection);
+    }
     this.memories[Symbol.dispose]();
   }
 
@@ -148,6 +152,11 @@ export class StoreService {
     queueMicrotask(() => this.#options.connections.onDisconnect?.(peer, error));
     if (error === undefined || process.hasEnded) return this.#forget(connection);
     // It may have memory mapped until its process has ended, or it connects again.
+    for (const other of this.#connections) {
+      if (other === connection || other.isConnected || !other.process.isSameAs(process)) continue;
+      this.memories.transfer(connection, other);
+      return this.#forget(connection);
+    }
     process.whenEnded(() => this.#forget(connection));
     process.keepAlive(false);
   }

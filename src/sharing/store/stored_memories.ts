@@ -49,6 +49,8 @@ export interface Stored extends StoredRecord {
   writer: Holder | undefined;
   /** Whether somebody may claim it who held it before this process took over. */
   mayBeClaimed: boolean;
+  /** Whether the table has it. */
+  isWritten: boolean;
   readonly readers: Map<Holder, Reading>;
   /** When it was mapped or released last, in milliseconds since 1970. */
   lastUse: number;
@@ -81,10 +83,14 @@ export class StoredMemories implements Disposable {
   readonly #journals: Journal[];
   /** The length at which the table is written anew. */
   #longestJournal = compactionByteLength;
-  #nextId = 1;
+  /** Another store at the same path must not take one for its own: a new table begins anywhere. */
+  #nextId = 1 + Math.floor(Math.random() * 2 ** 40) * 2 ** 10;
   /** Total of generations that were published. */
   publishedTotal = 0;
   #metadataByteLength = 0;
+  /** What was allocated and is no memory of the table yet. */
+  readonly #granted = new Set<{ readonly device: string; readonly uid: number; readonly size: number }>();
+  #isRetrying = false;
   /** The attempts to create memory for which there was none, in order. */
   readonly #waiting = new Set<() => boolean>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
@@ -107,13 +113,14 @@ export class StoredMemories implements Disposable {
         handle,
         writer: undefined,
         mayBeClaimed: true,
+        isWritten: true,
         readers: new Map(),
         lastUse: Date.now(),
       };
       this.#add(memory);
       if (memory.state === "published") this.#published.set(memory.name, memory);
-      this.#nextId = Math.max(this.#nextId, memory.id + 1);
     }
+    if (restored.length > 0) this.#nextId = 1 + Math.max(...restored.map(({ record }) => record.id));
     this.#journals = [new Journal(this.#records())];
   }
 
@@ -151,9 +158,16 @@ export class StoredMemories implements Disposable {
     const device = this.#deviceOf(request.device);
     const size = this.#wholeSize(device, request.byteLength);
     const metadataByteLength = byteLengthOf(request.metadata);
-    this.#checkLimits(writer, { device, size, metadataByteLength, name: request.name });
-    let handle = this.#waiting.size === 0 ? this.#allocate(device, size) : undefined;
-    if (handle === undefined) handle = await this.#whenFree(() => this.#allocate(device, size), signal);
+    const grant = { device: device.uuid, uid: writer.peer.uid, size };
+    const allocate = (): ShareableHandle | undefined => {
+      this.#checkLimits(writer, { device, size, metadataByteLength, name: request.name });
+      const handle = this.#allocate(device, size);
+      if (handle !== undefined) this.#granted.add(grant);
+      return handle;
+    };
+    let handle = this.#waiting.size === 0 ? allocate() : undefined;
+    if (handle === undefined) handle = await this.#whenFree(allocate, signal);
+    this.#granted.delete(grant);
     const memory: Stored = {
       id: this.#nextId++,
       name: request.name,
@@ -169,6 +183,7 @@ export class StoredMemories implements Disposable {
       handle,
       writer,
       mayBeClaimed: false,
+      isWritten: false,
       readers: new Map(),
       lastUse: Date.now(),
     };
@@ -178,6 +193,7 @@ export class StoredMemories implements Disposable {
     if (this.#memories.get(memory.id) !== memory) return memory;
     try {
       this.#write({ type: "memory", record: recordOf(memory) });
+      memory.isWritten = true;
     } catch (error) {
       memory.writer = undefined;
       this.#forget(memory);
@@ -275,6 +291,17 @@ export class StoredMemories implements Disposable {
     }
   }
 
+  /** Lets one holder hold what another one does, which is of the same process. */
+  transfer(from: Holder, to: Holder): void {
+    for (const memory of this.#memories.values()) {
+      if (memory.writer === from) memory.writer = to;
+      const reading = memory.readers.get(from);
+      if (reading === undefined) continue;
+      memory.readers.delete(from);
+      memory.readers.set(to, { ...reading, count: reading.count + (memory.readers.get(to)?.count ?? 0) });
+    }
+  }
+
   /** The memory with a number, for a process that says that it holds it. */
   find(id: number): Stored | undefined {
     return this.#memories.get(id);
@@ -344,7 +371,7 @@ export class StoredMemories implements Disposable {
     const all = sessionOf(this.#cuda).driver.deviceTotalMem(device.ordinal);
     if (size > all) throw limitExceeded(what, `${all} bytes, all that device ${device.ordinal} has`);
     let ofUser = size;
-    for (const memory of this.#memories.values()) if (memory.uid === peer.uid) ofUser += memory.size;
+    for (const { uid, size } of this.#taken()) if (uid === peer.uid) ofUser += size;
     if (ofUser > maxSizeOfUser) {
       throw limitExceeded(
         what,
@@ -368,8 +395,13 @@ export class StoredMemories implements Disposable {
 
   #fits(device: CudaDevice, size: number): boolean {
     let used = size;
-    for (const memory of this.#memories.values()) if (isSameUuid(memory.device, device.uuid)) used += memory.size;
+    for (const { device: uuid, size } of this.#taken()) if (isSameUuid(uuid, device.uuid)) used += size;
     return used <= this.#limits.maxSize;
+  }
+
+  *#taken(): Iterable<{ readonly device: string; readonly uid: number; readonly size: number }> {
+    yield* this.#memories.values();
+    yield* this.#granted;
   }
 
   #tryAllocate(device: CudaDevice, size: number): ShareableHandle | undefined {
@@ -432,10 +464,17 @@ export class StoredMemories implements Disposable {
   }
 
   #retry(): void {
-    for (const attempt of this.#waiting) {
-      // In order: a small request must not keep a large one from its turn.
-      if (!attempt()) return;
-      this.#waiting.delete(attempt);
+    // What an attempt removes to have room would begin another one.
+    if (this.#isRetrying) return;
+    this.#isRetrying = true;
+    try {
+      for (const attempt of this.#waiting) {
+        // In order: a small request must not keep a large one from its turn.
+        if (!attempt()) return;
+        this.#waiting.delete(attempt);
+      }
+    } finally {
+      this.#isRetrying = false;
     }
   }
 
@@ -456,7 +495,7 @@ export class StoredMemories implements Disposable {
     const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
     if (memory.state === "published" || isHeld) return;
     if (!this.#memories.has(memory.id)) return;
-    this.#write({ type: "gone", id: memory.id });
+    if (memory.isWritten) this.#write({ type: "gone", id: memory.id });
     this.#forget(memory);
   }
 
@@ -498,7 +537,9 @@ export class StoredMemories implements Disposable {
   }
 
   *#records(): Iterable<JsonObject> {
-    for (const memory of this.#memories.values()) yield encodeChange({ type: "memory", record: recordOf(memory) });
+    for (const memory of this.#memories.values()) {
+      if (memory.isWritten) yield encodeChange({ type: "memory", record: recordOf(memory) });
+    }
   }
 }
 

@@ -81,7 +81,8 @@ export class StoredMemory implements AsyncDisposable {
     if (this.#state === "disposed") return Promise.resolve();
     this.#state = "disposed";
     this.#parts.onEnd();
-    if (!allocationOf(this.buffer).isFreed) this.buffer.free();
+    const allocation = allocationOf(this.buffer);
+    if (!allocation.isFreed && !allocation.session.hasEnded) this.buffer.free();
     return Promise.resolve();
   }
 }

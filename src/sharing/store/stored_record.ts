@@ -62,7 +62,8 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
       continue;
     }
     const memory = memories.get(id);
-    if (memory === undefined) throw nonsense(`memory ${id} is ${type}, and was not created`);
+    // What one record says of memory that there is not must not cost all others.
+    if (memory === undefined) continue;
     switch (type) {
       case "published":
         // The record that the last generation was replaced may be missing.

@@ -62,7 +62,7 @@ elif how == "documents":
 elif how == "twice":
     one.sendall(ask(1, {"do": "map", "name": "never", "wait": True}) * 2)
 elif how == "flood":
-    for number in range(1100):
+    for number in range(16_500):
         one.sendall(ask(number + 1, {"do": "map", "name": f"never {number}", "wait": True}))
 elif how == "long":
     one.sendall(ask(1, b"{", 2**31))

@@ -41,7 +41,7 @@ storeTest("a client of a store that breaks a rule is told which, and goes", asyn
     ["bad-message", "made again before its answer", "twice"],
     ["bad-message", "contradict each other", "contradiction"],
     ["bad-message", "", "memory"],
-    ["limit-exceeded", "1024 requests", "flood"],
+    ["limit-exceeded", "16384 requests", "flood"],
     ["limit-exceeded", "bytes of documents at a time", "long"],
     ["bad-message", "serves no importer", "role", "0"],
     ["bad-message", "serves no standby", "role", "3"],
@@ -58,6 +58,14 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
   await using mine = await client.create("mine", 4096);
   await using published = await client.create("published", 4096);
   await published.publish();
+  // Numbers begin anywhere: another client is told of the next one.
+  const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
+  const [created] = await answersOf(
+    path,
+    "documents",
+    JSON.stringify([{ do: "create", name: "x", byteLength: 16, device }]),
+  );
+  const first = (created as { id: number }).id - 2;
   const documents = [
     {},
     { do: 5 },
@@ -73,7 +81,7 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
       byteLength: Number.MAX_SAFE_INTEGER,
       device: "GPU-706f6f6c-7061-7373-2073-6f6674776100",
     },
-    { do: "publish", id: 1 },
+    { do: "publish", id: first },
     { do: "publish", id: 99 },
     { do: "map", name: "mine" },
     { do: "map", name: "__proto__" },
@@ -81,21 +89,26 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
     { do: "remove", name: "mine" },
     { do: "cancel", request: "x" },
     { do: "claim", held: [5] },
-    { do: "claim", held: [{ id: 2, count: 0 }] },
+    { do: "claim", held: [{ id: first + 1, count: 0 }] },
+    { do: "create", name: "x", byteLength: 16, device, metadata: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) },
   ];
   for (const answer of await answersOf(path, "documents", JSON.stringify(documents))) {
     assertEquals((answer as { ok: boolean }).ok, false, JSON.stringify(answer));
   }
   // Memory of a writer that lives is nobody else's, and what others release was not held by them.
   assertEquals(
-    await answersOf(path, "documents", JSON.stringify([{ do: "release", id: 1 }, { do: "release", id: 2 }])),
+    await answersOf(
+      path,
+      "documents",
+      JSON.stringify([{ do: "release", id: first }, { do: "release", id: first + 1 }]),
+    ),
     [
       { ok: true, held: false },
       { ok: true, held: false },
     ],
   );
-  const claim = JSON.stringify([{ do: "claim", held: [{ id: 1, count: 1 }, { id: 77, count: 1 }] }]);
-  assertEquals(await answersOf(path, "documents", claim), [{ ok: true, unknown: [1, 77] }]);
+  const claim = JSON.stringify([{ do: "claim", held: [{ id: first, count: 1 }, { id: 77, count: 1 }] }]);
+  assertEquals(await answersOf(path, "documents", claim), [{ ok: true, unknown: [first, 77] }]);
   mine.buffer.fill(3);
   await mine.publish();
   assertEquals((await client.entries()).map(({ name, readers }) => [name, readers.length]), [

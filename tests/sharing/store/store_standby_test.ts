@@ -1,7 +1,7 @@
 /** What can go wrong between a store and its standby, in separate processes. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readdirSync } from "node:fs";
-import { open, StoreClient } from "../../../mod.ts";
+import { open, SharingError, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
@@ -100,4 +100,41 @@ standbyTest("of two standbys one takes over, and the other keeps what that one h
   first!.kill("SIGKILL");
   assertEquals((await user.entries()).length, 20);
   assertEquals(new Set(await mapped.read(Uint8Array)), new Set([5]));
+});
+
+standbyTest("a client that goes while its memory is being kept costs no others theirs", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const standby = start();
+  await lineOf(store, "has a standby");
+  const user = await client();
+  await publish(user, "weights");
+  const other = await client();
+  standby.kill("SIGSTOP");
+  const given = other.create("given up", 4096).catch(() => {});
+  await user.entries();
+  await other[Symbol.asyncDispose]();
+  await given;
+  standby.kill("SIGCONT");
+  await publish(user, "more");
+  store.kill("SIGKILL");
+  await lineOf(standby, "serves");
+  assertEquals((await user.entries()).map(({ name }) => name), ["weights", "more"]);
+});
+
+standbyTest("a store that has lost everything takes no memory for another one's", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const user = await client();
+  await using mine = await user.create("mine", 4096);
+  mine.buffer.fill(1);
+  store.kill("SIGKILL");
+  await store.ended;
+  const next = start();
+  await lineOf(next, "serves");
+  const other = await client();
+  await using _theirs = await other.create("theirs", 4096);
+  const error = await assertRejects(() => mine.publish(), SharingError);
+  assertEquals(error.code, "peer-gone");
+  assertEquals(await user.entries(), []);
 });

@@ -4,8 +4,10 @@ import {
   CudaError,
   Exporter,
   Importer,
+  type JsonValue,
   MemoryStore,
   type MemoryStoreOptions,
+  open,
   SharingError,
   StoreClient,
 } from "../../../mod.ts";
@@ -231,3 +233,58 @@ storeTest("metadata of many tensors travels with an entry", async ({ connect }) 
   assertEquals((await client.entries())[0]!.metadata, { tensors });
   await memory[Symbol.asyncDispose]();
 });
+
+storeTest("memory that several wait for is granted once, and what gives way is given to one", async ({ connect }) => {
+  const client = await connect();
+  const all = await client.create("all", 2 * unit);
+  const waiting = Array.from({ length: 6 }, (_, index) => client.create(`part ${index}`, unit));
+  await client.entries();
+  await all[Symbol.asyncDispose]();
+  let granted = 0;
+  for (const each of waiting) void each.then(() => granted++);
+  const two = await Promise.all(waiting.slice(0, 2));
+  await client.entries();
+  assertEquals(granted, 2);
+  for (const memory of two) await memory.publish();
+  for (const memory of two) await memory[Symbol.asyncDispose]();
+  // Each of the others takes the place of one that nobody maps.
+  for (const each of waiting.slice(2)) {
+    await using memory = await each;
+    await memory.publish();
+  }
+  assertEquals((await client.entries()).length, 2);
+}, () => ({ maxSize: 2 * unit, evict: true }));
+
+storeTest("metadata that are nested very deeply are refused, and the store goes on", async ({ connect }) => {
+  const client = await connect();
+  let metadata: JsonValue = 1;
+  for (let depth = 0; depth < 1000; depth++) metadata = [metadata];
+  await isCode(client.create("deep", 16, { metadata }), "limit-exceeded", "200 levels");
+  assertEquals(await client.entries(), []);
+});
+
+testOnEachDriver(
+  "a client can be disposed of after its Cuda object, and a store that fails to start leaves its path",
+  (cuda) =>
+    inFolder(async (folder) => {
+      const path = `${folder}/store`;
+      const options = { standby: `${folder}/none/standby` };
+      assertThrows(() => MemoryStore.listen(cuda, path, options), SharingError, "there is no folder");
+      await new Promise((resolve) => setTimeout(resolve));
+      await using store = MemoryStore.listen(cuda, path);
+      const other = open({ driver: "software", sanitize: false });
+      if (cuda.driver === "software") {
+        const client = await StoreClient.connect(other, path);
+        await client.create("x", 16);
+        const published = await client.create("y", 16);
+        await published.publish();
+        other[Symbol.dispose]();
+        await client[Symbol.asyncDispose]();
+        await using reader = await StoreClient.connect(cuda, path);
+        assertEquals((await reader.entries()).map(({ name, readers }) => [name, readers.length]), [["y", 0]]);
+        assertEquals(store.status()!.entries.length, 1);
+      }
+      other[Symbol.dispose]();
+    }),
+  { makesMistakes: true },
+);
