@@ -15,8 +15,12 @@ interface Context {
   readonly client: () => Promise<StoreClient>;
 }
 
-function standbyTest(name: string, body: (context: Context) => Promise<void>): void {
-  test(name, { skip }, () =>
+function standbyTest(
+  name: string,
+  body: (context: Context) => Promise<void>,
+  { long = false }: { readonly long?: boolean } = {},
+): void {
+  test(name, { skip, long }, () =>
     inFolder(async (folder) => {
       await using started = new AsyncDisposableStack();
       using cuda = open({ driver: "software" });
@@ -57,7 +61,7 @@ standbyTest("a standby that is stopped delays what is created, and is left behin
   store.kill("SIGKILL");
   await lineOf(standby, "serves");
   assertEquals((await user.entries()).map(({ name }) => name), ["before", "after"]);
-});
+}, { long: true });
 
 standbyTest("a store that is started again at once does not take the standby's place", async ({ start, client }) => {
   const store = start();
