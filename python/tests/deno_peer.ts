@@ -9,7 +9,8 @@
  *     deno run --allow-all python/tests/deno_peer.ts publish STORE NAME --elements 6   leaves floats in a store
  *     deno run --allow-all python/tests/deno_peer.ts map STORE NAME               maps from a store, and says what it has read
  *
- * What it says are lines of JSON. `export`, `import` and `map` hold their memory until stdin ends, and then release it.
+ * What it says are lines of JSON. `export`, `import` and `map` hold their memory until stdin ends, and then release it. `export`
+ * says the states of its leases for each line of stdin.
  *
  * @module
  */
@@ -63,7 +64,7 @@ async function exportWeights(elements: number): Promise<void> {
     stream,
   });
   say({ offering: elements });
-  await stdinEnds();
+  await stdinAsks(() => say({ leases: offer.leases.map(({ state }) => state) }));
   weights.free();
   await offer.ended({ signal: AbortSignal.timeout(timeout) });
   say({ ended: true, used: pool.usage().used });
@@ -195,5 +196,12 @@ function say(what: unknown): void {
 }
 
 async function stdinEnds(): Promise<void> {
-  for await (const _ of Deno.stdin.readable);
+  await stdinAsks(() => {});
+}
+
+/** Answers each line of stdin until it ends. */
+async function stdinAsks(answer: () => void): Promise<void> {
+  for await (const text of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+    for (const _ of text.matchAll(/\n/g)) answer();
+  }
 }

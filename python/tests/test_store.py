@@ -22,7 +22,7 @@ from cuda.bindings import virtual_memory
 from cuda.bindings.runtime import F_ADD_SEALS, F_SEAL_SHRINK, PAGE, UUID
 from poolpass import SharingError, SharingTimeoutError, StoreClient, dlpack
 from poolpass import messages as m
-from poolpass.cuda import format_uuid
+from poolpass.cuda import cuda, format_uuid
 from poolpass.documents import Documents, asks_of
 from poolpass.tensor_bundle import tensors_of
 from test_processes import DENO, DenoPeer
@@ -235,6 +235,20 @@ class DenoStoreTest(StoreTest):
         self.assertEqual(len(other.entries()[0].readers), 1)
         tensor.release()
         self.wait_for(lambda: other.entries()[0].readers == ())
+
+    def test_deleter_does_not_wait_for_its_stream(self) -> None:
+        self.start_store(self.path)
+        client = self.connect()
+        with client.create("x", 8) as memory:
+            memory.publish()
+        stream, gate = cuda().call("cudaStreamCreateWithFlags", 1), threading.Event()
+        tensor = dlpack.import_capsule(client.map("x").__dlpack__(stream=int(stream)))
+        stream.add(gate.wait)
+        tensor.release()
+        self.assertEqual(len(client.entries()[0].readers), 1)
+        self.assertEqual(len(virtual_memory.access), 1)
+        gate.set()
+        self.wait_for(lambda: client.entries()[0].readers == ())
 
     def test_killed_store_with_a_standby(self) -> None:
         standby = self.path + ".standby"
