@@ -247,12 +247,13 @@ class StoreLink:
         return min(deadlines, default=None)
 
     def on_ready(self, key: Any) -> None:
-        if key is not self.connection:
+        connection = self.connection
+        if connection is None or key is not connection:
             return
         try:
-            for message, descriptor in key.receive():
+            for message, descriptor in connection.receive():
                 self._on_message(message, descriptor)
-                if key is not self.connection:
+                if self.connection is not connection:
                     return
         except SharingError as error:
             self._disconnect(error)

@@ -47,7 +47,9 @@ def _tensor_of(described: Any, nbytes: int) -> BundledTensor | None:
         return None
     name, shape, offset = described.get("name"), described.get("shape"), described.get("byteOffset")
     dtype = described.get("dtype")
-    if not isinstance(name, str) or not isinstance(dtype, str) or not is_shape(shape) or not is_shape([offset]):
+    if not isinstance(name, str) or not isinstance(dtype, str) or not is_shape(shape):
+        return None
+    if not isinstance(offset, int) or not is_shape([offset]):
         return None
     element = find_dtype(SAFETENSORS.get(dtype, dtype))
     length = described.get("byteLength")
