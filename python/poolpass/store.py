@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Collection, Sequence
 
 from . import messages as m
 from .cuda import cuda, format_uuid, parse_uuid, stream_handle
@@ -56,7 +56,9 @@ class StoreMapping(DeviceArray):
     It is unmapped by `release`, at the end of a `with` block, or when nothing refers to it any more.
     """
 
-    def __init__(self, holding: Holding, document: JsonObject, *, name: str, address: int, device: int, stream: int | None):
+    def __init__(
+        self, holding: Holding, document: JsonObject, *, name: str, address: int, device: int, stream: int | None
+    ):
         self._name = name
         self._generation = number_of(document, "generation")
         self._metadata = document.get("metadata")
@@ -306,7 +308,7 @@ class StoreClient:
         return mapping, holding, number_of(document, "byteLength", 1)
 
     def _map(
-        self, request: Request, length: Any, find_device: Any, access: Access
+        self, request: Request, length: Any, find_device: Callable[[], int], access: Access
     ) -> tuple[WholeMemory, Hold, Holding]:
         """Maps what an answer has brought. If that fails, gives it back to the store."""
         link, hold, descriptor, document = self._link, request.hold, request.descriptor, request.answer

@@ -67,4 +67,5 @@ class WholeMemory:
             # CUDA maps no memory of another size.
             if error.code != "CUDA_ERROR_NOT_SUPPORTED":
                 raise
-            raise SharingError("size-mismatch", f"Cannot map {self.nbytes} bytes: the memory has another size") from error
+            text = f"Cannot map {self.nbytes} bytes: the memory has another size"
+            raise SharingError("size-mismatch", text) from error
