@@ -1,8 +1,9 @@
 """CUDA memory pools shared between processes, with poolpass of other languages and of Python.
 
-An `Exporter` offers buffers and channels at a socket's path; an `Importer` connects and maps them in place. What is
-mapped goes to PyTorch and CuPy by DLPack or CUDA's array interface, without a copy. https://... PROTOCOL.md specifies
-what the processes say to each other.
+An `Exporter` offers buffers and channels at a socket's path; an `Importer` connects and maps them in place. A
+`StoreClient` leaves memory to other processes in a store, which outlives its makers. What is mapped goes to PyTorch and
+CuPy by DLPack or CUDA's array interface, without a copy. https://... PROTOCOL.md specifies what the processes say to
+each other.
 """
 from .channel_consumer import ChannelConsumer, Frame
 from .channel_producer import ChannelProducer, Slot
@@ -14,6 +15,8 @@ from .memory_pool import Buffer, MemoryPool
 from .messages import PROTOCOL_VERSION
 from .offer import Lease, Offer
 from .peer import Peer
+from .store import StoreClient, StoreEntry, StoreMapping
+from .stored_memory import StoredMemory
 
 __version__ = "0.1.0"
 
@@ -38,4 +41,8 @@ __all__ = [
     "SharingErrorCode",
     "SharingTimeoutError",
     "Slot",
+    "StoreClient",
+    "StoreEntry",
+    "StoreMapping",
+    "StoredMemory",
 ]

@@ -69,6 +69,14 @@ class Cuda:
             raise CudaError(f"{name} failed: {code} ({int(error)})", code=code, number=int(error), call=name)
         return values[0] if values else None
 
+    def call_driver(self, name: str, *arguments: Any) -> Any:
+        """Calls a function of the driver. Returns what it returns besides the error."""
+        error, *values = getattr(self._driver, name)(*arguments)
+        if int(error) != 0:
+            code = getattr(error, "name", str(error))
+            raise CudaError(f"{name} failed: {code} ({int(error)})", code=code, number=int(error), call=name)
+        return values[0] if values else None
+
     def device_of_uuid(self, uuid: bytes) -> int:
         """Returns the ordinal in this process of the device with a UUID."""
         if uuid not in self.uuids:
@@ -204,6 +212,19 @@ class Cuda:
             finally:
                 self.destroy_event(event)
 
+    def events_behind(self, streams: frozenset[int] | None, ordinal: int) -> list[Any]:
+        """Events behind the work of streams. Waits for the device if the streams are not known, which None stands for.
+
+        Returns none if the device is lost, and its work with it.
+        """
+        try:
+            if streams is None:
+                self.synchronize_device(ordinal)
+                return []
+            return self.record_each(streams, ordinal)
+        except CudaError:
+            return []
+
     def stream_behind(self, streams: frozenset[int] | None, stream: int, ordinal: int) -> int:
         """Returns a stream whose next work comes behind that of `stream` and `streams`; None stands for any stream."""
         if streams is None:
@@ -245,6 +266,28 @@ class Cuda:
 
     def destroy_pool(self, pool: Any) -> None:
         self.call("cudaMemPoolDestroy", pool)
+
+    def import_memory(self, descriptor: int) -> Any:
+        """Imports memory that has no address."""
+        kind = self._driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        return self.call_driver("cuMemImportFromShareableHandle", descriptor, kind)
+
+    def device_of_memory(self, memory: Any) -> int | None:
+        """The ordinal of the device that imported memory is on; None if it is on none."""
+        location = self.call_driver("cuMemGetAllocationPropertiesFromHandle", memory).location
+        is_on_device = location.type == self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        return int(location.id) if is_on_device else None
+
+    def set_access(self, address: int, nbytes: int, ordinal: int, writes: bool) -> None:
+        """Sets what a device may do with mapped memory: read it, or also write it."""
+        flags = self._driver.CUmemAccess_flags
+        description = self._driver.CUmemAccessDesc()
+        description.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        description.location.id = ordinal
+        description.flags = (
+            flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE if writes else flags.CU_MEM_ACCESS_FLAGS_PROT_READ
+        )
+        self.call_driver("cuMemSetAccess", address, nbytes, [description], 1)
 
     def allocate(self, pool: Any, nbytes: int, stream: int, ordinal: int) -> int:
         with self.on_device(ordinal):
@@ -307,6 +350,15 @@ def stream_handle(stream: Any) -> int:
         return int(stream)
     except (TypeError, ValueError):
         raise TypeError(f"Cannot use {stream!r} as a stream: give a stream of a CUDA library, or its handle") from None
+
+
+def parse_uuid(text: str) -> bytes:
+    """The 16 bytes of a UUID as nvidia-smi prints it. Raises ValueError."""
+    # The prefix is "GPU-", or "MIG-" for a part of a GPU.
+    uuid = bytes.fromhex(text[4:].replace("-", ""))
+    if len(uuid) != 16:
+        raise ValueError(f"{text!r} is not the UUID of a device")
+    return uuid
 
 
 def format_uuid(uuid: bytes) -> str:

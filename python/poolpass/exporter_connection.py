@@ -222,16 +222,7 @@ class ExporterConnection:
     @staticmethod
     def _work_of(hold: Hold, streams: UsedStreams) -> list[Any]:
         """Events behind the work of streams. Waits for the device if the streams are not known."""
-        try:
-            if hold.device is None:
-                return []
-            if streams is None:
-                cuda().synchronize_device(hold.device)
-                return []
-            return cuda().record_each(streams, hold.device)
-        except CudaError:
-            # The device is lost, and its work with it.
-            return []
+        return [] if hold.device is None else cuda().events_behind(streams, hold.device)
 
     # What follows runs on the loop's thread, with its lock held.
 

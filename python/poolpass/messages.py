@@ -528,10 +528,10 @@ def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def encode_metadata(value: Any) -> str:
+def encode_metadata(value: Any, maximum: int = MAXIMUM_METADATA) -> str:
     """Returns a value as JSON, and None as the empty string, which means that there is no metadata.
 
-    Raises TypeError for what JSON cannot represent, and ValueError for more than 32 KiB.
+    Raises TypeError for what JSON cannot represent, and ValueError for more than `maximum` bytes.
     """
     if value is None:
         return ""
@@ -540,6 +540,6 @@ def encode_metadata(value: Any) -> str:
         length = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"Cannot send metadata that JSON cannot represent: {error}") from None
-    if length > MAXIMUM_METADATA:
-        raise ValueError(f"Cannot send metadata of {length} bytes: the limit is {MAXIMUM_METADATA}; use a buffer")
+    if length > maximum:
+        raise ValueError(f"Cannot send metadata of {length} bytes: the limit is {maximum}; use a buffer")
     return text

@@ -6,12 +6,15 @@
  *     deno run --allow-all python/tests/deno_peer.ts produce PATH --frames 5      frame n of "frames" has n everywhere
  *     deno run --allow-all python/tests/deno_peer.ts consume PATH                 reads "frames" until the end
  *     deno run --allow-all python/tests/deno_peer.ts double FROM TO               doubles the floats of "frames"
+ *     deno run --allow-all python/tests/deno_peer.ts publish STORE NAME --elements 6   leaves floats in a store
+ *     deno run --allow-all python/tests/deno_peer.ts map STORE NAME               maps from a store, and says what it has read
  *
- * What it says are lines of JSON. `export` and `import` hold their memory until stdin ends, and then release it.
+ * What it says are lines of JSON. `export`, `import` and `map` hold their memory until stdin ends, and then release it. `export`
+ * says the states of its leases for each line of stdin.
  *
  * @module
  */
-import { type ChannelConsumer, Exporter, Importer, open } from "../../mod.ts";
+import { type ChannelConsumer, type DeviceArray, Exporter, Importer, open, StoreClient } from "../../mod.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 
@@ -40,6 +43,12 @@ switch (command) {
   case "double":
     await double(rest[0]!);
     break;
+  case "publish":
+    await publish(rest[0]!, numberOf("--elements", 6));
+    break;
+  case "map":
+    await map(rest[0]!);
+    break;
   default:
     throw new Error(`There is no command ${command}`);
 }
@@ -47,11 +56,7 @@ switch (command) {
 async function exportWeights(elements: number): Promise<void> {
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using weights = pool.allocateArray(Float32Array, elements, stream);
-  const period = Float32Array.from({ length: Math.min(elements, 65536) }, (_, index) => index);
-  for (let begin = 0; begin < elements; begin += period.length) {
-    const end = Math.min(elements, begin + period.length);
-    weights.subarray(begin, end).copyFrom(period.subarray(0, end - begin), stream);
-  }
+  fill(weights);
   const over = Promise.withResolvers<void>();
   await using exporter = Exporter.listen(path, { onDisconnect: () => over.resolve() });
   const offer = exporter.offer("weights", weights, {
@@ -59,7 +64,7 @@ async function exportWeights(elements: number): Promise<void> {
     stream,
   });
   say({ offering: elements });
-  await stdinEnds();
+  await stdinAsks(() => say({ leases: offer.leases.map(({ state }) => state) }));
   weights.free();
   await offer.ended({ signal: AbortSignal.timeout(timeout) });
   say({ ended: true, used: pool.usage().used });
@@ -140,6 +145,41 @@ async function double(to: string): Promise<void> {
   channel.end();
 }
 
+async function publish(name: string, elements: number): Promise<void> {
+  const signal = AbortSignal.timeout(timeout);
+  await using client = await StoreClient.connect(cuda, path, { wait: true, signal });
+  const metadata = { dtype: "float32", shape: [2, elements / 2] };
+  await using memory = await client.create(name, 4 * elements, { metadata, stream, signal });
+  fill(memory.buffer.as(Float32Array));
+  await memory.publish(stream);
+  say({ published: elements });
+}
+
+async function map(name: string): Promise<void> {
+  const signal = AbortSignal.timeout(timeout);
+  await using client = await StoreClient.connect(cuda, path, { wait: true, signal });
+  using buffer = await client.map(name, { stream, signal });
+  const entry = (await client.entries()).find((entry) => entry.name === name);
+  const bytes = await buffer.read(Uint8Array, { signal });
+  say({
+    metadata: entry?.metadata ?? null,
+    generation: entry?.generation ?? 0,
+    byteLength: bytes.length,
+    first: [...bytes.slice(0, 24)],
+    sum: sumOf(bytes),
+  });
+  await stdinEnds();
+}
+
+function fill(weights: DeviceArray<Float32Array>): void {
+  const elements = weights.length;
+  const period = Float32Array.from({ length: Math.min(elements, 65536) }, (_, index) => index);
+  for (let begin = 0; begin < elements; begin += period.length) {
+    const end = Math.min(elements, begin + period.length);
+    weights.subarray(begin, end).copyFrom(period.subarray(0, end - begin), stream);
+  }
+}
+
 function numberOf(name: string, otherwise: number): number {
   const index = rest.indexOf(name);
   return index < 0 ? otherwise : Number(rest[index + 1]);
@@ -156,5 +196,12 @@ function say(what: unknown): void {
 }
 
 async function stdinEnds(): Promise<void> {
-  for await (const _ of Deno.stdin.readable);
+  await stdinAsks(() => {});
+}
+
+/** Answers each line of stdin until it ends. */
+async function stdinAsks(answer: () => void): Promise<void> {
+  for await (const text of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+    for (const _ of text.matchAll(/\n/g)) answer();
+  }
 }

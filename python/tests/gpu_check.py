@@ -30,7 +30,7 @@ import cupy
 import torch
 
 import poolpass
-from poolpass import Exporter, Importer, MemoryPool, SharingError
+from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient
 
 DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 # Seconds for a check, for a step of it, and for a process of Deno.
@@ -67,6 +67,11 @@ class Peer:
         assert line, f"Deno has ended with {self.process.wait(TIMEOUT)}"
         return json.loads(line)
 
+    def ask(self) -> Any:
+        self.input.write("\n")
+        self.input.flush()
+        return self.next()
+
     def end(self) -> list[Any]:
         with self.limited():
             self.input.close()
@@ -96,6 +101,25 @@ class Peer:
         self.process.wait(TIMEOUT)
         self.input.close()
         self.output.close()
+
+
+class Store:
+    """A process of `poolpass store`, which serves when it was made."""
+
+    def __init__(self, path: str):
+        assert DENO is not None, "deno is not on the PATH"
+        command = os.path.join(os.path.dirname(os.path.dirname(TESTS)), "cli", "main.ts")
+        self.process = subprocess.Popen(
+            [DENO, "run", "--allow-all", "--no-check", "--no-lock", command, "store", path, "--driver", "cuda"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT)
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> None:
@@ -269,29 +293,70 @@ def exports_wait_for_their_stream(path: str) -> str:
 
 @check
 def deleter_releases_in_stream_order(path: str) -> str:
+    # A process cannot open its own events: only an exporter of another process sees that a release is still to come.
+    with Peer("export", path, "--elements", 2**20) as peer:
+        peer.next()
+        with Importer.connect(path) as importer:
+            offer = importer.offer("weights", timeout=TIMEOUT)
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                # Kernels, events and streams that are new may wait for the device.
+                tensor = torch.from_dlpack(offer.map(timeout=TIMEOUT))
+                torch.cuda._sleep(1000)
+                wanted = float(tensor.sum())
+                del tensor
+                gc.collect()
+                wait_for(lambda: peer.ask() == {"leases": []}, "the end of the first lease")
+                tensor = torch.from_dlpack(offer.map(timeout=TIMEOUT))
+                wait_for(lambda: peer.ask() == {"leases": ["held"]}, "the lease")
+                torch.cuda._sleep(4_000_000_000)
+                total = tensor.sum()
+                assert not stream.query(), "launching has waited for the kernel"
+                begin = time.monotonic()
+                del tensor
+                gc.collect()
+                returned = time.monotonic() - begin
+                assert not stream.query(), f"`del tensor` has waited for the kernel, {returned * 1000:.0f} ms"
+            said = peer.ask()
+            while said == {"leases": ["held"]}:
+                assert not stream.query(), "the release came behind the kernel"
+                time.sleep(0.002)
+                said = peer.ask()
+            assert said == {"leases": ["releasing"]} and not stream.query(), f"{said}, done: {stream.query()}"
+            wait_for(lambda: peer.ask() == {"leases": []}, "the end of the lease")
+            assert stream.query() and float(total) == wanted
+        assert peer.end() == [{"ended": True, "used": 0}]
+    return f"`del tensor` returned after {returned * 1000:.2f} ms, the lease ended with the kernel"
+
+
+@check
+def deleter_does_not_block_in_the_exporters_process(path: str) -> str:
     with Exporter.listen(path) as exporter, MemoryPool() as pool, Importer.connect(path) as importer:
         buffer = pool.allocate_array((2**20,), "float32")
         torch.from_dlpack(buffer).fill_(1)
         offer = exporter.offer("x", buffer)
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
-            tensor = torch.from_dlpack(importer.offer("x", timeout=TIMEOUT).map(timeout=TIMEOUT))
-            wait_for(lambda: [each.state for each in offer.leases] == ["held"], "the lease")
-            torch.cuda._sleep(1_500_000_000)
-            total = tensor.sum()
-            begin = time.monotonic()
-            del tensor
-            gc.collect()
-            returned = time.monotonic() - begin
-        wait_for(lambda: [each.state for each in offer.leases] != ["held"], "the release")
-        states = [each.state for each in offer.leases]
-        assert not stream.query() and states == ["releasing"], f"{states}, the kernel is done: {stream.query()}"
-        assert offer.wait_released(timeout=TIMEOUT)
-        assert stream.query() and float(total) == 2**20
+            for cycles in (1000, 4_000_000_000):
+                tensor = torch.from_dlpack(importer.offer("x", timeout=TIMEOUT).map(timeout=TIMEOUT))
+                torch.cuda._sleep(cycles)
+                total = tensor.sum()
+                is_running = not stream.query()
+                begin = time.monotonic()
+                del tensor
+                gc.collect()
+                returned = time.monotonic() - begin
+                has_waited = is_running and stream.query()
+                if cycles == 1000:
+                    assert offer.wait_released(timeout=TIMEOUT)
+        assert is_running, "launching has waited for the kernel"
+        assert not has_waited, f"`del tensor` has waited for the kernel, {returned * 1000:.0f} ms"
+        wait_for(lambda: offer.leases == [], "the end of the lease")
+        assert stream.query() and float(total) == 2**20, "the lease ended before the kernel"
         buffer.free()
         offer.withdraw()
         assert offer.wait_ended(TIMEOUT)
-    return f"`del tensor` returned after {returned * 1000:.2f} ms, the lease ended with the kernel"
+    return f"`del tensor` returned after {returned * 1000:.2f} ms"
 
 
 @check
@@ -404,6 +469,73 @@ def killed_exporter(path: str) -> str:
     torch.cuda.empty_cache()
     wait_for(lambda: before - free_memory() < SLACK, "the memory of the killed exporter")
     return "its memory stays readable, and is free once it was released"
+
+
+@check
+def store_from_torch_to_deno(path: str) -> str:
+    with Store(path), StoreClient.connect(path, wait=TIMEOUT) as client:
+        wanted = torch.arange(2**20, device="cuda", dtype=torch.float32)
+        stream = torch.cuda.Stream()
+        with client.create("weights", shape=(2**20,), dtype="float32", timeout=TIMEOUT) as memory:
+            tensor = torch.from_dlpack(memory.array)
+            assert tensor.data_ptr() == memory.array._address
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(400_000_000)
+                tensor.copy_(wanted)
+            assert memory.publish(stream) == 1
+            assert stream.query(), "publish has not waited for the kernel"
+            # It can still be read.
+            assert torch.equal(tensor, wanted)
+            del tensor
+        data = bytes_of(wanted)
+        with Peer("map", path, "weights") as peer:
+            read = peer.next()
+            assert read["metadata"] == {"dtype": "float32", "shape": [2**20]}, read
+            assert (read["byteLength"], read["first"]) == (len(data), list(data[:24])), read
+            assert read["sum"] == sum(data), read
+            peer.end()
+    return "2^20 floats, published behind the kernel that wrote them"
+
+
+@check
+def store_from_deno_to_torch(path: str) -> str:
+    elements = 2**28
+    torch.zeros(1, device="cuda")
+    with Store(path), StoreClient.connect(path, wait=TIMEOUT) as client:
+        with Peer("publish", path, "weights", "--elements", elements) as peer:
+            assert peer.next() == {"published": elements}
+            peer.end()
+        before = free_memory()
+        begin = time.monotonic()
+        tensor = torch.from_dlpack(client.map("weights", timeout=TIMEOUT))
+        milliseconds = (time.monotonic() - begin) * 1000
+        taken = before - free_memory()
+        assert (tensor.dtype, tuple(tensor.shape)) == (torch.float32, (2, elements // 2))
+        assert abs(taken) < SLACK, f"mapping {4 * elements // MIB} MiB took {taken // MIB} MiB"
+        assert torch.equal(tensor[:, -65536:], expected(elements)[:, -65536:])
+        torch.cuda.empty_cache()
+        # A second mapping reads the same memory; its deleter does not wait for what runs.
+        again = torch.from_dlpack(client.map("weights", timeout=TIMEOUT))
+        assert again.data_ptr() != tensor.data_ptr() and torch.equal(again[:, :64], tensor[:, :64])
+        # Kernels that are new may wait for the device.
+        again[:, :64].clone()
+        torch.cuda.synchronize()
+        torch.cuda._sleep(1_000_000_000)
+        total = again[:, :64].clone()
+        begin = time.monotonic()
+        del again
+        returned = (time.monotonic() - begin) * 1000
+        assert not torch.cuda.current_stream().query(), f"`del tensor` has waited for the kernel, {returned:.0f} ms"
+        assert torch.equal(total, tensor[:, :64])
+        pid = os.getpid()
+        assert [each.pid for each in client.entries(timeout=TIMEOUT)[0].readers] == [pid]
+        del tensor
+        gc.collect()
+        wait_for(lambda: client.entries()[0].readers == (), "the release")
+        client.remove("weights")
+        wait_for(lambda: free_memory() - before > 4 * elements - SLACK, "the memory of the entry")
+    return f"mapping 1024 MiB took {taken / MIB:.1f} MiB and {milliseconds:.1f} ms, `del` {returned:.2f} ms"
 
 
 @check

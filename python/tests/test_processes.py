@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import unittest
 from typing import Any
 
@@ -16,6 +17,7 @@ import support
 support.use_software_device()
 
 from poolpass import Exporter, Importer, MemoryPool, SharingError, dlpack
+from poolpass.cuda import cuda
 
 DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 FLOATS = (ctypes.c_float * 6)(*range(6))
@@ -40,6 +42,13 @@ class DenoPeer:
         if line == "":
             raise AssertionError(f"The process has ended with {self.process.wait(support.TIMEOUT)}")
         return json.loads(line)
+
+    def ask(self) -> Any:
+        """Returns the answer to a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.next()
 
     def end(self) -> list[Any]:
         """Lets it release what it holds. Returns the rest of what it says."""
@@ -83,6 +92,23 @@ class ProcessesTest(support.PoolpassTest):
             # Written in place.
             (ctypes.c_float * 6).from_address(tensor.address)[0] = 5
             tensor.release()
+        self.assertEqual(peer.end(), [{"ended": True, "used": 0}])
+
+    def test_deleter_releases_in_stream_order(self) -> None:
+        peer = self.start("export", self.path)
+        peer.next()
+        stream, gate = cuda().call("cudaStreamCreateWithFlags", 1), threading.Event()
+        with Importer.connect(self.path, **support.PATIENCE) as importer:
+            mapping = importer.offer("weights", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT)
+            tensor = dlpack.import_capsule(mapping.__dlpack__(stream=int(stream)))
+            del mapping
+            self.wait_for(lambda: peer.ask() == {"leases": ["held"]})
+            stream.add(gate.wait)
+            # Does not wait for the stream.
+            tensor.release()
+            self.wait_for(lambda: peer.ask() == {"leases": ["releasing"]})
+            gate.set()
+            self.wait_for(lambda: peer.ask() == {"leases": []})
         self.assertEqual(peer.end(), [{"ended": True, "used": 0}])
 
     def test_export_to_deno(self) -> None:

@@ -1,5 +1,10 @@
 """cuda.bindings.driver."""
 from .runtime import mapped
+from .virtual_memory import (
+    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemLocationType, cuMemAddressFree,
+    cuMemAddressReserve, cuMemGetAllocationPropertiesFromHandle, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
+    cuMemSetAccess, cuMemUnmap,
+)
 
 
 def cuMemGetAddressRange(address):

@@ -1,0 +1,371 @@
+"""Stores: memory that outlives the processes that made it."""
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Collection, Sequence
+
+from . import messages as m
+from .cuda import cuda, format_uuid, parse_uuid, stream_handle
+from .descriptors import discard
+from .device_array import DeviceArray, array_type, check_shape
+from .documents import JsonObject, number_of, objects_of, text_of
+from .dtypes import UINT8, DType, to_dtype
+from .errors import SharingError, quoted
+from .exporter import described
+from .holding import Holding
+from .importer import deadline_of
+from .peer import Peer
+from .sockets import StrPath, check_path
+from .store_link import Hold, Request, StoreLink
+from .stored_memory import StoredMemory
+from .tensor_bundle import BundledTensor, tensors_of
+from .whole_memory import Access, WholeMemory
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# Bytes of an entry's metadata, as JSON.
+MAXIMUM_ENTRY_METADATA = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class StoreEntry:
+    """What a store has under a name.
+
+    `generation` says how often the name was published, `device` is the UUID of the memory's device, `readers` are the
+    processes that have it mapped, and `since` is when it was published.
+    """
+
+    name: str
+    nbytes: int
+    generation: int
+    metadata: Any
+    readers: tuple[Peer, ...]
+    device: str
+    since: datetime
+
+
+class StoreMapping(DeviceArray):
+    """Memory of a store, mapped: an array of the element type and the shape that its metadata states.
+
+    Unless it was mapped for writing, work that writes it fails, and takes the process's context along.
+    It is unmapped by `release`, at the end of a `with` block, or when nothing refers to it any more.
+    """
+
+    def __init__(
+        self, holding: Holding, document: JsonObject, *, name: str, address: int, device: int, stream: int | None
+    ):
+        self._name = name
+        self._generation = number_of(document, "generation")
+        self._metadata = document.get("metadata")
+        dtype, shape = array_type(self._metadata, number_of(document, "byteLength", 1))
+        super().__init__(
+            holding, address=address, dtype=dtype, shape=shape, device=device, stream=stream, what=quoted(name)
+        )
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def generation(self) -> int:
+        """How often the name had been published when this was mapped."""
+        return self._generation
+
+    @property
+    def metadata(self) -> Any:
+        """The JSON value that came with the memory; None if there is none. Nothing checks what is in it."""
+        return self._metadata
+
+
+class StoreClient:
+    """A connection to a store, by which processes leave memory to each other. Made by `StoreClient.connect`.
+
+    If the store is gone, the connection is made again with the next one that listens at the path. What is mapped stays
+    valid meanwhile, and what is asked for waits. All methods may be called by several threads.
+
+        with StoreClient.connect("/run/poolpass.sock") as client:
+            with client.create("weights", shape=(1024,), dtype="float32") as memory:
+                torch.from_dlpack(memory.array).normal_()
+                memory.publish()
+            # In another process, also when this one has ended:
+            weights = torch.from_dlpack(client.map("weights"))
+    """
+
+    def __init__(self, link: StoreLink):
+        self._link = link
+        self._arrays: weakref.WeakSet[DeviceArray] = weakref.WeakSet()
+        self._finalizer = weakref.finalize(self, link.begin_close)
+        self._finalizer.atexit = False
+
+    @classmethod
+    def connect(
+        cls,
+        path: StrPath,
+        *,
+        wait: float | None = None,
+        users: Collection[int] = (),
+        handshake_timeout: float = 5.0,
+        message_timeout: float = 5.0,
+        reconnect_timeout: float = 30.0,
+        close_timeout: float = 5.0,
+    ) -> StoreClient:
+        """Connects to the store that listens at a path.
+
+        wait: how many seconds to wait for a store to listen; by default, nobody listening is an error.
+        users: the IDs of other users whose stores are trusted; this process's own user always is.
+        handshake_timeout, message_timeout: seconds that the store has to answer, and to send a whole message.
+        reconnect_timeout: seconds in which a store must be there again when the one that was connected is gone.
+        close_timeout: seconds that `close` waits for the store.
+
+        Raises SharingError: "not-listening", "bad-message" if something else than a store listens there,
+        "not-permitted", "path-too-long", "timed-out", "version-mismatch", "limit-exceeded" and others.
+        """
+        link = StoreLink(
+            check_path("connect to", path), users=frozenset(users), wait=wait, handshake_timeout=handshake_timeout,
+            message_timeout=message_timeout, reconnect_timeout=reconnect_timeout, close_timeout=close_timeout,
+        )
+        link.start()
+        client = cls(link)
+        try:
+            with link.loop.lock:
+                link.loop.wait_until(lambda: link.is_connected or link.failure is not None, None)
+                failure = link.failure
+        except BaseException:
+            client.close()
+            raise
+        if failure is not None:
+            client.close()
+            raise failure
+        return client
+
+    @property
+    def path(self) -> str:
+        """The path at which the store listens."""
+        return self._link.path
+
+    @property
+    def is_connected(self) -> bool:
+        return self._link.is_connected and not self._link.is_closing
+
+    def create(
+        self,
+        name: str,
+        nbytes: int | None = None,
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        metadata: Any = None,
+        device: int = 0,
+        stream: Any = None,
+        timeout: float | None = None,
+    ) -> StoredMemory:
+        """Creates memory in the store and maps it for writing. Nobody else sees it before it is published.
+
+        nbytes: the size in bytes; or the `shape` and `dtype` of an array, which others then get as well. The memory
+        itself has a multiple of 2 MiB.
+        metadata: what others are told of it: any JSON value of at most 4 MiB.
+        device: the ordinal of the device that the memory is on.
+        stream: the stream that the array is used on, if it is always the same.
+        timeout: how many seconds to wait until there is room.
+
+        Raises SharingError: "limit-exceeded" if the store will never have so much, "timed-out", "device-not-visible",
+        "peer-gone". Raises CudaError.
+        """
+        check_name(name)
+        element, sizes = _type_of(nbytes, shape, dtype)
+        length = element.itemsize * math.prod(sizes)
+        if length < 1:
+            raise ValueError(f"Cannot create {quoted(name)}: memory in a store has at least 1 byte")
+        if shape is not None or dtype is not None:
+            metadata = described(metadata, element.name, sizes)
+        m.encode_metadata(metadata, MAXIMUM_ENTRY_METADATA)
+        handle = None if stream is None else stream_handle(stream)
+        calls = cuda()
+        calls.check_device(device)
+        document: JsonObject = {
+            "do": "create", "name": name, "byteLength": length, "device": format_uuid(calls.uuids[device]),
+            **({} if metadata is None else {"metadata": metadata}),
+        }
+        request = self._link.ask(document, deadline_of(timeout), takes_memory=True)
+        memory, hold, holding = self._map(request, length, lambda: device, "read-write")
+        array = DeviceArray(
+            holding, address=memory.address, dtype=element, shape=sizes, device=device, stream=handle,
+            what=quoted(name),
+        )
+        self._arrays.add(array)
+        return StoredMemory(self._link, name=name, array=array, memory=memory, hold=hold)
+
+    def map(
+        self, name: str, *, write: bool = False, stream: Any = None, timeout: float | None = None
+    ) -> StoreMapping:
+        """Maps the memory that was published under a name last, without a copy. Waits until something is.
+
+        write: whether it is mapped for writing. Who may do that is who has published it.
+        stream: the stream on which the memory will be used: it is unmapped behind the work on that stream. Without it,
+        DLPack's consumers say on which stream they use it.
+        timeout: how many seconds to wait.
+
+        Raises SharingError: "timed-out", "device-not-visible", "size-mismatch", "peer-gone"; "not-permitted" if it is
+        to be written, and another user has published it. Raises CudaError.
+        """
+        return self._map_published(name, write, stream, timeout)[0]
+
+    def tensors(
+        self, name: str, *, write: bool = False, stream: Any = None, timeout: float | None = None
+    ) -> dict[str, DeviceArray]:
+        """Maps all tensors of an entry whose metadata lists them, as examples/weights_store.ts publishes them.
+
+        They share one mapping, which lasts as long as any of them. A tensor whose element type has no name here is an
+        array of its bytes. Otherwise as `map`; raises SharingError with the code "bad-message" if the metadata lists no
+        tensors, or some that are not in the memory.
+        """
+        mapping, holding, length = self._map_published(name, write, stream, timeout)
+        with mapping:
+            found: list[BundledTensor] = tensors_of(mapping.metadata, length, quoted(name))
+            arrays = {
+                each.name: DeviceArray(
+                    holding, address=mapping._address + each.byte_offset, dtype=each.dtype, shape=each.shape,
+                    device=mapping.device, stream=mapping._stream, what=f"{quoted(each.name)} of {quoted(name)}",
+                )
+                for each in found
+            }
+        for array in arrays.values():
+            self._arrays.add(array)
+        return arrays
+
+    def entries(self, *, timeout: float | None = None) -> list[StoreEntry]:
+        """What the store has. Raises SharingError: "timed-out", "peer-gone"."""
+        answer = self._link.ask({"do": "entries"}, deadline_of(timeout)).answer
+        return [_entry_of(each) for each in objects_of(answer or {}, "entries")]
+
+    def remove(self, name: str, *, timeout: float | None = None) -> None:
+        """Takes the name from what is published under it. The memory goes when its last reader has released it.
+
+        Raises SharingError: "not-found", "not-permitted", "timed-out", "peer-gone".
+        """
+        check_name(name)
+        self._link.ask({"do": "remove", "name": name}, deadline_of(timeout))
+
+    def close(self) -> None:
+        """Unmaps what is mapped, and disconnects. Memory that was not published goes.
+
+        What another library still uses stays mapped until that ends, and the connection stays until then. Waits for at
+        most `close_timeout` seconds.
+        """
+        for array in list(self._arrays):
+            if not array._is_handed_out:
+                array.release()
+        link = self._link
+        with link.loop.lock:
+            self._finalizer()
+            if link.loop.is_current:
+                return
+            link.loop.wait_until(
+                lambda: link.is_over() or link.is_closing and link.is_lingering, deadline_of(2 * link.close_timeout)
+            )
+            is_over = link.is_over()
+        if is_over:
+            link.loop.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "connected" if self.is_connected else "not connected"
+        return f"<StoreClient of {self.path}: {state}>"
+
+    def _map_published(
+        self, name: str, write: bool, stream: Any, timeout: float | None
+    ) -> tuple[StoreMapping, Holding, int]:
+        check_name(name)
+        handle = None if stream is None else stream_handle(stream)
+        request = self._link.ask(
+            {"do": "map", "name": name, "write": bool(write), "wait": True}, deadline_of(timeout), takes_memory=True
+        )
+        document = request.answer
+        assert document is not None
+        device = 0
+
+        def find_device() -> int:
+            nonlocal device
+            device = _device_of(text_of(document, "device"), name)
+            return device
+
+        length = document.get("byteLength")
+        memory, _, holding = self._map(request, length, find_device, "read-write" if write else "read")
+        mapping = StoreMapping(holding, document, name=name, address=memory.address, device=device, stream=handle)
+        self._arrays.add(mapping)
+        return mapping, holding, number_of(document, "byteLength", 1)
+
+    def _map(
+        self, request: Request, length: Any, find_device: Callable[[], int], access: Access
+    ) -> tuple[WholeMemory, Hold, Holding]:
+        """Maps what an answer has brought. If that fails, gives it back to the store."""
+        link, hold, descriptor, document = self._link, request.hold, request.descriptor, request.answer
+        assert hold is not None and descriptor is not None and document is not None
+        try:
+            number_of({"byteLength": length}, "byteLength", 1)
+            size = number_of(document, "size", length)
+            memory = WholeMemory(descriptor, size, find_device(), access)
+        except BaseException:
+            link.end_hold(hold)
+            raise
+        finally:
+            discard(descriptor)
+        return memory, hold, Holding(lambda streams: link.release(memory, hold, streams))
+
+
+def check_name(name: str) -> None:
+    """Raises an error if an entry cannot have this name."""
+    if not isinstance(name, str):
+        raise TypeError(f"Cannot use {name!r} as a name: give a string")
+    length = len(name.encode(errors="replace"))
+    if not 1 <= length <= m.MAXIMUM_NAME or "\0" in name:
+        raise ValueError(f"Cannot use {name[:40]!r}: a name has 1 to {m.MAXIMUM_NAME} bytes of UTF-8 and no NUL")
+
+
+def _type_of(nbytes: int | None, shape: Sequence[int] | None, dtype: Any) -> tuple[DType, tuple[int, ...]]:
+    element = UINT8 if dtype is None else to_dtype(dtype)
+    if shape is not None:
+        sizes = check_shape(shape)
+        length = element.itemsize * math.prod(sizes)
+        if nbytes is not None and nbytes != length:
+            raise ValueError(f"Cannot create {nbytes} bytes for {element.name} of shape {list(sizes)}: it has {length}")
+        return element, sizes
+    if nbytes is None:
+        raise TypeError("Cannot create memory that has no size: give nbytes, or shape and dtype")
+    if nbytes % element.itemsize != 0:
+        raise ValueError(f"Cannot create {nbytes} bytes of {element.name}: they are no multiple")
+    return element, (nbytes // element.itemsize,)
+
+
+def _device_of(text: str, name: str) -> int:
+    try:
+        return cuda().device_of_uuid(parse_uuid(text))
+    except ValueError as error:
+        raise SharingError("device-not-visible", f"Cannot map {quoted(name)}: {error}") from None
+
+
+def _entry_of(entry: JsonObject) -> StoreEntry:
+    return StoreEntry(
+        name=text_of(entry, "name"),
+        nbytes=number_of(entry, "byteLength", 1),
+        generation=number_of(entry, "generation", 1),
+        metadata=entry.get("metadata"),
+        readers=tuple(
+            Peer(number_of(each, "pid"), number_of(each, "uid"), number_of(each, "gid"))
+            for each in objects_of(entry, "readers")
+        ),
+        device=text_of(entry, "device"),
+        since=datetime.fromtimestamp(number_of(entry, "since") / 1000, timezone.utc),
+    )

@@ -1,0 +1,106 @@
+"""Memory that this process has created in a store."""
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from .cuda import cuda, stream_handle
+from .device_array import DeviceArray
+from .documents import number_of
+from .errors import SharingError, quoted
+from .store_link import Hold, StoreLink
+from .whole_memory import WholeMemory
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class StoredMemory:
+    """Memory that this process has created in a store. Comes from `StoreClient.create`.
+
+    `array` is the memory: mapped for writing until it is published, and for reading from then on.
+    """
+
+    def __init__(self, link: StoreLink, *, name: str, array: DeviceArray, memory: WholeMemory, hold: Hold):
+        self.name = name
+        self.array = array
+        self._link = link
+        self._memory = memory
+        self._hold = hold
+        self._state: Literal["new", "publishing", "published"] = "new"
+        self._generation = 0
+
+    @property
+    def is_published(self) -> bool:
+        return self._state == "published"
+
+    @property
+    def generation(self) -> int:
+        """The number of this generation of the name: 1 for the first one. 0 before it is published."""
+        return self._generation
+
+    def publish(self, stream: Any = None) -> int:
+        """Waits until everything is done that has written the memory so far, and gives it the name. Returns the number
+        of the generation.
+
+        Whoever maps the name from now on gets this memory, and whoever has mapped the last generation keeps that. This
+        process can only read it from then on, also by the tensors that were made of `array`.
+
+        stream: the stream that has written it. By default, that is taken from what wrote it by DLPack, and the device
+        is waited for if it is not known.
+
+        Raises RuntimeError if it was published or closed. Raises SharingError: "not-permitted" if another user has
+        published the name, "peer-gone" if the store is gone, or was started again and has lost the memory.
+        """
+        what = f"Cannot publish {quoted(self.name)}"
+        handle = None if stream is None else stream_handle(stream)
+        with self._link.loop.lock:
+            if self.array.is_released:
+                raise RuntimeError(f"{what}: it was closed")
+            if self._state != "new":
+                raise RuntimeError(f"{what}: it was published; create another generation")
+            self._state = "publishing"
+            # It stays mapped meanwhile, whatever other threads do.
+            user = self.array._holding.add()
+        try:
+            self._wait_written(handle)
+            # Nobody writes what others may read.
+            self._memory.set_access("read")
+            try:
+                answer = self._link.ask({"do": "publish", "id": self._hold.id}, None).answer
+                self._generation = number_of(answer or {}, "generation", 1)
+            except SharingError as error:
+                self._memory.set_access("read-write")
+                if not self._hold.is_lost:
+                    raise
+                raise SharingError("peer-gone", f"{what}: the store was started again without it") from error
+            self._state = "published"
+        finally:
+            if self._state == "publishing":
+                self._state = "new"
+            self.array._holding.drop(user)
+        return self._generation
+
+    def close(self) -> None:
+        """Unmaps the memory. If it was not published, it goes. Does nothing if that has happened before."""
+        self.array.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<StoredMemory {quoted(self.name)}: {self.array.nbytes} bytes, {self._state}>"
+
+    def _wait_written(self, stream: int | None) -> None:
+        calls, device = cuda(), self._memory.device
+        streams = self.array._holding.streams.value if stream is None else frozenset((stream,))
+        if streams is None:
+            calls.synchronize_device(device)
+            return
+        for each in streams:
+            calls.synchronize(each, device)

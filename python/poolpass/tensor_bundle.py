@@ -1,0 +1,64 @@
+"""Several tensors in one piece of memory, as metadata lists them."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .device_array import is_shape
+from .dtypes import UINT8, DType, find_dtype
+from .errors import SharingError
+
+# The names that safetensors has for element types.
+SAFETENSORS = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
+    "U64": "uint64", "I64": "int64", "F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16",
+    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
+}
+
+
+@dataclass(frozen=True)
+class BundledTensor:
+    """A tensor, and where it lies."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    byte_offset: int
+
+
+def tensors_of(metadata: Any, nbytes: int, what: str) -> list[BundledTensor]:
+    """The tensors that metadata of another process lists. Raises SharingError if one is not in the memory."""
+    tensors = metadata.get("tensors") if isinstance(metadata, dict) else None
+    if not isinstance(tensors, list):
+        raise SharingError("bad-message", f"Cannot use the tensors of {what}: its metadata lists none")
+    found = [_tensor_of(each, nbytes) for each in tensors]
+    names = {each.name for each in found if each is not None}
+    if None in found or len(names) < len(found):
+        raise SharingError(
+            "bad-message", f"Cannot use the tensors of {what}: its metadata describes one that is not in its {nbytes} "
+            "bytes, or one twice"
+        )
+    return [each for each in found if each is not None]
+
+
+def _tensor_of(described: Any, nbytes: int) -> BundledTensor | None:
+    if not isinstance(described, dict):
+        return None
+    name, shape, offset = described.get("name"), described.get("shape"), described.get("byteOffset")
+    dtype = described.get("dtype")
+    if not isinstance(name, str) or not isinstance(dtype, str) or not is_shape(shape):
+        return None
+    if not isinstance(offset, int) or not is_shape([offset]):
+        return None
+    element = find_dtype(SAFETENSORS.get(dtype, dtype))
+    length = described.get("byteLength")
+    if element is None:
+        # Its bytes.
+        element, shape = UINT8, [length]
+        if not is_shape(shape):
+            return None
+    own = element.itemsize * math.prod(shape)
+    if length is not None and length != own or offset + own > nbytes or offset % element.itemsize != 0:
+        return None
+    return BundledTensor(name, element, tuple(shape), offset)
