@@ -14,7 +14,7 @@ import type { UnixListener } from "../transport/unix_listener.ts";
 import { listenFor } from "../transport/users.ts";
 import { descriptorsOfSystemd, type KeptDescriptor, SystemdKeeper } from "./keepers.ts";
 import { Standby } from "./standby.ts";
-import { type CompleteStoreOptions, completeStoreOptions } from "./store_options.ts";
+import { type CompleteStoreOptions, completeStoreOptions, markerOf } from "./store_options.ts";
 import { StoreService } from "./store_service.ts";
 
 /** Options of `MemoryStore.listen`. */
@@ -236,7 +236,7 @@ export class MemoryStore implements AsyncDisposable {
 
   /** Keeps what the store has. Resolves to whether it has taken over; if not, the store lives on, or another one does. */
   async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
-    await using _marker = tryListenAt(markerOf(standbyPath));
+    await using _marker = listenAsMarker(stream, markerOf(standbyPath));
     const kept = await new Promise<readonly KeptDescriptor[]>((resolve) => {
       this.#standby = new Standby(stream, {
         onGone: resolve,
@@ -269,21 +269,18 @@ export class MemoryStore implements AsyncDisposable {
 /** What connecting says if no store is there. */
 const absenceCodes: readonly string[] = ["not-found", "not-listening", "peer-gone"];
 
-/** The path at which the standby listens that has everything. It serves nobody there. */
-function markerOf(standbyPath: string): string {
-  return `${standbyPath}.kept`;
-}
-
 function isListening(path: string): boolean {
   return probe(path).live === 1;
 }
 
-/** Undefined if another standby listens there. */
-function tryListenAt(path: string): UnixListener | undefined {
+/** Listens for as long as a stream keeps what a store has. Undefined if another standby listens there. */
+function listenAsMarker(stream: MessageStream, path: string): UnixListener | undefined {
   try {
     return listenFor(path, []);
   } catch (error) {
     if (error instanceof SharingError && error.code === "address-in-use") return undefined;
+    stream.end("out-of-resources", "the standby cannot listen");
+    stream.process[Symbol.dispose]();
     throw error;
   }
 }

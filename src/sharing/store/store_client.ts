@@ -320,7 +320,9 @@ export class StoreClient implements AsyncDisposable {
 
   #release(id: number): void {
     const held = this.#held.get(id);
-    if (held !== undefined && --held.count === 0) this.#held.delete(id);
+    // The store may have lost it.
+    if (held === undefined) return;
+    if (--held.count === 0) this.#held.delete(id);
     this.#link.notify({ do: "release", id });
   }
 

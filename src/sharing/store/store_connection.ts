@@ -47,7 +47,10 @@ export class StoreConnection implements Holder {
   readonly #owner: StoreConnectionOwner;
   readonly #documents = new Documents(maximumAskByteLength);
   /** What is asked for and not begun, because the client does not read the answers. */
-  readonly #queue: { readonly request: number; readonly document: JsonObject }[] = [];
+  readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
+  #queuedByteLength = 0;
+  /** How much of each document has arrived that is not complete. */
+  readonly #arrived = new Map<number, number>();
   /** What ends the requests that are not answered. */
   readonly #requests = new Map<number, AbortController>();
 
@@ -79,15 +82,21 @@ export class StoreConnection implements Holder {
 
   #onMessage(message: Message): void {
     if (message.type !== "ask") throw badMessage(`a message "${message.type}" comes from a client of a store`);
+    const { request, part } = message;
     const document = this.#documents.add(message);
-    if (document === undefined) return;
-    const { request } = message;
+    const byteLength = (this.#arrived.get(request) ?? 0) + part.length;
+    if (document === undefined) return void this.#arrived.set(request, byteLength);
+    this.#arrived.delete(request);
     if (this.#requests.has(request)) throw badMessage(`request ${request} is made again before its answer`);
     if (this.#requests.size >= maximumRequests) {
       throw limitExceeded("accept another request", `${maximumRequests} requests that are not answered`);
     }
     this.#requests.set(request, new AbortController());
-    this.#queue.push({ request, document });
+    if (this.#queuedByteLength + byteLength > maximumAskByteLength) {
+      throw limitExceeded("accept another request", `${maximumAskByteLength} bytes of documents of who does not read`);
+    }
+    this.#queuedByteLength += byteLength;
+    this.#queue.push({ request, document, byteLength });
     this.#pump();
   }
 
@@ -95,6 +104,7 @@ export class StoreConnection implements Holder {
     while (!this.#stream.isBacklogged) {
       const next = this.#queue.shift();
       if (next === undefined) return;
+      this.#queuedByteLength -= next.byteLength;
       void this.#answer(next.request, next.document);
     }
   }
@@ -199,6 +209,7 @@ export class StoreConnection implements Holder {
 
   async #map(document: JsonObject, signal: AbortSignal): Promise<Answer> {
     const name = textOf(document, "name");
+    checkOfferName(name);
     const write = flagOf(document, "write");
     const { memories } = this.#owner;
     for (;;) {

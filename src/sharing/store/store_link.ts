@@ -222,8 +222,16 @@ export class StoreLink {
     const signal = AbortSignal.any([this.#closing.signal, ...limits]);
     try {
       const all = { ...options, role: "store-client" as const, wait: true, signal };
-      const stream = await connectToExporter(path, all, () => signal.aborted);
-      if (stream === undefined) throw signal.reason;
+      let stream: MessageStream | undefined;
+      while (stream === undefined) {
+        signal.throwIfAborted();
+        try {
+          stream = await connectToExporter(path, all, () => signal.aborted);
+        } catch (error) {
+          // A store that has just begun may be slow to greet.
+          if (signal.aborted || !(error instanceof SharingError) || error.code !== "timed-out") throw error;
+        }
+      }
       this.#start(stream);
       await this.#resume();
     } catch (cause) {

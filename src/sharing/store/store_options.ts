@@ -67,7 +67,9 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   checkBoolean(evict, "evict");
   checkCallback(onServe, "onServe");
   checkCallback(onStandby, "onStandby");
-  if (standby !== undefined) checkSocketPath("listen for a standby at", standby);
+  // Of a wrong type, it is named as it was given.
+  if (standby !== undefined && typeof standby !== "string") checkSocketPath("listen for a standby at", standby);
+  if (standby !== undefined) checkSocketPath("listen for a standby at", markerOf(standby));
   return {
     connections,
     limits: {
@@ -82,6 +84,11 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
     onServe,
     onStandby,
   };
+}
+
+/** The path at which the standby listens that has everything. It serves nobody there. */
+export function markerOf(standbyPath: string): string {
+  return `${standbyPath}.kept`;
 }
 
 function checkDevices(cuda: Cuda, devices: readonly CudaDevice[]): readonly CudaDevice[] {

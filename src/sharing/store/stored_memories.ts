@@ -117,7 +117,8 @@ export class StoredMemories implements Disposable {
         readers: new Map(),
         lastUse: Date.now(),
       };
-      this.#add(memory);
+      this.#memories.set(memory.id, memory);
+      this.#metadataByteLength += byteLengthOf(memory.metadata);
       if (memory.state === "published") this.#published.set(memory.name, memory);
     }
     if (restored.length > 0) this.#nextId = 1 + Math.max(...restored.map(({ record }) => record.id));
@@ -160,13 +161,21 @@ export class StoredMemories implements Disposable {
     const metadataByteLength = byteLengthOf(request.metadata);
     const grant = { device: device.uuid, uid: writer.peer.uid, size };
     const allocate = (): ShareableHandle | undefined => {
-      this.#checkLimits(writer, { device, size, metadataByteLength, name: request.name });
+      this.#checkLimits(writer, { device, size, metadataByteLength: 0, name: request.name });
       const handle = this.#allocate(device, size);
       if (handle !== undefined) this.#granted.add(grant);
       return handle;
     };
-    let handle = this.#waiting.size === 0 ? allocate() : undefined;
-    if (handle === undefined) handle = await this.#whenFree(allocate, signal);
+    this.#checkLimits(writer, { device, size, metadataByteLength, name: request.name });
+    // It counts while it waits: a client may ask for much at once.
+    this.#metadataByteLength += metadataByteLength;
+    let handle: ShareableHandle;
+    try {
+      handle = (this.#waiting.size === 0 ? allocate() : undefined) ?? await this.#whenFree(allocate, signal);
+    } catch (error) {
+      this.#metadataByteLength -= metadataByteLength;
+      throw error;
+    }
     this.#granted.delete(grant);
     const memory: Stored = {
       id: this.#nextId++,
@@ -187,7 +196,7 @@ export class StoredMemories implements Disposable {
       readers: new Map(),
       lastUse: Date.now(),
     };
-    this.#add(memory);
+    this.#memories.set(memory.id, memory);
     // Whoever takes over finds the descriptor of everything that the table names.
     await Promise.all([...this.#keepers].map((keeper) => keeper.keep(`memory-${memory.id}`, handle.fd)));
     if (this.#memories.get(memory.id) !== memory) return memory;
@@ -476,11 +485,6 @@ export class StoredMemories implements Disposable {
     } finally {
       this.#isRetrying = false;
     }
-  }
-
-  #add(memory: Stored): void {
-    this.#memories.set(memory.id, memory);
-    this.#metadataByteLength += byteLengthOf(memory.metadata);
   }
 
   /** Takes the name from a published memory. It goes when nobody maps it. */
