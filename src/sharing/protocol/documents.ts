@@ -9,6 +9,9 @@ import type { JsonValue } from "./metadata.ts";
 /** The maximum number of bytes of a document that asks for something, unless a receiver allows more. */
 export const maximumAskByteLength: number = 8 * 2 ** 20;
 
+/** The maximum number of documents of a peer that have arrived in part: each takes more than its bytes. */
+const maximumPending = 256;
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -74,6 +77,9 @@ export class Documents {
         `accept a document of ${pending.byteLength + pending.remaining} bytes`,
         `${this.#maximum} bytes of documents at a time`,
       );
+    }
+    if (remaining > 0 && this.#pending.size >= maximumPending && !this.#pending.has(request)) {
+      throw limitExceeded("accept another document", `${maximumPending} documents that have arrived in part`);
     }
     pending.parts.push(part);
     pending.byteLength += part.length;

@@ -146,7 +146,10 @@ interface PassedDescriptor extends KeptDescriptor {
   readonly table?: number;
 }
 
-/** What systemd has kept of a store of this service that was there before. */
+/**
+ * What systemd has kept of a store of this service that was there before: the newest table, and each memory once. Closes
+ * what else there is.
+ */
 export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   if (areTaken) return [];
   areTaken = true;
@@ -154,11 +157,20 @@ export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   const isMeant = Number(environmentVariable("LISTEN_PID")) === shim().poolpass_getpid();
   if (!isMeant || !Number.isInteger(count) || count <= 0) return [];
   const names = (environmentVariable("LISTEN_FDNAMES") ?? "").split(":");
-  return names.slice(0, count).flatMap((name, index) => {
-    const found = /^poolpass-(?:(table)-(\d+)|(memory-\d+))$/.exec(name);
-    if (found === null) return [];
+  const kept = new Map<KeptName, PassedDescriptor>();
+  for (const [index, listed] of names.slice(0, count).entries()) {
+    const [, isTable, number, memory] = /^poolpass-(?:(table)-(\d+)|(memory-\d+))$/.exec(listed) ?? [];
+    if (isTable === undefined && memory === undefined) continue;
+    const name = isTable === undefined ? memory as KeptName : "table";
     const handle = ShareableHandle.fromFd(firstListenFd + index);
-    if (found[1] === undefined) return [{ name: found[3] as KeptName, handle }];
-    return [{ name: "table" as const, handle, table: Number(found[2]) }];
-  });
+    const table = isTable === undefined ? {} : { table: Number(number) };
+    const other = kept.get(name);
+    if (other !== undefined && (other.table ?? 0) >= (table.table ?? 0)) {
+      handle[Symbol.dispose]();
+      continue;
+    }
+    other?.handle[Symbol.dispose]();
+    kept.set(name, { name, handle, ...table });
+  }
+  return [...kept.values()];
 }

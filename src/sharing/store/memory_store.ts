@@ -178,11 +178,21 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   #serve(listener: UnixListener, kept: readonly KeptDescriptor[]): void {
-    const parts = { listener, standbyListener: this.#listenForStandbys(kept.length > 0), kept, options: this.#options };
-    const service = this.#service = new StoreService(this.#cuda, parts);
+    const standbyListener = this.#listenForStandbys(kept.length > 0);
+    let service: StoreService;
+    try {
+      service = new StoreService(this.#cuda, { listener, standbyListener, kept, options: this.#options });
+    } catch (error) {
+      void standbyListener?.[Symbol.asyncDispose]();
+      throw error;
+    }
+    this.#service = service;
     if (isLogging) logEvent("store-serve", { path: this.path, entries: service.entryCount });
     const systemd = this.#systemd;
-    if (systemd !== undefined) void service.memories.addKeeper(systemd).then(() => systemd.notifyReady());
+    if (systemd !== undefined) {
+      for (const name of service.unused) systemd.forget(name);
+      void service.memories.addKeeper(systemd).then(() => systemd.notifyReady());
+    }
     queueMicrotask(() => this.#options.onServe?.());
   }
 

@@ -84,6 +84,7 @@ export class StandbyKeeper implements Keeper {
 
   #confirm(): void {
     clearTimeout(this.#timer);
+    this.#timer = undefined;
     const sent = this.#sent;
     this.#sent = undefined;
     sent?.handle?.[Symbol.dispose]();
@@ -92,17 +93,22 @@ export class StandbyKeeper implements Keeper {
 
   #sendNext(): void {
     const request = this.#request;
-    if (request === undefined || this.#changes.length === 0) return;
+    if (this.#changes.length === 0) return;
+    if (request === undefined) return this.#startTimer();
     this.#request = undefined;
     const change = this.#sent = this.#changes.shift()!;
-    this.#timer = setTimeout(() => {
-      this.#stream.end("timed-out", `the standby did not keep ${change.name} within ${this.#timeout} ms`);
-      this.#end();
-    }, this.#timeout);
+    this.#startTimer();
     const { name, handle } = change;
     const send = (message: Message): void => this.#stream.send(message);
     if (handle !== undefined) send({ type: "memory", request, handle });
     sendDocument(send, { type: "answer", request }, { ok: true, [handle === undefined ? "forget" : "keep"]: name });
+  }
+
+  #startTimer(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#stream.end("timed-out", `the standby did not keep what it should within ${this.#timeout} ms`);
+      this.#end();
+    }, this.#timeout);
   }
 
   /** Nobody waits for a standby that is gone. */

@@ -14,7 +14,7 @@ import type { Peer } from "../transport/unix_socket.ts";
 import { maximumDepth } from "../operator/checked_json.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
-import type { Holder, Stored, StoredMemories } from "./stored_memories.ts";
+import type { CreateRequest, Holder, Stored, StoredMemories } from "./stored_memories.ts";
 
 /** What a connection needs from its store. */
 export interface StoreConnectionOwner {
@@ -109,12 +109,21 @@ export class StoreConnection implements Holder {
     }
   }
 
-  async #answer(request: number, document: JsonObject): Promise<void> {
+  #answer(request: number, document: JsonObject): Promise<void> {
     const { signal } = this.#requests.get(request)!;
+    let result: Answer | Promise<Answer>;
+    try {
+      result = this.#perform(document, signal);
+    } catch (error) {
+      result = Promise.reject(error);
+    }
+    return this.#send(request, result);
+  }
+
+  async #send(request: number, result: Answer | Promise<Answer>): Promise<void> {
     let memory: Stored | undefined;
     let bytes: Uint8Array<ArrayBuffer>;
     try {
-      const result = this.#perform(document, signal);
       const answer = result instanceof Promise ? await result : result;
       memory = answer.memory;
       bytes = encodeDocument(answer.document);
@@ -124,7 +133,14 @@ export class StoreConnection implements Holder {
     }
     this.#requests.delete(request);
     if (!this.isConnected) return;
-    if (memory !== undefined) this.#stream.send({ type: "memory", request, handle: memory.handle });
+    if (memory !== undefined) {
+      // The client may have given it back by another request meanwhile.
+      if (this.#owner.memories.find(memory.id) === memory) {
+        this.#stream.send({ type: "memory", request, handle: memory.handle });
+      } else {
+        bytes = encodeDocument(this.#failure(new SharingError("not-found", `Memory ${memory.id} is gone`)));
+      }
+    }
     for (const message of partsOf({ type: "answer", request }, bytes)) this.#stream.send(message);
     this.#stream.flush();
     this.#pump();
@@ -169,7 +185,7 @@ export class StoreConnection implements Holder {
     }
   }
 
-  async #create(document: JsonObject, signal: AbortSignal): Promise<Answer> {
+  #create(document: JsonObject, signal: AbortSignal): Promise<Answer> {
     const name = textOf(document, "name");
     checkOfferName(name);
     const metadata = memberOf(document, "metadata");
@@ -178,13 +194,18 @@ export class StoreConnection implements Holder {
       throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumMetadataByteLength} characters of metadata`);
     }
     checkDepth(metadata);
-    const { memories } = this.#owner;
-    const memory = await memories.create(this, {
+    const request = {
       name,
       device: textOf(document, "device"),
       byteLength: numberOf(document, "byteLength", 1),
       metadata,
-    }, signal);
+    };
+    return this.#createWhenThereIsRoom(request, signal);
+  }
+
+  async #createWhenThereIsRoom(request: CreateRequest, signal: AbortSignal): Promise<Answer> {
+    const { memories } = this.#owner;
+    const memory = await memories.create(this, request, signal);
     if (!this.isConnected || signal.aborted) {
       memories.release(this, memory.id);
       throw signal.aborted ? signal.reason : new SharingError("peer-gone", "The client is gone");
@@ -207,10 +228,19 @@ export class StoreConnection implements Holder {
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
 
-  async #map(document: JsonObject, signal: AbortSignal): Promise<Answer> {
+  #map(document: JsonObject, signal: AbortSignal): Promise<Answer> {
     const name = textOf(document, "name");
     checkOfferName(name);
     const write = flagOf(document, "write");
+    const wait = flagOf(document, "wait");
+    return this.#mapWhenThere({ name, write, wait }, signal);
+  }
+
+  /** Keeps nothing of the document: many may wait. */
+  async #mapWhenThere(
+    { name, write, wait }: { readonly name: string; readonly write: boolean; readonly wait: boolean },
+    signal: AbortSignal,
+  ): Promise<Answer> {
     const { memories } = this.#owner;
     for (;;) {
       const memory = memories.map(this, name, { write });
@@ -219,7 +249,7 @@ export class StoreConnection implements Holder {
         const described = { ok: true, id, size, byteLength, device, generation };
         return { memory, document: metadata === undefined ? described : { ...described, metadata } };
       }
-      if (!flagOf(document, "wait")) {
+      if (!wait) {
         throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
       }
       await memories.whenPublished(name, signal);

@@ -98,6 +98,8 @@ export class StoreLink {
       const onAbort = (): void => {
         isWanted = false;
         reject(abortError(signal!.reason, `the store at ${this.#parts.path}`));
+        // The next store need not be asked.
+        if (this.#stream === undefined) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });
       };
       signal?.addEventListener("abort", onAbort, { once: true });

@@ -14,7 +14,7 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import { readJournal } from "./journal.ts";
-import type { Keeper, KeptDescriptor } from "./keepers.ts";
+import type { Keeper, KeptDescriptor, KeptName } from "./keepers.ts";
 import { StandbyKeeper } from "./standby_keeper.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
@@ -35,6 +35,8 @@ interface ServiceParts {
 /** Serves the clients of a store, its operators and its standby. */
 export class StoreService {
   readonly memories: StoredMemories;
+  /** What was kept and is of no use: whoever keeps it is to forget it. */
+  readonly unused: readonly KeptName[];
   readonly #listener: UnixListener;
   readonly #options: CompleteStoreOptions;
   readonly #closing = new AbortController();
@@ -50,7 +52,8 @@ export class StoreService {
   constructor(cuda: Cuda, { listener, standbyListener, options, kept }: ServiceParts) {
     this.#listener = listener;
     this.#options = options;
-    const restored = restore(kept);
+    const { restored, unused } = restore(kept);
+    this.unused = unused;
     this.memories = new StoredMemories(cuda, options.limits, restored);
     this.#operators = new Operators({
       path: listener.path,
@@ -197,19 +200,16 @@ export class StoreService {
 /** What the store before had, by what was kept of it. What is of no use is closed. */
 function restore(kept: readonly KeptDescriptor[]) {
   const handles = new Map(kept.map(({ name, handle }) => [name, handle]));
-  const tables = kept.filter(({ name }) => name === "table");
+  const table = handles.get("table");
   try {
-    const table = handles.get("table");
     const records = table === undefined ? [] : [...replayTable(readJournal(table.fd)).values()];
-    const found = records.flatMap((record) => {
+    const restored = records.flatMap((record) => {
       const handle = handles.get(`memory-${record.id}`);
       handles.delete(`memory-${record.id}`);
       return handle === undefined ? [] : [{ record, handle }];
     });
-    return found;
+    return { restored, unused: [...handles.keys()].filter((name) => name !== "table") };
   } finally {
-    handles.delete("table");
-    for (const { handle } of tables) handle[Symbol.dispose]();
     for (const handle of handles.values()) handle[Symbol.dispose]();
   }
 }

@@ -62,6 +62,7 @@ export class StoredMemory implements AsyncDisposable {
     const { mapped, publish, isLost } = this.#parts;
     try {
       await stream.finished();
+      if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
       // Nobody writes what others may read.
       mapped.setAccess("read");
       await publish();
@@ -71,7 +72,7 @@ export class StoredMemory implements AsyncDisposable {
         this.#state = "new";
         if (!allocationOf(this.buffer).isFreed) mapped.setAccess("read-write");
       }
-      if (!isLost()) throw error;
+      if (!isLost() || error instanceof ReferenceError) throw error;
       throw new SharingError("peer-gone", `${what}: the store was started again without it`, { cause: error });
     }
   }

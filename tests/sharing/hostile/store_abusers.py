@@ -59,6 +59,10 @@ elif how == "documents":
     for number, document in enumerate(json.loads(args[0])):
         one.sendall(ask(number + 1, document))
         say(answers(one, 1))
+elif how == "burst":
+    documents = json.loads(args[0])
+    one.sendall(b"".join(ask(number + 1, document) for number, document in enumerate(documents)))
+    say(answers(one, len(documents)))
 elif how == "twice":
     one.sendall(ask(1, {"do": "map", "name": "never", "wait": True}) * 2)
 elif how == "flood":
@@ -84,5 +88,5 @@ elif how == "deaf":
     say("deaf")
     sys.stdin.read()
     sys.exit()
-if how != "documents":
+if how not in ("documents", "burst"):
     say(answers(one, 1))

@@ -117,6 +117,42 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
   ]);
 });
 
+storeTest("memory that is given back before the answer is sent is not sent", async (path, client) => {
+  await using published = await client.create("x", 4096);
+  await published.publish();
+  const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
+  const create = { do: "create", name: "y", byteLength: 16, device };
+  const [created] = await answersOf(path, "documents", JSON.stringify([create]));
+  const { id } = created as { id: number };
+  const documents = [
+    create,
+    { do: "release", id: id + 1 },
+    { do: "map", name: "x" },
+    { do: "release", id: id - 1 },
+    { do: "remove", name: "x" },
+  ];
+  await published[Symbol.asyncDispose]();
+  const answers = await answersOf(path, "burst", JSON.stringify(documents));
+  assertEquals(answers.length, documents.length);
+});
+
+test(
+  "a standby that connects and asks for nothing does not keep clients waiting",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      using cuda = open({ driver: "software" });
+      const [path, standby] = [`${folder}/store`, `${folder}/standby`];
+      await using _store = MemoryStore.listen(cuda, path, { messageTimeout: 200, standby });
+      await using client = await StoreClient.connect(cuda, path);
+      await using silent = startHostile("store_abusers.py", [standby, "role", 3]);
+      const ended = silent.nextLine();
+      await using memory = await client.create("x", 16);
+      await memory.publish();
+      assertStringIncludes((await ended)!, "timed-out");
+    }),
+);
+
 storeTest(
   "a client that asks and never reads costs a store little memory, and keeps nobody out",
   async (path, client) => {
