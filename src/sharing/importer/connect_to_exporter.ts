@@ -79,8 +79,8 @@ function limitOf(wait: unknown): string {
 
 /** The error for a listener that is not there, which says how to wait for it. */
 function withHint({ code, message, cause }: SharingError, role: ConnectionRole | undefined): SharingError {
-  const connect = role === "operator" ? "Operator.connect" : "Importer.connect";
-  return new SharingError(code, `${message}; with { wait: true }, ${connect} waits for it`, { cause });
+  const connector = role === "store-client" ? "StoreClient" : role === "operator" ? "Operator" : "Importer";
+  return new SharingError(code, `${message}; with { wait: true }, ${connector}.connect waits for it`, { cause });
 }
 
 async function connectOnce(

@@ -190,6 +190,8 @@ storeTest("whoever takes a store for an exporter, or an exporter for a store, is
   await isCode(Importer.connect(cuda, path), "bad-message", "connect with StoreClient.connect");
   await using exporter = Exporter.listen(`${path}.exporter`);
   await isCode(StoreClient.connect(cuda, exporter.path), "bad-message", "connect with Importer.connect");
+  const waits = "with { wait: true }, StoreClient.connect waits for it";
+  await isCode(StoreClient.connect(cuda, `${path}.none`), "not-found", waits);
 });
 
 storeTest("wrong arguments are refused before anything is asked", async ({ cuda, path, connect }) => {
