@@ -42,6 +42,10 @@ const notRun: Readonly<Record<string, string>> = {
   "src/sharing/exporter/lease.ts": "needs an exporter that has importers",
   "src/sharing/importer/importer.ts": "connects to another process",
   "src/sharing/importer/remote_offer.ts": "maps what another process offers",
+  "src/sharing/operator/operator.ts": "connects to another process",
+  "src/sharing/operator/prometheus_text.ts": "needs an exporter",
+  "src/sharing/store/memory_store.ts": "listens where this user may not",
+  "src/sharing/store/store_client.ts": "connects to another process",
   "src/sharing/transport/unix_listener.ts": "listens where this user may not",
   "src/sharing/transport/unix_socket.ts": "connects to another process",
 };
