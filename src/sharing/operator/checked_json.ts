@@ -39,13 +39,19 @@ export const boolean: Check<boolean> = (value, at) => {
 /** Any JSON that is not nested so deeply that it cannot be printed. */
 export const json: Check<JsonValue> = (value, at) => {
   if (value === undefined) throw wrong(at, "missing");
-  let level: readonly JsonValue[] = [value];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > maximumDepth) throw wrong(at, `nested more than ${maximumDepth} deep`);
-    level = level.flatMap((each) => typeof each === "object" && each !== null ? Object.values(each) : []);
-  }
+  if (isTooDeep(value)) throw wrong(at, `nested more than ${maximumDepth} deep`);
   return value;
 };
+
+/** Whether a value is nested more deeply than `maximumDepth`. */
+export function isTooDeep(value: JsonValue): boolean {
+  let level: readonly JsonValue[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maximumDepth) return true;
+    level = level.flatMap((each) => typeof each === "object" && each !== null ? Object.values(each) : []);
+  }
+  return false;
+}
 
 /** One of some words. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): Check<Word> {

@@ -55,6 +55,8 @@ export class Documents {
   readonly #maximum: number;
   readonly #pending = new Map<number, Pending>();
   #byteLength = 0;
+  /** How many bytes the document had that `add` returned last. */
+  lastByteLength = 0;
 
   /** @param maximum bytes of all documents that have arrived in part */
   constructor(maximum: number) {
@@ -88,6 +90,7 @@ export class Documents {
     if (remaining > 0) return void this.#pending.set(request, pending);
     this.#pending.delete(request);
     this.#byteLength -= pending.byteLength;
+    this.lastByteLength = pending.byteLength;
     return parse(pending, `document ${request} of ${type.toUpperCase()}`);
   }
 }

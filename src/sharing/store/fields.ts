@@ -19,7 +19,15 @@ export function textOf(document: JsonObject, name: string): string {
 
 /** The member of a document that is a whole number. */
 export function numberOf(document: JsonObject, name: string, minimum = 0): number {
-  const value = memberOf(document, name);
+  return checkedNumber(memberOf(document, name), name, minimum);
+}
+
+/** The members of a document's list, which are whole numbers. */
+export function numbersOf(document: JsonObject, name: string, minimum = 0): readonly number[] {
+  return listOf(document, name).map((value) => checkedNumber(value, name, minimum));
+}
+
+function checkedNumber(value: JsonValue | undefined, name: string, minimum: number): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < minimum) {
     throw refusal(name, value, `a whole number of at least ${minimum}`);
   }
@@ -34,7 +42,7 @@ export function flagOf(document: JsonObject, name: string): boolean {
 }
 
 /** The member of a document that is a list. Absent is an empty one. */
-export function listOf(document: JsonObject, name: string): readonly JsonValue[] {
+function listOf(document: JsonObject, name: string): readonly JsonValue[] {
   const value = memberOf(document, name) ?? [];
   if (!Array.isArray(value)) throw refusal(name, value, "a list");
   return value;

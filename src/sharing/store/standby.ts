@@ -11,6 +11,8 @@ import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { memberOf } from "./fields.ts";
 import type { KeptDescriptor, KeptName } from "./keepers.ts";
 
+/** Milliseconds in which a store that has ended its connection must have ended, if it is to be taken for dead. */
+const graceMilliseconds = 2000;
 const keptName = /^(?:table|memory-[1-9]\d*)$/;
 
 /** Keeps what a store has. */
@@ -26,8 +28,8 @@ export class Standby {
   readonly #onLost: (error: SharingError) => void;
 
   /**
-   * @param callbacks `onGone` gets what is kept, and owns it, when the store is gone, and nothing after `close`; `onLost` is called if the
-   * connection has ended and the store lives on
+   * @param callbacks `onGone` gets what is kept, and owns it, when the store is gone, and nothing after `close`; `onLost`
+   * is called if the connection has ended and the store lives on
    */
   constructor(
     stream: MessageStream,
@@ -42,11 +44,6 @@ export class Standby {
       onEnd: (error) => this.#onEnd(error),
     });
     this.#askForNext();
-  }
-
-  /** How many descriptors it keeps. */
-  get count(): number {
-    return this.#kept.size;
   }
 
   /** Ends it. What it keeps goes. */
@@ -126,6 +123,3 @@ export class Standby {
     this.#kept.clear();
   }
 }
-
-/** Milliseconds in which a store that has ended its connection must have ended, if it is to be taken for dead. */
-const graceMilliseconds = 2000;

@@ -25,6 +25,7 @@ import type { Peer } from "../transport/unix_socket.ts";
 import { memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
 import { type StoreAnswer, StoreLink } from "./store_link.ts";
 import { StoredMemory } from "./stored_memory.ts";
+import { maximumEntryMetadata } from "./stored_record.ts";
 
 /** Options of `StoreClient.connect`. */
 export interface StoreClientOptions extends ImporterOptions {
@@ -80,14 +81,6 @@ const mapOptions: KnownOptions<MapEntryOptions> = {
   names: { write: true, stream: true, signal: true },
 };
 
-/** The maximum number of bytes of an entry's metadata, as JSON in UTF-8. */
-const maximumEntryMetadata = 4 * 2 ** 20;
-
-/** Memory of the store that this process has mapped, or is about to map. */
-interface Held {
-  count: number;
-}
-
 /**
  * A connection to a store, by which processes leave memory to each other.
  *
@@ -108,7 +101,8 @@ export class StoreClient implements AsyncDisposable {
   /** The path at which the store listens. */
   readonly path: string;
   readonly #cuda: Cuda;
-  readonly #held = new Map<number, Held>();
+  /** How many times it has mapped each memory of the store, or is about to. */
+  readonly #held = new Map<number, number>();
   readonly #written = new Set<StoredMemory>();
   #link!: StoreLink;
   #isDisposed = false;
@@ -148,7 +142,7 @@ export class StoreClient implements AsyncDisposable {
       reconnectTimeout,
       // All of it may come in one answer, with who reads it.
       maximumAnswer: 4 * maximumMetadata,
-      claims: () => [...client.#held].map(([id, { count }]) => ({ id, count })),
+      claims: () => [...client.#held].map(([id, count]) => ({ id, count })),
       onUnknown: (ids) => client.#forget(ids),
       onUnwanted: (answer) => client.#giveBack(answer),
     });
@@ -277,9 +271,7 @@ export class StoreClient implements AsyncDisposable {
   }
 
   #hold(id: number): void {
-    const held = this.#held.get(id);
-    if (held === undefined) this.#held.set(id, { count: 1 });
-    else held.count++;
+    this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
   }
 
   /** Holds what an answer has brought, while it is mapped. If that fails, gives it back to the store. */
@@ -319,10 +311,11 @@ export class StoreClient implements AsyncDisposable {
   }
 
   #release(id: number): void {
-    const held = this.#held.get(id);
+    const count = this.#held.get(id);
     // The store may have lost it.
-    if (held === undefined) return;
-    if (--held.count === 0) this.#held.delete(id);
+    if (count === undefined) return;
+    if (count === 1) this.#held.delete(id);
+    else this.#held.set(id, count - 1);
     this.#link.notify({ do: "release", id });
   }
 

@@ -11,9 +11,9 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { maximumDepth } from "../operator/checked_json.ts";
-import type { JsonValue } from "../protocol/metadata.ts";
+import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
 import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
+import { maximumEntryMetadata } from "./stored_record.ts";
 import type { CreateRequest, Holder, Stored, StoredMemories } from "./stored_memories.ts";
 
 /** What a connection needs from its store. */
@@ -26,9 +26,7 @@ export interface StoreConnectionOwner {
 }
 
 /** The maximum number of requests of a client that are not answered. */
-export const maximumRequests = 16_384;
-/** The maximum number of bytes of metadata of a memory, as JSON. */
-const maximumMetadataByteLength = 4 * 2 ** 20;
+const maximumRequests = 16_384;
 
 /** An answer, and the memory that it is about. */
 interface Answer {
@@ -40,8 +38,6 @@ interface Answer {
 export class StoreConnection implements Holder {
   readonly peer: Peer;
   readonly process: PeerProcess;
-  /** When it connected, in milliseconds since 1970. */
-  readonly since: number = Date.now();
   isConnected = true;
   readonly #stream: MessageStream;
   readonly #owner: StoreConnectionOwner;
@@ -49,8 +45,6 @@ export class StoreConnection implements Holder {
   /** What is asked for and not begun, because the client does not read the answers. */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
-  /** How much of each document has arrived that is not complete. */
-  readonly #arrived = new Map<number, number>();
   /** What ends the requests that are not answered. */
   readonly #requests = new Map<number, AbortController>();
 
@@ -82,11 +76,10 @@ export class StoreConnection implements Holder {
 
   #onMessage(message: Message): void {
     if (message.type !== "ask") throw badMessage(`a message "${message.type}" comes from a client of a store`);
-    const { request, part } = message;
+    const { request } = message;
     const document = this.#documents.add(message);
-    const byteLength = (this.#arrived.get(request) ?? 0) + part.length;
-    if (document === undefined) return void this.#arrived.set(request, byteLength);
-    this.#arrived.delete(request);
+    if (document === undefined) return;
+    const byteLength = this.#documents.lastByteLength;
     if (this.#requests.has(request)) throw badMessage(`request ${request} is made again before its answer`);
     if (this.#requests.size >= maximumRequests) {
       throw limitExceeded("accept another request", `${maximumRequests} requests that are not answered`);
@@ -190,10 +183,13 @@ export class StoreConnection implements Holder {
     checkOfferName(name);
     const metadata = memberOf(document, "metadata");
     const length = metadata === undefined ? 0 : JSON.stringify(metadata).length;
-    if (length > maximumMetadataByteLength) {
-      throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumMetadataByteLength} characters of metadata`);
+    if (length > maximumEntryMetadata) {
+      throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumEntryMetadata} characters of metadata`);
     }
-    checkDepth(metadata);
+    // Whoever shows it, or sends it on, might fail.
+    if (metadata !== undefined && isTooDeep(metadata)) {
+      throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
+    }
     const request = {
       name,
       device: textOf(document, "device"),
@@ -302,15 +298,4 @@ function describe({ name, byteLength, generation, device, published, metadata, r
     ...metadata === undefined ? {} : { metadata },
     readers: [...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })),
   };
-}
-
-/** Refuses metadata that is nested so deeply that whoever shows it or sends it on might fail. */
-function checkDepth(metadata: JsonValue | undefined): void {
-  let level: JsonValue[] = metadata === undefined ? [] : [metadata];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > maximumDepth) {
-      throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
-    }
-    level = level.flatMap((value) => typeof value === "object" && value !== null ? Object.values(value) : []);
-  }
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { SharingError, type SharingErrorCode, sharingErrorCodes } from "../../support/errors.ts";
+import { SharingError, sharingErrorCodes } from "../../support/errors.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import { throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
@@ -13,7 +13,7 @@ import { Documents, type JsonObject, sendDocument } from "../protocol/documents.
 import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
-import { memberOf, numberOf } from "./fields.ts";
+import { memberOf, numbersOf } from "./fields.ts";
 
 /** The maximum number of requests that are not answered. Stores allow a few more. */
 const mostAsks = 16_000;
@@ -143,11 +143,6 @@ export class StoreLink {
     });
   }
 
-  /** Whether this process is connected to a store. */
-  get isConnected(): boolean {
-    return this.#stream !== undefined;
-  }
-
   /** Ends the connection. `isClean` says that this process holds nothing. */
   close(isClean: boolean): void {
     this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
@@ -256,9 +251,7 @@ export class StoreLink {
     const document = await this.#askConnection({ do: "claim", held: this.#parts.claims() });
     // There may be another connection by now, which has its own claim.
     if (document === undefined || this.#stream !== stream) return;
-    const unknown = memberOf(document, "unknown");
-    const ids = Array.isArray(unknown) ? unknown.map((_, index) => numberOf({ id: unknown[index]! }, "id", 1)) : [];
-    this.#parts.onUnknown(ids);
+    this.#parts.onUnknown(numbersOf(document, "unknown", 1));
     for (const [request, { document }] of asks) if (this.#asks.has(request)) this.#send(request, document);
   }
 
@@ -276,7 +269,7 @@ function errorOf(document: JsonObject): SharingError | undefined {
   const code = memberOf(document, "code");
   const message = memberOf(document, "message");
   return new SharingError(
-    sharingErrorCodes.find((known) => known === code) ?? "internal-error" satisfies SharingErrorCode,
+    sharingErrorCodes.find((known) => known === code) ?? "internal-error",
     typeof message === "string" ? message : "Cannot use the store: it gave no reason",
   );
 }

@@ -14,7 +14,7 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import { readJournal } from "./journal.ts";
-import type { Keeper, KeptDescriptor, KeptName } from "./keepers.ts";
+import type { KeptDescriptor, KeptName } from "./keepers.ts";
 import { StandbyKeeper } from "./standby_keeper.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
@@ -84,11 +84,6 @@ export class StoreService {
   /** The number of connected clients. */
   get clientCount(): number {
     return [...this.#connections].filter(({ isConnected }) => isConnected).length;
-  }
-
-  /** Lets somebody keep everything from now on. */
-  addKeeper(keeper: Keeper): Promise<void> {
-    return this.memories.addKeeper(keeper);
   }
 
   /** Stops serving. */

@@ -8,6 +8,9 @@ import type { JsonObject } from "../protocol/documents.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 import { memberOf, numberOf, textOf } from "./fields.ts";
 
+/** The maximum length of a memory's metadata, as JSON. */
+export const maximumEntryMetadata: number = 4 * 2 ** 20;
+
 /**
  * A memory that a store has. It is `"new"` until it is published, `"replaced"` when another generation has taken its name,
  * and `"removed"` when that was taken from it.
