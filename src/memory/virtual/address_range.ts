@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { allocationGranularity, memLocationType } from "../../driver.ts";
+import { allocationGranularity, type MemAccessDesc, memLocationType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { checkDevice } from "../../objects/device_sessions.ts";
@@ -438,7 +438,8 @@ function endOf({ byteOffset, byteLength }: Mapping): number {
   return byteOffset + byteLength;
 }
 
-function descriptionsOf(devices: readonly CudaDevice[], access: Access) {
+/** What devices may do with memory, as the driver takes it. */
+export function descriptionsOf(devices: readonly CudaDevice[], access: Access): MemAccessDesc[] {
   return devices.map(({ ordinal }) => ({
     location: { type: memLocationType.device, id: ordinal },
     flags: flagsByAccess[access],

@@ -207,9 +207,8 @@ export function importMemory(
     throw cannot(what, error, "it must come from a PhysicalMemory's exportHandle on the same machine");
   }
   try {
-    const { location: { type, id } } = driver.memGetAllocationPropertiesFromHandle(memory);
-    if (type !== memLocationType.device || id !== device.ordinal) {
-      const place = type === memLocationType.device ? `on device ${id}` : "not on a device";
+    const place = otherPlaceOf(session, { memory, device });
+    if (place !== undefined) {
       throw new RangeError(`Cannot ${what} on device ${device.ordinal}: the memory is ${place}`);
     }
     checkSize(session, { memory, byteLength, what });
@@ -218,6 +217,16 @@ export function importMemory(
     ignoreLoss(() => driver.memRelease(memory));
     throw error instanceof RangeError ? error : cannot(what, error);
   }
+}
+
+/** Where imported memory is, such as `"on device 1"`, if that is not on a device; otherwise undefined. */
+export function otherPlaceOf(
+  { driver }: Session,
+  { memory, device }: { memory: bigint; device: CudaDevice },
+): string | undefined {
+  const { location: { type, id } } = driver.memGetAllocationPropertiesFromHandle(memory);
+  if (type !== memLocationType.device) return "not on a device";
+  return id === device.ordinal ? undefined : `on device ${id}`;
 }
 
 /** Throws unless imported memory has a size. CUDA tells it by mapping nothing else. */
@@ -236,7 +245,7 @@ function checkSize(
     driver.memMap(address, byteLength, memory);
     driver.memUnmap(address, byteLength);
   } catch (cause) {
-    if (!isCode(cause, "cudaErrorNotSupported")) throw cause;
+    if (!isOfOtherSize(cause)) throw cause;
     throw new RangeError(
       `Cannot ${what}: it has another size than ${byteLength} bytes; the exporting process knows it as the memory's ` +
         "byteLength",
@@ -245,6 +254,11 @@ function checkSize(
   } finally {
     driver.memAddressFree(address, byteLength);
   }
+}
+
+/** Whether mapping has failed because memory has another size. CUDA maps nothing else. */
+export function isOfOtherSize(error: unknown): boolean {
+  return isCode(error, "cudaErrorNotSupported");
 }
 
 function isCode(error: unknown, code: string): boolean {

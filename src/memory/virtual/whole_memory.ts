@@ -3,19 +3,19 @@
  *
  * @module
  */
-import { memHandleType, memLocationType } from "../../driver.ts";
+import { memHandleType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
-import { CudaError } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
-import { type Access, flagsByAccess } from "../pool_access.ts";
+import type { Access } from "../pool_access.ts";
 import type { ShareableHandle } from "../shareable_handle.ts";
-import { finishWorkWith } from "./address_range.ts";
+import { descriptionsOf, finishWorkWith } from "./address_range.ts";
+import { isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
 
 /** What to map, and how. */
 export interface WholeMemoryParts {
@@ -77,9 +77,9 @@ export class WholeMemory {
     this.buffer = new DeviceBuffer(new Allocation(session, owner, undefined, address, used, device, stream));
   }
 
-  /** Sets what the device may do with the memory. Blocks until the work that uses it is done. */
+  /** Sets what the device may do with the memory. The work that uses it otherwise must be done. */
   setAccess(access: Exclude<Access, "none">): void {
-    this.#session.driver.memSetAccess(this.#address, this.#byteLength, [this.#description(access)]);
+    this.#session.driver.memSetAccess(this.#address, this.#byteLength, descriptionsOf([this.#device], access));
     this.#access = access;
   }
 
@@ -101,31 +101,20 @@ export class WholeMemory {
     // The mapping keeps the memory.
     using release = new DisposableStack();
     release.defer(() => ignoreLoss(() => driver.memRelease(memory)));
-    const { location: { type, id } } = attempt(() => driver.memGetAllocationPropertiesFromHandle(memory));
-    if (type !== memLocationType.device || id !== this.#device.ordinal) {
-      throw new RangeError(
-        `Cannot ${what}: it is ${type === memLocationType.device ? `on device ${id}` : "not on a device"}`,
-      );
-    }
+    const place = attempt(() => otherPlaceOf(this.#session, { memory, device: this.#device }));
+    if (place !== undefined) throw new RangeError(`Cannot ${what}: it is ${place}`);
     const address = attempt(() => driver.memAddressReserve(byteLength, 0));
     undo.defer(() => ignoreLoss(() => driver.memAddressFree(address, byteLength)));
     try {
       driver.memMap(address, byteLength, memory);
     } catch (cause) {
-      // CUDA maps no memory of another size.
-      const isOther = cause instanceof CudaError && cause.code === "cudaErrorNotSupported";
-      throw isOther ? new RangeError(`Cannot ${what}: it has another size`, { cause }) : cannot(what, cause);
+      throw isOfOtherSize(cause)
+        ? new RangeError(`Cannot ${what}: it has another size`, { cause })
+        : cannot(what, cause);
     }
     undo.defer(() => ignoreLoss(() => driver.memUnmap(address, byteLength)));
-    attempt(() => driver.memSetAccess(address, byteLength, [this.#description(access)]));
+    attempt(() => driver.memSetAccess(address, byteLength, descriptionsOf([this.#device], access)));
     undo.move();
     return address;
-  }
-
-  #description(access: Exclude<Access, "none">) {
-    return {
-      location: { type: memLocationType.device, id: this.#device.ordinal },
-      flags: flagsByAccess[access],
-    };
   }
 }

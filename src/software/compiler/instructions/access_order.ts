@@ -28,7 +28,7 @@ export function accessOrderOf(
   return count | orderBits.strong | semanticsOf(choices.get("semantics") ?? semantics) | (isWide ? orderBits.wide : 0);
 }
 
-/** The order of a fence. Undefined for those of proxies, and for what is no fence. */
+/** The order that a fence gives. Undefined for fences of proxies and for instructions that are not fences. */
 export function fenceOrderOf({ choices }: ResolvedInstruction): number | undefined {
   const level = choices.get("level");
   const scope = level ?? choices.get("scope");
