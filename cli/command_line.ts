@@ -38,6 +38,19 @@ export interface Terminal {
   readonly isInteractive?: boolean;
 }
 
+/** Waits until Ctrl-C, whatever else would end the process. */
+export function interrupted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {}, 2 ** 30);
+    const end = () => {
+      clearInterval(timer);
+      resolve();
+    };
+    if (signal.aborted) end();
+    else signal.addEventListener("abort", end, { once: true });
+  });
+}
+
 /** How an option is given: `string` takes a value, `strings` takes one each time, `boolean` takes none. */
 export interface OptionKind {
   readonly type: "string" | "strings" | "boolean";

@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { type Cuda, type CudaDevice, open, type OpenOptions } from "../mod.ts";
+import type { Cuda, CudaDevice } from "../mod.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { openCuda } from "./open_cuda.ts";
 
 const help = `Usage: poolpass devices [options]
 
@@ -43,11 +44,7 @@ export const devices: Command = { name: "devices", summary: "list the devices th
 function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files, values: { driver, json } } = readOptions(args, options);
   if (files.length > 0) throw new UsageError(`There is nothing to do with "${files[0]}"`);
-  if (driver !== undefined && driver !== "cuda" && driver !== "software") {
-    throw new UsageError(`There is no driver "${driver}": it is cuda or software`);
-  }
-  const opened: OpenOptions = driver === undefined ? {} : { driver };
-  using cuda = open(opened);
+  using cuda = openCuda(driver);
   const all = cuda.devices.map((device) => describe(cuda, device));
   terminal.print(json ? JSON.stringify(asJson(cuda, all), undefined, 2) : asTable(cuda, all));
   return Promise.resolve(0);

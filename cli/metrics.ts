@@ -5,7 +5,7 @@
  */
 import process from "node:process";
 import { type ListenerStatus, prometheusText } from "../mod.ts";
-import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { serveMetrics } from "./serve_metrics.ts";
 import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
 import { harmless } from "./status/table.ts";
@@ -49,10 +49,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);
   await using server = await serveMetrics(port, next);
   terminal.print(`Serving the metrics of ${path} at ${server.url}`);
-  await new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve());
-  });
+  await interrupted(signal);
   return 0;
 }
 

@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { MemoryStore, type MemoryStoreOptions, open, prometheusText, type StoreStatus } from "../mod.ts";
-import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { MemoryStore, type MemoryStoreOptions, prometheusText, type StoreStatus } from "../mod.ts";
+import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { openCuda } from "./open_cuda.ts";
 import { serveMetrics } from "./serve_metrics.ts";
 import { parseByteLength } from "./sizes.ts";
 
@@ -47,10 +48,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const { files: [path, ...surplus], values } = readOptions(args, options);
   if (path === undefined || surplus.length > 0) throw new UsageError("One argument is needed: the path of the socket");
   const { driver, device, limit, "user-limit": userLimit, users, evict, standby, metrics } = values;
-  if (driver !== undefined && driver !== "cuda" && driver !== "software") {
-    throw new UsageError(`There is no driver "${driver}": it is cuda or software`);
-  }
-  using cuda = open(driver === undefined ? {} : { driver });
+  using cuda = openCuda(driver);
   const listen: MemoryStoreOptions = {
     evict,
     onServe: () => terminal.print(`Serving at ${path}`),
@@ -68,15 +66,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     ? undefined
     : await serveMetrics(parseNumber(metrics, "--metrics"), () => textOf(served.status()));
   if (server !== undefined) terminal.print(`Serving the numbers at ${server.url}`);
-  await new Promise<void>((resolve) => {
-    if (terminal.signal.aborted) resolve();
-    // Waiting for clients does not keep a standby's process.
-    const timer = setInterval(() => {}, 2 ** 30);
-    terminal.signal.addEventListener("abort", () => {
-      clearInterval(timer);
-      resolve();
-    }, { once: true });
-  });
+  await interrupted(terminal.signal);
   return 0;
 }
 
