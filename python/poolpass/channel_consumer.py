@@ -4,18 +4,15 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 from . import messages as m
+from .closing import Closing
 from .device_array import DeviceArray, array_type
 from .dtypes import UINT8, DType
 from .errors import SharingTimeoutError, quoted
 from .exporter_connection import ExporterConnection, Hold, OfferState
 from .holding import Holding
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Frame(DeviceArray):
@@ -66,7 +63,7 @@ class Frame(DeviceArray):
         return self._metadata
 
 
-class ChannelConsumer:
+class ChannelConsumer(Closing):
     """Receives the frames of a channel. Made by `Importer.channel`.
 
         with importer.channel("frames") as frames:
@@ -183,14 +180,6 @@ class ChannelConsumer:
             if not frame._is_handed_out:
                 frame.release()
         self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<ChannelConsumer of {quoted(self.name)}: {len(self._coming)} frames waiting>"

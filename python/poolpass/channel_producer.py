@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import messages as m
 from .channel_frames import ChannelFrames
+from .closing import Closing
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray
 from .dtypes import DType
@@ -17,8 +17,6 @@ from .memory_pool import Buffer
 from .peer import Peer
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from .offer import OfferRecord
 
 # Slots begin at multiples of this many bytes.
@@ -62,7 +60,7 @@ class Slot(DeviceArray):
         self._end()
 
 
-class ChannelProducer:
+class ChannelProducer(Closing):
     """A ring of slots, which kernels write and kernels of other processes read. Made by `Exporter.create_channel`.
 
         with exporter.create_channel("frames", pool, slots=4, slot_nbytes=1 << 20) as channel:
@@ -228,14 +226,6 @@ class ChannelProducer:
             self._order_ring()
             self._exporter._withdraw(self._record)
         self._ring.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<ChannelProducer {quoted(self.name)}: {self.slots} slots, {self.sent} frames>"

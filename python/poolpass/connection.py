@@ -8,13 +8,24 @@ import struct
 import termios
 import time
 from collections import deque
-from typing import Iterator
+from typing import Collection, Iterator
 
 from .descriptors import discard, may_be_pool
 from .errors import SharingError, escape_controls
 from .messages import (
-    HEADER, MAXIMUM_TEXT, PROTOCOL_VERSION, Goodbye, GoodbyeReason, Layout, Message, ProtocolError, code_of_goodbye,
-    decode, decode_header, encode, layout_of,
+    HEADER,
+    MAXIMUM_TEXT,
+    PROTOCOL_VERSION,
+    Goodbye,
+    GoodbyeReason,
+    Layout,
+    Message,
+    ProtocolError,
+    code_of_goodbye,
+    decode,
+    decode_header,
+    encode,
+    layout_of,
 )
 from .peer import PeerProcess
 
@@ -53,6 +64,10 @@ class Connection:
     @property
     def name(self) -> str:
         return f"process {self.peer.pid}" if self.peer.pid else "a process of another PID namespace"
+
+    def is_of(self, users: Collection[int]) -> bool:
+        """Whether the process runs as this one's user, or as one of others."""
+        return self.peer.uid == os.geteuid() or self.peer.uid in users
 
     @property
     def wants_to_write(self) -> bool:

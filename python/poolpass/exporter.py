@@ -6,12 +6,12 @@ import math
 import os
 import time
 from collections import Counter
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Collection, Sequence
+from typing import Any, Callable, Collection, Sequence
 
 from . import messages as m
 from .array_source import ArraySource
 from .channel_producer import DEFAULT_HOLD_TIMEOUT, ChannelProducer, Overflow, stride_of
+from .closing import Closing
 from .connection import Connection
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_shape
@@ -26,9 +26,6 @@ from .offer import Lease, Offer, OfferRecord
 from .peer import Peer
 from .sockets import Listener, StrPath, check_path
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 # Ended connections whose processes may still have memory mapped.
 MAXIMUM_LINGERING = 1024
 # Seconds between attempts to accept while no descriptor is left.
@@ -41,7 +38,7 @@ OnDisconnect = Callable[[Peer, SharingError | None], None]
 OnLease = Callable[[str, Peer], None]
 
 
-class Exporter:
+class Exporter(Closing):
     """Offers memory to other processes. Made by `Exporter.listen`.
 
     A thread serves the importers. What is offered is freed only when no importer can use it any more: each one that has
@@ -352,14 +349,6 @@ class Exporter:
         if is_over and not self.loop.is_current:
             self.loop.join()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         state = ", closed" if self._is_closing else ""
         return f"<Exporter at {self.path}: {len(self._offers)} offers, {len(self.importers)} importers{state}>"
@@ -656,7 +645,7 @@ class Exporter:
             connection = Connection(connected, message_timeout=self._message_timeout)
         except (OSError, SharingError):
             return
-        if connection.peer.uid != os.geteuid() and connection.peer.uid not in self._users:
+        if not connection.is_of(self._users):
             connection.say_goodbye("not-permitted", f"User {connection.peer.uid} may not connect")
             connection.process.close()
             return

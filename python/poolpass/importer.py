@@ -1,13 +1,12 @@
 """Importing: connecting to an exporter, and mapping what it offers."""
 from __future__ import annotations
 
-import os
 import time
 import weakref
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Collection, Iterator, Literal
+from typing import Any, Collection, Iterator, Literal
 
 from .channel_consumer import ChannelConsumer
+from .closing import Closing
 from .connection import Connection
 from .cuda import stream_handle
 from .device_array import DeviceArray, array_type
@@ -17,9 +16,6 @@ from .exporter_connection import ExporterConnection, Hold, OfferState
 from .holding import Holding
 from .peer import Peer
 from .sockets import StrPath, check_path, connect
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Mapping(DeviceArray):
@@ -148,7 +144,7 @@ class RemoteOffer:
         return f"<RemoteOffer {quoted(self.name)}: {self.kind}, {self.nbytes} bytes>"
 
 
-class Importer:
+class Importer(Closing):
     """A connection to an exporter. Made by `Importer.connect`.
 
     A thread serves it. It answers the exporter, also while the application computes.
@@ -185,7 +181,7 @@ class Importer:
         path = check_path("connect to", path)
         connected = connect(path, None if wait is None else time.monotonic() + wait)
         connection = Connection(connected, message_timeout=message_timeout)
-        if connection.peer.uid != os.geteuid() and connection.peer.uid not in users:
+        if not connection.is_of(users):
             uid = connection.peer.uid
             connection.say_goodbye("not-permitted", "The importer does not trust the user of the exporter")
             connection.process.close()
@@ -325,14 +321,6 @@ class Importer:
             is_over = core.is_over()
         if is_over:
             core.loop.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[RemoteOffer]:
         """Yields the offers, those that exist first, until the exporter closes."""

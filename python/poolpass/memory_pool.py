@@ -6,20 +6,17 @@ import math
 import os
 import threading
 import weakref
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
+from .closing import Closing
 from .cuda import HOST_TO_DEVICE, cuda, stream_handle
 from .device_array import DeviceArray, check_shape
 from .dtypes import UINT8, DType, to_dtype
 from .errors import CudaError
 from .holding import Holding, UsedStreams
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-
-class MemoryPool:
+class MemoryPool(Closing):
     """A stream-ordered memory pool on one device, whose memory other processes can map by its descriptor.
 
     The pool is the boundary: a process that maps one of its buffers can reach all of it. What another process must not
@@ -68,14 +65,6 @@ class MemoryPool:
     def close(self) -> None:
         """Destroys the pool, once all its buffers are freed."""
         self._end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<MemoryPool of device {self.device}{', closed' if self.is_closed else ''}>"

@@ -5,10 +5,10 @@ import math
 import weakref
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Collection, Sequence
+from typing import Any, Callable, Collection, Sequence
 
 from . import messages as m
+from .closing import Closing
 from .cuda import cuda, format_uuid, parse_uuid, stream_handle
 from .descriptors import discard
 from .device_array import DeviceArray, array_type, check_shape
@@ -24,9 +24,6 @@ from .store_link import Hold, Request, StoreLink
 from .stored_memory import StoredMemory
 from .tensor_bundle import BundledTensor, tensors_of
 from .whole_memory import Access, WholeMemory
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 # Bytes of an entry's metadata, as JSON.
 MAXIMUM_ENTRY_METADATA = 4 * 2**20
@@ -82,7 +79,7 @@ class StoreMapping(DeviceArray):
         return self._metadata
 
 
-class StoreClient:
+class StoreClient(Closing):
     """A connection to a store, by which processes leave memory to each other. Made by `StoreClient.connect`.
 
     If the store is gone, the connection is made again with the next one that listens at the path. What is mapped stays
@@ -271,14 +268,6 @@ class StoreClient:
             is_over = link.is_over()
         if is_over:
             link.loop.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"

@@ -1,7 +1,6 @@
 """A client's connection to a store, made anew when the store is gone, and what the process holds of the store."""
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from typing import Any, Collection, Literal, get_args
@@ -304,12 +303,12 @@ class StoreLink:
         except OSError as error:
             self._fail(self._failure_of(error, "internal-error"))
             return
-        uid = connection.peer.uid
-        if uid != os.geteuid() and uid not in self._users:
+        if not connection.is_of(self._users):
             connection.say_goodbye("not-permitted", "The client does not trust the user of the store")
             connection.process.close()
             self._fail(SharingError(
-                "not-permitted", f"Cannot use the store at {self.path}: it is run by user {uid}; list it in `users`"
+                "not-permitted",
+                f"Cannot use the store at {self.path}: it is run by user {connection.peer.uid}; list it in `users`",
             ))
             return
         self.connection = connection

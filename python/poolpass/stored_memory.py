@@ -1,9 +1,9 @@
 """Memory that this process has created in a store."""
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from .closing import Closing
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray
 from .documents import number_of
@@ -11,11 +11,8 @@ from .errors import SharingError, quoted
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-
-class StoredMemory:
+class StoredMemory(Closing):
     """Memory that this process has created in a store. Comes from `StoreClient.create`.
 
     `array` is the memory: mapped for writing until it is published, and for reading from then on.
@@ -84,14 +81,6 @@ class StoredMemory:
     def close(self) -> None:
         """Unmaps the memory. If it was not published, it goes. Does nothing if that has happened before."""
         self.array.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<StoredMemory {quoted(self.name)}: {self.array.nbytes} bytes, {self._state}>"
