@@ -28,6 +28,8 @@ export const sealSeal = 1;
 /** `F_SEAL_SHRINK`: the file cannot be made shorter. */
 export const sealShrink = 2;
 
+/** `POLLIN`. */
+const pollIn = 1;
 /** The kernel's `PATH_MAX`. */
 const maximumPathByteLength = 4096;
 
@@ -103,6 +105,16 @@ export function readLink(fd: number): string {
   const bytes = new Uint8Array(maximumPathByteLength);
   const length = unwrap(shim().poolpass_read_link(fd, bytes, BigInt(bytes.length)), `read of link ${fd}`);
   return new TextDecoder().decode(bytes.subarray(0, length));
+}
+
+/** Whether a descriptor is readable now. A pidfd is, once its process has ended. */
+export function isReadable(fd: number): boolean {
+  const pollfd = new Uint8Array(Int32Array.of(fd, pollIn).buffer);
+  for (;;) {
+    const result = shim().poolpass_poll(pollfd, 1, 0);
+    // Even a poll that does not wait is interrupted by a signal.
+    if (result !== -errno.EINTR) return unwrap(result, "poll") > 0;
+  }
 }
 
 /**

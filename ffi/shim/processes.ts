@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { closeDescriptor, openDescriptor, readAt } from "./descriptors.ts";
+import { closeDescriptor, isReadable, openDescriptor, readAt } from "./descriptors.ts";
 import { shim, unwrap } from "./shim.ts";
 import { errno, SystemError } from "./system_error.ts";
 
@@ -76,6 +76,20 @@ export function isInOwnPidNamespace(pid: number): boolean {
 export function hasOpenFiles(pid: number): boolean {
   const status = readSmallFile(`/proc/${pid}/status`);
   return Number(/^FDSize:\s*(\d+)$/m.exec(status ?? "")?.[1] ?? 0) > 0;
+}
+
+/**
+ * Whether there is no process of a number in this PID namespace, or it has ended. 0 stands for one that cannot be seen.
+ */
+export function hasEnded(pid: number): boolean {
+  if (pid === 0) return false;
+  const pidfd = shim().poolpass_pidfd_open(pid | 0);
+  if (pidfd < 0) return pidfd === -errno.ESRCH;
+  try {
+    return isReadable(pidfd);
+  } finally {
+    closeDescriptor(pidfd);
+  }
 }
 
 /** Reads a file of a few kilobytes. Returns undefined if it does not exist or belongs to no process any more. */

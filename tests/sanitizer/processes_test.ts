@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { type OpenOptions, type SanitizerReport, UnixListener, type UnixSocket } from "../../mod.ts";
+import { type OpenOptions, type SanitizerReport, UnixListener, UnixSocket } from "../../mod.ts";
 import { Board, maximumRecord, type Peer } from "../../src/sanitizer/processes/board.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import type { Command } from "../children/sanitizer/share_memory.ts";
@@ -44,7 +44,7 @@ class Pair {
     { sharing = "pool", schedule, onStep, during }: {
       sharing?: Sharing;
       schedule?: Schedule;
-      onStep?: () => void;
+      onStep?: () => void | Promise<void>;
       /** The steps of this process while a kernel waits that the other one has launched, and a file for both. */
       during?: { readonly steps: readonly Step[]; readonly file: string };
     } = {},
@@ -58,7 +58,7 @@ class Pair {
       ) as string[],
     );
     for (const step of steps) {
-      onStep?.();
+      await onStep?.();
       if (step[0] === "exporter") await exporter.run(step);
       else await this.#ask({ do: "step", step });
     }
@@ -81,6 +81,12 @@ class Pair {
     await this.#ask({ do: "end" });
     exporter[Symbol.dispose]();
     return reports;
+  }
+
+  /** Connects one of the two to a socket of another process. */
+  async connect(side: Side, path: string): Promise<UnixSocket | undefined> {
+    if (side === "exporter") return await UnixSocket.connect(path);
+    await this.#ask({ do: "connect", path });
   }
 
   async #ask(command: Command, handle?: Parameters<typeof send>[2]): Promise<unknown> {
@@ -449,6 +455,44 @@ test("a process that has lost what others told causes no report, in any process"
     );
     assertEquals([reports.exporter, reports.importer], [[], []]);
   });
+});
+
+test("a process that does not tell is taken to order everything until it has ended", async () => {
+  const fills: readonly Step[] = [["exporter", "fill", 0], ["importer", "fill", 0]];
+  const countOf = (reports: Record<Side, SanitizerReport[]>) => reports.exporter.length + reports.importer.length;
+  for (const side of ["exporter", "importer"] as const) {
+    await inFolder((folder) =>
+      withPair("software", async (pair) => {
+        await using silent = startScript("children/sanitizer/stay_silent.ts", [`${folder}/silent`]);
+        assertEquals(await silent.nextLine(), "listening");
+        await using _socket = await pair.connect(side, `${folder}/silent`);
+        assertEquals(countOf(await pair.reportsOf(fills)), 0, side);
+        silent.kill("SIGKILL");
+        await silent.ended;
+        assert(countOf(await pair.reportsOf(fills)) > 0, side);
+      })
+    );
+  }
+});
+
+test("what a process that did not tell may have ordered is not reported when it has ended", async () => {
+  await inFolder((folder) =>
+    withPair("software", async (pair) => {
+      await using silent = startScript("children/sanitizer/stay_silent.ts", [`${folder}/silent`]);
+      assertEquals(await silent.nextLine(), "listening");
+      await using _socket = await pair.connect("exporter", `${folder}/silent`);
+      let step = 0;
+      const ended = silent.ended;
+      const reports = await pair.reportsOf([["exporter", "fill", 0], ["importer", "fill", 0]], {
+        async onStep() {
+          if (step++ === 0) return;
+          silent.kill("SIGKILL");
+          await ended;
+        },
+      });
+      assertEquals([reports.exporter, reports.importer], [[], []]);
+    })
+  );
 });
 
 test("a process that says very much is taken to order everything, and takes no memory", async () => {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { connectedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
+import { connectedProcesses, connectionCount, endedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
 import { stackOf } from "../call_sites.ts";
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
@@ -30,8 +30,12 @@ export class Announcements {
   /** The operation that was told last, and how many pieces of memory that it accesses. */
   #lastOperation: Operation | undefined;
   #pieceCount = 0;
-  /** How many of the processes that this one is connected to were told. */
-  #connectedCount = 0;
+  /** How many connections there were when others were told of them last. */
+  #connectionCount = 0;
+  /** The processes that others were told this one is connected to. */
+  readonly #toldConnected = new Set<number>();
+  /** How many that have ended others were told of. */
+  #endedCount = 0;
 
   constructor(host: Timeline) {
     this.#host = host;
@@ -127,16 +131,22 @@ export class Announcements {
     this.tell({ type: "retired", stream: number });
   }
 
-  /** Tells which processes may order what this one does. */
-  tellConnected(): void {
-    const connected = connectedProcesses();
-    if (connected.size === this.#connectedCount) return;
-    const pids = [...connected].slice(this.#connectedCount).filter((pid) => !tells(pid));
-    this.#connectedCount = connected.size;
-    if (hasManyConnections()) return this.tell({ type: "connected" });
-    for (let at = 0; at < pids.length; at += maximumPoints) {
-      this.tell({ type: "connected", pids: pids.slice(at, at + maximumPoints) });
+  /**
+   * Tells which processes may order what this one does, and which do not any more. Returns whether one has ended that
+   * did not tell what it did.
+   */
+  tellConnected(): boolean {
+    const ended = endedProcesses(tells);
+    const isNew = ended.length > this.#endedCount;
+    for (const pid of ended.slice(this.#endedCount)) {
+      if (this.#toldConnected.delete(pid)) this.tell({ type: "ended", pid });
     }
+    this.#endedCount = ended.length;
+    if (connectionCount() !== this.#connectionCount) {
+      this.#connectionCount = connectionCount();
+      this.#tellNewlyConnected();
+    }
+    return isNew;
   }
 
   /** Tells an access to shared memory. */
@@ -165,6 +175,15 @@ export class Announcements {
       source: source ?? "",
       stack: stackOf(operation.site),
     });
+  }
+
+  #tellNewlyConnected(): void {
+    if (hasManyConnections()) return this.tell({ type: "connected" });
+    const pids = [...connectedProcesses()].filter((pid) => !tells(pid) && !this.#toldConnected.has(pid));
+    for (const pid of pids) this.#toldConnected.add(pid);
+    for (let at = 0; at < pids.length; at += maximumPoints) {
+      this.tell({ type: "connected", pids: pids.slice(at, at + maximumPoints) });
+    }
   }
 
   /** A clock for others. Undefined if it is too long. */

@@ -153,7 +153,8 @@ export class OtherProcesses implements BoardReader {
   /** Reads what others have told. */
   read(): void {
     if (!this.hasJoined) return;
-    this.#announcements.tellConnected();
+    // One that has ended may have ordered all that was asked for before, and nothing since.
+    if (this.#announcements.tellConnected()) this.hasBystander();
     try {
       this.#announcements.board?.read(this);
     } catch {
@@ -198,6 +199,9 @@ export class OtherProcesses implements BoardReader {
         return state.addConnected(record.pids);
       case "tells":
         return void state.connected.delete(record.pid);
+      case "ended":
+        state.connected.delete(record.pid);
+        return this.hasBystander();
       case "retired":
         return this.#retire(state.timelines.get(record.stream));
       case "access":
@@ -212,7 +216,7 @@ export class OtherProcesses implements BoardReader {
     this.hasBystander();
   }
 
-  /** Called when a process does not tell what it does: it may order anything. */
+  /** Called when a process does not, or did not, tell what it does: it may have ordered anything. */
   hasBystander(): void {
     this.#orderAll();
     this.#ownHorizon = this.asked;

@@ -45,6 +45,8 @@ export type SentRecord =
   | { readonly type: "connected"; readonly pids?: readonly number[] }
   /** A process that it is connected to tells what it does. */
   | { readonly type: "tells"; readonly pid: number }
+  /** A process that it was connected to, and that did not tell what it did, has ended. */
+  | { readonly type: "ended"; readonly pid: number }
   /** A stream gets no more work, and its work is done. */
   | { readonly type: "retired"; readonly stream: number };
 
@@ -95,6 +97,7 @@ function isRecord(value: Record<string, unknown>): boolean {
     case "connected":
       return value.pids === undefined || Array.isArray(value.pids) && value.pids.every(isCount);
     case "tells":
+    case "ended":
       return isCount(value.pid);
     case "retired":
       return isCount(value.stream);

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor, isReadable } from "../../../ffi/shim/descriptors.ts";
 import { hasOpenFiles, inodeOfPidfd, isInOwnPidNamespace, ownProcessInode } from "../../../ffi/shim/processes.ts";
 import { shim } from "../../../ffi/shim/shim.ts";
 import { errno, errnoName, SystemError } from "../../../ffi/shim/system_error.ts";
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
-import { isCrowded, isReadable, readable, type Watch, watch } from "./poller.ts";
+import { isCrowded, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 
 /** Milliseconds between two polls of processes that are not watched. */

@@ -184,16 +184,6 @@ export function isCrowded(): boolean {
   return waiters.size >= crowdedCount;
 }
 
-/** Whether a descriptor is readable now. */
-export function isReadable(fd: number): boolean {
-  const pollfd = new Uint8Array(Int32Array.of(fd, readable).buffer);
-  for (;;) {
-    const result = shim().poolpass_poll(pollfd, 1, 0);
-    // Even a poll that does not wait is interrupted by a signal.
-    if (result !== -errno.EINTR) return unwrap(result, "poll") > 0;
-  }
-}
-
 /** Resolves once the kernel no longer references the descriptors of aborted waits and canceled watches. */
 export async function descriptorsReleased(): Promise<void> {
   await interruptedCall;

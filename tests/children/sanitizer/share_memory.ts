@@ -13,12 +13,14 @@ import { Participant, receive, send, type Shared, type Step } from "../../suppor
 export type Command =
   | { readonly do: "begin"; readonly shared: Shared; readonly schedule?: "oldest" }
   | { readonly do: "step"; readonly step: Step }
+  | { readonly do: "connect"; readonly path: string }
   | { readonly do: "launchAndWait"; readonly file: string }
   | { readonly do: "settle" | "reports" | "end" };
 
 const [path, driver, board] = process.argv.slice(2) as [string, "software" | "cuda", string];
 useBoard(board);
 const socket = await UnixSocket.connect(path);
+const others: UnixSocket[] = [];
 let participant: Participant | undefined;
 for (;;) {
   const { message, handle } = await receive(socket).catch(() => process.exit(0));
@@ -34,6 +36,9 @@ async function answer(command: Command, handle: Awaited<ReturnType<typeof receiv
       return participant.events;
     case "step":
       await participant!.run(command.step);
+      return null;
+    case "connect":
+      others.push(await UnixSocket.connect(command.path));
       return null;
     case "launchAndWait":
       participant!.launchAndWait(command.file);
