@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { hasEnded } from "../../ffi/shim/processes.ts";
 
 /** A process with more is not worth counting. */
 const maximum = 4096;
@@ -38,9 +37,11 @@ export function hasManyConnections(): boolean {
 /**
  * The processes that were found to have ended, in the order in which that was found. The list grows.
  *
- * @param isLeftOut says which are not asked for
+ * @param options.isLeftOut says which are not asked for
  */
-export function endedProcesses(isLeftOut: (pid: number) => boolean): readonly number[] {
+export function endedProcesses(
+  { isLeftOut, hasEnded }: { isLeftOut: (pid: number) => boolean; hasEnded: (pid: number) => boolean },
+): readonly number[] {
   let asked = 0;
   for (const pid of pids) {
     if (isLeftOut(pid)) continue;

@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { connectedProcesses, connectionCount, endedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
+import { hasEnded } from "../../../ffi/shim/processes.ts";
+import {
+  connectedProcesses,
+  connectionCount,
+  endedProcesses,
+  hasManyConnections,
+} from "../../support/connected_processes.ts";
 import { stackOf } from "../call_sites.ts";
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
@@ -136,7 +142,7 @@ export class Announcements {
    * did not tell what it did.
    */
   tellConnected(): boolean {
-    const ended = endedProcesses(tells);
+    const ended = endedProcesses({ isLeftOut: tells, hasEnded });
     const isNew = ended.length > this.#endedCount;
     for (const pid of ended.slice(this.#endedCount)) {
       if (this.#toldConnected.delete(pid)) this.tell({ type: "ended", pid });

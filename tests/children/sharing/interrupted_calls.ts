@@ -2,9 +2,9 @@
 // connects, accepts, sends and receives at that path until enough calls were interrupted, and prints "all received".
 import process from "node:process";
 import { dlopen } from "../../../ffi/host.ts";
+import { isReadable } from "../../../ffi/shim/descriptors.ts";
 import { shim } from "../../../ffi/shim/shim.ts";
 import { errno } from "../../../ffi/shim/system_error.ts";
-import { isReadable } from "../../../src/sharing/transport/poller.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 
