@@ -1,0 +1,142 @@
+/**
+ * Processes of a user on one machine that take part in something together: each has a place in a memory file that they
+ * find by a name. The file is read and written but not mapped, so that nobody can end a process by making it shorter. A
+ * process locks its place, so the system shows who has ended.
+ *
+ * @module
+ */
+import { closeDescriptor, readAt, writeAt } from "./descriptors.ts";
+import { isRangeLocked, lockRange, unlockRange } from "./memory_files.ts";
+import { openNamedMemory, removeNamedMemory } from "./named_memory.ts";
+import { shim, shimRefusal } from "./shim.ts";
+
+/** Whether somebody has taken a place yet, and whether it has ended without having given it up. */
+export type PlaceState = "free" | "taken" | "left" | "ended";
+
+const numbers = { free: 0, taken: 1, left: 2 } as const;
+/** A place begins with its state and the number of its process (u32 each). Its record follows. */
+const headerByteLength = 8;
+
+/** How many places there are, and the size of the record in each, in bytes. */
+export interface RosterShape {
+  readonly places: number;
+  readonly recordByteLength: number;
+}
+
+/** A place among others. */
+export class Roster {
+  /** The place of this object, from 0. */
+  readonly place: number;
+  readonly places: number;
+  readonly #name: string;
+  readonly #stride: number;
+  #fd: number;
+
+  /**
+   * Takes a place. Returns "taken" if somebody has it, and undefined if the system lacks what it takes.
+   *
+   * @param name without a slash: whoever of this user knows it can take part
+   */
+  static join(name: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
+    if (shimRefusal() !== undefined) return undefined;
+    const stride = headerByteLength + Math.ceil(shape.recordByteLength / 8) * 8;
+    const fd = openNamedMemory(name, stride * shape.places);
+    if (fd === undefined) return undefined;
+    const range = { offset: place * stride, byteLength: stride };
+    try {
+      if (isRangeLocked(fd, range)) return closeAs(fd, "taken");
+      lockRange(fd, range);
+      // Another one may have tried at the same time, or may have been here before.
+      const state = new Uint32Array(1);
+      readAt(fd, new Uint8Array(state.buffer), range);
+      if (isRangeLocked(fd, range) || state[0] !== numbers.free) {
+        unlockRange(fd, range);
+        return closeAs(fd, "taken");
+      }
+      return new Roster(fd, name, { place, places: shape.places, stride });
+    } catch (error) {
+      closeDescriptor(fd);
+      throw error;
+    }
+  }
+
+  private constructor(
+    fd: number,
+    name: string,
+    { place, places, stride }: { place: number; places: number; stride: number },
+  ) {
+    this.#fd = fd;
+    this.#name = name;
+    this.place = place;
+    this.places = places;
+    this.#stride = stride;
+    this.#writeHeader(numbers.taken);
+  }
+
+  /** Whether this object has given up its place. */
+  get hasLeft(): boolean {
+    return this.#fd < 0;
+  }
+
+  /** What is known of a place. */
+  stateOf(place: number): PlaceState {
+    const { state } = this.#header(place);
+    if (state === numbers.free) return "free";
+    if (state !== numbers.taken) return "left";
+    if (place === this.place || isRangeLocked(this.#fd, this.#range(place))) return "taken";
+    // It may have left between the two looks.
+    return this.#header(place).state === numbers.taken ? "ended" : "left";
+  }
+
+  /** The number of the process that has or had a place; 0 if nobody had. */
+  pidOf(place: number): number {
+    return this.#header(place).pid;
+  }
+
+  /** Writes to this object's record. */
+  write(bytes: Uint8Array, offset = 0): void {
+    writeAt(this.#fd, bytes, { offset: this.#recordOf(this.place) + offset });
+  }
+
+  /** Fills `bytes` from the record of a place. */
+  readInto(bytes: Uint8Array, place: number, offset = 0): void {
+    readAt(this.#fd, bytes, { offset: this.#recordOf(place) + offset });
+  }
+
+  /** Removes the name: nobody else can take part. */
+  close(): void {
+    removeNamedMemory(this.#name);
+  }
+
+  /** Gives up the place. */
+  leave(): void {
+    if (this.#fd < 0) return;
+    this.#writeHeader(numbers.left);
+    closeDescriptor(this.#fd);
+    this.#fd = -1;
+  }
+
+  #header(place: number): { readonly state: number; readonly pid: number } {
+    const words = new Uint32Array(2);
+    readAt(this.#fd, new Uint8Array(words.buffer), { offset: place * this.#stride });
+    return { state: words[0]!, pid: words[1]! };
+  }
+
+  #writeHeader(state: number): void {
+    const words = Uint32Array.of(state, shim().poolpass_getpid());
+    writeAt(this.#fd, new Uint8Array(words.buffer), { offset: this.place * this.#stride });
+  }
+
+  #range(place: number): { offset: number; byteLength: number } {
+    return { offset: place * this.#stride, byteLength: this.#stride };
+  }
+
+  #recordOf(place: number): number {
+    return place * this.#stride + headerByteLength;
+  }
+}
+
+function closeAs<R>(fd: number, result: R): R {
+  closeDescriptor(fd);
+  return result;
+}
