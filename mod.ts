@@ -117,6 +117,12 @@ export { type TrafficStatistics } from "./src/sharing/protocol/message_stream.ts
 export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
 export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
 export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
+export {
+  type CollectiveOptions,
+  type CommunicationType,
+  type Reduction,
+} from "./src/collectives/collective_arguments.ts";
+export { Communicator, type CommunicatorOptions } from "./src/collectives/communicator.ts";
 export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";

@@ -142,6 +142,11 @@ export class CudaDriver implements Driver {
   /** Does nothing: the libraries stay loaded, and the devices' contexts stay until the process ends. */
   close(): void {}
 
+  /** Makes a device the one that calls of other libraries are for. */
+  makeCurrent(device: number): void {
+    this.#makeCurrent(device);
+  }
+
   driverGetVersion(): number {
     this.#check(this.#runtime.cudaDriverGetVersion(this.#out), "cudaDriverGetVersion");
     return this.#intOut[0]!;

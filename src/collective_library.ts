@@ -91,13 +91,11 @@ export interface CollectiveLibrary {
    * library has found that something failed.
    */
   commGetAsyncError(comm: bigint): CommunicatorState;
-  /** Ends the work that hangs, as far as the library can do so and still shrink the communicator. */
-  commRevoke(comm: bigint): void;
-  /** Begins to end a communicator, all of whose work is done before: `commGetAsyncError` says when that is so. */
-  commFinalize(comm: bigint): void;
-  /** Frees a communicator that was finalized, or whose ranks have all ended their work. */
-  commDestroy(comm: bigint): void;
-  /** Ends the work of a communicator, and frees it. Resolves when the work is gone from its streams. */
+  /** Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives. */
+  commRevoke(comm: bigint): Promise<void>;
+  /** Frees a communicator whose work is done. Resolves when nothing of it is left. */
+  commDestroy(comm: bigint): Promise<void>;
+  /** Ends the work of a communicator, and frees it. The other ranks of this machine get to know. */
   commAbort(comm: bigint): Promise<void>;
   /** Makes memory known, so that collectives need not copy it. Returns a handle. */
   commRegister(comm: bigint, address: bigint, byteLength: number): bigint;

@@ -3,12 +3,14 @@ import { checkRuntime } from "./support/runtime.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { findClang } from "../ffi/compilers/clang.ts";
 import { findNvcc } from "../ffi/compilers/nvcc.ts";
+import { openNccl } from "../ffi/nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
 import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
+import type { CollectiveLibrary } from "./collective_library.ts";
 import type { Driver } from "./driver.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
@@ -99,6 +101,7 @@ const variables = [
   "SOFTWARE_SCHEDULE",
   "DEBUG",
   "LOG",
+  "NCCL",
   "NVRTC",
   "CACHE",
   "SANITIZE",
@@ -126,6 +129,7 @@ const minimumNameLength = 5;
  *   stopped
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
  *   does what it may do in any order
+ * - `POOLPASS_NCCL`: the path of libnccl, which makes the collectives of a `Communicator`
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
  *   nothing is kept
@@ -193,7 +197,8 @@ export function open(options: OpenOptions = {}): Cuda {
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
     const compilers = compilersFor(options);
     const observed = sanitizer?.observe(driver) ?? driver;
-    const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer }));
+    const collectives = () => collectivesOf(driver);
+    const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer, collectives }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     return cuda;
@@ -273,6 +278,14 @@ function openDriver(options: OpenOptions, observation: Observation): Driver {
     if (wanted === "cuda" || !(error instanceof CudaUnavailableError)) throw error;
     return openSoftwareDriver(options, observation);
   }
+}
+
+/** What moves the bytes of collectives, which is opened for the first communicator. */
+function collectivesOf(driver: Driver): CollectiveLibrary {
+  if (driver instanceof SoftwareDriver) return driver.collectives;
+  const path = environmentVariable("POOLPASS_NCCL");
+  const { makeCurrent } = driver as CudaDriver;
+  return openNccl(path === "" ? undefined : path, (device) => makeCurrent.call(driver, device));
 }
 
 /** The compilers, which are looked for when the first source is compiled. */

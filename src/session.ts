@@ -1,3 +1,4 @@
+import type { CollectiveLibrary } from "./collective_library.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { reportLeak } from "./support/leaks.ts";
@@ -24,11 +25,25 @@ interface HostMemory {
   readonly opened: OpenedObject;
 }
 
+/**
+ * Work that is done, as far as its stream knows, and has failed all the same. Each method throws its error if a wait for
+ * what it names must not succeed.
+ */
+export interface WorkFaults {
+  ofStream(device: number, stream: bigint): void;
+  ofEvent(event: bigint): void;
+  ofDevice(device: number): void;
+}
+
 /** Lists how the software device supports the instructions of a module. */
 export type SupportOfInstructions = (images: readonly SurveyedPtx[]) => readonly InstructionSupport[];
 
 function refuseSurvey(): never {
   throw new Error("Cannot survey instructions: this session has no compiler of PTX");
+}
+
+function refuseCollectives(): never {
+  throw new Error("Cannot create a communicator: this session has no collectives");
 }
 
 /** The state that all objects of one `Cuda` share. */
@@ -49,6 +64,12 @@ export class Session {
   readonly sanitizer: Sanitizer | undefined;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
+  /** Opens what moves the bytes of collectives: NCCL, or the software device's own. */
+  readonly openCollectives: () => CollectiveLibrary;
+  /** What work has suffered from other processes. Undefined until there is a communicator. */
+  faults: WorkFaults | undefined;
+  /** Called at the beginning of the end. */
+  readonly beforeEnd: Set<() => void> = new Set();
   /** Lists how the software device supports the instructions of a module. */
   readonly instructionSupport: SupportOfInstructions;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
@@ -77,15 +98,23 @@ export class Session {
 
   constructor(
     driver: Driver,
-    { debug = false, compilers = new Compilers([]), instructionSupport = refuseSurvey, sanitizer }: {
+    {
+      debug = false,
+      compilers = new Compilers([]),
+      instructionSupport = refuseSurvey,
+      sanitizer,
+      collectives = refuseCollectives,
+    }: {
       debug?: boolean;
       sanitizer?: Sanitizer | undefined;
       compilers?: Compilers;
       instructionSupport?: SupportOfInstructions;
+      collectives?: () => CollectiveLibrary;
     } = {},
   ) {
     this.driver = driver;
     this.compilers = compilers;
+    this.openCollectives = collectives;
     this.sanitizer = sanitizer;
     this.instructionSupport = instructionSupport;
     this.staging = new Staging(this);
@@ -215,6 +244,7 @@ export class Session {
    */
   end(): void {
     if (this.hasEnded) return;
+    for (const end of this.beforeEnd) end();
     const { driver } = this;
     this.releaseCompleted();
     this.#detachAll();

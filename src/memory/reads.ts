@@ -77,7 +77,10 @@ export async function readBytes(
       }
       if (next === pieces.length) letGo();
       const { piece, staging } = inFlight[0]!;
-      await waitUntil(() => allocation.session.driver.eventQuery(staging.event), waitOptions);
+      await waitUntil(() => {
+        allocation.session.faults?.ofEvent(staging.event);
+        return allocation.session.driver.eventQuery(staging.event);
+      }, waitOptions);
       progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
       inFlight.shift();
@@ -99,6 +102,7 @@ export function readBytesSync(place: Place, byteLength: number, stream: CudaStre
     const staging = enqueue(place, piece, stream);
     try {
       place.allocation.session.driver.eventSynchronize(staging.event);
+      place.allocation.session.faults?.ofEvent(staging.event);
       progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
     } finally {

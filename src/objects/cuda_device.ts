@@ -693,6 +693,7 @@ export class CudaDevice {
   synchronize(): void {
     try {
       this.#session.driver.deviceSynchronize(this.ordinal);
+      this.#session.faults?.ofDevice(this.ordinal);
       for (const stream of this.#session.streams) if (stream.device === this) progressOf(stream).completeAll();
     } catch (error) {
       throw cannot(`wait for device ${this.ordinal}`, error);

@@ -278,6 +278,7 @@ export class CudaStream implements Disposable {
    */
   query(): boolean {
     try {
+      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle);
       const isComplete = this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
       if (isComplete) {
         this.#session.completed.add(this);
@@ -297,6 +298,7 @@ export class CudaStream implements Disposable {
   synchronize(): void {
     try {
       this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
+      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle);
       this.#progress.completeAll();
     } catch (error) {
       throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);

@@ -15,14 +15,18 @@ export function registerDevice(device: CudaDevice, session: Session): void {
   sessions.set(device, session);
 }
 
+/** The session of a device. Throws a `TypeError` unless `device` is one. */
+export function sessionOfDevice(device: CudaDevice): Session {
+  return sessions.get(device) ?? refuseDevice(device);
+}
+
 /** Throws unless `device` is a device of the `Cuda` object that `session` belongs to. */
 export function checkDevice(device: CudaDevice, session: Session): void {
-  const own = sessions.get(device);
-  if (own === session) return;
-  if (own === undefined) {
-    throw new TypeError(
-      `Cannot use ${whatIs(device, "CudaDevice")} as a device: give a CudaDevice from Cuda.device or Cuda.devices`,
-    );
-  }
-  throw errorOfAnotherCuda("use a device");
+  if (sessionOfDevice(device) !== session) throw errorOfAnotherCuda("use a device");
+}
+
+function refuseDevice(device: unknown): never {
+  throw new TypeError(
+    `Cannot use ${whatIs(device, "CudaDevice")} as a device: give a CudaDevice from Cuda.device or Cuda.devices`,
+  );
 }

@@ -44,7 +44,10 @@ export class Markers implements Disposable {
   async wait(marker: Marker, options?: WaitOptions): Promise<void> {
     try {
       // Reads the driver at each poll, because the session replaces it at its end.
-      await waitUntil(() => this.#session.driver.eventQuery(marker.event), options);
+      await waitUntil(() => {
+        this.#session.faults?.ofEvent(marker.event);
+        return this.#session.driver.eventQuery(marker.event);
+      }, options);
       this.complete(marker);
     } catch (error) {
       this.abandon(marker);

@@ -13,7 +13,7 @@ import { LateMemory, type UnfreedMemory } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import { observedDriver } from "./observer/observed_driver.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
-import { Observer } from "./observer/observer.ts";
+import { Observer, type WorkAccess } from "./observer/observer.ts";
 import type { Outputs } from "./output/outputs.ts";
 import { atProcessEnd, letProcessFail, letProcessSucceed } from "./output/process_end.ts";
 import { printSuppressed } from "./output/suppressed_errors.ts";
@@ -90,6 +90,17 @@ export class Sanitizer {
   /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
   isKnown(event: bigint): boolean {
     return this.#observer?.isKnown(event) ?? true;
+  }
+
+  /** Notes that a stream was given work, which the driver does not see. */
+  worked(name: string, stream: StreamHandle, accesses: readonly WorkAccess[]): void {
+    this.#observer?.worked(name, stream, accesses);
+    this.#reports.deliver();
+  }
+
+  /** Notes that streams were given work that waits for that of other ranks, in this process and in others. */
+  worksTogether(streams: readonly StreamHandle[]): void {
+    this.#observer?.worksTogether(streams);
   }
 
   /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */

@@ -58,7 +58,7 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
     error.number,
     error.call,
     message,
-    "cause" in error ? { cause: error.cause } : undefined,
+    { code: error.code, ..."cause" in error ? { cause: error.cause } : {} },
   );
   // The stack starts where the call failed, and so does the excerpt that runtimes print of the source.
   startStackAbove(failed, cannot);

@@ -40,10 +40,11 @@ export class CudaError extends Error {
    * @param number the `cudaError` that the call returned
    * @param call the name of the CUDA function
    * @param message what could not be done, and what to try; by default the call with the error's name and number
+   * @param options a cause, and the name of an error that is not CUDA's own
    */
-  constructor(number: number, call: string, message?: string, options?: ErrorOptions) {
-    const code = cudaErrorName(number);
-    super(message ?? `${call} failed: ${code} (${number})`, options);
+  constructor(number: number, call: string, message?: string, options: ErrorOptions & { readonly code?: string } = {}) {
+    const { code = cudaErrorName(number) } = options;
+    super(message ?? `${call} failed: ${code} (${number})`, "cause" in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.number = number;
     this.call = call;

@@ -42,6 +42,8 @@ export class ObservedStreams {
   /** Streams that were destroyed, and may have work. */
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
+  /** What comes before all work that has waited for that of other ranks. It has none of its own. */
+  readonly #together = new Timeline("all ranks");
   /** What the records of interprocess events are taken to order. The map does not change. */
   #assumed: Clock = new Map();
   /** The stream that was used last: programs mostly use it again. */
@@ -116,6 +118,17 @@ export class ObservedStreams {
     }
     timeline.position++;
     return lastPoint(timeline);
+  }
+
+  /**
+   * Notes that streams were given work that waits for work of each other, and of streams that are not seen. What other
+   * processes do may be ordered by it.
+   */
+  worksTogether(streams: readonly StreamHandle[]): void {
+    const timelines = streams.map(({ device, stream }) => this.streamOf(device, stream));
+    for (const timeline of timelines) this.#together.learnFrom(timeline);
+    for (const timeline of timelines) timeline.learnFrom(this.#together);
+    if (this.processes.hasJoined) this.processes.hasBystander();
   }
 
   /** What the host does next. */
@@ -212,6 +225,7 @@ export class ObservedStreams {
       for (const stream of streams.values()) stream.forget(timeline);
     }
     this.host.forget(timeline);
+    this.#together.forget(timeline);
     if (!this.#assumed.has(timeline)) return;
     const assumed = new Map(this.#assumed);
     assumed.delete(timeline);

@@ -17,6 +17,14 @@ import { ObservedEvents } from "./observed_events.ts";
 import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 import { ObservedWork } from "./observed_work.ts";
 
+/** Memory that work reads or writes. */
+export interface WorkAccess {
+  readonly access: "read" | "write";
+  readonly address: bigint;
+  /** Size in bytes. */
+  readonly byteLength: number;
+}
+
 /** Looks at the calls of a driver. */
 export class Observer {
   readonly work: ObservedWork;
@@ -72,6 +80,21 @@ export class Observer {
   /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
   isKnown(event: bigint): boolean {
     return this.#events.isKnown(event);
+  }
+
+  /** Notes that a stream was given work, which the driver does not see. */
+  worked(name: string, { device, stream }: StreamHandle, accesses: readonly WorkAccess[]): void {
+    this.work.site = callSiteHere();
+    for (const { access, address, byteLength } of accesses) {
+      if (access === "write") this.#hostMemory.beforeWrite(address, byteLength);
+    }
+    const ranges = accesses.map((range) => ({ ...range, address: Number(range.address) }));
+    this.work.add(name, { device, stream }, ranges);
+  }
+
+  /** Notes that streams were given work that waits for that of others. */
+  worksTogether(streams: readonly StreamHandle[]): void {
+    this.#streams.worksTogether(streams);
   }
 
   /** Notes that an allocator has handed out a part of its memory. */

@@ -1,0 +1,234 @@
+/**
+ * Checks of what a collective is called with: elements, ranges, ranks and streams.
+ *
+ * @module
+ */
+import { dataType, reductionOperation } from "../collective_library.ts";
+import type { Allocation } from "../memory/allocation.ts";
+import { DeviceArray } from "../memory/device_array.ts";
+import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
+import type { CudaDevice } from "../objects/cuda_device.ts";
+import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
+import type { Session } from "../session.ts";
+import { didYouMean } from "../support/nearest_name.ts";
+import { countOf } from "../support/printing.ts";
+import {
+  checkNumber,
+  checkOptions,
+  errorOfAnotherCuda,
+  type KnownOptions,
+  shown,
+  whatIs,
+} from "../support/validation.ts";
+
+/** How a collective makes one element of those that the ranks give. */
+export type Reduction = "sum" | "product" | "minimum" | "maximum" | "average";
+
+/** The types of elements that no typed array has: bfloat16, and two of 8 bits. */
+export type CommunicationType = "bf16" | "f8e4m3" | "f8e5m2";
+
+/** Options of a collective. */
+export interface CollectiveOptions {
+  /** A stream of the communicator's device. Defaults to that of the first buffer. */
+  stream?: CudaStream;
+  /** The type of the elements of a buffer without one, or of one whose bits mean something else. */
+  type?: CommunicationType;
+}
+
+/** The options of a collective. */
+export const collectiveOptions: KnownOptions<CollectiveOptions> = {
+  action: "call a collective",
+  names: { stream: true, type: true },
+  instead: { op: 'give the reduction before the options, such as "maximum"' },
+};
+
+/** The type of elements, and their size in bytes. */
+export interface Elements {
+  readonly type: number;
+  readonly size: number;
+}
+
+/** What moves bytes does not ask for their type. */
+export const bytes: Elements = { type: dataType.uint8, size: 1 };
+
+const typesOfArrays: Readonly<Record<string, Elements>> = {
+  Int8Array: { type: dataType.int8, size: 1 },
+  Uint8Array: bytes,
+  Int32Array: { type: dataType.int32, size: 4 },
+  Uint32Array: { type: dataType.uint32, size: 4 },
+  BigInt64Array: { type: dataType.int64, size: 8 },
+  BigUint64Array: { type: dataType.uint64, size: 8 },
+  Float16Array: { type: dataType.float16, size: 2 },
+  Float32Array: { type: dataType.float32, size: 4 },
+  Float64Array: { type: dataType.float64, size: 8 },
+};
+const namedTypes: Readonly<Record<CommunicationType, Elements>> = {
+  bf16: { type: dataType.bfloat16, size: 2 },
+  f8e4m3: { type: dataType.float8e4m3, size: 1 },
+  f8e5m2: { type: dataType.float8e5m2, size: 1 },
+};
+
+/** A communicator, as far as its calls are checked. */
+export interface Callee {
+  readonly session: Session;
+  readonly device: CudaDevice;
+  readonly rank: number;
+  readonly size: number;
+}
+
+/** Returns the allocation of a buffer that a communicator can use. */
+export function checkBuffer(buffer: DeviceBuffer, { session, device }: Callee, call: string): Allocation {
+  const allocation = allocationOf(buffer as unknown) as Allocation | undefined;
+  if (allocation === undefined) {
+    throw new TypeError(
+      `Cannot call ${call} with ${whatIs(buffer, "DeviceBuffer", "DeviceArray")}: give a DeviceBuffer or a DeviceArray`,
+    );
+  }
+  if (allocation.session !== session) throw errorOfAnotherCuda("use a buffer");
+  if (allocation.device !== device && !allocation.owner.isHostMemory) {
+    throw new RangeError(
+      `Cannot call ${call} with a buffer on device ${allocation.device.ordinal}: the communicator is one of device ` +
+        `${device.ordinal}; copy to a buffer there first`,
+    );
+  }
+  return allocation;
+}
+
+/** Returns the stream to use. */
+export function streamFor(options: CollectiveOptions, buffer: DeviceBuffer, { session, device }: Callee): CudaStream {
+  const { stream = buffer.stream } = options;
+  checkStream(stream, session, "{ stream }");
+  if (stream.device === device) return stream;
+  throw new RangeError(
+    `Cannot use a stream of device ${stream.device.ordinal}: the communicator is one of device ${device.ordinal}`,
+  );
+}
+
+/** Throws unless the options are those of a collective. */
+export function checkCollectiveOptions(options: CollectiveOptions): void {
+  checkOptions(options, collectiveOptions);
+  const { type } = options;
+  if (type === undefined || Object.hasOwn(namedTypes, type)) return;
+  throw new TypeError(
+    `Cannot use ${shown(type)} as the type of elements: it must be "bf16", "f8e4m3" or "f8e5m2"; for another type, ` +
+      `give buffer.as(Float32Array), or the like${didYouMean(type, Object.keys(namedTypes))}`,
+  );
+}
+
+/** The elements of buffers that are reduced. */
+export function reducedElements(
+  [source, target]: readonly [DeviceBuffer, DeviceBuffer | undefined],
+  { type }: CollectiveOptions,
+  call: string,
+): Elements {
+  if (type !== undefined) return namedTypes[type];
+  const [first, second] = [arrayTypeOf(source), target && arrayTypeOf(target)];
+  if (first !== undefined && second !== undefined && first !== second) {
+    throw new TypeError(`Cannot call ${call} with elements of ${first} and of ${second}: give two of one type`);
+  }
+  const name = first ?? second;
+  if (name === undefined) {
+    throw new TypeError(
+      `Cannot call ${call} with a buffer that has no type: give an array, such as buffer.as(Float32Array), or ` +
+        '{ type: "bf16" }',
+    );
+  }
+  if (!Object.hasOwn(typesOfArrays, name)) {
+    throw new TypeError(
+      `Cannot call ${call} with elements of ${name}: NCCL has no such type; convert them to another, such as ` +
+        `${name.includes("16") ? "Int32Array" : "Uint8Array"}`,
+    );
+  }
+  return typesOfArrays[name]!;
+}
+
+/** The name of a typed array, also of a subclass. Undefined for memory without a type. */
+function arrayTypeOf(buffer: DeviceBuffer): string | undefined {
+  if (!(buffer instanceof DeviceArray)) return undefined;
+  for (let type: { name: string } | null = buffer.type; type !== null; type = Object.getPrototypeOf(type)) {
+    if (Object.hasOwn(typesOfArrays, type.name) || /^(Uint8Clamped|Uint16|Int16)Array$/.test(type.name)) {
+      return type.name;
+    }
+  }
+  return buffer.type.name;
+}
+
+/** How many elements some bytes are. */
+export function countElements(byteLength: number, { size }: Elements, call: string): number {
+  if (byteLength % size === 0) return byteLength / size;
+  throw new RangeError(
+    `Cannot call ${call} with ${countOf(byteLength, "byte")}: its elements have ${size} bytes each; give a part, by ` +
+      "subarray",
+  );
+}
+
+/** How many elements of a buffer each rank gets or gives. */
+export function countForEach(
+  { byteLength }: DeviceBuffer,
+  elements: Elements,
+  { size, call }: { size: number; call: string },
+): number {
+  const count = countElements(byteLength, elements, call);
+  if (count % size === 0) return count / size;
+  throw new RangeError(
+    `Cannot call ${call} with a source of ${countOf(count, "element")} among ${
+      countOf(size, "rank")
+    }: it must have as ` +
+      "many for each",
+  );
+}
+
+/** Throws unless a buffer has room for some bytes. */
+export function checkRoom({ byteLength }: DeviceBuffer, needed: number, call: string): void {
+  if (byteLength >= needed) return;
+  throw new RangeError(
+    `Cannot call ${call} with a target of ${
+      countOf(byteLength, "byte")
+    }: it gets ${needed}; give a larger one, or a part ` +
+      "of the source, by subarray",
+  );
+}
+
+/** A part of memory. */
+export interface Range {
+  readonly address: bigint;
+  readonly byteLength: number;
+}
+
+/**
+ * Throws if two ranges overlap, unless they do as in-place collectives allow.
+ *
+ * @param place the address of the smaller one that is allowed
+ */
+export function checkApart(
+  source: Range,
+  target: Range,
+  { call, place }: { call: string; place?: { readonly is: bigint; readonly allowed: bigint; readonly how: string } },
+): void {
+  const isApart = source.address + BigInt(source.byteLength) <= target.address ||
+    target.address + BigInt(target.byteLength) <= source.address;
+  if (isApart || (place !== undefined && place.is === place.allowed)) return;
+  throw new RangeError(
+    `Cannot call ${call}: its source and its target overlap; ${
+      place === undefined ? "give two buffers" : `give two buffers, or, in place, ${place.how}`
+    }`,
+  );
+}
+
+/** `ncclRedOp_t`. */
+export function operationOf(reduction: Reduction): number {
+  if (Object.hasOwn(reductionOperation, reduction)) return reductionOperation[reduction];
+  const names = Object.keys(reductionOperation);
+  throw new TypeError(
+    `Cannot reduce by ${shown(reduction)}: it must be ${names.map((name) => `"${name}"`).join(", ")}${
+      didYouMean(reduction, names)
+    }`,
+  );
+}
+
+/** Throws unless a number is that of a rank. */
+export function checkRank(rank: number, size: number, what: string): void {
+  checkNumber(rank, what);
+  if (Number.isInteger(rank) && rank >= 0 && rank < size) return;
+  throw new RangeError(`Cannot use ${rank} as ${what}: ranks are whole numbers from 0 to ${size - 1}`);
+}

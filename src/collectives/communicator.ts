@@ -1,0 +1,696 @@
+import type { CollectiveCall, CollectiveLibrary } from "../collective_library.ts";
+import type { Allocation } from "../memory/allocation.ts";
+import type { DeviceBuffer } from "../memory/device_buffer.ts";
+import { type Cuda, sessionOf } from "../objects/cuda.ts";
+import type { CudaDevice } from "../objects/cuda_device.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import { sessionOfDevice } from "../objects/device_sessions.ts";
+import type { Session } from "../session.ts";
+import { cannot } from "../support/driver_errors.ts";
+import { SharingError } from "../support/errors.ts";
+import { countOf, printAs, refuseUsing } from "../support/printing.ts";
+import {
+  checkMilliseconds,
+  checkNumber,
+  checkOptions,
+  type KnownOptions,
+  maximumInt,
+  refuseConstruction,
+  whatIs,
+} from "../support/validation.ts";
+import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import {
+  bytes,
+  checkApart,
+  checkBuffer,
+  checkCollectiveOptions,
+  checkRank,
+  checkRoom,
+  type CollectiveOptions,
+  countElements,
+  countForEach,
+  operationOf,
+  reducedElements,
+  type Reduction,
+  streamFor,
+} from "./collective_arguments.ts";
+import { issue, issueTogether } from "./collective_group.ts";
+import { PendingCollectives } from "./pending_collectives.ts";
+
+/** Options of {@linkcode Communicator.create}. */
+export interface CommunicatorOptions extends WaitOptions {
+  /** The 128 bytes of {@linkcode Communicator.createId}, the same in all ranks. */
+  id: Uint8Array;
+  /** The number of this rank, from 0. */
+  rank: number;
+  /** How many ranks there are. */
+  size: number;
+  /**
+   * Milliseconds in which the other ranks must come, and in which a collective must be done after it was asked for: 10
+   * minutes by default, or Infinity.
+   */
+  timeout?: number;
+}
+
+const communicatorOptions: KnownOptions<CommunicatorOptions> = {
+  action: "create a communicator",
+  names: { id: true, rank: true, size: true, timeout: true, signal: true },
+  required: "{ id, rank, size }",
+  instead: { nranks: "give size" },
+};
+const idByteLength = 128;
+/** PyTorch's own default. */
+const defaultTimeout = 600_000;
+const noOptions: CollectiveOptions = {};
+
+const libraries = new WeakMap<Session, CollectiveLibrary>();
+
+function libraryOf(session: Session): CollectiveLibrary {
+  let library = libraries.get(session);
+  if (library === undefined) libraries.set(session, library = session.openCollectives());
+  return library;
+}
+
+/** What a communicator is made of. */
+interface Parts {
+  readonly session: Session;
+  readonly library: CollectiveLibrary;
+  readonly device: CudaDevice;
+  readonly comm: bigint;
+  readonly rank: number;
+  readonly size: number;
+  readonly timeout: number;
+}
+
+/** Makes the object of a communicator that is ready. */
+let create: (parts: Parts) => Communicator;
+
+/** A buffer of a collective, and what happens to it. */
+interface UsedMemory {
+  readonly allocation: Allocation;
+  readonly access: "read" | "write";
+  readonly address: bigint;
+  readonly byteLength: number;
+}
+
+/**
+ * A rank of a group of GPUs that compute together: NCCL's communicator. Each process, or each part of one, that works
+ * with a GPU has a rank. All ranks call the same collectives in the same order.
+ *
+ * A collective returns when its work is on the stream, and is done in the stream's order. If a rank ends, the work that
+ * waits for it ends, too, and what waits for its stream gets a `SharingError`: `"peer-gone"` soon after a process of this
+ * machine has ended, and `"timed-out"` in any case after the communicator's timeout. The communicator makes no more
+ * collectives then: {@linkcode Communicator.shrink} makes another one of those that are left.
+ *
+ * On a GPU, this needs NCCL 2.23 or newer (`libnccl.so.2`). On the software device, the ranks are processes of one
+ * machine and one user that exchange bytes by shared memory: a stand-in for tests, which reduces in the order of ranks.
+ *
+ * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html
+ *
+ * @example Two ranks in one process
+ * ```ts
+ * import { Communicator, open } from "./mod.ts";
+ *
+ * using cuda = open({ driver: "software", softwareDevices: 2 });
+ * const id = Communicator.createId(cuda);
+ * const ranks = await Promise.all(cuda.devices.map((device, rank) => Communicator.create(device, { id, rank, size: 2 })));
+ * const arrays = cuda.devices.map((device) => device.allocate(16).as(Float32Array));
+ * arrays.forEach((array, rank) => array.fill(rank + 1));
+ * Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
+ * console.log(await arrays[0]!.toTypedArray()); // 3, 3, 3, 3
+ * for (const rank of ranks) await rank[Symbol.asyncDispose]();
+ * for (const array of arrays) array.free();
+ * ```
+ */
+export class Communicator implements AsyncDisposable {
+  /** The device whose memory it works with. */
+  readonly device: CudaDevice;
+  /** The number of this rank, from 0. */
+  readonly rank: number;
+  /** How many ranks there are. */
+  readonly size: number;
+  readonly #parts: Parts;
+  readonly #pending: PendingCollectives;
+  readonly #endWithSession = () => void this.#abort("the Cuda object was disposed");
+  #state: "open" | "aborted" | "disposed" = "open";
+  /** Calls that must not run at the same time. */
+  #managing: Promise<unknown> = Promise.resolve();
+
+  static {
+    create = (parts) => new Communicator(parts);
+    printAs(
+      this,
+      "Communicator",
+      (own) => `Communicator { rank ${own.rank} of ${own.size}, device ${own.device.ordinal}, ${own.#description} }`,
+      ["rank", "size", "device", ["state", (own) => own.#description]],
+    );
+    refuseUsing(this, "Communicator");
+  }
+
+  /**
+   * Communicators come from {@linkcode Communicator.create}.
+   *
+   * @ignore
+   */
+  private constructor(parts: Parts) {
+    if (parts?.comm === undefined) refuseConstruction("Communicator", "Communicator.create");
+    this.#parts = parts;
+    this.device = parts.device;
+    this.rank = parts.rank;
+    this.size = parts.size;
+    this.#pending = new PendingCollectives({ ...parts, name: this.#name });
+    parts.session.beforeEnd.add(this.#endWithSession);
+  }
+
+  /**
+   * Creates what all ranks of a communicator need to find each other: one of them creates it, and sends it to the others
+   * by whatever the program has. Whoever has it can take part.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
+   * @returns 128 bytes
+   * @throws {Error} If there is no NCCL
+   */
+  static createId(cuda: Cuda): Uint8Array<ArrayBuffer> {
+    return libraryOf(sessionOf(cuda)).getUniqueId();
+  }
+
+  /**
+   * Resolves when all ranks have called it. Does not block the event loop.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
+   * @param device The device that this rank works with. In one communicator, each rank has a device of its own, but for
+   * the software device.
+   * @throws {TypeError} If an option is missing or has the wrong type
+   * @throws {RangeError} If the id has another length, there is no such rank, or another process has it already
+   * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
+   * @throws {CudaError} If NCCL fails: its code is NCCL's, such as `ncclSystemError`
+   */
+  static async create(device: CudaDevice, options: CommunicatorOptions): Promise<Communicator> {
+    const session = sessionOfDevice(device);
+    checkOptions(options, communicatorOptions);
+    const { id, rank, size, signal } = options;
+    const timeout = checkMilliseconds(options.timeout ?? defaultTimeout, "a timeout");
+    checkId(id);
+    checkNumber(size, "the size of a communicator");
+    if (!(Number.isInteger(size) && size >= 1 && size <= maximumInt)) {
+      throw new RangeError(`Cannot create a communicator of ${size} ranks: it must be a whole number of at least 1`);
+    }
+    checkRank(rank, size, "the rank of a communicator");
+    const name = `the communicator of rank ${rank} of ${size}`;
+    throwIfAborted(signal, name);
+    const library = libraryOf(session);
+    const parts = { session, library, device, timeout };
+    let comm: bigint;
+    try {
+      comm = library.commInitRank(device.ordinal, { id, rank, size });
+    } catch (error) {
+      throw cannot(`create ${name}`, error);
+    }
+    return await finishCreation(parts, comm, { name, signal });
+  }
+
+  /**
+   * Gives the collectives that a function calls to their streams together, when it returns. Needed for sends and
+   * receives that would wait for each other, and for several communicators of one thread. If the function throws, none of
+   * them is made.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
+   * @param body Calls collectives of any communicators, and awaits nothing.
+   * @throws {TypeError} If it is not a function, or returns a promise
+   */
+  static group(body: () => void): void {
+    issueTogether(body);
+  }
+
+  /**
+   * Gives each rank, for each element, what is made of that element of all ranks.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
+   * @param source What this rank gives: an array of any type but the 16-bit integers and `Uint8ClampedArray`.
+   * @param target Where the result goes; may be the source.
+   * @throws {TypeError} If the elements have no type, or NCCL has none such
+   * @throws {RangeError} If the target is too small, or overlaps the source otherwise
+   * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  allReduce(
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    reduction: Reduction = "sum",
+    options: CollectiveOptions = noOptions,
+  ): void {
+    checkCollectiveOptions(options);
+    const [from, to] = [checkBuffer(source, this.#callee, "allReduce"), checkBuffer(target, this.#callee, "allReduce")];
+    const elements = reducedElements([source, target], options, "allReduce");
+    const count = countElements(source.byteLength, elements, "allReduce");
+    checkRoom(target, source.byteLength, "allReduce");
+    const written = { address: target.address, byteLength: source.byteLength };
+    const place = { is: source.address, allowed: target.address, how: "the same one twice" };
+    checkApart(source, written, { call: "allReduce", place });
+    const operation = operationOf(reduction);
+    const { library } = this.#parts;
+    this.#issue("allReduce", streamFor(options, source, this.#callee), [
+      { allocation: from, access: "read", address: source.address, byteLength: source.byteLength },
+      { allocation: to, access: "write", ...written },
+    ], (call) => library.allReduce({ ...call, count, type: elements.type, operation }));
+  }
+
+  /**
+   * Gives one rank, for each element, what is made of that element of all ranks.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
+   * @param target Where the result goes in the rank `root`; may be the source. Not used by the others.
+   * @param root The rank that gets the result.
+   * @throws {TypeError} If the elements have no type, or NCCL has none such
+   * @throws {RangeError} If the target is too small or overlaps the source otherwise, or there is no such rank
+   * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  reduce(
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    root: number,
+    reduction: Reduction = "sum",
+    options: CollectiveOptions = noOptions,
+  ): void {
+    checkCollectiveOptions(options);
+    const [from, to] = [checkBuffer(source, this.#callee, "reduce"), checkBuffer(target, this.#callee, "reduce")];
+    checkRank(root, this.size, "the root of a reduce");
+    const elements = reducedElements([source, target], options, "reduce");
+    const count = countElements(source.byteLength, elements, "reduce");
+    const used: UsedMemory[] = [
+      { allocation: from, access: "read", address: source.address, byteLength: source.byteLength },
+    ];
+    if (root === this.rank) {
+      checkRoom(target, source.byteLength, "reduce");
+      const written = { address: target.address, byteLength: source.byteLength };
+      const place = { is: source.address, allowed: target.address, how: "the same one twice" };
+      checkApart(source, written, { call: "reduce", place });
+      used.push({ allocation: to, access: "write", ...written });
+    }
+    const operation = operationOf(reduction);
+    const { library } = this.#parts;
+    this.#issue("reduce", streamFor(options, source, this.#callee), used, (call) => {
+      library.reduce({ ...call, target: target.address, count, type: elements.type, operation, root });
+    });
+  }
+
+  /**
+   * Copies a buffer of one rank to all others.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
+   * @param buffer Read in the rank `root`, written in the others. It has the same size in all.
+   * @param root The rank that has the bytes.
+   * @throws {RangeError} If there is no such rank
+   * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  broadcast(buffer: DeviceBuffer, root: number, options: CollectiveOptions = noOptions): void {
+    checkCollectiveOptions(options);
+    const allocation = checkBuffer(buffer, this.#callee, "broadcast");
+    checkRank(root, this.size, "the root of a broadcast");
+    const { address, byteLength } = buffer;
+    const { library } = this.#parts;
+    const access = root === this.rank ? "read" : "write";
+    this.#issue(
+      "broadcast",
+      streamFor(options, buffer, this.#callee),
+      [{ allocation, access, address, byteLength }],
+      (call) => {
+        library.broadcast({ ...call, source: address, target: address, count: byteLength, type: bytes.type, root });
+      },
+    );
+  }
+
+  /**
+   * Gives each rank the buffers of all, one behind the other in the order of ranks.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
+   * @param source What this rank gives: as many bytes as the others.
+   * @param target `size` times as large. The source may be this rank's part of it.
+   * @throws {RangeError} If the target is too small, or overlaps the source otherwise
+   * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  allGather(source: DeviceBuffer, target: DeviceBuffer, options: CollectiveOptions = noOptions): void {
+    checkCollectiveOptions(options);
+    const [from, to] = [checkBuffer(source, this.#callee, "allGather"), checkBuffer(target, this.#callee, "allGather")];
+    const { byteLength } = source;
+    const written = { address: target.address, byteLength: byteLength * this.size };
+    checkRoom(target, written.byteLength, "allGather");
+    const place = {
+      is: source.address,
+      allowed: target.address + BigInt(byteLength * this.rank),
+      how: "this rank's own part of the target as its source",
+    };
+    checkApart(source, written, { call: "allGather", place });
+    const { library } = this.#parts;
+    this.#issue("allGather", streamFor(options, source, this.#callee), [
+      { allocation: from, access: "read", address: source.address, byteLength },
+      { allocation: to, access: "write", ...written },
+    ], (call) => library.allGather({ ...call, count: byteLength, type: bytes.type }));
+  }
+
+  /**
+   * Gives each rank its part of what is made of the elements of all ranks.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
+   * @param source A part for each rank, in the order of ranks.
+   * @param target Where this rank's part goes. It may be this rank's part of the source.
+   * @throws {TypeError} If the elements have no type, or NCCL has none such
+   * @throws {RangeError} If the source cannot be divided, or the target is too small or overlaps the source otherwise
+   * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  reduceScatter(
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    reduction: Reduction = "sum",
+    options: CollectiveOptions = noOptions,
+  ): void {
+    const call = "reduceScatter";
+    checkCollectiveOptions(options);
+    const [from, to] = [checkBuffer(source, this.#callee, call), checkBuffer(target, this.#callee, call)];
+    const elements = reducedElements([source, target], options, call);
+    const count = countForEach(source, elements, { size: this.size, call });
+    const written = { address: target.address, byteLength: count * elements.size };
+    checkRoom(target, written.byteLength, call);
+    const place = {
+      is: target.address,
+      allowed: source.address + BigInt(written.byteLength * this.rank),
+      how: "this rank's own part of the source as its target",
+    };
+    checkApart(source, written, { call, place });
+    const operation = operationOf(reduction);
+    const { library } = this.#parts;
+    this.#issue(call, streamFor(options, source, this.#callee), [
+      { allocation: from, access: "read", address: source.address, byteLength: source.byteLength },
+      { allocation: to, access: "write", ...written },
+    ], (call) => library.reduceScatter({ ...call, count, type: elements.type, operation }));
+  }
+
+  /**
+   * Sends a part of the source to each rank, and gets one of each, both in the order of ranks.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
+   * @param source A part for each rank, all of one size.
+   * @param target As large, and apart from the source.
+   * @throws {RangeError} If the source cannot be divided, or the target is too small or overlaps the source
+   * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  allToAll(source: DeviceBuffer, target: DeviceBuffer, options: CollectiveOptions = noOptions): void {
+    checkCollectiveOptions(options);
+    const [from, to] = [checkBuffer(source, this.#callee, "allToAll"), checkBuffer(target, this.#callee, "allToAll")];
+    const count = countForEach(source, bytes, { size: this.size, call: "allToAll" });
+    const { byteLength } = source;
+    checkRoom(target, byteLength, "allToAll");
+    const written = { address: target.address, byteLength };
+    checkApart(source, written, { call: "allToAll" });
+    const { library } = this.#parts;
+    this.#issue("allToAll", streamFor(options, source, this.#callee), [
+      { allocation: from, access: "read", address: source.address, byteLength },
+      { allocation: to, access: "write", ...written },
+    ], (call) => library.allToAll({ ...call, count, type: bytes.type }));
+  }
+
+  /**
+   * Sends a buffer to another rank, which receives it.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
+   * @param peer The rank that receives it.
+   * @throws {RangeError} If there is no such rank
+   * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  send(buffer: DeviceBuffer, peer: number, options: CollectiveOptions = noOptions): void {
+    checkCollectiveOptions(options);
+    const allocation = checkBuffer(buffer, this.#callee, "send");
+    checkRank(peer, this.size, "the rank to send to");
+    const { address, byteLength } = buffer;
+    const { library } = this.#parts;
+    this.#issue("send", streamFor(options, buffer, this.#callee), [
+      { allocation, access: "read", address, byteLength },
+    ], (call) => library.send({ ...call, count: byteLength, type: bytes.type, root: peer }));
+  }
+
+  /**
+   * Receives what another rank sends: as many bytes as the buffer has.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
+   * @param peer The rank that sends it.
+   * @throws {RangeError} If there is no such rank
+   * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
+   * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
+   */
+  receive(buffer: DeviceBuffer, peer: number, options: CollectiveOptions = noOptions): void {
+    checkCollectiveOptions(options);
+    const allocation = checkBuffer(buffer, this.#callee, "receive");
+    checkRank(peer, this.size, "the rank to receive from");
+    const { address, byteLength } = buffer;
+    const { library } = this.#parts;
+    this.#issue("receive", streamFor(options, buffer, this.#callee), [
+      { allocation, access: "write", address, byteLength },
+    ], (call) => library.recv({ ...call, count: byteLength, type: bytes.type, root: peer }));
+  }
+
+  /**
+   * Divides the communicator: the ranks that give the same color become one of their own. All ranks call it. This one
+   * stays as it is.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
+   * @param color A whole number of at least 0; without one, this rank is in none.
+   * @param key Ranks of a color are in the order of their keys, and of their ranks where those are equal.
+   * @returns The new communicator, or undefined without a color
+   * @throws {RangeError} If a number is not such
+   * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
+   */
+  split(color: number | undefined, key: number = 0): Promise<Communicator | undefined> {
+    if (color !== undefined) checkInt(color, "the color of a split", 0);
+    checkInt(key, "the key of a split", -maximumInt);
+    this.#check();
+    return this.#manage(async () => {
+      this.#check();
+      const { library, comm } = this.#parts;
+      const name = `a part of ${this.#name}`;
+      let child: bigint;
+      try {
+        child = library.commSplit(comm, { color, key });
+      } catch (error) {
+        throw cannot(`create ${name}`, error);
+      }
+      if (child !== 0n) return await finishCreation(this.#parts, child, { name });
+      await untilReady(this.#parts, comm, { name });
+      return undefined;
+    });
+  }
+
+  /**
+   * Makes a communicator of all ranks but some, which may be gone. Those that stay call it, with the same numbers. They
+   * keep their order. This one is to be disposed of all the same.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
+   * @param without The numbers of the ranks that do not stay.
+   * @throws {TypeError} If they are not numbers in an array
+   * @throws {RangeError} If there is no such rank, or this one is among them
+   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, `timed-out` if not all came in time, `peer-gone` if
+   * one has ended meanwhile
+   */
+  shrink(without: readonly number[]): Promise<Communicator> {
+    if (!Array.isArray(without)) {
+      throw new TypeError(`Cannot shrink without ${whatIs(without)}: give the numbers of ranks, such as [2]`);
+    }
+    const excluded = [...new Set<number>(without)];
+    for (const rank of excluded) checkRank(rank, this.size, "a rank to leave out");
+    if (excluded.includes(this.rank)) {
+      throw new RangeError(`Cannot shrink without rank ${this.rank}: it is the one that calls; dispose of it instead`);
+    }
+    this.#checkOpen();
+    return this.#manage(async () => {
+      this.#checkOpen();
+      const { library, comm } = this.#parts;
+      if (library.shrinkRefusal !== undefined) {
+        throw new SharingError("not-supported", `Cannot shrink ${this.#name}: ${library.shrinkRefusal}`);
+      }
+      await this.#pending.ended();
+      const name = `the rest of ${this.#name}`;
+      let child: bigint;
+      try {
+        child = library.commShrink(comm, excluded);
+      } catch (error) {
+        throw cannot(`create ${name}`, error);
+      }
+      return await finishCreation(this.#parts, child, { name });
+    });
+  }
+
+  /**
+   * Ends the work that hangs because a rank is gone, and the communicator with it. Waits for the streams that had it get
+   * a `SharingError`. The other ranks of this machine get to know.
+   *
+   * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
+   */
+  async abort(): Promise<void> {
+    await this.#abort("it was aborted");
+  }
+
+  /** Waits for its work, and frees it. What hangs is ended after the timeout, or when a rank is gone. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#state !== "open") return;
+    this.#state = "disposed";
+    await this.#managing.catch(() => {});
+    await waitUntil(() => this.#pending.isDone);
+    const { library, comm, session } = this.#parts;
+    const { failure } = this.#pending;
+    await this.#pending.ended();
+    session.beforeEnd.delete(this.#endWithSession);
+    this.#pending.stop();
+    // Ends what is still there of a communicator that can do no more.
+    await (failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));
+  }
+
+  get #name(): string {
+    return `the communicator of rank ${this.rank} of ${this.size}`;
+  }
+
+  get #description(): string {
+    if (this.#state !== "open") return this.#state;
+    return this.#pending.failure === undefined ? "open" : "failed";
+  }
+
+  get #callee(): { session: Session; device: CudaDevice; rank: number; size: number } {
+    return this.#parts;
+  }
+
+  /** Throws unless it can make collectives. */
+  #check(): void {
+    this.#checkOpen();
+    const { failure } = this.#pending;
+    if (failure !== undefined) throw failure;
+  }
+
+  #checkOpen(): void {
+    if (this.#state !== "open") throw new ReferenceError(`Cannot use ${this.#name}: it was ${this.#state}`);
+  }
+
+  #issue(
+    name: string,
+    stream: CudaStream,
+    used: readonly UsedMemory[],
+    run: (call: CollectiveCall) => void,
+  ): void {
+    this.#check();
+    const { library, comm, session } = this.#parts;
+    const read = used.find(({ access }) => access === "read");
+    const written = used.find(({ access }) => access === "write");
+    const handle = stream.unsafeHandle;
+    const call = {
+      comm,
+      source: read?.address ?? 0n,
+      target: written?.address ?? 0n,
+      count: 0,
+      type: bytes.type,
+      stream: handle,
+    };
+    issue({
+      library,
+      sanitizer: session.sanitizer,
+      device: this.device.ordinal,
+      stream: handle,
+      check: () => {
+        if (!used.some(({ allocation }) => allocation.isFreed)) return;
+        throw new ReferenceError(
+          `Cannot call ${name} of ${this.#name}: a buffer was freed before the end of the group`,
+        );
+      },
+      run: () => {
+        try {
+          run(call);
+        } catch (error) {
+          throw cannot(`call ${name} of ${this.#name}`, error);
+        }
+      },
+      done: () => {
+        for (const { allocation } of used) allocation.noteUse(stream);
+        this.#pending.add(stream);
+        session.sanitizer?.worked(name, { device: this.device.ordinal, stream: handle }, used);
+      },
+    });
+  }
+
+  /** Does one thing at a time. */
+  #manage<R>(action: () => Promise<R>): Promise<R> {
+    const result = this.#managing.then(action, action);
+    this.#managing = result.catch(() => {});
+    return result;
+  }
+
+  async #abort(why: string): Promise<void> {
+    if (this.#state !== "open") return;
+    this.#state = "aborted";
+    const { library, comm, session } = this.#parts;
+    session.beforeEnd.delete(this.#endWithSession);
+    this.#pending.fail(new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`));
+    await this.#pending.ended();
+    this.#pending.stop();
+    await library.commAbort(comm);
+  }
+}
+
+type CreationOptions = WaitOptions & { readonly name: string };
+
+/** Resolves with a communicator when all its ranks are there. Otherwise nothing is left of it. */
+async function finishCreation(
+  parts: Omit<Parts, "comm" | "rank" | "size">,
+  comm: bigint,
+  options: CreationOptions,
+): Promise<Communicator> {
+  const { library } = parts;
+  try {
+    await untilReady(parts, comm, options);
+    return create({ ...parts, comm, rank: library.commUserRank(comm), size: library.commCount(comm) });
+  } catch (error) {
+    await library.commAbort(comm).catch(() => {});
+    throw error;
+  }
+}
+
+async function untilReady(
+  { library, timeout }: Pick<Parts, "library" | "timeout">,
+  comm: bigint,
+  { name, signal }: CreationOptions,
+): Promise<void> {
+  const deadline = performance.now() + timeout;
+  const isReady = () => {
+    const state = library.commGetAsyncError(comm);
+    if (state instanceof Error) throw cannot(`create ${name}`, state);
+    if (state === "in-progress" && performance.now() > deadline) {
+      throw new SharingError(
+        "timed-out",
+        `Cannot create ${name}: not all ranks came in ${countOf(timeout, "millisecond")}`,
+      );
+    }
+    return state === "ready";
+  };
+  await waitUntil(isReady, signal === undefined ? {} : { signal }, () => name);
+}
+
+function checkId(id: Uint8Array): void {
+  if (!(id instanceof Uint8Array)) {
+    throw new TypeError(
+      `Cannot use ${whatIs(id)} as the id of a communicator: give the bytes of Communicator.createId`,
+    );
+  }
+  if (id.length !== idByteLength) {
+    throw new RangeError(
+      `Cannot use ${countOf(id.length, "byte")} as the id of a communicator: it has ${idByteLength}, from ` +
+        "Communicator.createId in one of the ranks",
+    );
+  }
+}
+
+function checkInt(value: number, what: string, minimum: number): void {
+  checkNumber(value, what);
+  if (Number.isInteger(value) && value >= minimum && value <= maximumInt) return;
+  throw new RangeError(`Cannot use ${value} as ${what}: it must be a whole number from ${minimum} to ${maximumInt}`);
+}

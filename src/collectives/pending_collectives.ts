@@ -1,0 +1,169 @@
+/**
+ * The collectives of a communicator that its streams have not done yet, and whether they can end.
+ *
+ * A collective itself notes next to nothing. Now and then, by a timer or when the program waits for a stream, an event is
+ * recorded behind what was asked for since the last time: its completion, or that it does not come, tells the rest.
+ *
+ * @module
+ */
+import type { CollectiveLibrary } from "../collective_library.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { Session } from "../session.ts";
+import { SharingError } from "../support/errors.ts";
+import { ignoreLoss } from "../support/driver_errors.ts";
+import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
+import { type CollectiveFaults, faultsOf, type PolledCommunicator } from "./collective_faults.ts";
+
+/** Milliseconds between two polls by waits of the program. */
+const pollInterval = 1;
+/** Milliseconds between two polls by the timer, while nobody waits. */
+const watchInterval = 50;
+
+/** A stream, as drivers know it. */
+interface StreamHandle {
+  readonly device: number;
+  readonly stream: bigint;
+}
+
+/** An event behind collectives of a stream. */
+interface Marked extends StreamHandle {
+  readonly event: bigint;
+  /** When they should be done, by `performance.now()`. */
+  readonly deadline: number;
+}
+
+/** What it works with. */
+interface Parts {
+  readonly session: Session;
+  readonly library: CollectiveLibrary;
+  readonly comm: bigint;
+  /** Milliseconds in which a collective must be done. */
+  readonly timeout: number;
+  /** The communicator, as messages name it. */
+  readonly name: string;
+}
+
+/** The unfinished collectives of a communicator. */
+export class PendingCollectives implements PolledCommunicator {
+  /** Why it can do no more. */
+  failure: Error | undefined;
+  readonly #parts: Parts;
+  readonly #faults: CollectiveFaults;
+  /** The streams that were given collectives since the last look. */
+  readonly #unmarked = new Map<CudaStream, StreamHandle>();
+  #lastStream: CudaStream | undefined;
+  #marked: Marked[] = [];
+  #nextPoll = 0;
+  /** Resolves when what could not end has been ended. */
+  #ending: Promise<void> | undefined;
+  readonly #timer = new UnreferencedTimer(() => this.#watch(), watchInterval);
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#faults = faultsOf(parts.session);
+  }
+
+  /** Notes that a stream was given a collective. */
+  add(stream: CudaStream): void {
+    if (stream === this.#lastStream) return;
+    const handle = { device: stream.device.ordinal, stream: stream.unsafeHandle };
+    this.#lastStream = stream;
+    this.#unmarked.set(stream, handle);
+    this.#faults.begin(this, handle.device, handle.stream);
+    this.#timer.start();
+  }
+
+  /** Whether nothing is left to be done, or nothing can be. */
+  get isDone(): boolean {
+    this.#look();
+    return this.#unmarked.size === 0 && this.#marked.length === 0;
+  }
+
+  poll(): void {
+    if (performance.now() >= this.#nextPoll) this.#look();
+  }
+
+  /** Notes that the communicator can do no more, and ends what it has given to its streams. */
+  fail(error: Error): void {
+    if (this.failure !== undefined) return;
+    this.failure = error;
+    const streams = [...this.#unmarked.values(), ...this.#marked];
+    for (const { device, stream } of streams) this.#faults.fail(device, stream, error);
+    this.#unmarked.clear();
+    this.#lastStream = undefined;
+    const { library, comm } = this.#parts;
+    // What cannot be ended has been reported by the error itself.
+    this.#ending = library.commRevoke(comm).catch(() => {}).then(() => this.#forget());
+  }
+
+  /** Resolves when what could not end has been ended. */
+  async ended(): Promise<void> {
+    await this.#ending;
+  }
+
+  /** Ends the watch. */
+  stop(): void {
+    this.#timer.stop();
+    this.#forget();
+  }
+
+  #watch(): void {
+    try {
+      this.#look();
+    } catch {
+      // The device is lost, or the Cuda object is gone: the program's own calls say so.
+      return this.stop();
+    }
+    if (!this.#isIdle) this.#timer.start();
+  }
+
+  get #isIdle(): boolean {
+    return this.#unmarked.size === 0 && this.#marked.length === 0;
+  }
+
+  #look(): void {
+    const now = performance.now();
+    this.#nextPoll = now + pollInterval;
+    if (this.failure !== undefined) return;
+    const { session: { driver }, library, comm, timeout, name } = this.#parts;
+    this.#mark(now);
+    this.#marked = this.#marked.filter(({ event }) => {
+      if (!driver.eventQuery(event, { forLibrary: true })) return true;
+      this.#parts.session.destroyMarker(event);
+      return false;
+    });
+    const state = library.commGetAsyncError(comm);
+    if (state instanceof Error) return this.fail(state);
+    if (this.#marked.some(({ deadline }) => deadline < now)) {
+      return this.fail(
+        new SharingError(
+          "timed-out",
+          `Cannot finish a collective of ${name}: the others did not take part in ${timeout} ms`,
+        ),
+      );
+    }
+    if (this.#isIdle) this.#faults.end(this);
+  }
+
+  /** Records events behind what was asked for since the last time. */
+  #mark(now: number): void {
+    const { session, timeout } = this.#parts;
+    for (const [stream, handle] of this.#unmarked) {
+      if (!stream.disposed) {
+        const event = session.createMarker(handle.device);
+        session.driver.eventRecord(handle.device, event, handle.stream);
+        this.#marked.push({ ...handle, event, deadline: now + timeout });
+      }
+      this.#unmarked.delete(stream);
+    }
+    this.#lastStream = undefined;
+  }
+
+  #forget(): void {
+    for (const { event } of this.#marked) ignoreLoss(() => this.#parts.session.destroyMarker(event));
+    this.#marked = [];
+    this.#unmarked.clear();
+    this.#lastStream = undefined;
+    this.#faults.end(this);
+  }
+}

@@ -1,0 +1,59 @@
+/** Every collective, type and reduction against what the host computes, in one process and among several. */
+import { assert, assertEquals } from "@std/assert";
+import { Communicator, type CudaDevice, open } from "../../mod.ts";
+import { checkCollectives, elementTypes } from "../support/collective_cases.ts";
+import { startScript } from "../support/child_process.ts";
+import { driverNamed } from "../support/drivers.ts";
+import { isLong, test } from "../support/test.ts";
+
+const counts = isLong ? [1, 5, 1000] : [5];
+
+/** How many ranks to try: the software device has as many as are asked for, a GPU one for each. */
+function sizesOf(driver: "software" | "cuda"): readonly number[] {
+  if (driver === "software") return isLong ? [1, 2, 3, 4, 8] : [2, 3];
+  if (driverNamed(driver).skip) return [2];
+  using cuda = open({ driver });
+  return [1, 2, 4, 8].filter((size) => size <= cuda.devices.length);
+}
+
+for (const driver of ["software", "cuda"] as const) {
+  const { skip } = driverNamed(driver);
+  for (const size of sizesOf(driver)) {
+    test(`${size} ranks of one process compute what the host does [${driver}]`, { skip }, async () => {
+      using cuda = open({ driver, softwareDevices: 2 });
+      const devices: CudaDevice[] = Array.from(
+        { length: size },
+        (_, rank) => cuda.devices[rank % cuda.devices.length]!,
+      );
+      const id = Communicator.createId(cuda);
+      await using stack = new AsyncDisposableStack();
+      const communicators = await Promise.all(
+        devices.map((device, rank) => Communicator.create(device, { id, rank, size, timeout: 60_000 })),
+      );
+      const ranks = communicators.map((communicator, rank) => {
+        stack.use(communicator);
+        const device = devices[rank]!;
+        return { communicator, device, stream: stack.use(device.createStream({ nonBlocking: true })) };
+      });
+      assert(await checkCollectives(ranks, { counts }) > 100);
+    });
+
+    const types = isLong || driver === "cuda"
+      ? elementTypes.map(({ name }) => name)
+      : ["Int32Array", "Float32Array", "bf16"];
+    test(`${size} processes compute what the host does [${driver}]`, { skip }, async () => {
+      using cuda = open({ driver });
+      const id = Communicator.createId(cuda).toHex();
+      await using stack = new AsyncDisposableStack();
+      const children = Array.from({ length: size }, (_, rank) => {
+        const script = "children/collectives/run_rank.ts";
+        return stack.use(startScript(script, [driver, `${rank}`, `${size}`, id, counts.join(), types.join()]));
+      });
+      for (const child of children) {
+        const line = await child.nextLine();
+        assert(line !== undefined && /^\d+ right$/.test(line), line ?? await child.errors());
+        assertEquals(await child.ended, 0);
+      }
+    });
+  }
+}
