@@ -8,7 +8,7 @@ const nativeLayer = ["ffi/host.ts", "ffi/c_strings.ts", "ffi/environment.ts", "f
 /** CUDA's objects refer to each other: their types may, too. */
 const objects = ["src/session.ts", "src/objects/", "src/memory/"];
 /** The interface between the library and its drivers, and what both sides of it use. */
-const seam = ["src/driver.ts", "src/support/"];
+const seam = ["src/driver.ts", "src/collective_library.ts", "src/support/"];
 /** A row of the instruction table names the emitters that it writes code with, and they resolve and read rows. */
 const instructionTable = ["typing/", "instructions/", "codegen/", "simd/", "checks/"].map((layer) =>
   `src/software/compiler/${layer}`
@@ -22,6 +22,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/ptx/", []],
   ["src/compile/", ["src/support/", "src/ptx/"]],
   ["src/driver.ts", []],
+  ["src/collective_library.ts", []],
   ["src/software/compiler/", ["src/support/", "src/ptx/"]],
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   ["src/session.ts", [...seam, ...objects, "src/compile/", "src/ptx/", "src/sanitizer/"]],
