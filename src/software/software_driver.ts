@@ -34,7 +34,9 @@ import {
   streamFlags,
   type UnfreedHeap,
 } from "../driver.ts";
+import type { CollectiveLibrary } from "../collective_library.ts";
 import { countOf } from "../support/printing.ts";
+import { SoftwareCollectives } from "./collectives/software_collectives.ts";
 import { type Allocation, Allocations, type DeviceAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/streams/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
@@ -186,6 +188,7 @@ export class SoftwareDriver implements Driver {
   /** Modules that were unloaded and whose memory is not released yet. */
   readonly #unloadedModules = new Set<LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
+  #collectives: SoftwareCollectives | undefined;
   readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "gangs">> & {
     readonly stepLimit: number;
     readonly running: RunningChecks;
@@ -236,7 +239,25 @@ export class SoftwareDriver implements Driver {
     }));
   }
 
+  /** The software device's own collectives. */
+  get collectives(): CollectiveLibrary {
+    return this.#collectives ??= new SoftwareCollectives({
+      scheduler: this.#scheduler,
+      shadow: this.#shadow,
+      checkDevice: (device, call) => this.#devices.check(device, call),
+      areLost: () => this.#devices.areLost,
+      deviceUuid: (device) => this.#devices.uuid(device),
+      stream: (device, handle, call) => this.#stream(device, handle, call),
+      range: (address, byteLength, { device, flags, call }) => {
+        const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, device);
+        return this.#range(address, byteLength, { call, isPermitted, device, flags });
+      },
+    });
+  }
+
   close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
+    // While they are there, dropped work means that the devices were lost.
+    this.#collectives?.close();
     reportDroppedLaunches(this.#scheduler.close());
     for (const pool of [...this.#openImports, ...this.#openPools]) pool.close();
     this.#openImports.clear();

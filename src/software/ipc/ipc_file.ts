@@ -51,9 +51,15 @@ export class IpcFile {
    */
   static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
+    if (decoded !== undefined && isSameProcess(decoded.location, ownIdentity())) return "own";
+    return IpcFile.openAnywhere(kind, handle);
+  }
+
+  /** Opens the file that a handle of any process names, this one included. */
+  static openAnywhere(kind: bigint, handle: Uint8Array): IpcFile | IpcFailure {
+    const decoded = decodeIpcHandle(kind, handle);
     if (decoded === undefined) return "not a handle";
     const { header, location } = decoded;
-    if (isSameProcess(location, ownIdentity())) return "own";
     const state = stateOfProcess(location);
     if (state !== "exists") return state === "gone" ? "no process" : "unseen";
     const fd = tryOpen(location);
@@ -77,17 +83,22 @@ export class IpcFile {
   }
 
   /**
-   * Overwrites the shared bytes.
+   * Overwrites the shared bytes from an offset, which may be beyond the length in the header.
    *
    * @throws {SystemError} if the system has no memory for them
    */
-  write(bytes: Uint8Array): void {
-    this.#file.write(bytes, pageByteLength);
+  write(bytes: Uint8Array, offset = 0): void {
+    this.#file.write(bytes, pageByteLength + offset);
   }
 
-  /** Fills `bytes` with the first shared bytes. */
-  readInto(bytes: Uint8Array): void {
-    this.#file.readInto(bytes, pageByteLength);
+  /** Fills `bytes` with the shared bytes from an offset. Returns how many there are. */
+  readInto(bytes: Uint8Array, offset = 0): number {
+    return this.#file.readInto(bytes, pageByteLength + offset);
+  }
+
+  /** Returns the memory of a range of shared bytes to the system. */
+  punchHole(offset: number, byteLength: number): void {
+    this.#file.punchHole(pageByteLength + offset, byteLength);
   }
 
   /**

@@ -14,7 +14,12 @@ import { ipcHandleByteLength } from "../../driver.ts";
 import type { ProcessIdentity } from "./process_identity.ts";
 
 /** The kinds of handles, each with its magic. */
-export const ipcKind = { memory: 0x31304d454d504c50n, event: 0x3130544e56504c50n } as const;
+export const ipcKind = {
+  memory: 0x31304d454d504c50n,
+  event: 0x3130544e56504c50n,
+  /** What a rank of a communicator posts for the others. */
+  mailbox: 0x3130584f4d504c50n,
+} as const;
 
 /** The size of the file's header, in bytes. */
 export const ipcHeaderByteLength = 40;

@@ -1,0 +1,265 @@
+/**
+ * A rank's place among the ranks of a communicator: how they find each other by a key, and notice who has gone.
+ *
+ * A rank takes its place in a roster and says there how to open its mailbox. Once it has opened the mailboxes of all
+ * others, it is connected. When all are, the communicator is ready and the roster has no name any more. From then on,
+ * a rank can leave at any time: the others have what it posted.
+ *
+ * @module
+ */
+import { Roster } from "../../../ffi/shim/roster.ts";
+import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { ipcHandleByteLength } from "../../driver.ts";
+import { SharingError } from "../../support/errors.ts";
+import { sharedMemoryRefusal } from "../memory/shared_file.ts";
+import { Mailbox, OwnMailbox } from "./mailbox.ts";
+
+/** How far a rank is, or how it has ended. Whoever has a later one has been connected, or is told of as gone. */
+export const phases = { absent: 0, present: 1, connected: 2, finished: 3, aborted: 4, lost: 5, failed: 6 } as const;
+
+/** A rank's record: the handle of its mailbox, its phase, and how many ranks it expects (u32 each). */
+const recordByteLength = ipcHandleByteLength + 8;
+/** Milliseconds between looks at who has gone. */
+const lookInterval = 2;
+
+/** Who takes part, and as what. */
+export interface MembershipOptions {
+  /** All ranks have the same, and no other communicator has it. */
+  readonly key: string;
+  readonly rank: number;
+  readonly size: number;
+  readonly deviceUuid: Uint8Array;
+}
+
+interface RankRecord {
+  readonly handle: Uint8Array;
+  readonly phase: number;
+  readonly size: number;
+}
+
+/** A rank among others. */
+export class Membership {
+  readonly key: string;
+  readonly rank: number;
+  readonly size: number;
+  readonly own: OwnMailbox;
+  readonly #roster: Roster;
+  /** The mailboxes that were opened, by rank. */
+  readonly #mailboxes: Mailbox[] = [];
+  #connected = 0;
+  /** Why the communicator can do no more, when it was last looked. */
+  #gone: SharingError | undefined;
+  /** The ranks that left when they were done. */
+  readonly #left = new Set<number>();
+  #nextLook = 0;
+
+  /**
+   * Takes a place.
+   *
+   * @throws {SharingError} `"not-supported"` if processes cannot find each other here
+   */
+  static join(options: MembershipOptions): Membership {
+    const { key, rank, size, deviceUuid } = options;
+    const name = `poolpass-ranks-${key.slice(0, 32)}`;
+    const roster = Roster.join(name, rank, { places: size, recordByteLength });
+    if (roster === undefined) throw notSupported();
+    if (roster === "taken") {
+      throw new Error(
+        `Cannot create a communicator: rank ${rank} of ${size} is taken; give each rank its own number, and each ` +
+          `communicator its own id`,
+      );
+    }
+    let own: OwnMailbox | undefined;
+    try {
+      own = OwnMailbox.create(size, deviceUuid);
+      return new Membership(options, roster, own);
+    } catch (error) {
+      own?.close();
+      roster.leave();
+      throw described(error, `Cannot create a communicator: rank ${rank} of ${size} could not make its mailbox`);
+    }
+  }
+
+  private constructor({ key, rank, size }: MembershipOptions, roster: Roster, own: OwnMailbox) {
+    this.key = key;
+    this.rank = rank;
+    this.size = size;
+    this.own = own;
+    this.#roster = roster;
+    roster.write(own.handle());
+    roster.write(new Uint8Array(Uint32Array.of(size).buffer), ipcHandleByteLength + 4);
+    // The phase is written last: whoever sees it sees the rest.
+    this.publish(phases.present);
+  }
+
+  get isReady(): boolean {
+    return this.#connected === this.size;
+  }
+
+  get hasLeft(): boolean {
+    return this.#roster.hasLeft;
+  }
+
+  /** The mailbox of any rank, once the communicator is ready. */
+  mailbox(rank: number): Mailbox {
+    return this.#mailboxes[rank]!;
+  }
+
+  /** Goes on to meet the others. Returns whether all are connected. Throws if they can no longer meet. */
+  advance(): boolean {
+    if (this.isReady) return true;
+    while (this.#mailboxes.length < this.size && this.#meet(this.#mailboxes.length));
+    if (this.#mailboxes.length === this.size) {
+      if (this.#record(this.rank).phase === phases.present) this.publish(phases.connected);
+      while (!this.isReady && this.#record(this.#connected).phase >= phases.connected) this.#connected++;
+      if (this.isReady) this.#roster.close();
+    }
+    if (this.isReady) return true;
+    const gone = this.findGone();
+    if (gone !== undefined) throw gone;
+    return false;
+  }
+
+  /** Opens the mailbox of a rank. Returns false if it has not come yet. */
+  #meet(rank: number): boolean {
+    if (rank === this.rank) {
+      this.#mailboxes.push(this.own);
+      return true;
+    }
+    const { phase, size, handle } = this.#record(rank);
+    if (phase === phases.absent) return false;
+    if (size !== this.size) {
+      throw new Error(
+        `Cannot create a communicator: rank ${rank} says that there are ${size} ranks, and rank ${this.rank} that ` +
+          `there are ${this.size}; give all ranks the same size`,
+      );
+    }
+    const what = `Cannot create a communicator: the mailbox of rank ${rank} (${this.#processOf(rank)})`;
+    let opened: ReturnType<typeof Mailbox.open>;
+    try {
+      opened = Mailbox.open(handle, size);
+    } catch (error) {
+      throw described(error, `${what} could not be opened`);
+    }
+    if (opened instanceof Mailbox) this.#mailboxes.push(opened);
+    else if (opened === "not a handle") throw new SharingError("bad-message", `${what} is not one of poolpass's`);
+    else if (opened === "unseen") {
+      throw new SharingError("not-supported", `${what} cannot be seen; all ranks must be in one PID namespace`);
+    } else {
+      throw this.#goneError(rank, opened === "no process" ? "has ended" : "left before all were there");
+    }
+    return true;
+  }
+
+  /**
+   * Whether a rank has gone that should be there, as of a moment ago.
+   *
+   * @param needed a rank that may not have left, even if its work is done
+   */
+  findGone(needed?: number): SharingError | undefined {
+    const now = performance.now();
+    if (now >= this.#nextLook) {
+      this.#nextLook = now + lookInterval;
+      this.#look();
+    }
+    return this.#gone ??
+      (needed !== undefined && this.#left.has(needed) ? this.#goneError(needed, "has left") : undefined);
+  }
+
+  #look(): void {
+    let gone: SharingError | undefined;
+    for (let rank = 0; rank < this.size; rank++) {
+      if (rank === this.rank || this.#left.has(rank)) continue;
+      const state = this.#roster.stateOf(rank);
+      if (state === "free") continue;
+      const { phase } = this.#record(rank);
+      // Whoever dies is the cause, and whoever aborts for that reason is not.
+      if (state === "ended" && phase !== phases.finished) {
+        gone = this.#goneError(rank, "has ended");
+        break;
+      }
+      if (phase === phases.aborted) gone ??= this.#goneError(rank, "has aborted");
+      else if (phase === phases.lost) gone ??= this.#lostError(rank);
+      else if (phase === phases.failed) gone ??= this.#failedError(rank);
+      else if (state !== "taken" && !this.isReady) gone ??= this.#goneError(rank, "has left");
+      else if (state !== "taken") this.#left.add(rank);
+    }
+    this.#gone = gone;
+  }
+
+  /** Tells the others how far this rank is. */
+  publish(phase: number): void {
+    if (!this.hasLeft) this.#roster.write(new Uint8Array(Uint32Array.of(phase).buffer), ipcHandleByteLength);
+  }
+
+  /** Gives up the place, and closes everything. */
+  leave(phase: number): void {
+    if (this.hasLeft) return;
+    this.publish(phase);
+    // While others wait for somebody to come, whoever comes late must find that this rank has left.
+    if (!this.isReady && !this.#hasOthers()) this.#roster.close();
+    this.#roster.leave();
+    for (const mailbox of new Set([this.own, ...this.#mailboxes])) mailbox.close();
+  }
+
+  #hasOthers(): boolean {
+    for (let rank = 0; rank < this.size; rank++) {
+      if (rank !== this.rank && this.#roster.stateOf(rank) === "taken") return true;
+    }
+    return false;
+  }
+
+  #record(rank: number): RankRecord {
+    const bytes = new Uint8Array(recordByteLength);
+    this.#roster.readInto(bytes, rank);
+    const words = new Uint32Array(bytes.buffer, ipcHandleByteLength);
+    const phase = words[0]!;
+    // What was read beside the phase may be older.
+    if (phase !== phases.absent) this.#roster.readInto(bytes, rank);
+    return { handle: bytes.subarray(0, ipcHandleByteLength), phase, size: words[1]! };
+  }
+
+  #processOf(rank: number): string {
+    return `process ${this.#roster.pidOf(rank)}`;
+  }
+
+  #goneError(rank: number, what: string): SharingError {
+    return new SharingError(
+      "peer-gone",
+      `Rank ${rank} of ${this.size} ${what} (${
+        this.#processOf(rank)
+      }): the communicator can do no more; shrink it to ` +
+        `go on without that rank, or abort it`,
+    );
+  }
+
+  #lostError(rank: number): SharingError {
+    return new SharingError(
+      "device-lost",
+      `Rank ${rank} of ${this.size} has lost its device (${this.#processOf(rank)}): the communicator can do no more; ` +
+        `shrink it to go on without that rank, or abort it`,
+    );
+  }
+
+  #failedError(rank: number): SharingError {
+    return new SharingError(
+      "internal-error",
+      `Rank ${rank} of ${this.size} has failed (${this.#processOf(rank)}): the communicator can do no more; see that ` +
+        `rank's own error`,
+    );
+  }
+}
+
+function notSupported(): SharingError {
+  const reason = sharedMemoryRefusal() ?? "the system has no named memory, or another user has taken the name";
+  return new SharingError("not-supported", `Cannot create a communicator: processes cannot find each other: ${reason}`);
+}
+
+/** An error of the system, with what could not be done. */
+function described(error: unknown, what: string): unknown {
+  if (!(error instanceof SystemError)) return error;
+  const isOfDescriptors = error.errno === errno.EMFILE || error.errno === errno.ENFILE;
+  return new SharingError(isOfDescriptors ? "out-of-descriptors" : "not-permitted", `${what} (${error.message})`, {
+    cause: error,
+  });
+}

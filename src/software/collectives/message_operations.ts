@@ -1,0 +1,124 @@
+/**
+ * Messages from one rank to another. The sender's work is done when the receiver has the message, as with NCCL's larger
+ * messages: ranks that all send before they receive wait forever, unless they do both in a group.
+ *
+ * @module
+ */
+import type { Awaited, Stream } from "../execution/streams/streams.ts";
+import type { Communicator } from "./communicator.ts";
+import { type ElementType, elementType } from "./element_types.ts";
+import { type Entry, receivedFrom, sentTo } from "./mailbox.ts";
+import { operations } from "./operations.ts";
+import { type Slices, StreamOperation } from "./stream_operation.ts";
+
+/** A message, as its sender or its receiver has called for it. */
+export interface MessageOptions {
+  /** The other rank. */
+  readonly peer: number;
+  readonly count: number;
+  /** The number of the type in `dataType`. */
+  readonly typeNumber: number;
+  readonly type: ElementType;
+  readonly stream: Stream;
+  /** What is sent, or where the message goes. */
+  readonly bytes: Uint8Array;
+}
+
+abstract class MessageOperation extends StreamOperation {
+  protected readonly peer: number;
+  protected readonly bytes: Uint8Array;
+  readonly #options: MessageOptions;
+
+  constructor(communicator: Communicator, options: MessageOptions) {
+    super(communicator, options.stream);
+    this.peer = options.peer;
+    this.bytes = options.bytes;
+    this.#options = options;
+  }
+
+  protected get postsAfter(): readonly Awaited[] {
+    return [];
+  }
+
+  protected entryFor(operation: number): Omit<Entry, "offset" | "byteLength"> {
+    const { typeNumber, count, peer } = this.#options;
+    return { operation, type: typeNumber, reduction: 0, root: peer, count };
+  }
+
+  /** The entry of the other rank. */
+  protected peerEntry(ring: number): Entry {
+    return this.membership.mailbox(this.peer).entry(ring, this.number);
+  }
+
+  protected isLike({ count, type }: Entry): boolean {
+    return count === this.#options.count && type === this.#options.typeNumber;
+  }
+
+  protected describe(): string {
+    return `${this.#options.count} ${this.#options.type.name}`;
+  }
+}
+
+/** A message to another rank, or to this one. */
+export class SendOperation extends MessageOperation {
+  #posted: Entry | undefined;
+
+  get ring(): number {
+    return sentTo(this.peer);
+  }
+
+  protected get completesAfter(): readonly Awaited[] {
+    return [this.whenPosted([this.peer], receivedFrom(this.membership.rank))];
+  }
+
+  protected *post(): Slices {
+    this.#posted = yield* this.postBytes(this.bytes, this.entryFor(operations.send));
+  }
+
+  // deno-lint-ignore require-yield
+  protected *complete(): Slices {
+    const { own, rank } = this.membership;
+    own.release(this.#posted!);
+    const received = this.peerEntry(receivedFrom(rank));
+    // The receiver finds the same.
+    if (!this.isLike(received)) {
+      this.communicator.fail(mismatch(rank, this.describe(), this.peer, describeEntry(received)));
+    }
+  }
+}
+
+/** A message from another rank, or from this one. */
+export class ReceiveOperation extends MessageOperation {
+  get ring(): number {
+    return receivedFrom(this.peer);
+  }
+
+  protected get completesAfter(): readonly Awaited[] {
+    return [this.whenPosted([this.peer], sentTo(this.membership.rank))];
+  }
+
+  protected *post(): Slices {}
+
+  protected *complete(): Slices {
+    const { own, rank } = this.membership;
+    const entry = this.peerEntry(sentTo(rank));
+    const isLike = this.isLike(entry);
+    if (isLike) {
+      const mailbox = this.membership.mailbox(this.peer);
+      yield* this.copy(this.bytes, { rank: this.peer, mailbox, entry, begin: 0 });
+    }
+    own.post(this.ring, this.number, { ...this.entryFor(operations.recv), offset: 0, byteLength: 0 });
+    if (!isLike) this.communicator.fail(mismatch(this.peer, describeEntry(entry), rank, this.describe()));
+  }
+}
+
+function mismatch(sender: number, sent: string, receiver: number, received: string): Error {
+  return new Error(
+    `Cannot pass a message: rank ${sender} sends ${sent} to rank ${receiver}, which receives ${received} from it; both ` +
+      `must give the same count and type`,
+  );
+}
+
+function describeEntry({ count, type }: Entry): string {
+  return `${count} ${elementType(type)?.name ?? `elements of type ${type}`}`;
+}

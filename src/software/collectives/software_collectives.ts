@@ -1,0 +1,304 @@
+/**
+ * The software device's own collectives, among processes of one machine and among ranks of one process: a test double for
+ * NCCL, with its semantics. Each rank posts what it gives in a mailbox that the others read.
+ *
+ * Where NCCL leaves a choice, this one is strict: every collective waits until all ranks have called it, a sender's work
+ * is done when the receiver has the message, and ranks that do not agree on a call get an error instead of waiting.
+ *
+ * @module
+ */
+import {
+  type CollectiveCall,
+  type CollectiveLibrary,
+  type CommunicatorState,
+  type RankOptions,
+  type ReducingCall,
+  reductionOperation,
+  type RootedCall,
+} from "../../collective_library.ts";
+import { memAccessFlags } from "../../driver.ts";
+import { CollectiveOperation, sharesOf } from "./collective_operation.ts";
+import { Communicator } from "./communicator.ts";
+import { createId, derivedKey, keyOfId } from "./communicator_id.ts";
+import { type ElementType, elementType } from "./element_types.ts";
+import { Membership } from "./membership.ts";
+import { ReceiveOperation, SendOperation } from "./message_operations.ts";
+import { type OperationName, operations } from "./operations.ts";
+import type { CollectiveServices } from "./services.ts";
+import { groupLimit, type StreamOperation } from "./stream_operation.ts";
+
+/** The collectives of one driver. */
+export class SoftwareCollectives implements CollectiveLibrary {
+  readonly name = "the software device's collectives";
+  readonly shrinkRefusal: string | undefined = undefined;
+  readonly registers: boolean = false;
+  readonly #services: CollectiveServices;
+  readonly #communicators = new Map<bigint, Communicator>();
+  #lastHandle = 0n;
+  /** How many groups have begun and not ended. */
+  #depth = 0;
+  /** The operations of the outermost group. */
+  #group: StreamOperation[] = [];
+  /** What a call of the group has thrown. */
+  #groupFailure: { readonly error: unknown } | undefined;
+
+  constructor(services: CollectiveServices) {
+    this.#services = services;
+  }
+
+  getUniqueId(): Uint8Array<ArrayBuffer> {
+    return createId();
+  }
+
+  commInitRank(device: number, { id, rank, size }: RankOptions): bigint {
+    this.#services.checkDevice(device, "commInitRank");
+    const key = keyOfId(id);
+    if (!Number.isSafeInteger(size) || size < 1 || !Number.isSafeInteger(rank) || rank < 0 || rank >= size) {
+      throw new RangeError(`Cannot create a communicator: there is no rank ${rank} of ${size}; count the ranks from 0`);
+    }
+    return this.#add(device, this.#joinNow(device, { key, rank, size }));
+  }
+
+  commSplit(comm: bigint, { color, key }: { readonly color: number | undefined; readonly key: number }): bigint {
+    const parent = this.#communicator(comm);
+    const division = parent.divide(color, key);
+    if (color === undefined) return 0n;
+    const deviceUuid = this.#services.deviceUuid(parent.device);
+    return this.#add(parent.device, () => {
+      const part = division.part();
+      return part && Membership.join({ ...part, deviceUuid });
+    });
+  }
+
+  commShrink(comm: bigint, excluded: readonly number[]): bigint {
+    const parent = this.#communicator(comm);
+    const { key, rank, size } = parent.membershipFor("shrink the communicator");
+    const ranks = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !excluded.includes(rank));
+    if (!ranks.includes(rank)) {
+      throw new RangeError(`Cannot shrink the communicator: rank ${rank} is this one; the others shrink it without it`);
+    }
+    if (parent.hasWork) parent.stop();
+    const names = [...new Set(excluded)].sort((one, other) => one - other).join(" ");
+    const shrunk = derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`);
+    return this.#add(
+      parent.device,
+      this.#joinNow(parent.device, { key: shrunk, rank: ranks.indexOf(rank), size: ranks.length }),
+    );
+  }
+
+  commUserRank(comm: bigint): number {
+    return this.#communicator(comm).membershipFor("ask for the rank").rank;
+  }
+
+  commCount(comm: bigint): number {
+    return this.#communicator(comm).membershipFor("ask for the number of ranks").size;
+  }
+
+  commGetAsyncError(comm: bigint): CommunicatorState {
+    return this.#communicator(comm).state;
+  }
+
+  commRevoke(comm: bigint): void {
+    this.#communicator(comm).stop();
+  }
+
+  commFinalize(comm: bigint): void {
+    this.#communicator(comm).finalize();
+  }
+
+  commDestroy(comm: bigint): void {
+    this.#communicator(comm).destroy();
+    this.#communicators.delete(comm);
+  }
+
+  async commAbort(comm: bigint): Promise<void> {
+    const communicator = this.#communicator(comm);
+    communicator.destroy({ isAborted: true });
+    this.#communicators.delete(comm);
+    await communicator.workIsGone();
+  }
+
+  /** Does nothing: the software device copies all memory. */
+  commRegister(comm: bigint, _address: bigint, _byteLength: number): bigint {
+    this.#communicator(comm);
+    return 0n;
+  }
+
+  commDeregister(comm: bigint, _handle: bigint): void {
+    this.#communicator(comm);
+  }
+
+  groupStart(): void {
+    this.#depth++;
+  }
+
+  /** If a call of the group has thrown, does none of them, and throws its error again. */
+  groupEnd(): void {
+    if (this.#depth === 0) throw new Error("Cannot end a group: none has begun");
+    if (--this.#depth > 0) return;
+    const group = this.#group, failure = this.#groupFailure;
+    this.#group = [];
+    this.#groupFailure = undefined;
+    if (failure !== undefined) throw failure.error;
+    checkGroup(group);
+    const communicators = new Set(group.map(({ communicator }) => communicator));
+    // A communicator does its groups one after another, whatever their streams.
+    const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
+    for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
+    for (const operation of group) operation.enqueueCompletion();
+  }
+
+  allReduce(call: ReducingCall): void {
+    this.#addCollective("allReduce", call);
+  }
+
+  reduce(call: ReducingCall & RootedCall): void {
+    this.#addCollective("reduce", call);
+  }
+
+  broadcast(call: RootedCall): void {
+    this.#addCollective("broadcast", call);
+  }
+
+  allGather(call: CollectiveCall): void {
+    this.#addCollective("allGather", call);
+  }
+
+  reduceScatter(call: ReducingCall): void {
+    this.#addCollective("reduceScatter", call);
+  }
+
+  allToAll(call: CollectiveCall): void {
+    this.#addCollective("allToAll", call);
+  }
+
+  send(call: RootedCall): void {
+    this.#addMessage("send", call);
+  }
+
+  recv(call: RootedCall): void {
+    this.#addMessage("recv", call);
+  }
+
+  /** Leaves all communicators when the driver closes. Their work ends. */
+  close(): void {
+    for (const communicator of this.#communicators.values()) communicator.destroy();
+    this.#communicators.clear();
+  }
+
+  /** Takes the place at once, so that the caller gets the error. */
+  #joinNow(device: number, place: { key: string; rank: number; size: number }): () => Membership {
+    const membership = Membership.join({ ...place, deviceUuid: this.#services.deviceUuid(device) });
+    return () => membership;
+  }
+
+  #add(device: number, join: () => Membership | undefined): bigint {
+    const handle = ++this.#lastHandle;
+    this.#communicators.set(handle, new Communicator(this.#services, device, join));
+    return handle;
+  }
+
+  #communicator(comm: bigint): Communicator {
+    const found = this.#communicators.get(comm);
+    if (found === undefined) throw new Error(`Cannot use communicator ${comm}: it does not exist, or was destroyed`);
+    return found;
+  }
+
+  #addCollective(name: OperationName, call: CollectiveCall & Partial<ReducingCall & RootedCall>): void {
+    this.#addToGroup(name, call, (communicator, type) => {
+      const { rank, size } = communicator.usableFor(`call ${name}`);
+      const { count, operation: reduction = 0, root = 0 } = call;
+      checkReduction(name, reduction);
+      checkRank(name, root, size);
+      const operation = operations[name];
+      const { gives, gets } = sharesOf({ operation, root }, { rank, size });
+      const stream = this.#services.stream(communicator.device, call.stream, name);
+      const { source, target } = this.#rangesOf(name, call, {
+        device: communicator.device,
+        given: gives * count * type.byteLength,
+        got: call.target === 0n && name === "broadcast" ? 0 : gets * count * type.byteLength,
+      });
+      const entry = { operation, type: call.type, reduction, root, count };
+      return new CollectiveOperation(communicator, { call: entry, type, stream, source, target });
+    });
+  }
+
+  #addMessage(name: "send" | "recv", call: RootedCall): void {
+    this.#addToGroup(name, call, (communicator, type) => {
+      const { size } = communicator.usableFor(`call ${name}`);
+      const { count, root: peer, type: typeNumber } = call;
+      checkRank(name, peer, size);
+      const byteLength = count * type.byteLength;
+      const [given, got] = name === "send" ? [byteLength, 0] : [0, byteLength];
+      const { device } = communicator;
+      const stream = this.#services.stream(device, call.stream, name);
+      const { source, target } = this.#rangesOf(name, call, { device, given, got });
+      return name === "send"
+        ? new SendOperation(communicator, { peer, count, typeNumber, type, stream, bytes: source })
+        : new ReceiveOperation(communicator, { peer, count, typeNumber, type, stream, bytes: target });
+    });
+  }
+
+  /** Adds a call to the group that has begun, or to one of its own. */
+  #addToGroup(
+    name: OperationName,
+    { comm, type, count }: CollectiveCall,
+    create: (communicator: Communicator, type: ElementType) => StreamOperation,
+  ): void {
+    this.groupStart();
+    try {
+      this.#group.push(create(this.#communicator(comm), typeOf(name, type, count)));
+    } catch (error) {
+      this.#groupFailure ??= { error };
+      if (this.#depth > 1) {
+        this.#depth--;
+        throw error;
+      }
+    }
+    this.groupEnd();
+  }
+
+  #rangesOf(
+    call: OperationName,
+    { source, target }: CollectiveCall,
+    { device, given, got }: { device: number; given: number; got: number },
+  ): { source: Uint8Array; target: Uint8Array } {
+    return {
+      source: this.#services.range(source, given, { device, flags: memAccessFlags.read, call }),
+      target: this.#services.range(target, got, { device, flags: memAccessFlags.readWrite, call }),
+    };
+  }
+}
+
+function typeOf(name: OperationName, number: number, count: number): ElementType {
+  if (!Number.isSafeInteger(count) || count < 0) {
+    throw new RangeError(`Cannot call ${name} with a count of ${count}: it must be a whole number of at least 0`);
+  }
+  const type = elementType(number);
+  if (type !== undefined) return type;
+  throw new RangeError(`Cannot call ${name} with elements of type ${number}: there is no such type`);
+}
+
+function checkReduction(name: OperationName, reduction: number): void {
+  if ((Object.values(reductionOperation) as number[]).includes(reduction)) return;
+  throw new RangeError(`Cannot call ${name} with reduction ${reduction}: there is no such reduction`);
+}
+
+function checkRank(name: OperationName, rank: number, size: number): void {
+  if (Number.isSafeInteger(rank) && rank >= 0 && rank < size) return;
+  throw new RangeError(`Cannot call ${name} with rank ${rank}: there are ${size} ranks, counted from 0`);
+}
+
+/** Throws if the entries of a group's operations do not fit in the rings. */
+function checkGroup(group: readonly StreamOperation[]): void {
+  if (group.length <= groupLimit) return;
+  for (const operations of Map.groupBy(group, ({ communicator }) => communicator).values()) {
+    for (const ofRing of Map.groupBy(operations, ({ ring }) => ring).values()) {
+      if (ofRing.length <= groupLimit) continue;
+      throw new RangeError(
+        `Cannot do a group of ${ofRing.length} calls of a kind: the software device's limit is ${groupLimit}; end the ` +
+          `group earlier`,
+      );
+    }
+  }
+}
