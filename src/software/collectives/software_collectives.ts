@@ -98,16 +98,17 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).state;
   }
 
-  commRevoke(comm: bigint): void {
-    this.#communicator(comm).stop();
+  async commRevoke(comm: bigint): Promise<void> {
+    const communicator = this.#communicator(comm);
+    communicator.stop();
+    await communicator.workIsGone();
   }
 
-  commFinalize(comm: bigint): void {
-    this.#communicator(comm).finalize();
-  }
-
-  commDestroy(comm: bigint): void {
-    this.#communicator(comm).destroy();
+  async commDestroy(comm: bigint): Promise<void> {
+    const communicator = this.#communicator(comm);
+    communicator.finalize();
+    await communicator.workIsGone();
+    communicator.destroy();
     this.#communicators.delete(comm);
   }
 
@@ -145,7 +146,11 @@ export class SoftwareCollectives implements CollectiveLibrary {
     // A communicator does its groups one after another, whatever their streams.
     const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
     for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
-    for (const operation of group) operation.enqueueCompletion();
+    // A send is done when the other rank has received it, which may send to this one before: receives come first.
+    const [sends, others] = [true, false].map((isSend) =>
+      group.filter((each) => each instanceof SendOperation === isSend)
+    );
+    for (const operation of [...others!, ...sends!]) operation.enqueueCompletion();
   }
 
   allReduce(call: ReducingCall): void {
