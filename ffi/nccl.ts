@@ -9,13 +9,13 @@
  *
  * @module
  */
-import {
-  type CollectiveCall,
-  type CollectiveLibrary,
-  type CommunicatorState,
-  type RankOptions,
-  type ReducingCall,
-  type RootedCall,
+import type {
+  CollectiveCall,
+  CollectiveLibrary,
+  CommunicatorState,
+  RankOptions,
+  ReducingCall,
+  RootedCall,
 } from "../src/collective_library.ts";
 import { CudaError, SharingError } from "../src/support/errors.ts";
 import { sha256 } from "../src/support/sha256.ts";

@@ -27,11 +27,12 @@ interface HostMemory {
 
 /**
  * Work that is done, as far as its stream knows, and has failed all the same. Each method throws its error if a wait for
- * what it names must not succeed.
+ * what it names must not succeed. `isDone` is what the driver says.
  */
 export interface WorkFaults {
-  ofStream(device: number, stream: bigint): void;
-  ofEvent(event: bigint): void;
+  ofStream(device: number, stream: bigint, isDone: boolean): void;
+  ofEvent(event: bigint, isDone: boolean): void;
+  /** To be called when all is done. */
   ofDevice(device: number): void;
 }
 

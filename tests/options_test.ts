@@ -11,7 +11,8 @@ import { waitUntil } from "../src/support/waiting/waiting.ts";
 import { inFolder } from "./support/folders.ts";
 import { test } from "./support/test.ts";
 
-const { Exporter, Importer, MemoryStore, open, Operator, StoreClient, UnixListener, UnixSocket } = poolpass;
+const { Communicator, Exporter, Importer, MemoryStore, open, Operator, StoreClient, UnixListener, UnixSocket } =
+  poolpass;
 const skip = shimRefusal() ?? false;
 
 /** Options of any type. */
@@ -89,6 +90,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     await using consumer = await importer.channel("frames");
     using slot = await channel.reserve();
     const path = `${folder}/other`;
+    const id = Communicator.createId(cuda);
+    await using communicator = await Communicator.create(gpu, { id, rank: 0, size: 1 });
     await body({
       "open": { call: (options) => open(options), required: { driver: "software" } },
       "Cuda.compile": { call: (options) => cuda.compile("", options), required: { architecture: "compute_90" } },
@@ -161,6 +164,18 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "RemoteOffer.mapArray": { call: (options) => remote.mapArray(Float32Array, options) },
       "ChannelProducer.reserve": { call: (options) => channel.reserve(options) },
       "ChannelProducer.send": { call: (options) => channel.send(slot, options) },
+      "Communicator.create": {
+        call: (options) => Communicator.create(gpu, options),
+        required: { id, rank: 0, size: 1 },
+      },
+      "Communicator.allReduce": { call: (options) => communicator.allReduce(array, array, "sum", options) },
+      "Communicator.reduce": { call: (options) => communicator.reduce(array, array, 0, "sum", options) },
+      "Communicator.broadcast": { call: (options) => communicator.broadcast(array, 0, options) },
+      "Communicator.allGather": { call: (options) => communicator.allGather(array, array, options) },
+      "Communicator.reduceScatter": { call: (options) => communicator.reduceScatter(array, array, "sum", options) },
+      "Communicator.allToAll": { call: (options) => communicator.allToAll(array, other, options) },
+      "Communicator.send": { call: (options) => communicator.send(array, 0, options) },
+      "Communicator.receive": { call: (options) => communicator.receive(array, 0, options) },
       "ChannelConsumer.next": { call: (options) => consumer.next(options) },
     });
   });
@@ -196,6 +211,8 @@ test("options that do not exist are refused everywhere, with the nearest name", 
   await withTakers(async (takers) => {
     for (const [name, taker] of Object.entries(takers)) {
       for (const option of await optionNames(name, taker)) {
+        // A mistyped name of two letters is like no other.
+        if (option.length < 3) continue;
         // Two letters exchanged, another case, a letter too few.
         const [first, second, ...rest] = option;
         for (const typo of [[second, first, ...rest].join(""), option.toUpperCase(), option.slice(0, -1)]) {

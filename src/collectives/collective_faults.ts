@@ -14,8 +14,12 @@ import { pause } from "../support/waiting/pause.ts";
 
 /** A communicator that may have unfinished work. */
 export interface PolledCommunicator {
-  /** Finds out whether its work can end, and ends it if it cannot. */
-  poll(): void;
+  /**
+   * Finds out whether its work can end, and ends it if it cannot.
+   *
+   * @param isUrgent whether not to wait for the next time
+   */
+  poll(isUrgent: boolean): void;
 }
 
 /** What is known of a stream that has collectives, or waits for one that has. */
@@ -92,26 +96,26 @@ export class CollectiveFaults implements WorkFaults {
     this.#streamOf(device, stream).fail(error);
   }
 
-  ofStream(device: number, stream: bigint): void {
-    this.poll();
+  ofStream(device: number, stream: bigint, isDone: boolean): void {
+    this.#poll(isDone);
     const faults = this.#streams.get(keyOf(device, stream));
     if (faults !== undefined) throwFailure(faults, faults.thrown);
   }
 
-  ofEvent(event: bigint): void {
-    this.poll();
+  ofEvent(event: bigint, isDone: boolean): void {
+    this.#poll(isDone);
     const record = this.#records.get(event);
     if (record !== undefined) throwFailure(record.stream, record.thrown);
   }
 
   ofDevice(device: number): void {
-    this.poll();
+    this.#poll(true);
     for (const faults of this.#streams.values()) if (faults.device === device) throwFailure(faults, faults.thrown);
   }
 
-  /** Polls the communicators that have work. */
-  poll(): void {
-    for (const communicator of this.#unfinished) communicator.poll();
+  /** Polls the communicators that have work: those that wait now and then, and before a wait succeeds in any case. */
+  #poll(isDone: boolean): void {
+    for (const communicator of this.#unfinished) communicator.poll(isDone);
   }
 
   #streamOf(device: number, stream: bigint): StreamFaults {
@@ -124,7 +128,7 @@ export class CollectiveFaults implements WorkFaults {
   /** Waits for work that may come after collectives, as long as there are such. */
   #until(isDone: () => boolean): void {
     while (this.#unfinished.size > 0 && !isDone()) {
-      this.poll();
+      this.#poll(false);
       pause();
     }
   }

@@ -188,8 +188,8 @@ export class Communicator implements AsyncDisposable {
   static async create(device: CudaDevice, options: CommunicatorOptions): Promise<Communicator> {
     const session = sessionOfDevice(device);
     checkOptions(options, communicatorOptions);
-    const { id, rank, size, signal } = options;
-    const timeout = checkMilliseconds(options.timeout ?? defaultTimeout, "a timeout");
+    const { id, rank, size, signal, timeout = defaultTimeout } = options;
+    checkMilliseconds(timeout, "a timeout");
     checkId(id);
     checkNumber(size, "the size of a communicator");
     if (!(Number.isInteger(size) && size >= 1 && size <= maximumInt)) {

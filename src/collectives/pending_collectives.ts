@@ -79,8 +79,8 @@ export class PendingCollectives implements PolledCommunicator {
     return this.#unmarked.size === 0 && this.#marked.length === 0;
   }
 
-  poll(): void {
-    if (performance.now() >= this.#nextPoll) this.#look();
+  poll(isUrgent: boolean): void {
+    if (isUrgent || performance.now() >= this.#nextPoll) this.#look();
   }
 
   /** Notes that the communicator can do no more, and ends what it has given to its streams. */
@@ -125,15 +125,17 @@ export class PendingCollectives implements PolledCommunicator {
     const now = performance.now();
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
-    const { session: { driver }, library, comm, timeout, name } = this.#parts;
+    const { session, library, comm, timeout, name } = this.#parts;
+    const { driver } = session;
     this.#mark(now);
-    this.#marked = this.#marked.filter(({ event }) => {
-      if (!driver.eventQuery(event, { forLibrary: true })) return true;
-      this.#parts.session.destroyMarker(event);
-      return false;
-    });
+    const areDone = this.#marked.map(({ event }) => driver.eventQuery(event, { forLibrary: true }));
+    // Asked afterwards: what has failed is done, too.
     const state = library.commGetAsyncError(comm);
     if (state instanceof Error) return this.fail(state);
+    this.#marked = this.#marked.filter(({ event }, index) => {
+      if (areDone[index]) session.destroyMarker(event);
+      return !areDone[index];
+    });
     if (this.#marked.some(({ deadline }) => deadline < now)) {
       return this.fail(
         new SharingError(

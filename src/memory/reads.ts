@@ -78,8 +78,9 @@ export async function readBytes(
       if (next === pieces.length) letGo();
       const { piece, staging } = inFlight[0]!;
       await waitUntil(() => {
-        allocation.session.faults?.ofEvent(staging.event);
-        return allocation.session.driver.eventQuery(staging.event);
+        const isDone = allocation.session.driver.eventQuery(staging.event);
+        allocation.session.faults?.ofEvent(staging.event, isDone);
+        return isDone;
       }, waitOptions);
       progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
@@ -102,7 +103,7 @@ export function readBytesSync(place: Place, byteLength: number, stream: CudaStre
     const staging = enqueue(place, piece, stream);
     try {
       place.allocation.session.driver.eventSynchronize(staging.event);
-      place.allocation.session.faults?.ofEvent(staging.event);
+      place.allocation.session.faults?.ofEvent(staging.event, true);
       progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
     } finally {

@@ -278,8 +278,8 @@ export class CudaStream implements Disposable {
    */
   query(): boolean {
     try {
-      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle);
       const isComplete = this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
+      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle, isComplete);
       if (isComplete) {
         this.#session.completed.add(this);
         this.#progress.completeAll();
@@ -298,7 +298,7 @@ export class CudaStream implements Disposable {
   synchronize(): void {
     try {
       this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
-      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle);
+      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle, true);
       this.#progress.completeAll();
     } catch (error) {
       throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);

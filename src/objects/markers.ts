@@ -45,8 +45,9 @@ export class Markers implements Disposable {
     try {
       // Reads the driver at each poll, because the session replaces it at its end.
       await waitUntil(() => {
-        this.#session.faults?.ofEvent(marker.event);
-        return this.#session.driver.eventQuery(marker.event);
+        const isDone = this.#session.driver.eventQuery(marker.event);
+        this.#session.faults?.ofEvent(marker.event, isDone);
+        return isDone;
       }, options);
       this.complete(marker);
     } catch (error) {
