@@ -22,7 +22,7 @@ interface Posted {
 export class Communicator {
   readonly device: number;
   readonly services: CollectiveServices;
-  /** Returns the membership, or undefined if it is not known yet. */
+  /** Joins the others, as soon as it is known who they are. */
   readonly #join: () => Membership | undefined;
   #membership: Membership | undefined;
   #failure: unknown;
@@ -40,10 +40,12 @@ export class Communicator {
   /** How often it was shrunk, by the ranks that were excluded. */
   readonly #shrinks = new Map<string, number>();
 
-  constructor(services: CollectiveServices, device: number, join: () => Membership | undefined) {
+  /** @param joined who takes part, or a function that joins them and returns undefined until it is known who they are */
+  constructor(services: CollectiveServices, device: number, joined: Membership | (() => Membership | undefined)) {
     this.services = services;
     this.device = device;
-    this.#join = join;
+    this.#join = typeof joined === "function" ? joined : () => joined;
+    this.#membership = typeof joined === "function" ? undefined : joined;
   }
 
   /** Who takes part. Throws unless the communicator is ready, or has been. */

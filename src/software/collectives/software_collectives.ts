@@ -56,7 +56,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (!Number.isSafeInteger(size) || size < 1 || !Number.isSafeInteger(rank) || rank < 0 || rank >= size) {
       throw new RangeError(`Cannot create a communicator: there is no rank ${rank} of ${size}; count the ranks from 0`);
     }
-    return this.#add(device, this.#joinNow(device, { key, rank, size }));
+    return this.#add(device, Membership.join({ key, rank, size, deviceUuid: this.#services.deviceUuid(device) }));
   }
 
   commSplit(comm: bigint, { color, key }: { readonly color: number | undefined; readonly key: number }): bigint {
@@ -80,9 +80,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (parent.hasWork) parent.stop();
     const names = [...new Set(excluded)].sort((one, other) => one - other).join(" ");
     const shrunk = derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`);
+    const place = { key: shrunk, rank: ranks.indexOf(rank), size: ranks.length };
     return this.#add(
       parent.device,
-      this.#joinNow(parent.device, { key: shrunk, rank: ranks.indexOf(rank), size: ranks.length }),
+      Membership.join({ ...place, deviceUuid: this.#services.deviceUuid(parent.device) }),
     );
   }
 
@@ -145,7 +146,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     // A communicator does its groups one after another, whatever their streams.
     const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
     for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
-    for (const operation of group) operation.enqueueCompletion();
+    // A sender's work waits for the receiver's, which may be behind what the receiver sends.
+    const isLast = (operation: StreamOperation): boolean => operation instanceof SendOperation;
+    for (const operation of group) if (!isLast(operation)) operation.enqueueCompletion();
+    for (const operation of group) if (isLast(operation)) operation.enqueueCompletion();
   }
 
   allReduce(call: ReducingCall): void {
@@ -186,15 +190,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#communicators.clear();
   }
 
-  /** Takes the place at once, so that the caller gets the error. */
-  #joinNow(device: number, place: { key: string; rank: number; size: number }): () => Membership {
-    const membership = Membership.join({ ...place, deviceUuid: this.#services.deviceUuid(device) });
-    return () => membership;
-  }
-
-  #add(device: number, join: () => Membership | undefined): bigint {
+  #add(device: number, joined: Membership | (() => Membership | undefined)): bigint {
     const handle = ++this.#lastHandle;
-    this.#communicators.set(handle, new Communicator(this.#services, device, join));
+    this.#communicators.set(handle, new Communicator(this.#services, device, joined));
     return handle;
   }
 
