@@ -72,19 +72,22 @@ export class SoftwareCollectives implements CollectiveLibrary {
 
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicator(comm);
-    const { key, rank, size } = parent.membershipFor("shrink the communicator");
+    const membership = parent.membershipFor("shrink the communicator");
+    const { key, rank, size } = membership;
     const ranks = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !excluded.includes(rank));
     if (!ranks.includes(rank)) {
       throw new RangeError(`Cannot shrink the communicator: rank ${rank} is this one; the others shrink it without it`);
     }
     if (parent.hasWork) parent.stop();
     const names = [...new Set(excluded)].sort((one, other) => one - other).join(" ");
-    const shrunk = derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`);
-    const place = { key: shrunk, rank: ranks.indexOf(rank), size: ranks.length };
-    return this.#add(
-      parent.device,
-      Membership.join({ ...place, deviceUuid: this.#services.deviceUuid(parent.device) }),
-    );
+    const joined = Membership.join({
+      key: derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`),
+      rank: ranks.indexOf(rank),
+      size: ranks.length,
+      deviceUuid: this.#services.deviceUuid(parent.device),
+      origin: { membership, ranks },
+    });
+    return this.#add(parent.device, joined);
   }
 
   commUserRank(comm: bigint): number {

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { dataType } from "../../../src/collective_library.ts";
 import type { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { createRanks, type Rank, testCollectives, whenIdle } from "./ranks.ts";
 
 const type = dataType.float32;
@@ -136,8 +137,6 @@ async function onDevice(driver: SoftwareDriver, device: number, size: number): P
   const { collectives } = driver;
   const id = collectives.getUniqueId();
   const comms = Array.from({ length: size }, (_, rank) => collectives.commInitRank(device, { id, rank, size }));
-  for (let isReady = false; !isReady;) {
-    isReady = comms.map((comm) => collectives.commGetAsyncError(comm)).every((state) => state === "ready");
-  }
+  await waitUntil(() => comms.map((comm) => collectives.commGetAsyncError(comm)).every((state) => state === "ready"));
   return comms;
 }

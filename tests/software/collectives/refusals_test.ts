@@ -1,6 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dataType, reductionOperation } from "../../../src/collective_library.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { CudaError, SharingError } from "../../../src/support/errors.ts";
+import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { createRanks, errorsOf, type Rank, testCollectives, whenIdle } from "./ranks.ts";
 
 const { float32, int8 } = dataType;
@@ -74,11 +76,10 @@ testCollectives("ranks that are taken, do not exist or expect another size are r
   assertThrows(() => collectives.commInitRank(0, { id, rank: 2, size: 2 }), RangeError, "there is no rank 2 of 2");
   assertThrows(() => collectives.commInitRank(7, { id, rank: 1, size: 2 }), CudaError);
   const other = collectives.commInitRank(0, { id, rank: 1, size: 3 });
-  for (let state; !(state instanceof Error);) {
+  await waitUntil(() => {
     collectives.commGetAsyncError(one);
-    state = collectives.commGetAsyncError(other);
-    await Promise.resolve();
-  }
+    return collectives.commGetAsyncError(other) instanceof Error;
+  });
   const { message } = collectives.commGetAsyncError(other) as Error;
   assert(message.includes("rank 0 says that there are 2 ranks, and rank 1 that there are 3"), message);
 });
@@ -163,7 +164,6 @@ testCollectives(
     const { collectives } = driver;
     const ranks = await createRanks(driver, 3);
     const buffers = ranks.map((rank, index) => rank.put(new Uint8Array(new Float32Array(2).fill(index + 1).buffer)));
-    // A fill keeps the stream of rank 2 from its part until the end of this turn.
     for (const [index, rank] of ranks.entries()) rank.collectives.allReduce(callOf(rank, buffers[index]!));
     await whenIdle([ranks[0]!]);
     collectives.commFinalize(ranks[0]!.comm);
@@ -189,15 +189,14 @@ testCollectives(
 );
 
 testCollectives("a driver that closes leaves its communicators, and others are told", async (driver) => {
-  const { SoftwareDriver } = await import("../../../src/software/software_driver.ts");
   const second = new SoftwareDriver({ devices: 1, peers: true });
   const id = driver.collectives.getUniqueId();
   const one = driver.collectives.commInitRank(0, { id, rank: 0, size: 2 });
   const other = second.collectives.commInitRank(0, { id, rank: 1, size: 2 });
-  for (let isReady = false; !isReady;) {
+  await waitUntil(() => {
     const states = [driver.collectives.commGetAsyncError(one), second.collectives.commGetAsyncError(other)];
-    isReady = states.every((state) => state === "ready");
-  }
+    return states.every((state) => state === "ready");
+  });
   assertEquals(driver.collectives.commUserRank(one) + 10 * second.collectives.commUserRank(other), 10);
   assertEquals([driver.collectives.commCount(one), second.collectives.commCount(other)], [2, 2]);
   second.close();
