@@ -84,6 +84,7 @@ export class Communicator {
     if (this.#membership === undefined || !this.#membership.advance()) return false;
     const gone = this.#membership.findGone();
     if (gone !== undefined) throw gone;
+    this.reclaim();
     let areDivided = true;
     // Those who get a new communicator ask that one.
     for (const division of this.#divisions) if (!division.advance() && division.isAwaitedHere) areDivided = false;
@@ -141,19 +142,19 @@ export class Communicator {
     const communicator = this;
     return {
       get done() {
-        return communicator.hasEnded || communicator.#unread.length < ringLength || communicator.#reclaim();
+        return communicator.hasEnded || communicator.#unread.length < ringLength || communicator.reclaim();
       },
     };
   }
 
   /** Keeps the bytes of a collective until all have read them. */
   keep(posted: Posted): void {
-    this.#reclaim();
+    this.reclaim();
     this.#unread.push(posted);
   }
 
   /** Releases what all have read. Returns whether there is room for another collective. */
-  #reclaim(): boolean {
+  reclaim(): boolean {
     const { own, size } = this.#membership!;
     const isRead = ({ number }: Posted): boolean => {
       for (let rank = 0; rank < size; rank++) {
