@@ -90,6 +90,7 @@ export class CollectiveOperation extends StreamOperation {
       }
     }
     own.post(commonRings.finished, this.number, { ...this.#call, offset: 0, byteLength: 0 });
+    this.communicator.reclaim();
   }
 
   /** What the ranks give. */

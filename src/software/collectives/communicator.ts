@@ -22,7 +22,7 @@ interface Posted {
 export class Communicator {
   readonly device: number;
   readonly services: CollectiveServices;
-  /** Returns the membership, or undefined if it is not known yet. */
+  /** Joins the others, as soon as it is known who they are. */
   readonly #join: () => Membership | undefined;
   #membership: Membership | undefined;
   #failure: unknown;
@@ -40,10 +40,12 @@ export class Communicator {
   /** How often it was shrunk, by the ranks that were excluded. */
   readonly #shrinks = new Map<string, number>();
 
-  constructor(services: CollectiveServices, device: number, join: () => Membership | undefined) {
+  /** @param joined who takes part, or a function that joins them and returns undefined until it is known who they are */
+  constructor(services: CollectiveServices, device: number, joined: Membership | (() => Membership | undefined)) {
     this.services = services;
     this.device = device;
-    this.#join = join;
+    this.#join = typeof joined === "function" ? joined : () => joined;
+    this.#membership = typeof joined === "function" ? undefined : joined;
   }
 
   /** Who takes part. Throws unless the communicator is ready, or has been. */
@@ -82,6 +84,7 @@ export class Communicator {
     if (this.#membership === undefined || !this.#membership.advance()) return false;
     const gone = this.#membership.findGone();
     if (gone !== undefined) throw gone;
+    this.reclaim();
     let areDivided = true;
     // Those who get a new communicator ask that one.
     for (const division of this.#divisions) if (!division.advance() && division.isAwaitedHere) areDivided = false;
@@ -139,19 +142,19 @@ export class Communicator {
     const communicator = this;
     return {
       get done() {
-        return communicator.hasEnded || communicator.#unread.length < ringLength || communicator.#reclaim();
+        return communicator.hasEnded || communicator.#unread.length < ringLength || communicator.reclaim();
       },
     };
   }
 
   /** Keeps the bytes of a collective until all have read them. */
   keep(posted: Posted): void {
-    this.#reclaim();
+    this.reclaim();
     this.#unread.push(posted);
   }
 
   /** Releases what all have read. Returns whether there is room for another collective. */
-  #reclaim(): boolean {
+  reclaim(): boolean {
     const { own, size } = this.#membership!;
     const isRead = ({ number }: Posted): boolean => {
       for (let rank = 0; rank < size; rank++) {

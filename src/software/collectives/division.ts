@@ -6,7 +6,7 @@
 import { SharingError } from "../../support/errors.ts";
 import { derivedKey } from "./communicator_id.ts";
 import { commonRings, ringLength } from "./mailbox.ts";
-import type { Membership } from "./membership.ts";
+import type { Membership, MembershipOptions } from "./membership.ts";
 
 /** How many divisions of a communicator can be incomplete. Then no rank's entry is overwritten before all have it. */
 export const divisionLimit: number = ringLength / 2;
@@ -23,11 +23,7 @@ interface DivisionOptions {
 }
 
 /** One rank's place in the part that it is in. */
-export interface Part {
-  readonly key: string;
-  readonly rank: number;
-  readonly size: number;
-}
+export type Part = Required<Omit<MembershipOptions, "deviceUuid">>;
 
 /** A division of a communicator, which is complete when all ranks have told their colors. */
 export class Division {
@@ -81,6 +77,7 @@ export class Division {
       key: derivedKey(this.#membership.key, `division ${this.#number} color ${this.#color}`),
       rank: ranks.findIndex(({ rank }) => rank === this.#membership.rank),
       size: ranks.length,
+      origin: { membership: this.#membership, ranks: ranks.map(({ rank }) => rank) },
     };
   }
 }

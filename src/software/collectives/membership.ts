@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { Roster } from "../../../ffi/shim/roster.ts";
+import { type PlaceState, Roster } from "../../../ffi/shim/roster.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { ipcHandleByteLength } from "../../driver.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -29,6 +29,15 @@ export interface MembershipOptions {
   readonly rank: number;
   readonly size: number;
   readonly deviceUuid: Uint8Array;
+  /** Where the ranks come from, if they were in another communicator. */
+  readonly origin?: Origin | undefined;
+}
+
+/** The communicator whose ranks form another one. */
+export interface Origin {
+  readonly membership: Membership;
+  /** The ranks there, by rank in the new communicator. */
+  readonly ranks: readonly number[];
 }
 
 interface RankRecord {
@@ -44,6 +53,7 @@ export class Membership {
   readonly size: number;
   readonly own: OwnMailbox;
   readonly #roster: Roster;
+  readonly #origin: Origin | undefined;
   /** The mailboxes that were opened, by rank. */
   readonly #mailboxes: Mailbox[] = [];
   #connected = 0;
@@ -64,7 +74,7 @@ export class Membership {
     const roster = Roster.join(name, rank, { places: size, recordByteLength });
     if (roster === undefined) throw notSupported();
     if (roster === "taken") {
-      throw new Error(
+      throw new RangeError(
         `Cannot create a communicator: rank ${rank} of ${size} is taken; give each rank its own number, and each ` +
           `communicator its own id`,
       );
@@ -80,12 +90,13 @@ export class Membership {
     }
   }
 
-  private constructor({ key, rank, size }: MembershipOptions, roster: Roster, own: OwnMailbox) {
+  private constructor({ key, rank, size, origin }: MembershipOptions, roster: Roster, own: OwnMailbox) {
     this.key = key;
     this.rank = rank;
     this.size = size;
     this.own = own;
     this.#roster = roster;
+    this.#origin = origin;
     roster.write(own.handle());
     roster.write(new Uint8Array(Uint32Array.of(size).buffer), ipcHandleByteLength + 4);
     // The phase is written last: whoever sees it sees the rest.
@@ -141,13 +152,13 @@ export class Membership {
     } catch (error) {
       throw described(error, `${what} could not be opened`);
     }
-    if (opened instanceof Mailbox) this.#mailboxes.push(opened);
-    else if (opened === "not a handle") throw new SharingError("bad-message", `${what} is not one of poolpass's`);
-    else if (opened === "unseen") {
+    if (opened === "not a handle") throw new SharingError("bad-message", `${what} is not one of poolpass's`);
+    if (opened === "unseen") {
       throw new SharingError("not-supported", `${what} cannot be seen; all ranks must be in one PID namespace`);
-    } else {
-      throw this.#goneError(rank, opened === "no process" ? "has ended" : "left before all were there");
     }
+    // A process that ends closes one file after another: soon its place shows that it has gone.
+    if (!(opened instanceof Mailbox)) return false;
+    this.#mailboxes.push(opened);
     return true;
   }
 
@@ -171,20 +182,36 @@ export class Membership {
     for (let rank = 0; rank < this.size; rank++) {
       if (rank === this.rank || this.#left.has(rank)) continue;
       const state = this.#roster.stateOf(rank);
-      if (state === "free") continue;
       const { phase } = this.#record(rank);
       // Whoever dies is the cause, and whoever aborts for that reason is not.
       if (state === "ended" && phase !== phases.finished) {
         gone = this.#goneError(rank, "has ended");
         break;
       }
-      if (phase === phases.aborted) gone ??= this.#goneError(rank, "has aborted");
-      else if (phase === phases.lost) gone ??= this.#lostError(rank);
-      else if (phase === phases.failed) gone ??= this.#failedError(rank);
-      else if (state !== "taken" && !this.isReady) gone ??= this.#goneError(rank, "has left");
-      else if (state !== "taken") this.#left.add(rank);
+      gone ??= this.#reasonOf(rank, state, phase);
+      if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }
     this.#gone = gone;
+  }
+
+  /** Why the communicator can do no more because of a rank. */
+  #reasonOf(rank: number, state: PlaceState, phase: number): SharingError | undefined {
+    if (state === "free") return this.#reasonNotToCome(rank);
+    if (state === "ended" && phase !== phases.finished) return this.#goneError(rank, "has ended");
+    if (phase === phases.aborted) return this.#goneError(rank, "has aborted");
+    if (phase === phases.lost) return this.#lostError(rank);
+    if (phase === phases.failed) return this.#failedError(rank);
+    return state === "taken" || this.isReady ? undefined : this.#goneError(rank, "has left");
+  }
+
+  /** Why a rank will not come, which may have ended before it did. */
+  #reasonNotToCome(rank: number): SharingError | undefined {
+    if (this.#origin === undefined || this.#origin.membership.hasLeft) return undefined;
+    const { membership, ranks } = this.#origin;
+    const there = ranks[rank]!;
+    const state = membership.#roster.stateOf(there);
+    const reason = membership.#reasonOf(there, state, membership.#record(there).phase);
+    return reason ?? (state === "taken" ? undefined : membership.#goneError(there, "has left"));
   }
 
   /** Tells the others how far this rank is. */

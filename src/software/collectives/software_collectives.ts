@@ -56,7 +56,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (!Number.isSafeInteger(size) || size < 1 || !Number.isSafeInteger(rank) || rank < 0 || rank >= size) {
       throw new RangeError(`Cannot create a communicator: there is no rank ${rank} of ${size}; count the ranks from 0`);
     }
-    return this.#add(device, this.#joinNow(device, { key, rank, size }));
+    return this.#add(device, Membership.join({ key, rank, size, deviceUuid: this.#services.deviceUuid(device) }));
   }
 
   commSplit(comm: bigint, { color, key }: { readonly color: number | undefined; readonly key: number }): bigint {
@@ -72,18 +72,22 @@ export class SoftwareCollectives implements CollectiveLibrary {
 
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicator(comm);
-    const { key, rank, size } = parent.membershipFor("shrink the communicator");
+    const membership = parent.membershipFor("shrink the communicator");
+    const { key, rank, size } = membership;
     const ranks = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !excluded.includes(rank));
     if (!ranks.includes(rank)) {
       throw new RangeError(`Cannot shrink the communicator: rank ${rank} is this one; the others shrink it without it`);
     }
     if (parent.hasWork) parent.stop();
     const names = [...new Set(excluded)].sort((one, other) => one - other).join(" ");
-    const shrunk = derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`);
-    return this.#add(
-      parent.device,
-      this.#joinNow(parent.device, { key: shrunk, rank: ranks.indexOf(rank), size: ranks.length }),
-    );
+    const joined = Membership.join({
+      key: derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`),
+      rank: ranks.indexOf(rank),
+      size: ranks.length,
+      deviceUuid: this.#services.deviceUuid(parent.device),
+      origin: { membership, ranks },
+    });
+    return this.#add(parent.device, joined);
   }
 
   commUserRank(comm: bigint): number {
@@ -146,11 +150,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     // A communicator does its groups one after another, whatever their streams.
     const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
     for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
-    // A send is done when the other rank has received it, which may send to this one before: receives come first.
-    const [sends, others] = [true, false].map((isSend) =>
-      group.filter((each) => each instanceof SendOperation === isSend)
-    );
-    for (const operation of [...others!, ...sends!]) operation.enqueueCompletion();
+    // A sender's work waits for the receiver's, which may be behind what the receiver sends.
+    const isLast = (operation: StreamOperation): boolean => operation instanceof SendOperation;
+    for (const operation of group) if (!isLast(operation)) operation.enqueueCompletion();
+    for (const operation of group) if (isLast(operation)) operation.enqueueCompletion();
   }
 
   allReduce(call: ReducingCall): void {
@@ -191,15 +194,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#communicators.clear();
   }
 
-  /** Takes the place at once, so that the caller gets the error. */
-  #joinNow(device: number, place: { key: string; rank: number; size: number }): () => Membership {
-    const membership = Membership.join({ ...place, deviceUuid: this.#services.deviceUuid(device) });
-    return () => membership;
-  }
-
-  #add(device: number, join: () => Membership | undefined): bigint {
+  #add(device: number, joined: Membership | (() => Membership | undefined)): bigint {
     const handle = ++this.#lastHandle;
-    this.#communicators.set(handle, new Communicator(this.#services, device, join));
+    this.#communicators.set(handle, new Communicator(this.#services, device, joined));
     return handle;
   }
 
