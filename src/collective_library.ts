@@ -35,6 +35,8 @@ export interface RankOptions {
   readonly id: Uint8Array;
   readonly rank: number;
   readonly size: number;
+  /** Milliseconds for which a call may wait for other ranks, if it has to; Infinity unless given. */
+  readonly timeout?: number;
 }
 
 /** A collective's buffers, and the stream in whose order it is done. */

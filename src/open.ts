@@ -3,7 +3,7 @@ import { checkRuntime } from "./support/runtime.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { findClang } from "../ffi/compilers/clang.ts";
 import { findNvcc } from "../ffi/compilers/nvcc.ts";
-import { openNccl } from "../ffi/nccl.ts";
+import { openNccl } from "../ffi/nccl/load_nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";

@@ -63,7 +63,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     ...objects,
     "src/compile/",
     "src/sanitizer/",
-    "ffi/nccl.ts",
+    "ffi/nccl/",
     "ffi/nvrtc.ts",
     "ffi/compilers/",
     "ffi/cuda_driver.ts",

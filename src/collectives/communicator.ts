@@ -202,7 +202,7 @@ export class Communicator implements AsyncDisposable {
     const parts = { session, library, device, timeout };
     let comm: bigint;
     try {
-      comm = library.commInitRank(device.ordinal, { id, rank, size });
+      comm = library.commInitRank(device.ordinal, { id, rank, size, timeout });
     } catch (error) {
       throw cannot(`create ${name}`, error);
     }

@@ -14,13 +14,21 @@ function sizeOn(driver: "software" | "cuda"): number {
 }
 
 /** When the rank is killed, by what it has printed last, and what the others get then. */
-const moments: readonly { at: string; how?: "idle"; timeout: number; code: string }[] = [
+const moments: readonly {
+  at: string;
+  how?: "idle";
+  /** SIGKILL unless given. */
+  signal?: "SIGSTOP";
+  timeout: number;
+  code: string;
+}[] = [
   // The first one whose time is over lets the others know that it has gone, too.
   { at: "started", timeout: 3000, code: "timed-out|peer-gone" },
   { at: "creating", timeout: 3000, code: "peer-gone|timed-out" },
   { at: "created", timeout: 60_000, code: "peer-gone" },
   { at: "working", timeout: 60_000, code: "peer-gone" },
   { at: "working", how: "idle", timeout: 60_000, code: "peer-gone" },
+  { at: "working", signal: "SIGSTOP", timeout: 1500, code: "timed-out" },
 ];
 
 /** The names of shared memory of this user's that ranks find each other by. */
@@ -31,8 +39,8 @@ function rosters(): string[] {
 for (const driver of ["software", "cuda"] as const) {
   const { skip } = driverNamed(driver);
   const tooFew = skip || sizeOn(driver) > 1 ? skip : "one device only";
-  for (const { at, how, timeout, code } of moments) {
-    const name = `a rank that is killed when it is ${at}${
+  for (const { at, how, signal, timeout, code } of moments) {
+    const name = `a rank that is ${signal === undefined ? "killed" : "stopped"} when it is ${at}${
       how === undefined ? "" : `, and ${how},`
     } costs the others an error`;
     test(`${name} [${driver}]`, { skip: tooFew }, async () => {
@@ -54,8 +62,8 @@ for (const driver of ["software", "cuda"] as const) {
         if (line === undefined) throw new Error(await victim.errors());
       }
       const killed = Date.now();
-      victim.kill("SIGKILL");
-      await victim.ended;
+      victim.kill(signal ?? "SIGKILL");
+      if (signal === undefined) await victim.ended;
       if (isFirst) others.push(...Array.from({ length: lost }, (_, rank) => start(rank)));
       for (const [rank, other] of others.entries()) {
         const lines: string[] = [];
@@ -72,7 +80,26 @@ for (const driver of ["software", "cuda"] as const) {
         const milliseconds = Number(error.split(" ")[1]) - killed;
         if (isLong) console.log(`${name}: rank ${rank}: ${error.split(" ")[0]} after ${milliseconds} ms`);
       }
+      victim.kill("SIGKILL");
       assertEquals(rosters(), before);
     });
+  }
+
+  for (const call of ["allReduce", "send", "receive", "allToAll"]) {
+    test(
+      `${call} that the other rank does not answer ends after the timeout [${driver}]`,
+      { skip: tooFew },
+      async () => {
+        using cuda = open({ driver });
+        const id = Communicator.createId(cuda).toHex();
+        const start = (rank: number) =>
+          startScript("children/collectives/call_alone.ts", [driver, `${rank}`, id, call]);
+        await using other = start(1);
+        await using child = start(0);
+        assertEquals([await other.nextLine(), await child.nextLine()], ["created", "created"]);
+        assertEquals(await child.nextLine(), "timed-out, in time");
+        other.kill("SIGKILL");
+      },
+    );
   }
 }

@@ -16,19 +16,17 @@ import type {
   RankOptions,
   ReducingCall,
   RootedCall,
-} from "../src/collective_library.ts";
-import { CudaError, SharingError } from "../src/support/errors.ts";
-import { sha256 } from "../src/support/sha256.ts";
-import { stringAt } from "./c_strings.ts";
-import { dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
-import { libnccl } from "./libnccl.ts";
-import { cString } from "./shim/shim.ts";
-import { Roster } from "./shim/roster.ts";
-import { toolkitCandidates } from "./toolkit_libraries.ts";
+} from "../../src/collective_library.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { stringAt } from "../c_strings.ts";
+import type { NativeFunctions } from "../host.ts";
+import type { libnccl } from "./libnccl.ts";
+import { derivedId, handleOutBytes, type Link, NcclCommunicator, receives, sends } from "./nccl_communicator.ts";
+import { configOf } from "./nccl_config.ts";
 
-type Functions = NativeFunctions<typeof libnccl>;
+/** The functions of a library. */
+export type NcclFunctions = NativeFunctions<typeof libnccl>;
 
-const ncclLibrary = { names: ["libnccl.so.2", "libnccl.so"], packageFolder: "nccl" };
 const idByteLength = 128;
 
 /** `ncclResult_t`. */
@@ -45,193 +43,29 @@ const resultNames = [
 ];
 const inProgress = 7;
 
-/** `ncclConfig_t` as it was in NCCL 2.18: newer ones read what it has. */
-const configVersion = 2_18_00;
-const configByteLength = 48;
-const configMagic = 0xcafebeef;
-/** `NCCL_CONFIG_UNDEF_INT`. */
-const undefinedInt = -(2 ** 31);
-/** The functions without which a library is not used: those of NCCL 2.23. */
-const optionalFunctions: readonly string[] = [
-  "ncclCommShrink",
-  "ncclCommRegister",
-  "ncclCommDeregister",
-  "ncclAlltoAll",
-];
-
-/** What a rank leaves in the roster when it ends its work by force: the others cannot go on. */
-const aborted = Uint32Array.of(1);
-/** Milliseconds between two looks at who of this machine has ended. */
-const rosterInterval = 10;
-/** NCCL writes a handle here when it has created a communicator, in a thread of its own. Too large to be moved. */
-const handleOutBytes = 256;
-
-let found: Functions | undefined;
-
-/** Finds NCCL for the devices of a driver. `makeCurrent` makes a device the one that NCCL's calls are for. */
-export function openNccl(path: string | undefined, makeCurrent: (device: number) => void): CollectiveLibrary {
-  if (path !== undefined) {
-    const opened = tryNccl(path);
-    if ("reason" in opened) throw new Error(`Cannot use "${path}" as libnccl: ${opened.reason}`);
-    return new Nccl(opened.functions, makeCurrent);
-  }
-  found ??= search();
-  return new Nccl(found, makeCurrent);
-}
-
-function search(): Functions {
-  const refusal = ffiRefusal();
-  if (refusal !== undefined) throw new Error(`Cannot use NCCL: ${refusal}`);
-  let unusable: string | undefined;
-  for (const candidate of toolkitCandidates(ncclLibrary)) {
-    const opened = tryNccl(candidate);
-    if (!("reason" in opened)) return opened.functions;
-    if (!/No such file|cannot open shared object|not found/i.test(opened.reason)) unusable ??= opened.reason;
-  }
-  throw new Error(
-    unusable !== undefined
-      ? `Cannot use NCCL: ${unusable}`
-      : `Cannot use NCCL: no ${ncclLibrary.names[0]} was found by the loader, in CUDA_HOME, /usr/local/cuda, ` +
-        "VIRTUAL_ENV, CONDA_PREFIX or ~/.local; install the package libnccl2, or nvidia-nccl-cu13 by pip, or give its " +
-        "path in POOLPASS_NCCL",
-  );
-}
-
-function tryNccl(path: string): { readonly functions: Functions } | { readonly reason: string } {
-  prepareEnvironment();
-  let library: NativeLibrary<typeof libnccl>;
-  try {
-    library = dlopen(path, libnccl);
-  } catch (error) {
-    const { cause = error } = error as Error;
-    return { reason: cause instanceof Error ? cause.message : String(cause) };
-  }
-  const lacking = Object.keys(libnccl).find((name) =>
-    library.symbols[name as keyof typeof libnccl] === undefined && !optionalFunctions.includes(name)
-  );
-  if (lacking !== undefined) {
-    library.close();
-    return { reason: `${path} has no ${lacking}: it is not NCCL, or older than NCCL 2.23` };
-  }
-  // It runs threads.
-  keepLoaded(path);
-  return { functions: library.symbols as Functions };
-}
-
-/** Sets what NCCL reads once, unless it is set already. */
-function prepareEnvironment(): void {
-  const symbols = {
-    setenv: {
-      parameters: ["buffer", /* const char *name */ "buffer", /* const char *value */ "i32" /* int overwrite */],
-      result: "i32",
-    },
-  } as const;
-  const { setenv } = dlopen("libc.so.6", symbols).symbols;
-  // NVLink multicast that fails can put the GPUs of a shared machine out of service.
-  setenv?.(cString("NCCL_NVLS_ENABLE"), cString("0"), 0);
-  // Otherwise the first collective connects the ranks, and blocks this thread until all have called it.
-  setenv?.(cString("NCCL_RUNTIME_CONNECT"), cString("0"), 0);
-}
-
-/** What is being created, in order: the one that is not blocking, and the one that makes collectives. */
-type Phase = "dividing" | "initializing" | "connecting" | "ready";
-
-/** A communicator. */
-class NcclCommunicator {
-  phase: Phase;
-  /** The one that is not blocking, once its address is known. */
-  manager = 0n;
-  /** The one that makes collectives. */
-  worker = 0n;
-  /** Whose state says whether `manager` is there: another communicator's while this one is divided from it. */
-  readonly parent: NcclCommunicator | undefined;
-  readonly device: number;
-  readonly id: Uint8Array;
-  /** Who has taken part, by places: undefined where that is not known. */
-  roster: Roster | undefined;
-  failure: Error | undefined;
-  #nextLook = 0;
-  readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
-  /** The ranks that it has no more, while it shrinks. */
-  excluded: Int32Array<ArrayBuffer> | undefined;
-  /** How many others were divided from it. */
-  divisions = 0;
-
-  constructor(device: number, id: Uint8Array, phase: Phase, parent?: NcclCommunicator) {
-    this.device = device;
-    this.id = id;
-    this.phase = phase;
-    this.parent = parent;
-  }
-
-  /** Takes a place among those of this machine. */
-  join(rank: number, size: number): void {
-    const roster = Roster.join(rosterName(this.id), rank, { places: size, recordByteLength: aborted.byteLength });
-    if (roster === "taken") {
-      throw new RangeError(`Cannot create a communicator of rank ${rank}: another one has that rank already`);
-    }
-    this.roster = roster;
-  }
-
-  /** The error of a rank of this machine that has ended, or has aborted. */
-  lookForEnded(): Error | undefined {
-    const { roster } = this;
-    if (roster === undefined || roster.hasLeft || performance.now() < this.#nextLook) return undefined;
-    this.#nextLook = performance.now() + rosterInterval;
-    for (let place = 0; place < roster.places; place++) {
-      const what = goneBy(roster, place);
-      if (what !== undefined) {
-        return new SharingError("peer-gone", `Rank ${place} ${what}: ${processOf(roster, place)}`);
-      }
-    }
-    return undefined;
-  }
-
-  /** Gives up the place. */
-  leave({ isAborted = false } = {}): void {
-    if (this.roster === undefined || this.roster.hasLeft) return;
-    if (isAborted) this.roster.write(new Uint8Array(aborted.buffer));
-    this.roster.close();
-    this.roster.leave();
-  }
-}
-
-function goneBy(roster: Roster, place: number): string | undefined {
-  if (place === roster.place) return undefined;
-  const state = roster.stateOf(place);
-  if (state === "ended") return "has ended";
-  if (state !== "left") return undefined;
-  const record = new Uint32Array(1);
-  roster.readInto(new Uint8Array(record.buffer), place);
-  return record[0] === aborted[0] ? "has aborted" : undefined;
-}
-
-function processOf(roster: Roster, place: number): string {
-  return `process ${roster.pidOf(place)}`;
-}
-
-function rosterName(id: Uint8Array): string {
-  return `poolpass-ranks-${sha256(id).subarray(0, 16).toHex()}`;
-}
-
-/** The id of a communicator that is made of another one. All its ranks derive the same. */
-function derivedId(id: Uint8Array, how: string): Uint8Array {
-  return sha256(new Uint8Array([...id, ...new TextEncoder().encode(how)]));
+/** A call that waits for the end of its group. */
+interface GroupedCall {
+  readonly communicator: NcclCommunicator;
+  readonly links: readonly Link[];
+  run(): void;
 }
 
 /** NCCL, for the devices of one driver. */
-class Nccl implements CollectiveLibrary {
+export class Nccl implements CollectiveLibrary {
   readonly name: string;
   readonly shrinkRefusal: string | undefined;
   readonly registers: boolean;
-  readonly #functions: Functions;
+  readonly #functions: NcclFunctions;
   readonly #makeCurrent: (device: number) => void;
   readonly #communicators = new Map<bigint, NcclCommunicator>();
   #lastHandle = 0n;
+  /** How many groups have begun and not ended, and the calls of the outermost one. */
+  #depth = 0;
+  #group: GroupedCall[] = [];
   readonly #intOut = new Int32Array(2);
   readonly #out = new Uint8Array(this.#intOut.buffer);
 
-  constructor(functions: Functions, makeCurrent: (device: number) => void) {
+  constructor(functions: NcclFunctions, makeCurrent: (device: number) => void) {
     this.#functions = functions;
     this.#makeCurrent = makeCurrent;
     this.#check(functions.ncclGetVersion(this.#out), "ncclGetVersion");
@@ -249,12 +83,12 @@ class Nccl implements CollectiveLibrary {
     return id;
   }
 
-  commInitRank(device: number, { id, rank, size }: RankOptions): bigint {
+  commInitRank(device: number, { id, rank, size, timeout = Infinity }: RankOptions): bigint {
     this.#makeCurrent(device);
     // NCCL reads it in a thread of its own, and the caller may change it.
     const ownId = new Uint8Array(handleOutBytes);
     ownId.set(id);
-    const communicator = new NcclCommunicator(device, ownId.subarray(0, idByteLength), "initializing");
+    const communicator = new NcclCommunicator(device, ownId.subarray(0, idByteLength), { timeout });
     communicator.join(rank, size);
     const { ncclCommInitRankScalable } = this.#functions;
     const config = configOf({ isBlocking: false });
@@ -272,7 +106,7 @@ class Nccl implements CollectiveLibrary {
   commSplit(comm: bigint, { color, key }: { readonly color: number | undefined; readonly key: number }): bigint {
     const parent = this.#communicators.get(comm)!;
     const id = derivedId(parent.id, `split ${++parent.divisions} ${color}`);
-    const child = new NcclCommunicator(parent.device, id, "dividing", parent);
+    const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     const config = configOf({ isBlocking: false });
     this.#check(
       this.#functions.ncclCommSplit(parent.manager, color ?? -1, key, bytesOf(child.out), config),
@@ -285,7 +119,7 @@ class Nccl implements CollectiveLibrary {
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicators.get(comm)!;
     const id = derivedId(parent.id, `shrink ${[...excluded].sort((a, b) => a - b)}`);
-    const child = new NcclCommunicator(parent.device, id, "dividing", parent);
+    const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     // NCCL may read the list in a thread of its own.
     const list = new Int32Array(Math.max(excluded.length, handleOutBytes / 4));
     list.set(excluded);
@@ -360,59 +194,95 @@ class Nccl implements CollectiveLibrary {
   }
 
   groupStart(): void {
-    this.#check(this.#functions.ncclGroupStart(), "ncclGroupStart");
+    if (this.#depth++ === 0) this.#group = [];
   }
 
   groupEnd(): void {
-    this.#check(this.#functions.ncclGroupEnd(), "ncclGroupEnd");
+    if (--this.#depth > 0) return;
+    const group = this.#group;
+    this.#group = [];
+    this.#prepare(group);
+    this.#check(this.#functions.ncclGroupStart(), "ncclGroupStart");
+    try {
+      for (const { run } of group) run();
+    } finally {
+      this.#check(this.#functions.ncclGroupEnd(), "ncclGroupEnd", group[0]?.communicator);
+    }
   }
 
   allReduce({ comm, source, target, count, type, operation, stream }: ReducingCall): void {
-    const worker = this.#workerOf(comm);
-    const result = this.#functions.ncclAllReduce(source, target, BigInt(count), type, operation, worker, stream);
-    if (result !== 0) this.#check(result, "ncclAllReduce", this.#communicators.get(comm));
+    this.#call("ncclAllReduce", comm, [], (worker) => {
+      return this.#functions.ncclAllReduce(source, target, BigInt(count), type, operation, worker, stream);
+    });
   }
 
   reduce({ comm, source, target, count, type, operation, root, stream }: ReducingCall & RootedCall): void {
-    const worker = this.#workerOf(comm);
-    const result = this.#functions.ncclReduce(source, target, BigInt(count), type, operation, root, worker, stream);
-    if (result !== 0) this.#check(result, "ncclReduce", this.#communicators.get(comm));
+    this.#call("ncclReduce", comm, [], (worker) => {
+      return this.#functions.ncclReduce(source, target, BigInt(count), type, operation, root, worker, stream);
+    });
   }
 
   broadcast({ comm, source, target, count, type, root, stream }: RootedCall): void {
-    const worker = this.#workerOf(comm);
-    const result = this.#functions.ncclBroadcast(source, target, BigInt(count), type, root, worker, stream);
-    if (result !== 0) this.#check(result, "ncclBroadcast", this.#communicators.get(comm));
+    this.#call("ncclBroadcast", comm, [], (worker) => {
+      return this.#functions.ncclBroadcast(source, target, BigInt(count), type, root, worker, stream);
+    });
   }
 
   allGather({ comm, source, target, count, type, stream }: CollectiveCall): void {
-    const worker = this.#workerOf(comm);
-    const result = this.#functions.ncclAllGather(source, target, BigInt(count), type, worker, stream);
-    if (result !== 0) this.#check(result, "ncclAllGather", this.#communicators.get(comm));
+    this.#call("ncclAllGather", comm, [], (worker) => {
+      return this.#functions.ncclAllGather(source, target, BigInt(count), type, worker, stream);
+    });
   }
 
   reduceScatter({ comm, source, target, count, type, operation, stream }: ReducingCall): void {
-    const worker = this.#workerOf(comm);
-    const result = this.#functions.ncclReduceScatter(source, target, BigInt(count), type, operation, worker, stream);
-    if (result !== 0) this.#check(result, "ncclReduceScatter", this.#communicators.get(comm));
+    this.#call("ncclReduceScatter", comm, [], (worker) => {
+      return this.#functions.ncclReduceScatter(source, target, BigInt(count), type, operation, worker, stream);
+    });
   }
 
   allToAll(call: CollectiveCall): void {
     const { comm, source, target, count, type, stream } = call;
     const { ncclAlltoAll } = this.#functions;
     if (ncclAlltoAll === undefined) return this.#allToAllByPairs(call);
-    const result = ncclAlltoAll(source, target, BigInt(count), type, this.#workerOf(comm), stream);
-    if (result !== 0) this.#check(result, "ncclAlltoAll", this.#communicators.get(comm));
+    this.#call("ncclAlltoAll", comm, this.#linksOfAll(comm), (worker) => {
+      return ncclAlltoAll(source, target, BigInt(count), type, worker, stream);
+    });
   }
 
   send({ comm, source, count, type, root, stream }: RootedCall): void {
-    const result = this.#functions.ncclSend(source, BigInt(count), type, root, this.#workerOf(comm), stream);
-    if (result !== 0) this.#check(result, "ncclSend", this.#communicators.get(comm));
+    this.#call("ncclSend", comm, [{ peer: root, direction: sends }], (worker) => {
+      return this.#functions.ncclSend(source, BigInt(count), type, root, worker, stream);
+    });
   }
 
   recv({ comm, target, count, type, root, stream }: RootedCall): void {
-    const result = this.#functions.ncclRecv(target, BigInt(count), type, root, this.#workerOf(comm), stream);
-    if (result !== 0) this.#check(result, "ncclRecv", this.#communicators.get(comm));
+    this.#call("ncclRecv", comm, [{ peer: root, direction: receives }], (worker) => {
+      return this.#functions.ncclRecv(target, BigInt(count), type, root, worker, stream);
+    });
+  }
+
+  /** Makes a call, or keeps it for the group that has begun. */
+  #call(name: string, comm: bigint, links: readonly Link[], call: (worker: bigint) => number): void {
+    const communicator = this.#communicators.get(comm)!;
+    const run = () => {
+      const result = call(communicator.worker);
+      if (result !== 0) this.#check(result, name, communicator);
+    };
+    if (this.#depth > 0) return void this.#group.push({ communicator, links, run });
+    if (links.length > 0) this.#prepare([{ communicator, links }]);
+    run();
+  }
+
+  /** Lets messages find their way: otherwise NCCL would block this thread until the other ranks have called, too. */
+  #prepare(calls: readonly Pick<GroupedCall, "communicator" | "links">[]): void {
+    for (const { communicator, links } of calls) for (const link of links) communicator.offerLink(link);
+    for (const { communicator, links } of calls) for (const link of links) communicator.awaitLink(link);
+  }
+
+  #linksOfAll(comm: bigint): Link[] {
+    const rank = this.commUserRank(comm);
+    const others = Array.from({ length: this.commCount(comm) }, (_, peer) => peer).filter((peer) => peer !== rank);
+    return others.flatMap((peer) => [{ peer, direction: sends }, { peer, direction: receives }] as const);
   }
 
   /** Before NCCL 2.28. */
@@ -428,10 +298,6 @@ class Nccl implements CollectiveLibrary {
     } finally {
       this.groupEnd();
     }
-  }
-
-  #workerOf(comm: bigint): bigint {
-    return this.#communicators.get(comm)!.worker;
   }
 
   #add(communicator: NcclCommunicator): bigint {
@@ -527,20 +393,4 @@ const byteLengths: readonly number[] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
 
 function bytesOf(words: BigUint64Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return new Uint8Array(words.buffer);
-}
-
-/** An `ncclConfig_t`. One that is not blocking makes no collectives: a single channel takes the least memory. */
-function configOf({ isBlocking }: { readonly isBlocking: boolean }): Uint8Array {
-  const config = new Uint8Array(handleOutBytes);
-  const view = new DataView(config.buffer);
-  const channels = isBlocking ? undefinedInt : 1;
-  view.setBigUint64(0, BigInt(configByteLength), true);
-  view.setUint32(8, configMagic, true);
-  view.setUint32(12, configVersion, true);
-  view.setInt32(16, isBlocking ? 1 : 0, true);
-  view.setInt32(20, undefinedInt, true); // cgaClusterSize
-  view.setInt32(24, channels, true); // minCTAs
-  view.setInt32(28, channels, true); // maxCTAs
-  view.setInt32(40, undefinedInt, true); // splitShare
-  return config;
 }

@@ -1,0 +1,160 @@
+/**
+ * A communicator of NCCL: how far its creation is, and what is known of the ranks on this machine.
+ *
+ * @module
+ */
+import { SharingError } from "../../src/support/errors.ts";
+import { sha256 } from "../../src/support/sha256.ts";
+import { pause } from "../../src/support/waiting/pause.ts";
+import { Roster } from "../shim/roster.ts";
+
+/**
+ * What a rank says in the roster: first whether it has ended its work by force, so that the others cannot go on (u32),
+ * and then of each rank whether it has sent to that one (1), or received from it (2), or both (u8).
+ */
+const aborted = Uint32Array.of(1);
+const linksOffset = aborted.byteLength;
+/** Of a rank: that this one sends to it. */
+export const sends = 1;
+/** As `sends`, for what it receives. */
+export const receives = 2;
+/** Milliseconds between two looks at who of this machine has ended. */
+const rosterInterval = 10;
+/** NCCL writes a handle here when it has created a communicator, in a thread of its own. Too large to be moved. */
+export const handleOutBytes = 256;
+
+/** What is being created, in order: the one that is not blocking, and the one that makes collectives. */
+type Phase = "dividing" | "initializing" | "connecting" | "ready";
+
+/** A way of messages: NCCL prepares it at the first one, and blocks until both ranks have called. */
+export interface Link {
+  readonly peer: number;
+  readonly direction: typeof sends | typeof receives;
+}
+
+/** A communicator. */
+export class NcclCommunicator {
+  phase: Phase;
+  /** The one that is not blocking, once its address is known. */
+  manager = 0n;
+  /** The one that makes collectives. */
+  worker = 0n;
+  /** Whose state says whether `manager` is there: another communicator's while this one is divided from it. */
+  readonly parent: NcclCommunicator | undefined;
+  readonly device: number;
+  readonly id: Uint8Array;
+  /** Who has taken part, by places: undefined where that is not known. */
+  roster: Roster | undefined;
+  failure: Error | undefined;
+  #nextLook = 0;
+  readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
+  /** Milliseconds for which a call may wait for other ranks. */
+  readonly timeout: number;
+  /** What this rank has said of each rank in the roster. */
+  #links = new Uint8Array(0);
+  /** The ranks, and the directions, in which messages find their way. */
+  readonly #linked = new Set<number>();
+  /** The ranks that it has no more, while it shrinks. */
+  excluded: Int32Array<ArrayBuffer> | undefined;
+  /** How many others were divided from it. */
+  divisions = 0;
+
+  constructor(device: number, id: Uint8Array, { timeout, parent }: { timeout: number; parent?: NcclCommunicator }) {
+    this.device = device;
+    this.id = id;
+    this.phase = parent === undefined ? "initializing" : "dividing";
+    this.parent = parent;
+    this.timeout = timeout;
+  }
+
+  /** Takes a place among those of this machine. */
+  join(rank: number, size: number): void {
+    const roster = Roster.join(rosterName(this.id), rank, { places: size, recordByteLength: linksOffset + size });
+    if (roster === "taken") {
+      throw new RangeError(`Cannot create a communicator of rank ${rank}: another one has that rank already`);
+    }
+    this.roster = roster;
+    this.#links = new Uint8Array(size);
+  }
+
+  /** Says that this rank sends to another one, or receives from it. */
+  offerLink({ peer, direction }: Link): void {
+    const { roster } = this;
+    if (roster === undefined || roster.hasLeft || (this.#links[peer]! & direction) !== 0) return;
+    this.#links[peer]! |= direction;
+    roster.write(this.#links.subarray(peer, peer + 1), linksOffset + peer);
+  }
+
+  /** Waits until the other rank does the opposite, if it is known to be on this machine. */
+  awaitLink({ peer, direction }: Link): void {
+    const key = 4 * peer + direction;
+    const { roster } = this;
+    if (this.#linked.has(key) || roster === undefined || roster.hasLeft) return;
+    const opposite = direction === sends ? receives : sends;
+    const links = new Uint8Array(1);
+    const deadline = performance.now() + this.timeout;
+    while (roster.stateOf(peer) !== "free") {
+      roster.readInto(links, peer, linksOffset + roster.place);
+      if ((links[0]! & opposite) !== 0) break;
+      const ended = this.lookForEnded();
+      if (ended !== undefined) throw this.failure = ended;
+      if (performance.now() > deadline) throw this.#unlinked(peer, direction);
+      pause();
+    }
+    this.#linked.add(key);
+  }
+
+  #unlinked(peer: number, direction: number): SharingError {
+    const [what, opposite] = direction === sends ? ["send to", "receives"] : ["receive from", "sends"];
+    return new SharingError(
+      "timed-out",
+      `Cannot ${what} rank ${peer}: it ${opposite} nothing in ${this.timeout} ms; in one thread, call both in ` +
+        "Communicator.group",
+    );
+  }
+
+  /** The error of a rank of this machine that has ended, or has aborted. */
+  lookForEnded(): Error | undefined {
+    const { roster } = this;
+    if (roster === undefined || roster.hasLeft || performance.now() < this.#nextLook) return undefined;
+    this.#nextLook = performance.now() + rosterInterval;
+    for (let place = 0; place < roster.places; place++) {
+      const what = goneBy(roster, place);
+      if (what !== undefined) {
+        return new SharingError("peer-gone", `Rank ${place} ${what}: ${processOf(roster, place)}`);
+      }
+    }
+    return undefined;
+  }
+
+  /** Gives up the place. */
+  leave({ isAborted = false }: { isAborted?: boolean } = {}): void {
+    if (this.roster === undefined || this.roster.hasLeft) return;
+    if (isAborted) this.roster.write(new Uint8Array(aborted.buffer));
+    this.roster.close();
+    this.roster.leave();
+  }
+}
+
+function goneBy(roster: Roster, place: number): string | undefined {
+  if (place === roster.place) return undefined;
+  const state = roster.stateOf(place);
+  if (state === "ended") return "has ended";
+  if (state !== "left") return undefined;
+  const record = new Uint32Array(1);
+  roster.readInto(new Uint8Array(record.buffer), place);
+  return record[0] === aborted[0] ? "has aborted" : undefined;
+}
+
+function processOf(roster: Roster, place: number): string {
+  return `process ${roster.pidOf(place)}`;
+}
+
+function rosterName(id: Uint8Array): string {
+  return `poolpass-ranks-${sha256(id).subarray(0, 16).toHex()}`;
+}
+
+/** The id of a communicator that is made of another one. All its ranks derive the same. */
+export function derivedId(id: Uint8Array, how: string): Uint8Array {
+  return sha256(new Uint8Array([...id, ...new TextEncoder().encode(how)]));
+}
