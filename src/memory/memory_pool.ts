@@ -5,6 +5,7 @@ import type { SlabSource } from "./caching/slabs.ts";
 import { DeviceArray } from "./device_array.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import { fabricHint } from "./fabric_hint.ts";
 import { PoolAttributes, type PoolUsage, type ReusePolicies } from "./pool_attributes.ts";
 import { PoolMemory } from "./pool_memory.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
@@ -298,6 +299,9 @@ export class MemoryPool implements Disposable {
    * Exports a handle by which another process can import the pool. Any process that has the handle can access all of
    * the pool's memory.
    *
+   * A descriptor keeps the memory. A fabric handle does not: when the pool or this process goes, the memory goes, and
+   * what importers have mapped is invalid. Hold the pool until they have released it.
+   *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If the pool was created with handleType "none"
    * @throws {CudaError} `cudaErrorOperatingSystem` if the process has no descriptor left, `cudaErrorNotPermitted` for
@@ -323,7 +327,11 @@ export class MemoryPool implements Disposable {
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
       this.#memory.isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
-      throw cannot(`export ${this.#memory.name}`, error);
+      throw cannot(
+        `export ${this.#memory.name}`,
+        error,
+        this.handleType === "fabric" ? fabricHint(error) : undefined,
+      );
     }
   }
 
