@@ -25,7 +25,10 @@ export type PoolHandleType = "none" | "posix-fd" | "fabric";
 
 /** Options of a new pool. */
 export interface PoolOptions {
-  /** How the pool can be shared with other processes. Defaults to "none". */
+  /**
+   * How the pool can be shared with other processes. Defaults to "none". A "posix-fd" can be sent to processes of this
+   * machine. The bytes of a "fabric" handle can be sent to any machine of the NVLink domain, and need an IMEX channel.
+   */
   handleType?: PoolHandleType;
   /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
   maxSize?: number;
