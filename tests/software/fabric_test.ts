@@ -1,10 +1,15 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { memAccessFlags, memHandleType, type MemLocation, memLocationType } from "../../src/driver.ts";
 import { decodeFabricHandle, encodeFabricHandle } from "../../src/software/memory/fabric/fabric_handle.ts";
+import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
+import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { leakTest } from "../support/resources.ts";
 import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
@@ -394,3 +399,80 @@ testInFabric("an importer of memory that has gone says so", async ({ peer }) => 
     "cudaErrorInvalidResourceHandle",
   );
 }, { long: true });
+
+const noMounts = process.getuid!() !== 0 || spawnSync("unshare", ["-m", "true"]).status !== 0
+  ? "no mount namespaces for this user"
+  : false;
+
+leakTest("a full file system is too little memory, and ends nobody", () =>
+  inFolder(async (folder) => {
+    const mounting = 'mount -t tmpfs -o size=48m none "$FOLDER" && exec "$0" "$@"';
+    await using child = startScript("children/software/fill_fabric.ts", [folder], {
+      through: ["unshare", "-m", "/bin/sh", "-c", mounting],
+      env: { FOLDER: folder },
+    });
+    const lines: string[] = [];
+    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+    const full = "cudaErrorMemoryAllocation";
+    assertEquals([await child.ended, lines], [0, ["done", full, full, "done", "done"]], await child.errors());
+  }), { skip: noMounts });
+
+leakTest(
+  "processes in other PID namespaces are in one fabric, and see who has ended",
+  () =>
+    inFolder(async (folder) => {
+      const peer = await startSoftwarePeer(folder, { namespaces: ["-mpf", "--mount-proc", "--kill-child"] });
+      const driver = new SoftwareDriver({ devices: 2, peers: true, fabric: folder });
+      try {
+        const { handle, pointer } = await exportPool(peer);
+        const pool = importPool(driver, handle);
+        const address = driver.memPoolImportPointer(0, pool, pointer);
+        assertEquals(readBytes(driver, address, 100_000), new Uint8Array(100_000).fill(1));
+        driver.freeAsync(0, address, 0n);
+        driver.memPoolDestroy(pool);
+        await peer.kill();
+        // The namespace's processes end a moment after the one that has started them.
+        for (;;) {
+          try {
+            driver.memPoolDestroy(importPool(driver, handle));
+            await new Promise((resolve) => setTimeout(resolve, 5));
+          } catch (error) {
+            assertEquals((error as CudaError).code, "cudaErrorInvalidResourceHandle");
+            break;
+          }
+        }
+      } finally {
+        await peer[Symbol.asyncDispose]();
+        driver.close();
+      }
+    }),
+  { skip: noMounts, long: true },
+);
+
+testInFabric("the public objects share pools and memory by fabric handles", async ({ driver, peer }) => {
+  const [pool, memory] = [await exportPool(peer), await exportMemory(peer)];
+  const other = new SoftwareDriver({ devices: 1, peers: true });
+  {
+    using cuda = new Cuda(new Session(driver));
+    const gpu = cuda.device(0);
+    using imported = gpu.importPool(ShareableHandle.fromBytes(pool.handle));
+    using buffer = imported.importPointer(pool.pointer, 100_000);
+    assertEquals(await buffer.read(Uint8Array), new Uint8Array(100_000).fill(1));
+    using mapped = gpu.importMemory(ShareableHandle.fromBytes(memory.handle), granularity);
+    using range = cuda.reserveAddresses(granularity);
+    assertEquals((await range.map(mapped).read(Uint8Array, { length: 1 }))[0], 1);
+    assertMatch(
+      messageOf(() => gpu.importPool(ShareableHandle.fromBytes(new Uint8Array(64)))),
+      /^cudaErrorInvalidValue: Cannot import a pool from a fabric handle: .*; it must come from exportHandle of a pool/,
+    );
+  }
+  using cuda = new Cuda(new Session(other));
+  const gpu = cuda.device(0);
+  using unshared = gpu.createPool({ handleType: "fabric" });
+  for (const refused of [() => unshared.exportHandle(), () => gpu.createMemory(1, { handleType: "fabric" })]) {
+    assertMatch(
+      messageOf(refused),
+      /^cudaErrorNotPermitted: Cannot (export|create) .*POOLPASS_SOFTWARE_FABRIC.*; a fabric handle needs an IMEX channel/,
+    );
+  }
+});

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { startCommand, startScript } from "../support/child_process.ts";
+import { startCommand, type StartOptions, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { leakTest } from "../support/resources.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
@@ -32,13 +32,17 @@ export interface SoftwarePeer extends AsyncDisposable {
  *
  * @param fabric the folder that is the fabric of its devices
  */
-export async function startSoftwarePeer(fabric?: string): Promise<SoftwarePeer> {
+export async function startSoftwarePeer(fabric?: string, options: StartOptions = {}): Promise<SoftwarePeer> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rmdirSync(folder));
   const listener = stack.use(UnixListener.listen(join(folder, "peer")));
   const child = stack.use(
-    startScript("children/software/software_peer.ts", [listener.path, ...fabric === undefined ? [] : [fabric]]),
+    startScript(
+      "children/software/software_peer.ts",
+      [listener.path, ...fabric === undefined ? [] : [fabric]],
+      options,
+    ),
   );
   const socket = stack.use(await listener.accept());
   const kept = stack.move();
