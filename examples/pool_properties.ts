@@ -90,18 +90,10 @@ function exportToFabric(cuda: Cuda): string {
     return `The handle has ${handle.bytes.length} bytes, for processes with the same IMEX channel`;
   } catch (error) {
     if (!(error instanceof CudaError && error.code === "cudaErrorNotPermitted")) throw error;
-    return `${error.name}: ${error.message}\n${cuda.driver === "software" ? softwareAdvice : imexAdvice}`;
+    // The message says what an IMEX channel is, and how to get one.
+    return `${error.name}: ${error.message}`;
   }
 }
-
-const imexAdvice =
-  `  The pool was created, but this process may not use an IMEX channel, through which machines share memory. The
-  administrator can create one: load the driver's module with NVreg_CreateImexChannel0=1, or make the device file
-  /dev/nvidia-caps-imex-channels/channel0 (nvidia-modprobe and NVIDIA's IMEX guide say how), and let users open it.`;
-
-const softwareAdvice =
-  `  The pool was created, but software devices have no IMEX channel, through which machines share memory; they
-  behave as a GPU does on a machine without such a channel.`;
 
 function exportPrivatePool(gpu: CudaDevice): string {
   using pool = gpu.createPool({ handleType: "none" });

@@ -68,6 +68,8 @@ export const exportDataByteLength = 64;
 
 /** The size of `cudaIpcMemHandle_t`, and of `cudaIpcEventHandle_t`, in bytes. */
 export const ipcHandleByteLength = 64;
+/** The size of a fabric handle, in bytes. */
+export const fabricHandleByteLength = 64;
 
 /** The default stream of the device that a call names. */
 export const defaultStream = 0n;

@@ -99,6 +99,7 @@ const variables = [
   "SOFTWARE_PEERS",
   "SOFTWARE_STEPS",
   "SOFTWARE_SCHEDULE",
+  "SOFTWARE_FABRIC",
   "DEBUG",
   "LOG",
   "NCCL",
@@ -129,6 +130,8 @@ const minimumNameLength = 5;
  *   stopped
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
  *   does what it may do in any order
+ * - `POOLPASS_SOFTWARE_FABRIC`: the absolute path of a folder: the software devices of all processes that name the same
+ *   one share pools and memory with `handleType: "fabric"`. The memory lies in files of that folder, best on tmpfs
  * - `POOLPASS_NCCL`: the path of libnccl, which makes the collectives of a `Communicator`
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and
@@ -335,7 +338,17 @@ function openSoftwareDriver(
     peers: choiceFrom("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",
     visible: environmentVariable("CUDA_VISIBLE_DEVICES"),
     stepLimit: numberFrom("POOLPASS_SOFTWARE_STEPS"),
+    fabric: fabricFolder(),
   });
+}
+
+/** The folder that is the fabric of the software devices. Whether it can be used shows when memory is exported. */
+function fabricFolder(): string | undefined {
+  const folder = environmentVariable("POOLPASS_SOFTWARE_FABRIC");
+  if (folder === undefined || folder === "") return undefined;
+  // The process may change its folder, and others have another one.
+  if (folder.startsWith("/")) return folder;
+  throw new RangeError(`Cannot use POOLPASS_SOFTWARE_FABRIC="${folder}": give the absolute path of a folder`);
 }
 
 function choiceFrom<C extends string>(variable: string, choices: readonly C[]): C | undefined {

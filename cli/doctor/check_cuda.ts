@@ -179,7 +179,7 @@ function checkImex(machine: Machine): Finding {
     "note",
     "IMEX",
     channels.length === 0 ? `no channel in ${imexFolder}` : `user ${machine.uid} may use no channel in ${imexFolder}`,
-    "only pools with handleType fabric need one: set NVreg_CreateImexChannel0=1, or start nvidia-imex",
+    "only pools with handleType fabric need one: load the driver with NVreg_CreateImexChannel0=1, or make channel0 with mknod",
   );
 }
 

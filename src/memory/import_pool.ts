@@ -2,6 +2,7 @@ import { memAccessFlags, memHandleType, memLocationType } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
+import { fabricImportHint } from "./fabric_hint.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import { ShareableHandle, whatIsNoHandle } from "./shareable_handle.ts";
 
@@ -23,7 +24,8 @@ export function importPool(session: Session, device: CudaDevice, handle: Shareab
     );
   } catch (error) {
     const what = isFd ? `the descriptor ${handle.fd}` : "a fabric handle";
-    throw cannot(`import a pool from ${what}`, error, "it must come from a pool's exportHandle on the same machine");
+    const hint = "it must come from a pool's exportHandle on the same machine";
+    throw cannot(`import a pool from ${what}`, error, isFd ? hint : fabricImportHint(error, "a pool"));
   }
   try {
     checkMemoryDevice(session, device, imported);

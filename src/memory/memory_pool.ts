@@ -5,6 +5,7 @@ import type { SlabSource } from "./caching/slabs.ts";
 import { DeviceArray } from "./device_array.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import { fabricHint } from "./fabric_hint.ts";
 import { PoolAttributes, type PoolUsage, type ReusePolicies } from "./pool_attributes.ts";
 import { PoolMemory } from "./pool_memory.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
@@ -24,7 +25,10 @@ export type PoolHandleType = "none" | "posix-fd" | "fabric";
 
 /** Options of a new pool. */
 export interface PoolOptions {
-  /** How the pool can be shared with other processes. Defaults to "none". */
+  /**
+   * How the pool can be shared with other processes. Defaults to "none". A "posix-fd" can be sent to processes of this
+   * machine. The bytes of a "fabric" handle can be sent to any machine of the NVLink domain, and need an IMEX channel.
+   */
   handleType?: PoolHandleType;
   /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
   maxSize?: number;
@@ -298,6 +302,9 @@ export class MemoryPool implements Disposable {
    * Exports a handle by which another process can import the pool. Any process that has the handle can access all of
    * the pool's memory.
    *
+   * A descriptor keeps the memory. A fabric handle does not: when the pool or this process goes, the memory goes, and
+   * what importers have mapped is invalid. Hold the pool until they have released it.
+   *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If the pool was created with handleType "none"
    * @throws {CudaError} `cudaErrorOperatingSystem` if the process has no descriptor left, `cudaErrorNotPermitted` for
@@ -323,7 +330,11 @@ export class MemoryPool implements Disposable {
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
       this.#memory.isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
-      throw cannot(`export ${this.#memory.name}`, error);
+      throw cannot(
+        `export ${this.#memory.name}`,
+        error,
+        this.handleType === "fabric" ? fabricHint(error) : undefined,
+      );
     }
   }
 

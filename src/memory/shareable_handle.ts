@@ -7,11 +7,11 @@ import { withoutSign } from "../../ffi/host.ts";
 import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
 import { canBePool, closeAside } from "../../ffi/shim/foreign_descriptors.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { fabricHandleByteLength } from "../driver.ts";
 import { printAs } from "../support/printing.ts";
 import { SharingError } from "../support/errors.ts";
 import { maximumInt, whatIs } from "../support/validation.ts";
 
-const fabricByteLength = 64;
 /**
  * Keeps programs from calling the constructor, because a handle closes its descriptor. `private` is only checked at
  * compile time.
@@ -91,8 +91,10 @@ export class ShareableHandle implements Disposable {
     if (!(bytes instanceof Uint8Array)) {
       throw new TypeError("Cannot make a fabric handle: its bytes must be a Uint8Array");
     }
-    if (bytes.length !== fabricByteLength) {
-      throw new RangeError(`Cannot make a fabric handle of ${bytes.length} bytes: it must have ${fabricByteLength}`);
+    if (bytes.length !== fabricHandleByteLength) {
+      throw new RangeError(
+        `Cannot make a fabric handle of ${bytes.length} bytes: it must have ${fabricHandleByteLength}`,
+      );
     }
     return new ShareableHandle(constructionToken, { type: "fabric", bytes: Uint8Array.from(bytes) });
   }

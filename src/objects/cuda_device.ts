@@ -547,7 +547,8 @@ export class CudaDevice {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the pool's memory is on another device
-   * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool
+   * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool, or the exporter of a fabric handle has
+   * ended: `cudaErrorInvalidResourceHandle` on a software device
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     return importPool(this.#session, this, handle);
@@ -555,7 +556,8 @@ export class CudaDevice {
 
   /**
    * Creates memory without an address, by `cuMemCreate`. It is mapped in an `AddressRange` of `Cuda.reserveAddresses`.
-   * Such memory outlives the process that created it, as long as another process has it.
+   * Such memory outlives the process that created it, as long as another process has it, except for memory with
+   * handleType "fabric".
    *
    * @param byteLength Size in bytes, at least 1. It is rounded up to a multiple of the device's granularity: mostly 2 MiB.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
@@ -570,14 +572,15 @@ export class CudaDevice {
 
   /**
    * Imports memory of another process, by the handle that `PhysicalMemory.exportHandle` has exported there. The caller
-   * still owns the handle. The memory stays if the other process ends.
+   * still owns the handle. The memory stays if the other process ends, unless the handle is a fabric handle.
    *
    * @param byteLength The memory's size in bytes, which the exporting process knows: CUDA does not tell it, but it is
    * checked.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the memory has another size, or is on another device
-   * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory
+   * @throws {CudaError} If the descriptor or the fabric handle does not refer to memory, or the exporter of a fabric handle has
+   * ended: `cudaErrorInvalidResourceHandle` on a software device
    */
   importMemory(handle: ShareableHandle, byteLength: number): PhysicalMemory {
     return importMemory(this.#session, this, { handle, byteLength });

@@ -8,6 +8,11 @@ export function fail(number: number, call: string): never {
   throw new CudaError(number, call);
 }
 
+/** Like `fail`, with the reason in the message. */
+export function failBecause(number: number, call: string, reason: string): never {
+  throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${reason})`);
+}
+
 /**
  * Returns the result of `action`, which uses resources of the operating system. Turns a `SystemError` into a
  * `CudaError` of the CUDA call.
@@ -25,7 +30,5 @@ export function translateSystemErrors<T>(call: string, action: () => T): T {
 /** Throws if other processes and the host cannot map the memory of software devices. */
 export function checkSharing(call: string): void {
   const refusal = sharedMemoryRefusal();
-  if (refusal === undefined) return;
-  const number = cudaErrorNumbers.cudaErrorNotSupported;
-  throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${refusal})`);
+  if (refusal !== undefined) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, refusal);
 }

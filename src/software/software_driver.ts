@@ -40,14 +40,23 @@ import { SoftwareCollectives } from "./collectives/software_collectives.ts";
 import { type Allocation, Allocations, type DeviceAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/streams/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
-import { checkSharing, fail, translateSystemErrors } from "./failure.ts";
+import { checkSharing, fail, failBecause, translateSystemErrors } from "./failure.ts";
+import { Fabric, fabricMemoryOf, noDescriptor } from "./memory/fabric/fabric.ts";
+import { FabricFile } from "./memory/fabric/fabric_file.ts";
 import { HostMemory, type LockedMemory, refusePlainMemory } from "./memory/host_memory.ts";
 import { ImportedPool, type PointerMapping } from "./ipc/imported_pool.ts";
 import { InterprocessEvent } from "./ipc/interprocess_event.ts";
 import { LegacyMemory } from "./ipc/legacy_memory.ts";
 import type { OpenedMemory } from "./ipc/opened_memory.ts";
 import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
-import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_file.ts";
+import {
+  createPoolId,
+  decodeExportData,
+  decodePoolFileHeader,
+  encodeExportData,
+  type PoolFileHeader,
+  poolFileHeaderUsedByteLength,
+} from "./memory/pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { multiProcessorCount } from "./compiler/launch_record.ts";
 import { softwareAttribute } from "./software_device.ts";
@@ -175,6 +184,7 @@ export class SoftwareDriver implements Driver {
   /** The imported pools, including destroyed ones with mappings that are still in use. */
   readonly #openImports = new Set<ImportedPool>();
   readonly #legacyMemory: LegacyMemory;
+  readonly #fabric: Fabric;
   readonly #virtualMemory: VirtualMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
   /** The parts of allocations that an allocator has handed out. */
@@ -222,9 +232,11 @@ export class SoftwareDriver implements Driver {
     this.#shadow = kernelChecks.has("initialization") ? this.#openShadow() : undefined;
     this.#copies = new Copies(this.#scheduler, this.#hostMemory, this.#shadow);
     this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
+    this.#fabric = new Fabric(options.fabric);
     this.#virtualMemory = new VirtualMemory({
       linearMemory: this.#linearMemory,
       devices: this.#devices,
+      fabric: this.#fabric,
       newHandle: () => this.#newHandle(),
       added: (run) => this.#allocations.add(run),
       removed: (run) => this.#forget(run),
@@ -548,16 +560,20 @@ export class SoftwareDriver implements Driver {
     if (device !== undefined) this.#ensureBoundsTable(device, call);
     const id = createPoolId();
     const { handleTypes } = options;
-    let file: SharedFile | undefined;
+    let file: SharedFile | string | undefined;
     if (handleTypes !== memHandleType.none && this.sharingRefusal !== undefined) {
       fail(cudaErrorNumbers.cudaErrorNotSupported, call);
     }
-    if (handleTypes === memHandleType.posixFileDescriptor) {
+    if (handleTypes !== memHandleType.none) {
       const deviceUuid = device === undefined ? undefined : this.#devices.uuid(device);
-      file = translateSystemErrors(call, () => SharedFile.createPoolFile({ id, deviceUuid, handleTypes }));
+      const header = { id, deviceUuid, handleTypes };
+      file = (handleTypes & memHandleType.fabric) !== 0
+        ? this.#fabric.create(fabricMemoryOf(header), call)
+        : translateSystemErrors(call, () => SharedFile.createPoolFile(header));
     }
     const services = { linearMemory: this.#linearMemory, scheduler: this.#scheduler };
-    const pool = new SoftwarePool(services, { device, id, file, ...options });
+    const place = typeof file === "string" ? { file: undefined, refusal: file } : { file };
+    const pool = new SoftwarePool(services, { device, id, ...place, ...options });
     this.#openPools.add(pool);
     return this.#register(this.#pools, pool);
   }
@@ -855,8 +871,13 @@ export class SoftwareDriver implements Driver {
     const { posixFileDescriptor, fabric } = memHandleType;
     const isSupported = [posixFileDescriptor, fabric].some((type) => type === handleType && (handleTypes & type) !== 0);
     if (!isSupported) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    // Without an IMEX channel, which the software device lacks, CUDA exports no pool that supports fabric handles.
-    if (file === undefined) fail(cudaErrorNumbers.cudaErrorNotPermitted, call);
+    // Without an IMEX channel, CUDA exports no pool that supports fabric handles.
+    if (file === undefined) failBecause(cudaErrorNumbers.cudaErrorNotPermitted, call, found.refusal!);
+    if (file instanceof FabricFile) {
+      if (handleType !== fabric) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, noDescriptor);
+      found.isExported = true;
+      return file.handle.slice();
+    }
     const descriptor = translateSystemErrors(call, () => file.duplicate());
     found.isExported = true;
     return descriptor;
@@ -865,12 +886,16 @@ export class SoftwareDriver implements Driver {
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     const call = "cudaMemPoolImportFromShareableHandle";
     this.#devices.check(device, call);
-    if (handleType === memHandleType.fabric) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
-    if (handleType !== memHandleType.posixFileDescriptor || typeof handle !== "number") {
+    const { posixFileDescriptor, fabric } = memHandleType;
+    const isFabric = handleType === fabric;
+    if ((!isFabric && handleType !== posixFileDescriptor) || isFabric !== (typeof handle !== "number")) {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     }
-    const opened = translateSystemErrors(call, () => SharedFile.openPoolFile(handle));
+    const opened = typeof handle === "number"
+      ? translateSystemErrors(call, () => SharedFile.openPoolFile(handle))
+      : this.#openFabricPool(handle, call);
     if (opened === undefined) {
+      if (typeof handle !== "number") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const { cudaErrorNotSupported, cudaErrorUnknown } = cudaErrorNumbers;
       fail(isPhysicalMemory(handle) ? cudaErrorNotSupported : cudaErrorUnknown, call);
     }
@@ -891,6 +916,13 @@ export class SoftwareDriver implements Driver {
     const imported = new ImportedPool(this.#linearMemory, { device: owner, ...opened });
     this.#openImports.add(imported);
     return this.#register(this.#pools, imported);
+  }
+
+  #openFabricPool(handle: Uint8Array, call: string): { file: SharedFile; header: PoolFileHeader } | undefined {
+    const { file } = this.#fabric.open("pool", handle, call);
+    const header = decodePoolFileHeader(file.read(poolFileHeaderUsedByteLength));
+    if (header === undefined) file.close();
+    return header && { file, header };
   }
 
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer> {
@@ -915,6 +947,10 @@ export class SoftwareDriver implements Driver {
     const mapping = found.map(pointer);
     if (mapping === "out of memory") fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     if (mapping === "not in the file") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (mapping === "no exporter") {
+      const reason = "the exporter of the pool has ended, or has destroyed it, and its memory is gone with it";
+      failBecause(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call, reason);
+    }
     if (this.#allocations.at(mapping.begin) === undefined) {
       const { begin, byteLength } = mapping;
       const owner = found.device ?? device;

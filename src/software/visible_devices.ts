@@ -20,6 +20,8 @@ export interface SoftwareDriverOptions {
   readonly peers: boolean;
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
+  /** The absolute path of the folder through which processes share memory by fabric handles. Default: none do. */
+  readonly fabric?: string | undefined;
   /** The number of steps after which a block's kernel is stopped. A step is one loop iteration of one thread. */
   readonly stepLimit?: number | undefined;
   /** Whether kernels check their addresses: true by default. False serves to measure the cost of the checks. */

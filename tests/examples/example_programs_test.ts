@@ -194,7 +194,7 @@ testPrograms("pool_properties prints each attempt and its result", async ({ driv
   const hasFabric = support.get("pools shared as fabric")![0] === "yes";
   assertMatch(fabric!, hasFabric ? /IMEX channel/ : /^CudaError: Cannot create a pool with handleType "fabric"/);
   if (driver.name === "software") {
-    assertMatch(fabric!, /^CudaError: .*cudaErrorNotPermitted.* software devices have no/);
+    assertMatch(fabric!, /^CudaError: .*cudaErrorNotPermitted.*software devices have no/);
   }
   assertMatch(plain!, /^TypeError: .*created with handleType "none"; create it with "posix-fd"$/);
 }, { long: true });

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { startCommand, startScript } from "../support/child_process.ts";
+import { startCommand, type StartOptions, startScript } from "../support/child_process.ts";
+import { inFolder } from "../support/folders.ts";
 import { leakTest } from "../support/resources.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 import type { TestOptions } from "../support/test.ts";
@@ -26,13 +27,23 @@ export interface SoftwarePeer extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
-/** Starts a second process. */
-export async function startSoftwarePeer(): Promise<SoftwarePeer> {
+/**
+ * Starts a second process.
+ *
+ * @param fabric the folder that is the fabric of its devices
+ */
+export async function startSoftwarePeer(fabric?: string, options: StartOptions = {}): Promise<SoftwarePeer> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rmdirSync(folder));
   const listener = stack.use(UnixListener.listen(join(folder, "peer")));
-  const child = stack.use(startScript("children/software/software_peer.ts", [listener.path]));
+  const child = stack.use(
+    startScript(
+      "children/software/software_peer.ts",
+      [listener.path, ...fabric === undefined ? [] : [fabric]],
+      options,
+    ),
+  );
   const socket = stack.use(await listener.accept());
   const kept = stack.move();
   return {
@@ -48,6 +59,31 @@ export async function startSoftwarePeer(): Promise<SoftwarePeer> {
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
+}
+
+/** A driver, a second process, and the folder that is the fabric of both. */
+export interface InFabric {
+  readonly driver: SoftwareDriver;
+  readonly peer: SoftwarePeer;
+  readonly folder: string;
+}
+
+/** Declares a test with a driver and a second process in one fabric. Fails if a resource or a file is left behind. */
+export function testInFabric(
+  name: string,
+  body: (parts: InFabric) => void | Promise<void>,
+  { long = false }: TestOptions = {},
+): void {
+  leakTest(name, () =>
+    inFolder(async (folder) => {
+      await using peer = await startSoftwarePeer(folder);
+      const driver = new SoftwareDriver({ devices: 2, peers: true, fabric: folder });
+      try {
+        await body({ driver, peer, folder });
+      } finally {
+        driver.close();
+      }
+    }), { skip: shimRefusal(), long, warmUp: warmUpOnce });
 }
 
 /** Declares a test with a driver and a second process. Fails if a resource is left behind. */
@@ -69,11 +105,13 @@ export function testWithPeer(
     skip: shimRefusal(),
     long,
     // Resources that sockets and children take once are created before the count.
-    warmUp: async () => {
-      warmedUp ??= warmUp();
-      await warmedUp;
-    },
+    warmUp: warmUpOnce,
   });
+}
+
+async function warmUpOnce(): Promise<void> {
+  warmedUp ??= warmUp();
+  await warmedUp;
 }
 
 let warmedUp: Promise<void> | undefined;

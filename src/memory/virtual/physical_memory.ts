@@ -12,6 +12,7 @@ import { CudaError } from "../../support/errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
 import { checkHandleType } from "../create_pool.ts";
+import { fabricHint, fabricImportHint } from "../fabric_hint.ts";
 import type { PoolHandleType } from "../memory_pool.ts";
 import { ShareableHandle, whatIsNoHandle } from "../shareable_handle.ts";
 
@@ -38,7 +39,8 @@ interface Parts {
 /**
  * Memory of a device that has no address until it is mapped in an `AddressRange`. It can be mapped at several addresses
  * at once, also by other processes. It exists as long as anybody has a handle to it, a descriptor of it or a mapping of
- * it, in any process: the process that created it may be killed. Comes from `CudaDevice.createMemory` and
+ * it, in any process: the process that created it may be killed. A fabric handle is no such handle: memory with
+ * `handleType: "fabric"` goes with the process that created it. Comes from `CudaDevice.createMemory` and
  * `CudaDevice.importMemory`.
  *
  * Whoever has a descriptor of the memory can map it for writing.
@@ -133,7 +135,8 @@ export class PhysicalMemory implements Disposable {
       const handle = this.#session.driver.memExportToShareableHandle(memory, type);
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
-      throw cannot(`export the memory on device ${this.device.ordinal}`, error);
+      const hint = this.handleType === "fabric" ? fabricHint(error) : undefined;
+      throw cannot(`export the memory on device ${this.device.ordinal}`, error, hint);
     }
   }
 
@@ -168,13 +171,9 @@ export function createMemory(
     const handle = session.driver.memCreate(props, whole);
     return new PhysicalMemory(session, { device, handle, byteLength: whole, handleType, isImported: false });
   } catch (error) {
-    throw cannot(what, error, handleType === "fabric" ? imexHint : undefined);
+    throw cannot(what, error, handleType === "fabric" ? fabricHint(error) : undefined);
   }
 }
-
-const imexHint =
-  "a fabric handle needs an IMEX channel, which an administrator creates with nvidia-imex; on one machine, " +
-  'use handleType "posix-fd"';
 
 /** Rounds a size up to a multiple of a unit. */
 export function wholeUnits(byteLength: number, unit: number): number {
@@ -204,7 +203,8 @@ export function importMemory(
       isFd ? memHandleType.posixFileDescriptor : memHandleType.fabric,
     );
   } catch (error) {
-    throw cannot(what, error, "it must come from a PhysicalMemory's exportHandle on the same machine");
+    const hint = "it must come from a PhysicalMemory's exportHandle on the same machine";
+    throw cannot(what, error, isFd ? hint : fabricImportHint(error, "a PhysicalMemory"));
   }
   try {
     const place = otherPlaceOf(session, { memory, device });

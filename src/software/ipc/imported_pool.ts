@@ -54,13 +54,16 @@ export class ImportedPool {
   }
 
   /** Maps an allocation, or returns its existing mapping. */
-  map({ fileOffset, byteLength }: ExportedPointer): PointerMapping | "out of memory" | "not in the file" {
+  map(
+    { fileOffset, byteLength }: ExportedPointer,
+  ): PointerMapping | "out of memory" | "not in the file" | "no exporter" {
     const key = `${fileOffset}+${byteLength}`;
     const known = this.mappings.get(key);
     if (known !== undefined) return known;
     const isInFile = fileOffset >= poolFileHeaderByteLength && fileOffset % granuleByteLength === 0 && byteLength > 0 &&
       fileOffset + byteLength <= this.#file.currentByteLength();
     if (!isInFile) return "not in the file";
+    if (this.#file.isAbandoned) return "no exporter";
     const before = fileOffset % pageByteLength;
     const leased = { begin: fileOffset, end: fileOffset + byteLength };
     const pages = this.#mapPages(fileOffset - before, { byteLength: wholePages(before + byteLength), leased });

@@ -46,7 +46,7 @@ export class SharedFile {
   readonly fd: number;
   #byteLength: number;
 
-  private constructor(fd: number, byteLength: number) {
+  protected constructor(fd: number, byteLength: number) {
     this.fd = fd;
     this.#byteLength = byteLength;
   }
@@ -179,21 +179,27 @@ export class SharedFile {
     return duplicateDescriptor(this.fd);
   }
 
+  /** Whether the memory is gone with its owner, although this process can still use what it has mapped. */
+  get isAbandoned(): boolean {
+    return false;
+  }
+
   /**
    * Maps a range of the file into linear memory. Grows the file if necessary.
    *
    * @throws {SystemError} if the system has no memory for that
    */
   map(linearMemory: LinearMemory, { begin, byteLength, fileOffset }: FileMapping): void {
-    this.#growTo(fileOffset + byteLength);
+    this.reserve(fileOffset, byteLength);
     mapShared(linearMemory.bytes, this.fd, { at: begin, offset: fileOffset, byteLength });
   }
 
   /**
-   * Grows the file to at least `byteLength` bytes. If another process has grown it further meanwhile, the call would
-   * shrink the file: the seal forbids that with `EPERM`, and the file is long enough.
+   * Grows the file to the end of a range. If another process has grown it further meanwhile, the call would shrink the
+   * file: the seal forbids that with `EPERM`, and the file is long enough.
    */
-  #growTo(byteLength: number): void {
+  protected reserve(offset: number, rangeByteLength: number): void {
+    const byteLength = offset + rangeByteLength;
     if (byteLength <= this.#byteLength || byteLength <= this.currentByteLength()) return;
     try {
       growMemoryFile(this.fd, byteLength);

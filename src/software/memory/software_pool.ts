@@ -36,6 +36,8 @@ export class SoftwarePool implements PageHolder {
   readonly handleTypes: number;
   /** The file that holds the memory, if other processes may map it. */
   readonly file: SharedFile | undefined;
+  /** Why the pool has no file although it was to be shared: a pool without a fabric can be created, but not exported. */
+  readonly refusal: string | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
   /** `memAccessFlags` by device. */
@@ -62,12 +64,13 @@ export class SoftwarePool implements PageHolder {
 
   constructor(
     services: PoolServices,
-    { device, id, handleTypes, maxByteLength, file }: {
+    { device, id, handleTypes, maxByteLength, file, refusal }: {
       device: number | undefined;
       id: string;
       handleTypes: number;
       maxByteLength: number;
       file: SharedFile | undefined;
+      refusal?: string | undefined;
     },
   ) {
     this.#services = services;
@@ -76,6 +79,7 @@ export class SoftwarePool implements PageHolder {
     this.handleTypes = handleTypes;
     this.#maxByteLength = wholeUnits(maxByteLength);
     this.file = file;
+    this.refusal = refusal;
     this.#space = new PoolSpace(file);
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
     services.linearMemory.addPageHolder(this);

@@ -1,5 +1,5 @@
 // Calls the methods of its own software driver on request: deno run --allow-ffi
-// tests/children/software/software_peer.ts SOCKET.
+// tests/children/software/software_peer.ts SOCKET [FABRIC].
 import process from "node:process";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
@@ -7,7 +7,7 @@ import { CudaError } from "../../../src/support/errors.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
 import { createFifo, hasLease, leaseFile, leaseMemory, replaceMemory } from "./swapped_files.ts";
 
-const driver = new SoftwareDriver({ devices: 2, peers: true });
+const driver = new SoftwareDriver({ devices: 2, peers: true, fabric: process.argv[3] });
 
 const others: Readonly<Record<string, (...args: never[]) => unknown>> = {
   createFifo,

@@ -6,6 +6,9 @@
  *
  * @module
  */
+import type { OsHandle } from "../../../driver.ts";
+import type { Fabric } from "../fabric/fabric.ts";
+import { FabricFile } from "../fabric/fabric_file.ts";
 import type { LinearMemory } from "../linear_memory.ts";
 import { pageByteLength } from "../linear_memory.ts";
 import { SharedFile } from "../shared_file.ts";
@@ -50,6 +53,19 @@ export class PhysicalMemory implements Header {
     return new PhysicalMemory(file, device, header);
   }
 
+  /** Creates memory on a device in a fabric. Returns why there is none, if that is so. */
+  static createIn(
+    { fabric, call }: { fabric: Fabric; call: string },
+    device: number,
+    header: Header,
+  ): PhysicalMemory | string {
+    const { deviceUuid, byteLength } = header;
+    const fileByteLength = pageByteLength + byteLength;
+    const memory = { kind: "memory", deviceUuid, byteLength, header: encodeHeader(header), fileByteLength } as const;
+    const file = fabric.create(memory, call);
+    return typeof file === "string" ? file : new PhysicalMemory(file, device, header);
+  }
+
   /**
    * Opens the memory of a descriptor, which the caller keeps.
    *
@@ -60,7 +76,24 @@ export class PhysicalMemory implements Header {
     fd: number,
     findDevice: (uuid: Uint8Array) => number | undefined,
   ): PhysicalMemory | "no memory" | "no device" {
-    const opened = openFile(fd);
+    return PhysicalMemory.#of(openFile(fd), findDevice);
+  }
+
+  /** Opens the memory of a file in a fabric, which the result owns. */
+  static openIn(
+    file: FabricFile,
+    findDevice: (uuid: Uint8Array) => number | undefined,
+  ): PhysicalMemory | "no memory" | "no device" {
+    const header = decodeHeader(file.read(headerByteLength));
+    if (header !== undefined) return PhysicalMemory.#of({ file, header }, findDevice);
+    file.close();
+    return "no memory";
+  }
+
+  static #of(
+    opened: OpenedFile | undefined,
+    findDevice: (uuid: Uint8Array) => number | undefined,
+  ): PhysicalMemory | "no memory" | "no device" {
     if (opened === undefined) return "no memory";
     const { file, header } = opened;
     const device = findDevice(header.deviceUuid);
@@ -82,12 +115,12 @@ export class PhysicalMemory implements Header {
   }
 
   /**
-   * Returns a descriptor for other processes, which the caller owns.
+   * Returns a descriptor for other processes, which the caller owns, or the fabric handle of memory in a fabric.
    *
    * @throws {SystemError} if the system has no more
    */
-  export(): number {
-    return this.#file.duplicate();
+  export(): OsHandle {
+    return this.#file instanceof FabricFile ? this.#file.handle.slice() : this.#file.duplicate();
   }
 
   /** Maps all of it over a range of linear memory. Returns false if the system has no memory for that. */
@@ -103,7 +136,12 @@ export function isPhysicalMemory(fd: number): boolean {
   return opened !== undefined;
 }
 
-function openFile(fd: number): { readonly file: SharedFile; readonly header: Header } | undefined {
+interface OpenedFile {
+  readonly file: SharedFile;
+  readonly header: Header;
+}
+
+function openFile(fd: number): OpenedFile | undefined {
   return SharedFile.openWithHeader(fd, { headerByteLength, minimum: pageByteLength, decode: decodeHeader });
 }
 

@@ -14,8 +14,9 @@ import {
   type OsHandle,
 } from "../../../driver.ts";
 import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
-import { checkSharing, fail, translateSystemErrors } from "../../failure.ts";
+import { checkSharing, fail, failBecause, translateSystemErrors } from "../../failure.ts";
 import type { VisibleDevices } from "../../visible_devices.ts";
+import { type Fabric, noDescriptor } from "../fabric/fabric.ts";
 import { addressOfOffset, type LinearMemory, linearMemoryByteLength, offsetOfAddress } from "../linear_memory.ts";
 import type { Range } from "../range_allocator.ts";
 import { SharedFile } from "../shared_file.ts";
@@ -35,6 +36,7 @@ const { posixFileDescriptor, fabric } = memHandleType;
 export interface VirtualMemoryParts extends RunListener {
   readonly linearMemory: LinearMemory;
   readonly devices: VisibleDevices;
+  readonly fabric: Fabric;
   newHandle(): bigint;
 }
 
@@ -57,16 +59,22 @@ export class VirtualMemory {
 
   create(props: MemAllocationProps, byteLength: number): bigint {
     const call = "cuMemCreate";
-    const { devices } = this.#parts;
+    const { devices, fabric: ownFabric } = this.#parts;
     const { handleTypes, location: { type, id: device } } = props;
     if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
     if (type !== memLocationType.device) fail(cudaErrorInvalidValue, call);
     devices.checkOrdinal(device, call);
-    // There is no IMEX channel.
-    if ((handleTypes & fabric) !== 0) fail(cudaErrorNotPermitted, call);
+    const isInFabric = (handleTypes & fabric) !== 0;
+    // Without an IMEX channel, CUDA looks no further.
+    if (isInFabric && ownFabric.refusal !== undefined) failBecause(cudaErrorNotPermitted, call, ownFabric.refusal);
     if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
     if (byteLength > linearMemoryByteLength) fail(cudaErrorMemoryAllocation, call);
     checkSharing(call);
+    if (isInFabric) {
+      const header = { deviceUuid: devices.uuid(device), handleTypes, byteLength };
+      const memory = PhysicalMemory.createIn({ fabric: ownFabric, call }, device, header);
+      return typeof memory === "string" ? failBecause(cudaErrorNotPermitted, call, memory) : this.#add(memory);
+    }
     const memory = translateSystemErrors(call, () => {
       return PhysicalMemory.create(device, { deviceUuid: devices.uuid(device), handleTypes, byteLength });
     });
@@ -82,19 +90,30 @@ export class VirtualMemory {
   export(handle: bigint, handleType: number): OsHandle {
     const call = "cuMemExportToShareableHandle";
     const memory = this.#memory(handle, call);
-    const isExportable = handleType === posixFileDescriptor && (memory.handleTypes & handleType) !== 0;
-    if (!isExportable) fail(cudaErrorInvalidValue, call);
+    const isKnown = handleType === posixFileDescriptor || handleType === fabric;
+    if (!isKnown || (memory.handleTypes & handleType) === 0) fail(cudaErrorInvalidValue, call);
+    if (handleType === posixFileDescriptor && (memory.handleTypes & fabric) !== 0) {
+      failBecause(cudaErrorNotSupported, call, noDescriptor);
+    }
     return translateSystemErrors(call, () => memory.export());
   }
 
   import(handle: OsHandle, handleType: number): bigint {
     const call = "cuMemImportFromShareableHandle";
-    if (handleType === fabric) fail(cudaErrorNotSupported, call);
-    if (handleType !== posixFileDescriptor || typeof handle !== "number") fail(cudaErrorInvalidValue, call);
-    const { devices } = this.#parts;
-    const memory = translateSystemErrors(call, () => PhysicalMemory.open(handle, (uuid) => devices.find(uuid)));
+    const { devices, fabric: ownFabric } = this.#parts;
+    const isFabric = handleType === fabric;
+    if ((!isFabric && handleType !== posixFileDescriptor) || isFabric !== (typeof handle !== "number")) {
+      fail(cudaErrorInvalidValue, call);
+    }
+    const findDevice = (uuid: Uint8Array) => devices.find(uuid);
+    const memory = translateSystemErrors(call, () => {
+      return typeof handle === "number"
+        ? PhysicalMemory.open(handle, findDevice)
+        : PhysicalMemory.openIn(ownFabric.open("memory", handle, call).file, findDevice);
+    });
     if (memory === "no device") fail(cudaErrorInvalidDevice, call);
     if (memory === "no memory") {
+      if (typeof handle !== "number") fail(cudaErrorInvalidValue, call);
       fail(SharedFile.isPoolFile(handle) ? cudaErrorNotSupported : cudaErrorNumbers.cudaErrorUnknown, call);
     }
     return this.#add(memory);
