@@ -10,8 +10,18 @@ import * as poolpass from "../../mod.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { Gate } from "../support/gate.ts";
 
-const { Exporter, Importer, MemoryStore, open, Operator, ShareableHandle, StoreClient, UnixListener, UnixSocket } =
-  poolpass;
+const {
+  Communicator,
+  Exporter,
+  Importer,
+  MemoryStore,
+  open,
+  Operator,
+  ShareableHandle,
+  StoreClient,
+  UnixListener,
+  UnixSocket,
+} = poolpass;
 
 /** Called with an object and its expected string, in which `#` stands for any decimal or hexadecimal number. */
 export type Visit = (object: object, text: string) => void;
@@ -46,6 +56,7 @@ export async function visitObjects(visit: Visit): Promise<void> {
   visitMemory(cuda, visit);
   visitVirtualMemory(cuda, visit);
   visitStreams(cuda, visit);
+  await visitCommunicators(cuda, visit);
   visitModule(gpu, visit);
   const folder = mkdtempSync("/tmp/poolpass-printing-");
   try {
@@ -236,6 +247,17 @@ async function visitStore(cuda: poolpass.Cuda, path: string, visit: Visit): Prom
   visit(client, `StoreClient { ${path}, disposed }`);
   await store[Symbol.asyncDispose]();
   visit(store, `MemoryStore { ${path}, disposed }`);
+}
+
+async function visitCommunicators(cuda: poolpass.Cuda, visit: Visit): Promise<void> {
+  const options = () => ({ id: Communicator.createId(cuda), rank: 0, size: 1 });
+  const communicator = await Communicator.create(cuda.device(1), options());
+  visit(communicator, "Communicator { rank 0 of 1, device 1, open }");
+  await communicator[Symbol.asyncDispose]();
+  visit(communicator, "Communicator { rank 0 of 1, device 1, disposed }");
+  const aborted = await Communicator.create(cuda.device(0), options());
+  await aborted.abort();
+  visit(aborted, "Communicator { rank 0 of 1, device 0, aborted }");
 }
 
 async function visitChannel(cuda: poolpass.Cuda, path: string, visit: Visit): Promise<void> {
