@@ -187,12 +187,12 @@ export class CollectiveFaults implements WorkFaults {
       },
     };
     const guarded: Driver = Object.create(
-      new Proxy(driver, {
-        get(target, name) {
+      new Proxy({}, {
+        get(_, name) {
           // The other driver's methods need it as `this`.
-          const value = calls[name as keyof Driver] ?? Reflect.get(target, name, target);
+          const value = calls[name as keyof Driver] ?? Reflect.get(driver, name, driver);
           if (typeof value !== "function") return value;
-          const method = value.bind(target);
+          const method = value.bind(driver);
           Object.defineProperty(guarded, name, { value: method });
           return method;
         },

@@ -38,34 +38,38 @@ async function add(communicator: Communicator, finishes: (count: number) => Prom
   return (await array.toTypedArray({ stream }))[1023]!;
 }
 
-const creating = Communicator.create(gpu, { id: Uint8Array.fromHex(id), rank, size, timeout: Number(timeout) });
-console.log("creating");
-let communicator: Communicator;
-try {
-  communicator = await creating;
-} catch (error) {
-  print(error);
-  process.exit(0);
-}
-console.log("created");
-let left: Communicator | undefined;
-try {
-  for (let count = 0;; count++) {
-    if (count === 5 && rank === lost) console.log("working");
-    if (count === 5 && rank === lost && how === "idle") await new Promise(() => setInterval(() => {}, 1000));
-    // Each way to wait, in turn.
-    const sum = await add(communicator, [() => {}, () => stream.synchronize(), () => stream.finished()][count % 3]!);
-    if (sum !== size * (size + 1) / 2) throw new Error(`the sum is ${sum}`);
+async function run(): Promise<void> {
+  const creating = Communicator.create(gpu, { id: Uint8Array.fromHex(id), rank, size, timeout: Number(timeout) });
+  console.log("creating");
+  let communicator: Communicator;
+  try {
+    communicator = await creating;
+  } catch (error) {
+    print(error);
+    return;
   }
-} catch (error) {
-  print(error);
+  console.log("created");
+  let left: Communicator | undefined;
+  try {
+    for (let count = 0;; count++) {
+      if (count === 5 && rank === lost) console.log("working");
+      if (count === 5 && rank === lost && how === "idle") await new Promise(() => setInterval(() => {}, 1000));
+      // Each way to wait, in turn.
+      const sum = await add(communicator, [() => {}, () => stream.synchronize(), () => stream.finished()][count % 3]!);
+      if (sum !== size * (size + 1) / 2) throw new Error(`the sum is ${sum}`);
+    }
+  } catch (error) {
+    print(error);
+  }
+  try {
+    left = await communicator.shrink([lost]);
+    console.log(`${left.rank} of ${left.size}: ${await add(left, () => {})}`);
+  } catch (error) {
+    print(error);
+  }
+  await left?.[Symbol.asyncDispose]();
+  await communicator[Symbol.asyncDispose]();
+  console.log("done");
 }
-try {
-  left = await communicator.shrink([lost]);
-  console.log(`${left.rank} of ${left.size}: ${await add(left, () => {})}`);
-} catch (error) {
-  print(error);
-}
-await left?.[Symbol.asyncDispose]();
-await communicator[Symbol.asyncDispose]();
-console.log("done");
+
+await run();
