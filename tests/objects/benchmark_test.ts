@@ -6,7 +6,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { testOnEachDriver } from "../support/drivers.ts";
+import { isSanitized, testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
 /** A driver on which the runs of a benchmark take the times that `durations` gives, in milliseconds. */
@@ -66,7 +66,8 @@ testOnEachDriver("a benchmark measures what takes longer as longer, and nothing 
   const short = await stream.benchmark(run(byteLength / 64), { ...options, flushCache: false });
   const nothing = await stream.benchmark(() => {}, options);
   assert([long, short, nothing].every(ordered));
-  assert(long.median > 2 * short.median, `${long.median} and ${short.median}`);
+  // The sanitizer finds out what a launch accesses before it returns: that takes its time between two events, too.
+  if (!isSanitized) assert(long.median > 2 * short.median, `${long.median} and ${short.median}`);
   assert(nothing.median < short.median && nothing.median < 1, String(nothing.median));
   // On the default stream, with as many runs as take the time that it has by default.
   const start = performance.now();

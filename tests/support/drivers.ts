@@ -33,6 +33,8 @@ const noGpu = reasonWithoutGpu();
 const schedule = scheduleFrom(undefined, process.env.POOLPASS_SOFTWARE_SCHEDULE);
 /** What the sanitizer looks at in the tests: `deno task test:sanitized`. */
 const wanted = wantedChecks(undefined, process.env.POOLPASS_SANITIZE);
+/** Whether it looks at anything. */
+export const isSanitized: boolean = wanted !== undefined;
 
 /** All drivers. Those for a GPU are skipped without a GPU. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
