@@ -131,7 +131,6 @@ export class NcclCommunicator {
   leave({ isAborted = false }: { isAborted?: boolean } = {}): void {
     if (this.roster === undefined || this.roster.hasLeft) return;
     if (isAborted) this.roster.write(new Uint8Array(aborted.buffer));
-    this.roster.close();
     this.roster.leave();
   }
 }

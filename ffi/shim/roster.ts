@@ -31,6 +31,7 @@ export class Roster {
   readonly #name: string;
   readonly #stride: number;
   #fd: number;
+  #isClosed = false;
 
   /**
    * Takes a place. Returns "taken" if somebody has it, and undefined if the system lacks what it takes.
@@ -105,15 +106,25 @@ export class Roster {
 
   /** Removes the name: nobody else can take part. */
   close(): void {
-    removeNamedMemory(this.#name);
+    if (!this.#isClosed) removeNamedMemory(this.#name);
+    this.#isClosed = true;
   }
 
-  /** Gives up the place. */
+  /** Gives up the place. Whoever leaves last removes the name. */
   leave(): void {
     if (this.#fd < 0) return;
+    // Those who leave at the same time must not wait for each other.
     this.#writeHeader(numbers.left);
+    if (!this.#hasOthers()) this.close();
     closeDescriptor(this.#fd);
     this.#fd = -1;
+  }
+
+  #hasOthers(): boolean {
+    for (let place = 0; place < this.places; place++) {
+      if (place !== this.place && this.stateOf(place) === "taken") return true;
+    }
+    return false;
   }
 
   #header(place: number): { readonly state: number; readonly pid: number } {

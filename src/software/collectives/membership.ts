@@ -223,17 +223,8 @@ export class Membership {
   leave(phase: number): void {
     if (this.hasLeft) return;
     this.publish(phase);
-    // While others wait for somebody to come, whoever comes late must find that this rank has left.
-    if (!this.isReady && !this.#hasOthers()) this.#roster.close();
     this.#roster.leave();
     for (const mailbox of new Set([this.own, ...this.#mailboxes])) mailbox.close();
-  }
-
-  #hasOthers(): boolean {
-    for (let rank = 0; rank < this.size; rank++) {
-      if (rank !== this.rank && this.#roster.stateOf(rank) === "taken") return true;
-    }
-    return false;
   }
 
   #record(rank: number): RankRecord {
