@@ -92,7 +92,7 @@ test("compilers' errors and warnings name the file, and nothing is written", { s
   });
 });
 
-test("--check compares, and --ptx writes the PTX beside the module", { skip }, async () => {
+test("--check compares, and --ptx writes the PTX beside the module", { skip, long: true }, async () => {
   await withSources({ "k.cu": 'extern "C" __global__ void k(int n) {}\n' }, async (path, folder) => {
     assertMatch((await poolpass("bind", path, "--check")).errors, /k\.ts is not what .*k\.cu gives: bind it again\n$/);
     assertEquals((await poolpass("bind", path, "--ptx")).code, 0);

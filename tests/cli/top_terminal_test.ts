@@ -8,6 +8,7 @@ import { execFileSync } from "node:child_process";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { patience, type SharedFrames, sharedFramesTest } from "./shared_frames.ts";
+import type { TestOptions } from "../support/test.ts";
 
 const skip = hasTmux() ? undefined : "there is no tmux";
 const main = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
@@ -86,13 +87,14 @@ function commandFor(script: string, ...args: string[]): string {
 function terminalTest(
   name: string,
   body: (frames: SharedFrames & { terminal: TmuxTerminal; folder: string }) => Promise<void>,
+  options: TestOptions = {},
 ): void {
   sharedFramesTest(name, async (frames) => {
     const folder = frames.path.replace(/\/[^/]*$/, "");
     using terminal = new TmuxTerminal(folder);
     await terminal.shows(/\$/);
     await body({ ...frames, terminal, folder });
-  }, { skip });
+  }, { ...options, skip });
 }
 
 /** Starts top, and prints its exit code and the terminal's settings when it has ended. */
@@ -146,7 +148,7 @@ terminalTest("top says that the exporter has died, and shows the next one", asyn
   assert(!terminal.text.includes("Trying again"));
   terminal.type("C-c");
   await assertRestored(terminal, "0");
-});
+}, { long: true });
 
 for (const signal of ["TERM", "HUP", "INT"]) {
   terminalTest(`top restores the terminal when SIG${signal} ends it`, async ({ terminal, path }) => {
@@ -155,7 +157,7 @@ for (const signal of ["TERM", "HUP", "INT"]) {
     const pid = execFileSync("pgrep", ["-f", `${main} top ${path}`], { encoding: "utf8" }).trim().split("\n").at(-1)!;
     process.kill(Number(pid), `SIG${signal}`);
     await assertRestored(terminal, "0");
-  });
+  }, { long: signal !== "TERM" });
 }
 
 terminalTest("top restores the terminal when it is stopped, and goes on", async ({ terminal, path }) => {
@@ -173,7 +175,7 @@ terminalTest("top restores the terminal when it is stopped, and goes on", async 
   terminal.type("q");
   await terminal.shows(/^#/m);
   assertEquals(terminal.modes, "0 1 1");
-});
+}, { long: true });
 
 terminalTest("an error that nobody catches leaves the terminal as it was", async ({ terminal }) => {
   for (const kind of ["throw", "reject"]) {
@@ -186,4 +188,4 @@ terminalTest("an error that nobody catches leaves the terminal as it was", async
     await terminal.shows(/^(\$ )?[1-9]\s+icanon\s+echo/m);
     assertEquals(terminal.modes, "0 1 1");
   }
-});
+}, { long: true });

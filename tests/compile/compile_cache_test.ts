@@ -229,7 +229,9 @@ test("processes read and write the same entries at once, and are killed meanwhil
     }
   }));
 
-test("a folder that cannot be used is an error if it was given, and a warning if the environment names it", () =>
+test("a folder that cannot be used is an error if it was given, and a warning if the environment names it", {
+  long: true,
+}, () =>
   inFolder(async (folder) => {
     writeFileSync(`${folder}/file`, "");
     const given: [unknown, new () => Error, string][] = [

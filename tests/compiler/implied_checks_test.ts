@@ -3,7 +3,7 @@
  * interpreter that knows which access is the first that leaves it.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { test } from "../support/test.ts";
+import { isLong, test } from "../support/test.ts";
 import { Random } from "../differential/random.ts";
 import { allocate, Fault, firstBodyLine, load, runBody, testModule } from "./compiler_device.ts";
 
@@ -154,7 +154,7 @@ function firstFault(lines: readonly Line[], state: State, times: number): number
 test("an access faults if it leaves the memory, whichever accesses are before it", () => {
   const times = 3;
   let faults = 0;
-  const programs = 1500;
+  const programs = isLong ? 1500 : 150;
   for (let seed = 0; seed < programs; seed++) {
     const random = new Random(seed);
     const start = Array.from(

@@ -21,11 +21,11 @@ import { isLong, someOf, test } from "../support/test.ts";
  * Number of programs to run, from seed 0 on, besides those that once differed. On the software device, the long run
  * runs all.
  */
-const programs = { software: isLong ? Infinity : 8, cuda: 200 } as const;
+const programs = { software: isLong ? Infinity : 3, cuda: 200 } as const;
 /** Runs every nth of the programs that once differed. */
 const regressionsStep = { software: 4, cuda: 1 } as const;
 /** Runs every nth operation. On a GPU, whose compiler is slow, even the long run does so. */
-const operationsStep = { software: isLong ? 1 : 16, cuda: 10 } as const;
+const operationsStep = { software: isLong ? 1 : 40, cuda: 10 } as const;
 /** The most differences that a failure prints. */
 const mostShown = 40;
 const howToRecord = "run tests/differential/record.ts where there is a GPU";

@@ -133,7 +133,7 @@ test("the commands on the pages name existing files, tasks and options", () => {
 
 test(
   "the test in the guide passes, and fails under the sanitizer without its event",
-  { skip: withoutDeno },
+  { skip: withoutDeno, long: true },
   async () => {
     const block = blocks.find(({ file, language }) => file === "docs/guide.md" && language === "typescript")!;
     const wrong = { ...block, text: block.text.replace("computing.wait(copied);", "") };

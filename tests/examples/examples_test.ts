@@ -337,4 +337,5 @@ testPrograms(
     await source.send(new TextEncoder().encode("D"));
     assertEquals(await exporter.ended, 0, await exporter.errors());
   },
+  { long: true },
 );

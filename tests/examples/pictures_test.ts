@@ -200,7 +200,7 @@ testPrograms("heat.ts shows what its simulation computes in another process", as
   }
   assertEquals(lines.slice(4), [`${record} has 4 frames of 40 × 26`, "Drew 4 frames"]);
   assertMatch(await child.errors(), /\[simulation\] Sent \d+ frames/);
-});
+}, { long: true });
 
 const toScreen = "\x1b[?1049h\x1b[?25l";
 const fromScreen = "\x1b[0m\x1b[?25h\x1b[?1049l";

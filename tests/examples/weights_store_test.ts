@@ -133,7 +133,7 @@ testWithStore("tensors that a file has not aligned are published and compared by
     await run("map", "--name", "odd", "--verify", file),
     `"tensor 2\\u001b[2J" is not as in ${file}: byte 69999 is another one`,
   );
-});
+}, { long: true });
 
 testWithStore("a file that is cut, or whose bytes were changed, is noticed", async ({ file, run }) => {
   await makeSample(file, 100_000);
@@ -154,7 +154,7 @@ testWithStore("the demonstration kills the process that has loaded the weights",
   assertMatch(text, /^Killed process \d+, which has loaded the weights\. Another one maps them:\nMapped 5\.0 MiB/);
   assertMatch(text, /16 sums are right\nAll \d+ bytes are as in \S+$/);
   assert(!existsSync(/as in (\S+)$/.exec(text)![1]!), "The file was left behind");
-});
+}, { long: true });
 
 for (
   const [what, args, message] of [

@@ -230,7 +230,7 @@ testOnEachDriver("a long read does not block the event loop and is correct to th
   assertEquals(bytes.at(-1), 2);
   assertEquals(indexOfOther(bytes, 1), byteLength - 1);
   assert(turns > 0, "The event loop did not turn while 100 MiB were read");
-});
+}, { long: true });
 
 testOnEachDriver("a buffer that is freed during a read stays allocated until the read ends", async (cuda) => {
   const gpu = cuda.device(0);

@@ -70,7 +70,7 @@ for (const driver of ["software", "cuda"] as const) {
     }
   });
 
-  test(`an importer releases memory behind the work that reads it [${driver}]`, { skip }, async () => {
+  test(`an importer releases memory behind the work that reads it [${driver}]`, { skip, long: true }, async () => {
     for (const reader of [0, 1] as const) {
       const reports = await reportsOf(driver, ["buffer", reader], async ({ exporter, pool, streams, importer }) => {
         const buffer = pool.allocate(1024, streams[0]);
@@ -109,7 +109,7 @@ for (const driver of ["software", "cuda"] as const) {
     }
   });
 
-  test(`a slot is released behind the work that reads it [${driver}]`, { skip }, async () => {
+  test(`a slot is released behind the work that reads it [${driver}]`, { skip, long: true }, async () => {
     for (const reader of [0, 1] as const) {
       const reports = await reportsOf(driver, ["slot", reader], async ({ exporter, pool, streams, importer }) => {
         await using channel = exporter.createChannel("memory", {

@@ -112,22 +112,26 @@ test("the summary names each kind once, with its places", () => {
   assertStringIncludes(many.message, "8 mistakes: leak at a.ts:0 (2 mistakes), a.ts:1 (2 mistakes)");
 });
 
-test("behind another error, the mistakes are a SuppressedError", async () => {
+test("behind another error, the mistakes are a SuppressedError", { long: true }, async () => {
   const { lines } = await run(["throw"]);
   assertEquals(lines, ["true the program's own", "done"]);
 });
 
-test("an error of the program that nobody catches is printed, although mistakes suppress it", async () => {
-  for (const when of ["now", "later"]) {
-    const { errors, ended } = await run(["throw", "uncaught", when]);
-    assertEquals(ended, 1);
-    // Bun lets no monitor know of a promise that nobody awaits.
-    if (when === "later" && "Bun" in globalThis) continue;
-    const own = errors.indexOf("the program's own");
-    assert(own > 0 && own < errors.indexOf("SanitizerError: The sanitizer has found"), errors);
-    assertStringIncludes(errors, "TypeError: the program's own");
-  }
-});
+test(
+  "an error of the program that nobody catches is printed, although mistakes suppress it",
+  { long: true },
+  async () => {
+    for (const when of ["now", "later"]) {
+      const { errors, ended } = await run(["throw", "uncaught", when]);
+      assertEquals(ended, 1);
+      // Bun lets no monitor know of a promise that nobody awaits.
+      if (when === "later" && "Bun" in globalThis) continue;
+      const own = errors.indexOf("the program's own");
+      assert(own > 0 && own < errors.indexOf("SanitizerError: The sanitizer has found"), errors);
+      assertStringIncludes(errors, "TypeError: the program's own");
+    }
+  },
+);
 
 test("a listener gets the reports, and nothing is printed", async () => {
   const { lines, errors, ended } = await run(["listen"], { GITHUB_ACTIONS: "true" });
@@ -135,7 +139,7 @@ test("a listener gets the reports, and nothing is printed", async () => {
   assert(!errors.includes("sanitizer"), errors);
 });
 
-test("a program without mistakes ends as without the sanitizer", async () => {
+test("a program without mistakes ends as without the sanitizer", { long: true }, async () => {
   for (const how of [["right"], ["right", "dispose"]]) {
     const { lines, errors, ended } = await run(how, { GITHUB_ACTIONS: "true" });
     assertEquals([lines, ended], [["done"], 0]);
@@ -166,7 +170,7 @@ test("POOLPASS_SANITIZE_REPORT gets a line of JSON for each mistake, and one at 
   }
 });
 
-test("several processes add their lines to one file", async () => {
+test("several processes add their lines to one file", { long: true }, async () => {
   await inFolder(async (folder) => {
     writeFileSync(`${folder}/reports`, '{"type":"other"}\n');
     const env = { POOLPASS_SANITIZE_REPORT: `${folder}/reports` };
@@ -181,7 +185,7 @@ test("several processes add their lines to one file", async () => {
   });
 });
 
-test("a report that cannot be written costs a warning, not the program's result", async () => {
+test("a report that cannot be written costs a warning, not the program's result", { long: true }, async () => {
   const cases = [
     ["/tmp", 'POOLPASS_SANITIZE_REPORT does nothing: cannot write "/tmp": it is a folder'],
     ["/nowhere/reports", 'does nothing: cannot write "/nowhere/reports": there is no such file or folder'],

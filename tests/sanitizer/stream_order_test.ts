@@ -592,7 +592,7 @@ for (const driver of ["software", "cuda"] as const) {
   });
 }
 
-test("a kernel that leaves very many pieces of memory is looked at like any other", async () => {
+test("a kernel that leaves very many pieces of memory is looked at like any other", { long: true }, async () => {
   const ptx = `.version 7.0
 .target sm_60
 .address_size 64

@@ -95,7 +95,7 @@ test("a line that says nothing is refused with its number", () => {
   }
 });
 
-test("POOLPASS_SANITIZE_SUPPRESS names a file", async () => {
+test("POOLPASS_SANITIZE_SUPPRESS names a file", { long: true }, async () => {
   const run = async (text: string, path?: string) => {
     let result: { errors: string; ended: number | string; log: string } | undefined;
     await inFolder(async (folder) => {

@@ -103,4 +103,4 @@ sharingTest("a connection ends completely, whichever step of its end fails", asy
     }
     assertEquals(ends.map((error) => error?.code), ["peer-gone"], name);
   }
-}, { softwareOnly: true });
+}, { softwareOnly: true, long: true });

@@ -181,7 +181,7 @@ sharingTest("statistics count the frames of each channel and consumer", async ({
   await soon(() => channel.consumers.length === 0, "the consumer has left");
   assertEquals(exporter.statistics().channels[0]!.consumers, []);
   await peer.call("disconnect");
-});
+}, { long: true });
 
 const script = "children/sharing/logging_peer.ts";
 const env = { POOLPASS_DRIVER: "software", POOLPASS_LOG: "1", NODE_NO_WARNINGS: "1" };
@@ -270,7 +270,7 @@ sharingTest("an exporter's log has a line for each event, whatever other process
       "close offers=0 importers=0",
     ].toSorted(),
   );
-}, { softwareOnly: true });
+}, { softwareOnly: true, long: true });
 
 sharingTest("an importer's log says what it waits for, and how the connection ends", async ({ path }) => {
   await using child = startScript(script, ["import", path], { env });
@@ -309,4 +309,4 @@ sharingTest("a log that nobody can read stops nobody", async ({ path }) => {
     await using child = startScript(script, ["many", path], { env, through: ["/bin/sh", "-c", shell, fifo] });
     assertEquals([await child.nextLine(), await child.ended], ["done", 0], what);
   }
-}, { softwareOnly: true });
+}, { softwareOnly: true, long: true });

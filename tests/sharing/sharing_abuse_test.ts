@@ -490,7 +490,7 @@ fixtureTest("a reset connection ends, at any point of a message", async (fixture
 }, { long: true });
 
 /** Numbers of successive connections by how they end, and of concurrent ones. */
-const connections = isLong ? { perEnd: 2500, atOnce: 500 } : { perEnd: 100, atOnce: 50 };
+const connections = isLong ? { perEnd: 2500, atOnce: 500 } : { perEnd: 25, atOnce: 20 };
 
 const inAll = (4 * connections.perEnd).toLocaleString("en");
 
@@ -948,7 +948,11 @@ fixtureTest("the resources of a peer are limited", async (fixture) => {
   await fixture.assertUndisturbed();
 }, { long: true });
 
-function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<void>, skip?: string): void {
+function folderTest(
+  name: string,
+  body: (folder: string, cuda: Cuda) => Promise<void>,
+  { skip, long }: { skip?: string; long?: boolean } = {},
+): void {
   const inFolder = async () => {
     const folder = mkdtempSync("/tmp/poolpass-test-");
     try {
@@ -960,6 +964,7 @@ function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<
   };
   leakTest(name, inFolder, {
     skip,
+    long,
     warmUp,
   });
 }
@@ -1029,6 +1034,7 @@ folderTest(
     assertStringIncludes(ends[0]!.message, "cannot open more descriptors");
     assertEquals(ends[1], undefined);
   },
+  { long: true },
 );
 
 const noOtherUser = process.geteuid!() === 0 ? undefined : "it takes root to become another user";
@@ -1060,7 +1066,7 @@ folderTest(
     await until(() => exporter.leases.length === 0 && ends.length === 1, "The leases or the connection stay");
     assertEquals(ends, [undefined]);
   },
-  noOtherUser,
+  { skip: noOtherUser },
 );
 
 folderTest(
@@ -1077,5 +1083,5 @@ folderTest(
     using theirs = await (await importer.offer("theirs")).map();
     assertEquals((await theirs.read(Uint32Array))[0], 7);
   },
-  noOtherUser,
+  { skip: noOtherUser, long: true },
 );

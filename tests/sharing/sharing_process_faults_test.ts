@@ -115,7 +115,7 @@ sharingTest("an exporter is killed before its event is opened: its memory is not
   while (isRunning(exporter.pid));
   await assertFailsSoon(offer.map(), "peer-gone");
   await importer[Symbol.asyncDispose]();
-});
+}, { long: true });
 
 /** Whether a process exists and is not a zombie. */
 function isRunning(pid: number): boolean {

@@ -50,7 +50,7 @@ sharingTest("an importer waits for an exporter that starts later, and for one th
     await importer.call("close", "first");
     await importer.call("close", "second");
   }
-});
+}, { long: true });
 
 sharingTest("without wait, connecting fails at once and says how to wait", async ({ cuda, path }) => {
   const notFound = await assertRejects(() => Importer.connect(cuda, path), SharingError, "{ wait: true }");

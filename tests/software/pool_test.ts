@@ -104,6 +104,7 @@ testSoftware(
     }
     assertEquals(freeAfterwards.size, 1, "replaced units were released");
   },
+  { long: true },
 );
 
 testSoftware("a pool that is disposed right after it replaced units releases them", (cuda) => {

@@ -103,7 +103,7 @@ test("fresh memory holds a pattern, from a pool and without one", () => {
   }
 });
 
-test("the seed of a random schedule is printed if the process fails", async () => {
+test("the seed of a random schedule is printed if the process fails", { long: true }, async () => {
   for (const code of [0, 3]) {
     await using child = startScript("children/software/exit_with_schedule.ts", [String(code)]);
     assertEquals(await child.ended, code);

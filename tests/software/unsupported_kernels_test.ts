@@ -206,7 +206,7 @@ test("kernels give the same results beside one with an unsupported instruction",
   const names = programNames(nvccCorpus).filter((name) => {
     return readPtx(nvccCorpus, name, nvccCorpus.variants[0]!).split(".entry").length > 2;
   });
-  for (const name of someOf(names, 8)) {
+  for (const name of someOf(names, 24)) {
     const random = randomFor(name);
     const ptx = readPtx(nvccCorpus, name, random.pick(nvccCorpus.variants));
     const kernels = parsePtx(ptx).functions.filter(({ kind, body }) => kind === "entry" && body !== undefined);

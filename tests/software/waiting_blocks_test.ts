@@ -7,6 +7,8 @@ import { LinearMemory, pageByteLength } from "../../src/software/memory/linear_m
 import { CudaError } from "../../src/support/errors.ts";
 import { test } from "../support/test.ts";
 
+const linearMemory = new LinearMemory();
+
 const header = ".version 8.0\n.target sm_80\n.address_size 64\n";
 const registers = ".reg .pred %p, %q; .reg .b32 %thread, %block, %count, %seen, %value; .reg .b64 %at, %to, %own;";
 
@@ -119,7 +121,7 @@ test("blocks that wait forever are stopped, and the message says where they wait
       [200, 200, "block \\(0,0,0\\) and 127 more", "only 128 of the grid's 200 blocks fit on the device at once"],
     ] as const
   ) {
-    const before = new LinearMemory().freeBytes;
+    const before = linearMemory.freeBytes;
     {
       using cuda = openDevice();
       const error = await assertRejects(() => meet(cuda, { grid, block: 64, needed }), CudaError);
@@ -131,7 +133,7 @@ test("blocks that wait forever are stopped, and the message says where they wait
         ),
       );
     }
-    assertEquals(new LinearMemory().freeBytes, before);
+    assertEquals(linearMemory.freeBytes, before);
   }
 });
 
@@ -175,15 +177,30 @@ test("a cooperative launch fails if there is no memory for all its blocks at onc
   using cuda = openDevice();
   using module = cuda.device(0).loadModule(ptx);
   const kernel = module.kernel("meet");
-  const linearMemory = new LinearMemory();
-  const rest = linearMemory.freeBytes - 4 * pageByteLength;
-  const taken = linearMemory.reserve(rest)!;
+  const taken = takeAllBut(4 * pageByteLength);
   try {
     const error = assertThrows(() => {
       kernel.launch({ grid: 128, block: 32, cooperative: true }, 0n, 128, 0n, 0n);
     }, CudaError) as CudaError;
     assertEquals(error.code, "cudaErrorLaunchOutOfResources");
   } finally {
-    linearMemory.release(taken, rest);
+    for (const { offset, byteLength } of taken) linearMemory.release(offset, byteLength);
   }
 });
+
+/**
+ * Reserves all free memory but some bytes, in several ranges: memory that tests of the same process have transferred
+ * stays reserved for good, and what is free lies around it.
+ */
+function takeAllBut(leftBytes: number): { readonly offset: number; readonly byteLength: number }[] {
+  const taken = [];
+  for (let byteLength = 2 ** 31; byteLength >= pageByteLength; byteLength /= 2) {
+    while (linearMemory.freeBytes - byteLength >= leftBytes) {
+      const offset = linearMemory.reserve(byteLength);
+      if (offset === undefined) break;
+      taken.push({ offset, byteLength });
+    }
+  }
+  assertEquals(linearMemory.freeBytes, leftBytes);
+  return taken;
+}

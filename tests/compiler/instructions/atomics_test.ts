@@ -186,7 +186,7 @@ function runCases(
 
 for (const space of ["global", "generic", "shared", "shared, by a generic address"]) {
   test(`atom and red update ${space} memory`, () => {
-    for (const operation of someOf(operations, space === "global" ? 2 : 10)) {
+    for (const operation of someOf(operations, space === "global" ? 4 : 10)) {
       const { name, bits, isExchange } = operation;
       const cases = casesOf(operation);
       const update = space.startsWith("shared") ? operation.shared ?? operation.update : operation.update;

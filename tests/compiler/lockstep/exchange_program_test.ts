@@ -6,7 +6,7 @@ import { driverNamed } from "../../support/drivers.ts";
 import { isLong, test } from "../../support/test.ts";
 import { exchangeProgram } from "./exchange_program.ts";
 
-const programs = isLong ? 1000 : 16;
+const programs = isLong ? 1000 : 5;
 
 const onGpu = driverNamed("cuda");
 

@@ -370,7 +370,7 @@ LOOP:
   assert(pointsOf(loop.replace("%rd11, %rd11, %rd10", "%rd11, %rd11, 4")) > 0);
 });
 
-test("an address is followed through thousands of additions", () => {
+test("an address is followed through thousands of additions", { long: true }, () => {
   const count = 4000;
   const sums = Array.from({ length: count }, (_, index) => `add.s64 %rd${index + 101}, %rd${index + 100}, 4;`);
   const pointsOf = (offset: number) => {

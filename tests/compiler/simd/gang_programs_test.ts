@@ -15,7 +15,7 @@ import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";
 import { isLong, test } from "../../support/test.ts";
 
 /** How many random programs to run. */
-const programCount = isLong ? 300 : 8;
+const programCount = isLong ? 300 : 3;
 /** One in this many operations is run. */
 const operationStep = isLong ? 1 : 64;
 

@@ -183,6 +183,7 @@ testOnEachDriver(
     assertEquals([pool.usage().used, workshop.exporter.leases], [0, []]);
     for (const worker of ["first", "second"]) await workshop.end(worker);
   },
+  { long: true },
 );
 
 testOnEachDriver(

@@ -235,7 +235,7 @@ testOnEachDriver("memory is unmapped after the work of every stream, disposed or
       range[Symbol.dispose]();
     }
   }
-});
+}, { long: true });
 
 testOnEachDriver("access is set after the work of a disposed stream, for all mappings or for none", (cuda) => {
   const gpu = cuda.device(0);
@@ -277,7 +277,7 @@ testSoftware("what was freed during a read is not used again, and its place is f
   assertThrows(() => range.map(memory, { byteOffset: 0 }), RangeError, "they were freed, and stay until the reads");
   assertEquals((await reading).findIndex((byte) => byte !== 9), -1);
   range.map(memory, { byteOffset: 0 });
-});
+}, { long: true });
 
 testSoftware("a read of a view that was unmapped fails, and says why", async (cuda) => {
   const gpu = cuda.device(0);

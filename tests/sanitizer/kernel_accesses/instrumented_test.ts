@@ -37,7 +37,7 @@ function* programsOf(corpus: Corpus, every: number): Generator<readonly [name: s
 
 for (const [corpus, name] of corpora) {
   test(`the programs of ${name} give the same results if they note what they access, and the notes are true`, async () => {
-    for (const [name, ptx] of programsOf(corpus, 40)) {
+    for (const [name, ptx] of programsOf(corpus, 80)) {
       const launches: ComparedLaunch[] = [];
       const { cuda, settle } = openInstrumented((launch) => launches.push(launch));
       const program = await loadProgram(corpus, name);
@@ -72,7 +72,7 @@ test("random kernels note all that they access, and nothing else", () => {
   const gpu = cuda.device(0);
   const buffers = [0, 1].map(() => gpu.allocate(bufferBytes));
   const [a, b] = buffers.map(({ address }) => address + BigInt(bufferBytes / 2)) as [bigint, bigint];
-  const count = isLong ? 2000 : 25;
+  const count = isLong ? 2000 : 14;
   for (let seed = 0; seed < count; seed++) {
     const { ptx, grid, block, n } = randomLaunch(new Random(seed));
     for (const buffer of buffers) buffer.fill(0);

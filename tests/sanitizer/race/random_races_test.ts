@@ -134,7 +134,7 @@ function compare(program: Program, shape: { grid: number; block: number }, seed:
   return races.size;
 }
 
-const count = isLong ? 3000 : 150;
+const count = isLong ? 3000 : 40;
 const threads = [0, 1, 17, 32, 33, 64, 95];
 const warps = 3;
 

@@ -302,7 +302,7 @@ function reportsOf(ptx: string, { x, y, grid, isDynamic }: Program): number {
 }
 
 test("kernels that share memory in a block", () => {
-  const [count, launches] = isLong ? [20000, 4000] : [200, 30];
+  const [count, launches] = isLong ? [20000, 4000] : [80, 10];
   let racy = 0, proved = 0;
   for (let seed = 1; seed <= count; seed++) {
     const program = new Generator(new Random(seed)).program();

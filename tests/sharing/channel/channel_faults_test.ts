@@ -169,6 +169,7 @@ faultTest(
     await other.kill();
     await soonBack(exporter, channel);
   },
+  { long: true },
 );
 
 faultTest("a producer is killed between reserve and send", async (fixture) => {

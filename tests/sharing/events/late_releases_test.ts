@@ -23,6 +23,7 @@ sharingTest(
     await closing;
     await offer.released();
   },
+  { long: true },
 );
 
 // A stream of a GPU takes about a thousand operations before it blocks whoever gives it more.

@@ -128,4 +128,5 @@ hoarderTest(
     // It waits for a consumer again.
     await assertRejects(() => withinASecond(channel.reserve({ signal: AbortSignal.timeout(10) })), DOMException);
   },
+  { long: true },
 );

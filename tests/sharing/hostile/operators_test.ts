@@ -23,7 +23,11 @@ interface Fixture {
 }
 
 /** @param offers their number: a status of 3,000 offers is longer than what a socket buffers */
-function fixtureTest(name: string, body: (fixture: Fixture) => Promise<void>, offers = 1): void {
+function fixtureTest(
+  name: string,
+  body: (fixture: Fixture) => Promise<void>,
+  { offers = 1, long }: { offers?: number; long?: boolean } = {},
+): void {
   const withFixture = () =>
     inFolder(async (folder) => {
       using cuda = open({ driver: "software" });
@@ -45,7 +49,7 @@ function fixtureTest(name: string, body: (fixture: Fixture) => Promise<void>, of
       };
       await body({ cuda, exporter, serveHonest });
     });
-  leakTest(name, withFixture, { skip: noPython, warmUp });
+  leakTest(name, withFixture, { skip: noPython, long, warmUp });
 }
 
 /** Creates what a first connection creates once and keeps. */
@@ -107,7 +111,7 @@ for (const mode of ["flood", "again and again"]) {
       );
     }
     hostile.kill("SIGKILL");
-  }, 3000);
+  }, { offers: 3000 });
 }
 
 fixtureTest("an answer that nobody reads is kept once, and for as long as a message may take", async (fixture) => {
@@ -131,4 +135,4 @@ fixtureTest("an answer that nobody reads is kept once, and for as long as a mess
   }
   await serveHonest();
   for (const each of children) each.kill("SIGKILL");
-}, 3000);
+}, { offers: 3000, long: true });

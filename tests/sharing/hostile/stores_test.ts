@@ -170,7 +170,7 @@ storeTest(
   },
 );
 
-test("a store without descriptors says so, and goes on", { skip }, () =>
+test("a store without descriptors says so, and goes on", { skip, long: true }, () =>
   inFolder(async (folder) => {
     const path = `${folder}/store`;
     await using store = startScript("children/sharing/store_process.ts", ["software", path], { descriptorLimit: 100 });

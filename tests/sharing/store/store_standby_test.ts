@@ -82,7 +82,7 @@ standbyTest("a store that is started again at once does not take the standby's p
   standby.kill("SIGKILL");
   await lineOf(next, "serves");
   assertEquals((await user.entries()).map(({ name }) => name), ["weights"]);
-});
+}, { long: true });
 
 standbyTest("of two standbys one takes over, and the other keeps what that one has", async ({ start, client }) => {
   const store = start();
@@ -124,7 +124,7 @@ standbyTest("a client that goes while its memory is being kept costs no others t
   store.kill("SIGKILL");
   await lineOf(standby, "serves");
   assertEquals((await user.entries()).map(({ name }) => name), ["weights", "more"]);
-});
+}, { long: true });
 
 standbyTest("a store that has lost everything takes no memory for another one's", async ({ start, client }) => {
   const store = start();
