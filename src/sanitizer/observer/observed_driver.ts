@@ -42,7 +42,8 @@ export function observedDriver(driver: Driver, observer: Observer, reports: Repo
         const value = calls[name as keyof Driver] ?? Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
         const method = observer.isWork(name) ? workMethodOf(target, value) : methodOf(target, value);
-        Object.defineProperty(observed, name, { value: method });
+        // Configurable, or a proxy around this driver could not answer with a method of its own.
+        Object.defineProperty(observed, name, { value: method, configurable: true });
         return method;
       },
     }),
