@@ -81,8 +81,15 @@ export class ProcessGroup implements AsyncDisposable {
 
   /** Receives what a child sends with {@linkcode GroupMember.answer}. */
   async answerOf<M>(child: number): Promise<M> {
-    const { bytes } = await receiveMessage(this.#sockets[child]!, this.#signal);
-    return JSON.parse(new TextDecoder().decode(bytes)) as M;
+    try {
+      const { bytes } = await receiveMessage(this.#sockets[child]!, this.#signal);
+      return JSON.parse(new TextDecoder().decode(bytes)) as M;
+    } catch (error) {
+      // It closes its socket a moment before it ends, and how it ends says more.
+      await this.#children[child]!.exited;
+      this.#signal.throwIfAborted();
+      throw error;
+    }
   }
 
   /** Waits until every child has reached the barrier, then releases them all. */
