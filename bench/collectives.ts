@@ -26,8 +26,8 @@ import { median } from "./measurement.ts";
 const optionNames = ["ranks", "sizes", "repetitions", "iterations", "timeout", "out"] as const;
 answerHelp(import.meta.url, optionNames);
 
-/** 8 B to 1 GiB. */
-const allSizes: readonly number[] = Array.from({ length: 10 }, (_, index) => 8 ** (index + 1));
+/** 8 B to 1 GiB, eight times as large each, and 256 MiB, at which nccl-tests are usually compared. */
+const allSizes: readonly number[] = [...Array.from({ length: 9 }, (_, index) => 8 ** (index + 1)), 2 ** 28, 2 ** 30];
 const softwareSizes: readonly number[] = allSizes.slice(0, 5);
 
 interface Contender {
