@@ -65,12 +65,19 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Parses the command line into positional arguments and the values of the named options. */
-export function readArguments<const N extends string>(
+/**
+ * Parses the command line into positional arguments and the values of the named options.
+ *
+ * @param flags The names of options without a value, each of which is true if it is there.
+ */
+export function readArguments<const N extends string, const F extends string = never>(
   names: readonly N[],
-): { positional: string[]; named: { readonly [K in N]?: string } } {
+  flags: readonly F[] = [],
+): { positional: string[]; named: { readonly [K in N]?: string } & { readonly [K in F]?: true } } {
   const args = process.argv.slice(2);
-  const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));
+  const all: readonly string[] = [...names, ...flags];
+  const isFlag = (name: string) => (flags as readonly string[]).includes(name);
+  const options = Object.fromEntries(all.map((name) => [name, { type: isFlag(name) ? "boolean" : "string" } as const]));
   // Not strict: the error messages of parseArgs suggest syntax that these programs do not accept.
   const { values, positionals, tokens } = parseArgs({
     args,
@@ -86,13 +93,15 @@ export function readArguments<const N extends string>(
     if (!Object.hasOwn(options, token.name)) {
       throw new UsageError(
         `There is no option ${argument}${
-          didYouMean(token.rawName, [...names, "help", "version"])
+          didYouMean(token.rawName, [...all, "help", "version"])
         }; --help lists the options`,
       );
     }
-    if (token.value === undefined) throw new UsageError(`${argument} needs a value`);
+    if (isFlag(token.name)) {
+      if (token.value !== undefined) throw new UsageError(`Cannot use ${argument}: ${token.rawName} takes no value`);
+    } else if (token.value === undefined) throw new UsageError(`${argument} needs a value`);
   }
-  return { positional: positionals, named: values as { [K in N]?: string } };
+  return { positional: positionals, named: values as { [K in N]?: string } & { [K in F]?: true } };
 }
 
 /** `, did you mean --bytes?` if a mistyped option is near one of the options, without their dashes. */
@@ -132,6 +141,12 @@ export function parseBytes(text: string): number {
     );
   }
   return bytes;
+}
+
+/** Formats a number of bytes that is a power of two, such as `256 KiB`. */
+export function formatSize(byteLength: number): string {
+  const [unit, one] = Object.entries(unitBytes).findLast(([, one]) => byteLength >= one)!;
+  return `${Number((byteLength / one).toPrecision(3))} ${unit}`;
 }
 
 /** Parses a whole number of at least `least`. */

@@ -76,12 +76,20 @@ export class ProcessGroup implements AsyncDisposable {
   /** Sends the same message and the same handles to every child. */
   async send(message: unknown, handles: readonly ShareableHandle[] = []): Promise<void> {
     const options = { signal: this.#signal };
-    const bytes = new TextEncoder().encode(JSON.stringify(message));
-    const head = new Uint8Array(new Uint32Array([bytes.length, handles.length]).buffer);
-    await Promise.all(this.#sockets.map(async (socket) => {
-      await socket.send(head, options);
-      await socket.send(bytes, { ...options, handles });
-    }));
+    await Promise.all(this.#sockets.map((socket) => sendMessage(socket, message, { ...options, handles })));
+  }
+
+  /** Receives what a child sends with {@linkcode GroupMember.answer}. */
+  async answerOf<M>(child: number): Promise<M> {
+    try {
+      const { bytes } = await receiveMessage(this.#sockets[child]!, this.#signal);
+      return JSON.parse(new TextDecoder().decode(bytes)) as M;
+    } catch (error) {
+      // It closes its socket a moment before it ends, and how it ends says more.
+      await this.#children[child]!.exited;
+      this.#signal.throwIfAborted();
+      throw error;
+    }
   }
 
   /** Waits until every child has reached the barrier, then releases them all. */
@@ -139,11 +147,13 @@ export class GroupMember {
 
   /** Receives the parent's message. The caller owns the handles. */
   async receive<M>(): Promise<{ message: M; handles: ShareableHandle[] }> {
-    const options = { signal: this.#signal };
-    const head = await this.#socket.receive(8, options);
-    const [byteLength, handleCount] = new Uint32Array(head.bytes.buffer);
-    const { bytes, handles } = await this.#socket.receive(byteLength!, { ...options, handles: handleCount! });
+    const { bytes, handles } = await receiveMessage(this.#socket, this.#signal);
     return { message: JSON.parse(new TextDecoder().decode(bytes)) as M, handles };
+  }
+
+  /** Sends the parent a message. */
+  async answer(message: unknown): Promise<void> {
+    await sendMessage(this.#socket, message, { signal: this.#signal, handles: [] });
   }
 
   /** Resolves once every child has reached the barrier. */
@@ -155,6 +165,26 @@ export class GroupMember {
       leave(error);
     }
   }
+}
+
+async function sendMessage(
+  socket: UnixSocket,
+  message: unknown,
+  { signal, handles }: { signal: AbortSignal; handles: readonly ShareableHandle[] },
+): Promise<void> {
+  const bytes = new TextEncoder().encode(JSON.stringify(message));
+  const head = new Uint8Array(new Uint32Array([bytes.length, handles.length]).buffer);
+  await socket.send(head, { signal });
+  await socket.send(bytes, { signal, handles });
+}
+
+async function receiveMessage(
+  socket: UnixSocket,
+  signal: AbortSignal,
+): Promise<{ bytes: Uint8Array; handles: ShareableHandle[] }> {
+  const head = await socket.receive(8, { signal });
+  const [byteLength, handleCount] = new Uint32Array(head.bytes.buffer);
+  return await socket.receive(byteLength!, { signal, handles: handleCount! });
 }
 
 function leave(error: unknown): never {

@@ -126,6 +126,7 @@ function commandOf({ purpose, file, args = [] }: ProgramSource, built?: string):
   return [Deno.execPath(), "run", ...permissions, built ?? path(file), ...args];
 }
 
-function python(): string {
+/** The Python that the environment variable `PYTHON` names, or `python3`. */
+export function python(): string {
   return Deno.env.get("PYTHON") ?? "python3";
 }

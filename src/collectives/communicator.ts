@@ -114,12 +114,13 @@ interface UsedMemory {
  * using cuda = open({ driver: "software", softwareDevices: 2 });
  * const id = Communicator.createId(cuda);
  * const ranks = await Promise.all(cuda.devices.map((device, rank) => Communicator.create(device, { id, rank, size: 2 })));
- * const arrays = cuda.devices.map((device) => device.allocate(16).as(Float32Array));
+ * const buffers = cuda.devices.map((device) => device.allocate(16));
+ * const arrays = buffers.map((buffer) => buffer.as(Float32Array));
  * arrays.forEach((array, rank) => array.fill(rank + 1));
  * Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
  * console.log(await arrays[0]!.toTypedArray()); // 3, 3, 3, 3
  * for (const rank of ranks) await rank[Symbol.asyncDispose]();
- * for (const array of arrays) array.free();
+ * for (const buffer of buffers) buffer.free();
  * ```
  */
 export class Communicator implements AsyncDisposable {

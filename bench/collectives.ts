@@ -1,0 +1,214 @@
+/**
+ * Measures all-reduces of `Communicator`, beside C++ that calls NCCL, and torch.distributed: a process for each GPU.
+ *
+ *     deno task bench:collectives [--ranks 2] [--sizes 8,64KiB,1GiB] [--repetitions 5] [--iterations 1000]
+ *       [--timeout 120] [--out FOLDER]
+ *
+ * The programs run in turn, `--repetitions` times each, with new processes each time. A number is the median of their
+ * medians. `--timeout` is in seconds: a run that takes longer is killed. Needs nvcc and NCCL (`NCCL_HOME` may name its
+ * folder); PyTorch is measured if `python3`, or what `PYTHON` names, has it. On the software device, only poolpass runs,
+ * with small sizes: this only shows that the benchmark works. Prints a table, and writes it to FOLDER as JSON; without
+ * `--out`, to `bench/results` if it is a complete run on GPUs. Exits with 1 if something cannot be measured.
+ *
+ * @module
+ */
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "@std/cli/parse-args";
+import { formatSize, parseBytes, parseCount } from "../examples/command_line.ts";
+import { formatTable } from "../examples/table.ts";
+import { answerHelp } from "../tests/support/program_help.ts";
+import { buildNative, type Measurement, type Run, type Runner, runPoolpass, runTorch } from "./collectives/programs.ts";
+import { describeDevice } from "./cuda/device.ts";
+import { missingPackage, python } from "./cuda/programs.ts";
+import { median } from "./measurement.ts";
+
+const optionNames = ["ranks", "sizes", "repetitions", "iterations", "timeout", "out"] as const;
+answerHelp(import.meta.url, optionNames);
+
+/** 8 B to 1 GiB, eight times as large each, and 256 MiB, at which nccl-tests are usually compared. */
+const allSizes: readonly number[] = [...Array.from({ length: 9 }, (_, index) => 8 ** (index + 1)), 2 ** 28, 2 ** 30];
+const softwareSizes: readonly number[] = allSizes.slice(0, 5);
+
+interface Contender {
+  readonly name: "C++" | "poolpass" | "PyTorch";
+  readonly run: Runner;
+  /** Microseconds of each repetition, by the size. */
+  readonly times: Map<number, number[]>;
+  version: string | undefined;
+}
+
+function contender(name: Contender["name"], run: Runner): Contender {
+  return { name, run, times: new Map(), version: undefined };
+}
+
+/** Finds the programs that this machine can run. Those that it should run, and cannot, are failures. */
+async function findContenders(folder: string, isSoftware: boolean, failures: string[]): Promise<Contender[]> {
+  const own = contender("poolpass", runPoolpass);
+  own.version = `Deno ${Deno.version.deno}`;
+  if (isSoftware) return [own];
+  const found: Contender[] = [];
+  try {
+    found.push(contender("C++", await buildNative(folder)));
+  } catch (error) {
+    failures.push(`C++: ${(error as Error).message}`);
+  }
+  found.push(own);
+  const missing = await missingPackage(["torch"]).catch((error: Error) => error.message);
+  if (missing === undefined) found.push(contender("PyTorch", runTorch(python(), folder)));
+  else console.log(`PyTorch is not measured: ${missing}`);
+  return found;
+}
+
+/** Runs each program in turn, and in each repetition begins with another one. Leaves out those that fail. */
+async function measure(
+  contenders: readonly Contender[],
+  { measurement, repetitions, failures }: { measurement: Measurement; repetitions: number; failures: string[] },
+): Promise<void> {
+  const failed = new Set<Contender>();
+  for (let repetition = 0; repetition < repetitions; repetition++) {
+    for (let turn = 0; turn < contenders.length; turn++) {
+      const each = contenders[(repetition + turn) % contenders.length]!;
+      if (failed.has(each)) continue;
+      const begin = performance.now();
+      let run: Run;
+      try {
+        run = await each.run(measurement);
+      } catch (error) {
+        failed.add(each);
+        failures.push(`${each.name}, repetition ${repetition + 1}: ${(error as Error).message}`);
+        continue;
+      }
+      each.version ??= run.version;
+      for (const [size, microseconds] of run.microseconds) {
+        if (!each.times.has(size)) each.times.set(size, []);
+        each.times.get(size)!.push(microseconds);
+      }
+      const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+      console.error(`${each.name}, repetition ${repetition + 1}: ${seconds} s`);
+    }
+  }
+}
+
+/** A size, as the table and the file have it. */
+interface Row {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly unit: "microseconds";
+  readonly contenders: Readonly<
+    Record<string, { rounds: number[]; median: number; ofNative?: number; busBandwidth: number }>
+  >;
+}
+
+function rowOf(byteLength: number, contenders: readonly Contender[], ranks: number): Row {
+  const measured = contenders.filter(({ times }) => times.has(byteLength));
+  const native = measured.find(({ name }) => name === "C++")?.times.get(byteLength);
+  const entries = measured.map(({ name, times }) => {
+    const rounds = times.get(byteLength)!;
+    const middle = median(rounds);
+    return [name, {
+      rounds,
+      median: middle,
+      ...native === undefined ? {} : { ofNative: middle / median(native) },
+      // GB/s, as nccl-tests count it.
+      busBandwidth: byteLength / middle / 1000 * 2 * (ranks - 1) / ranks,
+    }] as const;
+  });
+  return {
+    name: `all-reduce, ${formatSize(byteLength)}`,
+    byteLength,
+    unit: "microseconds",
+    contenders: Object.fromEntries(entries),
+  };
+}
+
+function formatRows(rows: readonly Row[], contenders: readonly Contender[]): string {
+  const names = contenders.map(({ name }) => name);
+  const ratios = names.includes("C++") ? names.filter((name) => name !== "C++") : [];
+  const number = (value: number | undefined, digits: number) => value === undefined ? "" : value.toFixed(digits);
+  return formatTable([
+    [
+      "size",
+      ...names.map((name) => `${name}, us`),
+      ...ratios.map((name) => `${name} / C++`),
+      ...names.map((name) => `${name}, busbw GB/s`),
+    ],
+    ...rows.map(({ byteLength, contenders }) => [
+      formatSize(byteLength),
+      ...names.map((name) => number(contenders[name]?.median, 2)),
+      ...ratios.map((name) => number(contenders[name]?.ofNative, 3)),
+      ...names.map((name) => number(contenders[name]?.busBandwidth, 2)),
+    ]),
+  ]);
+}
+
+/** Writes the file. Never overwrites those of earlier runs. */
+async function write(report: unknown, out: string, device: string): Promise<void> {
+  await Deno.mkdir(out, { recursive: true });
+  for (let run = 1;; run++) {
+    const file = `${out}/collectives-${device}${run === 1 ? "" : `-${run}`}.json`;
+    try {
+      await Deno.writeTextFile(file, `${JSON.stringify(report, undefined, 2)}\n`, { createNew: true });
+    } catch (error) {
+      if (error instanceof Deno.errors.AlreadyExists) continue;
+      throw error;
+    }
+    return console.log(`\nwritten to ${file}`);
+  }
+}
+
+function parseSizes(text: string): number[] {
+  return text.split(",").map((size) => {
+    const byteLength = parseBytes(size);
+    if (byteLength % 4 === 0) return byteLength;
+    throw new TypeError(`Cannot reduce ${byteLength} bytes: floats have 4 each`);
+  });
+}
+
+async function main(): Promise<void> {
+  const { _: surplus, ...named } = parseArgs(Deno.args, { string: [...optionNames] });
+  if (surplus.length > 0) throw new TypeError(`Cannot use "${surplus[0]}": there are only options`);
+  const count = (text: string | undefined, usual: number, what: string) =>
+    parseCount(text ?? `${usual}`, { what, least: 1 });
+  const repetitions = count(named.repetitions, 5, "the number of repetitions");
+  const timeout = 1000 * count(named.timeout, 120, "the timeout");
+  const given = named.sizes === undefined ? undefined : parseSizes(named.sizes);
+  const device = describeDevice();
+  const { isSoftware } = device;
+  const ranks = count(named.ranks, isSoftware ? 2 : device.count, "the number of ranks");
+  if (!isSoftware && ranks > device.count) {
+    throw new TypeError(`Cannot measure ${ranks} ranks: there are ${device.count} GPUs, and each needs one`);
+  }
+  const sizes = given ?? (isSoftware ? softwareSizes : allSizes);
+  const iterations = count(named.iterations, isSoftware ? 20 : 1000, "the number of iterations");
+  const host = `${cpus().length} cores of ${cpus()[0]?.model ?? "an unknown processor"}`;
+  console.log(`${ranks} ranks, ${device.name}, ${device.uuid}\n${host}`);
+  if (isSoftware) console.log("There is no GPU: only poolpass runs, which only shows that the benchmark works.");
+  const failures: string[] = [];
+  const folder = await Deno.makeTempDir({ prefix: "poolpass-collectives-" });
+  try {
+    const contenders = await findContenders(folder, isSoftware, failures);
+    await measure(contenders, { measurement: { ranks, sizes, iterations, timeout }, repetitions, failures });
+    const rows = sizes.map((size) => rowOf(size, contenders, ranks));
+    for (const { name, version } of contenders) if (version !== undefined) console.log(`${name}: ${version}`);
+    console.log(`\nmedians of ${repetitions} runs, each the median of 7 rounds\n\n${formatRows(rows, contenders)}`);
+    const isComplete = !isSoftware && given === undefined && failures.length === 0;
+    const out = named.out ?? (isComplete ? fileURLToPath(new URL("results", import.meta.url)) : undefined);
+    const versions = Object.fromEntries(contenders.map(({ name, version }) => [name, version]));
+    const report = { date: new Date().toISOString(), host, device, ranks, versions, rows, failures };
+    const name = isSoftware ? "software" : device.uuid.slice(0, "GPU-12345678".length);
+    if (out !== undefined) await write(report, out, name);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+  if (failures.length === 0) return;
+  console.log(`\nNot measured:\n${failures.join("\n")}`);
+  Deno.exitCode = 1;
+}
+
+try {
+  await main();
+} catch (error) {
+  console.error(`error: ${(error as Error).message}`);
+  Deno.exitCode = 1;
+}
