@@ -28,6 +28,7 @@ import { configOf } from "./nccl_config.ts";
 export type NcclFunctions = NativeFunctions<typeof libnccl>;
 
 const idByteLength = 128;
+const none: readonly Link[] = [];
 
 /** `ncclResult_t`. */
 const resultNames = [
@@ -210,79 +211,90 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
-  allReduce({ comm, source, target, count, type, operation, stream }: ReducingCall): void {
-    this.#call("ncclAllReduce", comm, [], (worker) => {
-      return this.#functions.ncclAllReduce(source, target, BigInt(count), type, operation, worker, stream);
-    });
+  allReduce(call: ReducingCall): void {
+    if (this.#depth > 0) return this.#keep(call, none, () => this.allReduce(call));
+    const { comm, source, target, count, type, operation, stream } = call;
+    const communicator = this.#communicators.get(comm)!;
+    const { worker } = communicator;
+    const result = this.#functions.ncclAllReduce(source, target, BigInt(count), type, operation, worker, stream);
+    if (result !== 0) this.#check(result, "ncclAllReduce", communicator);
   }
 
-  reduce({ comm, source, target, count, type, operation, root, stream }: ReducingCall & RootedCall): void {
-    this.#call("ncclReduce", comm, [], (worker) => {
-      return this.#functions.ncclReduce(source, target, BigInt(count), type, operation, root, worker, stream);
-    });
+  reduce(call: ReducingCall & RootedCall): void {
+    if (this.#depth > 0) return this.#keep(call, none, () => this.reduce(call));
+    const { comm, source, target, count, type, operation, root, stream } = call;
+    const communicator = this.#communicators.get(comm)!;
+    const { worker } = communicator;
+    const result = this.#functions.ncclReduce(source, target, BigInt(count), type, operation, root, worker, stream);
+    if (result !== 0) this.#check(result, "ncclReduce", communicator);
   }
 
-  broadcast({ comm, source, target, count, type, root, stream }: RootedCall): void {
-    this.#call("ncclBroadcast", comm, [], (worker) => {
-      return this.#functions.ncclBroadcast(source, target, BigInt(count), type, root, worker, stream);
-    });
+  broadcast(call: RootedCall): void {
+    if (this.#depth > 0) return this.#keep(call, none, () => this.broadcast(call));
+    const { comm, source, target, count, type, root, stream } = call;
+    const communicator = this.#communicators.get(comm)!;
+    const { worker } = communicator;
+    const result = this.#functions.ncclBroadcast(source, target, BigInt(count), type, root, worker, stream);
+    if (result !== 0) this.#check(result, "ncclBroadcast", communicator);
   }
 
-  allGather({ comm, source, target, count, type, stream }: CollectiveCall): void {
-    this.#call("ncclAllGather", comm, [], (worker) => {
-      return this.#functions.ncclAllGather(source, target, BigInt(count), type, worker, stream);
-    });
+  allGather(call: CollectiveCall): void {
+    if (this.#depth > 0) return this.#keep(call, none, () => this.allGather(call));
+    const { comm, source, target, count, type, stream } = call;
+    const communicator = this.#communicators.get(comm)!;
+    const result = this.#functions.ncclAllGather(source, target, BigInt(count), type, communicator.worker, stream);
+    if (result !== 0) this.#check(result, "ncclAllGather", communicator);
   }
 
-  reduceScatter({ comm, source, target, count, type, operation, stream }: ReducingCall): void {
-    this.#call("ncclReduceScatter", comm, [], (worker) => {
-      return this.#functions.ncclReduceScatter(source, target, BigInt(count), type, operation, worker, stream);
-    });
+  reduceScatter(call: ReducingCall): void {
+    if (this.#depth > 0) return this.#keep(call, none, () => this.reduceScatter(call));
+    const { comm, source, target, count, type, operation, stream } = call;
+    const communicator = this.#communicators.get(comm)!;
+    const { worker } = communicator;
+    const result = this.#functions.ncclReduceScatter(source, target, BigInt(count), type, operation, worker, stream);
+    if (result !== 0) this.#check(result, "ncclReduceScatter", communicator);
   }
 
   allToAll(call: CollectiveCall): void {
     const { comm, source, target, count, type, stream } = call;
     const { ncclAlltoAll } = this.#functions;
     if (ncclAlltoAll === undefined) return this.#allToAllByPairs(call);
-    this.#call("ncclAlltoAll", comm, this.#linksOfAll(comm), (worker) => {
-      return ncclAlltoAll(source, target, BigInt(count), type, worker, stream);
-    });
-  }
-
-  send({ comm, source, count, type, root, stream }: RootedCall): void {
-    this.#call("ncclSend", comm, [{ peer: root, direction: sends }], (worker) => {
-      return this.#functions.ncclSend(source, BigInt(count), type, root, worker, stream);
-    });
-  }
-
-  recv({ comm, target, count, type, root, stream }: RootedCall): void {
-    this.#call("ncclRecv", comm, [{ peer: root, direction: receives }], (worker) => {
-      return this.#functions.ncclRecv(target, BigInt(count), type, root, worker, stream);
-    });
-  }
-
-  /** Makes a call, or keeps it for the group that has begun. */
-  #call(name: string, comm: bigint, links: readonly Link[], call: (worker: bigint) => number): void {
     const communicator = this.#communicators.get(comm)!;
-    const run = () => {
-      const result = call(communicator.worker);
-      if (result !== 0) this.#check(result, name, communicator);
-    };
-    if (this.#depth > 0) return void this.#group.push({ communicator, links, run });
-    if (links.length > 0) this.#prepare([{ communicator, links }]);
-    run();
+    if (this.#depth > 0) return this.#keep(call, communicator.linksOfAll, () => this.allToAll(call));
+    this.#prepare([{ communicator, links: communicator.linksOfAll }]);
+    const result = ncclAlltoAll(source, target, BigInt(count), type, communicator.worker, stream);
+    if (result !== 0) this.#check(result, "ncclAlltoAll", communicator);
+  }
+
+  send(call: RootedCall): void {
+    const { comm, source, count, type, root, stream } = call;
+    const links = [{ peer: root, direction: sends }] as const;
+    if (this.#depth > 0) return this.#keep(call, links, () => this.send(call));
+    const communicator = this.#communicators.get(comm)!;
+    this.#prepare([{ communicator, links }]);
+    const result = this.#functions.ncclSend(source, BigInt(count), type, root, communicator.worker, stream);
+    if (result !== 0) this.#check(result, "ncclSend", communicator);
+  }
+
+  recv(call: RootedCall): void {
+    const { comm, target, count, type, root, stream } = call;
+    const links = [{ peer: root, direction: receives }] as const;
+    if (this.#depth > 0) return this.#keep(call, links, () => this.recv(call));
+    const communicator = this.#communicators.get(comm)!;
+    this.#prepare([{ communicator, links }]);
+    const result = this.#functions.ncclRecv(target, BigInt(count), type, root, communicator.worker, stream);
+    if (result !== 0) this.#check(result, "ncclRecv", communicator);
+  }
+
+  /** Keeps a call for the end of the group. `run` makes it, when the group does not count as begun any more. */
+  #keep({ comm }: CollectiveCall, links: readonly Link[], run: () => void): void {
+    this.#group.push({ communicator: this.#communicators.get(comm)!, links, run });
   }
 
   /** Lets messages find their way: otherwise NCCL would block this thread until the other ranks have called, too. */
   #prepare(calls: readonly Pick<GroupedCall, "communicator" | "links">[]): void {
     for (const { communicator, links } of calls) for (const link of links) communicator.offerLink(link);
     for (const { communicator, links } of calls) for (const link of links) communicator.awaitLink(link);
-  }
-
-  #linksOfAll(comm: bigint): Link[] {
-    const rank = this.commUserRank(comm);
-    const others = Array.from({ length: this.commCount(comm) }, (_, peer) => peer).filter((peer) => peer !== rank);
-    return others.flatMap((peer) => [{ peer, direction: sends }, { peer, direction: receives }] as const);
   }
 
   /** Before NCCL 2.28. */

@@ -50,6 +50,8 @@ export class NcclCommunicator {
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** Milliseconds for which a call may wait for other ranks. */
   readonly timeout: number;
+  /** The ways to and from all other ranks. */
+  readonly linksOfAll: Link[] = [];
   /** What this rank has said of each rank in the roster. */
   #links = new Uint8Array(0);
   /** The ranks, and the directions, in which messages find their way. */
@@ -75,6 +77,9 @@ export class NcclCommunicator {
     }
     this.roster = roster;
     this.#links = new Uint8Array(size);
+    for (let peer = 0; peer < size; peer++) {
+      if (peer !== rank) this.linksOfAll.push({ peer, direction: sends }, { peer, direction: receives });
+    }
   }
 
   /** Says that this rank sends to another one, or receives from it. */

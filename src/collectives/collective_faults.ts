@@ -54,6 +54,9 @@ interface EventRecord {
 }
 
 const found = new WeakMap<Session, CollectiveFaults>();
+/** How long the host asks again and again, as CUDA's own waits do, and how long it pauses then between two questions. */
+const eagerMilliseconds = 0.5;
+const pauseMilliseconds = 0.02;
 const forLibrary: QueryOptions = { forLibrary: true };
 
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
@@ -127,9 +130,10 @@ export class CollectiveFaults implements WorkFaults {
 
   /** Waits for work that may come after collectives, as long as there are such. */
   #until(isDone: () => boolean): void {
+    const begin = performance.now();
     while (this.#unfinished.size > 0 && !isDone()) {
       this.#poll(false);
-      pause();
+      if (performance.now() - begin > eagerMilliseconds) pause(pauseMilliseconds);
     }
   }
 
