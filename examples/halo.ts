@@ -42,6 +42,8 @@ ${aboutRanks}
 const block = [32, 8] as const;
 /** A rank's outermost rows are two, and there is a row between. */
 const leastRows = 3;
+/** A process that queues its work answers nobody, not even Ctrl-C: it waits after so many steps. */
+const queuedSteps = 100;
 
 interface Options {
   readonly width: number;
@@ -168,15 +170,21 @@ const program: RankProgram<Options, Result> = {
       const pool = resources.use(communicator.device.createPool());
       return resources.use(pool.allocateArray(Float32Array, width * height, slab.stream));
     });
+    const finishedAll = async () => {
+      for (const { slab } of places) await slab.stream.finished({ signal });
+    };
     const begin = performance.now();
-    for (let step = 0; step < steps; step++) takeStep(places, step);
+    for (let step = 0; step < steps; step++) {
+      takeStep(places, step);
+      if (step % queuedSteps === queuedSteps - 1) await finishedAll();
+    }
     for (const { slab, halo } of places) slab.stream.wait(halo);
     Communicator.group(() => {
       for (const [index, { communicator, slab }] of places.entries()) {
         communicator.allGather(slab.inside, wholes[index]!, { stream: slab.stream });
       }
     });
-    for (const { slab } of places) await slab.stream.finished({ signal });
+    await finishedAll();
     const milliseconds = performance.now() - begin;
     const plate = await wholes[0]!.toTypedArray({ stream: places[0]!.slab.stream, signal });
     // The others are done.
@@ -235,6 +243,7 @@ async function computeAlone(
     slab.computeOutermost(step);
     slab.computeBetween(step);
     slab.swap();
+    if (step % queuedSteps === queuedSteps - 1) await slab.stream.finished({ signal });
   }
   await slab.stream.finished({ signal });
   const milliseconds = performance.now() - begin;

@@ -43,6 +43,8 @@ ${aboutRanks}
 
 const block = 64;
 const printedLosses = 10;
+/** A process that queues its work answers nobody, not even Ctrl-C: it waits after so many steps. */
+const queuedSteps = 50;
 
 interface Options {
   readonly steps: number;
@@ -99,6 +101,9 @@ const program: RankProgram<Options, Training> = {
       for (const { descend, losses, gradient, stream } of places) {
         losses.subarray(step, step + 1).copyFrom(gradient.subarray(count, count + 1), stream);
         descend();
+      }
+      if (step % queuedSteps === queuedSteps - 1) {
+        for (const { stream } of places) await stream.finished({ signal });
       }
     }
     together(({ communicator, parameters, gathered }) => communicator.allGather(parameters, gathered));

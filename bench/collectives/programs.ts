@@ -128,7 +128,8 @@ export async function buildNative(folder: string): Promise<Runner> {
   const program = `${folder}/native`;
   const home = Deno.env.get("NCCL_HOME");
   const found = home === undefined ? [] : [`-I${home}/include`, `-L${home}/lib`, "-Xlinker", `-rpath=${home}/lib`];
-  const args = ["-O2", "-std=c++17", "-o", program, path("native.cu"), ...found, "-lnccl"];
+  // NVIDIA's package for Python has no libnccl.so.
+  const args = ["-O2", "-std=c++17", "-o", program, path("native.cu"), ...found, "-l:libnccl.so.2"];
   const { success, stderr } = await new Deno.Command("nvcc", { args, stderr: "piped" }).output().catch(() => {
     throw new Error("nvcc was not found");
   });
