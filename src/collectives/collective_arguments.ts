@@ -117,12 +117,12 @@ export function checkCollectiveOptions(options: CollectiveOptions): void {
 
 /** The elements of buffers that are reduced. */
 export function reducedElements(
-  [source, target]: readonly [DeviceBuffer, DeviceBuffer | undefined],
+  [source, target]: readonly [DeviceBuffer, DeviceBuffer],
   { type }: CollectiveOptions,
   call: string,
 ): Elements {
   if (type !== undefined) return namedTypes[type];
-  const [first, second] = [arrayTypeOf(source), target && arrayTypeOf(target)];
+  const first = arrayTypeOf(source), second = arrayTypeOf(target);
   if (first !== undefined && second !== undefined && first !== second) {
     throw new TypeError(`Cannot call ${call} with elements of ${first} and of ${second}: give two of one type`);
   }
@@ -142,15 +142,21 @@ export function reducedElements(
   return typesOfArrays[name]!;
 }
 
+/** By constructor. */
+const arrayTypes = new WeakMap<object, string>();
+
 /** The name of a typed array, also of a subclass. Undefined for memory without a type. */
 function arrayTypeOf(buffer: DeviceBuffer): string | undefined {
   if (!(buffer instanceof DeviceArray)) return undefined;
-  for (let type: { name: string } | null = buffer.type; type !== null; type = Object.getPrototypeOf(type)) {
-    if (Object.hasOwn(typesOfArrays, type.name) || /^(Uint8Clamped|Uint16|Int16)Array$/.test(type.name)) {
-      return type.name;
-    }
+  const known = arrayTypes.get(buffer.type);
+  if (known !== undefined) return known;
+  let type: { readonly name: string } | null = buffer.type;
+  while (type !== null && !/^(Big)?(Ui|I)nt\d+(Clamped)?Array$|^Float\d+Array$/.test(type.name)) {
+    type = Object.getPrototypeOf(type);
   }
-  return buffer.type.name;
+  const { name } = type ?? buffer.type;
+  arrayTypes.set(buffer.type, name);
+  return name;
 }
 
 /** How many elements some bytes are. */
@@ -189,30 +195,34 @@ export function checkRoom({ byteLength }: DeviceBuffer, needed: number, call: st
   );
 }
 
-/** A part of memory. */
-export interface Range {
+/**
+ * Throws if a source and a target overlap, unless they do as collectives in place may.
+ *
+ * @param inPlace whether they do
+ * @param how what to do in place
+ */
+export function checkApart(
+  source: { readonly address: bigint; readonly byteLength: number },
+  target: { readonly address: bigint; readonly byteLength: number },
+  { call, inPlace, how }: { call: string; inPlace: boolean; how: string | undefined },
+): void {
+  if (inPlace || !overlap(source, target)) return;
+  throw new RangeError(
+    `Cannot call ${call}: its source and its target overlap; ${
+      how === undefined ? "give two buffers" : `give two buffers, or, in place, ${how}`
+    }`,
+  );
+}
+
+interface Range {
   readonly address: bigint;
   readonly byteLength: number;
 }
 
-/**
- * Throws if two ranges overlap, unless they do as in-place collectives allow.
- *
- * @param place the address of the smaller one that is allowed
- */
-export function checkApart(
-  source: Range,
-  target: Range,
-  { call, place }: { call: string; place?: { readonly is: bigint; readonly allowed: bigint; readonly how: string } },
-): void {
-  const isApart = source.address + BigInt(source.byteLength) <= target.address ||
-    target.address + BigInt(target.byteLength) <= source.address;
-  if (isApart || (place !== undefined && place.is === place.allowed)) return;
-  throw new RangeError(
-    `Cannot call ${call}: its source and its target overlap; ${
-      place === undefined ? "give two buffers" : `give two buffers, or, in place, ${place.how}`
-    }`,
-  );
+function overlap(source: Range, target: Range): boolean {
+  // Addresses are exact as numbers.
+  const [from, to] = [Number(source.address), Number(target.address)];
+  return from < to + target.byteLength && to < from + source.byteLength;
 }
 
 /** `ncclRedOp_t`. */

@@ -1,35 +1,69 @@
 /**
- * Collectives that are given to their streams together.
+ * Collectives that are given to their streams, alone or together.
  *
  * @module
  */
-import type { CollectiveLibrary } from "../collective_library.ts";
+import type { CollectiveCall, CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
+import type { Allocation } from "../memory/allocation.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";
+import { cannot } from "../support/driver_errors.ts";
 import { whatIs } from "../support/validation.ts";
+import type { PendingCollectives } from "./pending_collectives.ts";
 
-/** A collective that was checked, and that nobody has got yet. */
-export interface IssuedCollective {
+/** A call of NCCL, whichever it is. */
+export type AnyCall = ReducingCall & RootedCall;
+
+/** The calls of NCCL that are collectives, by what the public methods are called. */
+const methods = {
+  allReduce: "allReduce",
+  reduce: "reduce",
+  broadcast: "broadcast",
+  allGather: "allGather",
+  reduceScatter: "reduceScatter",
+  allToAll: "allToAll",
+  send: "send",
+  receive: "recv",
+} as const;
+
+/** The name of a collective. */
+export type CollectiveName = keyof typeof methods;
+
+/** A communicator, as its collectives need it. */
+export interface Issuer {
   readonly library: CollectiveLibrary;
   readonly sanitizer: Sanitizer | undefined;
-  readonly device: number;
-  /** The stream's handle. */
-  readonly stream: bigint;
-  /** Throws if its memory was freed meanwhile. */
-  check(): void;
-  /** Gives it to its stream. */
-  run(): void;
-  /** Notes that its stream has it. */
-  done(): void;
+  /** As messages name it. */
+  readonly name: string;
+  readonly pending: PendingCollectives;
+}
+
+/** The allocations of a collective, and how many bytes it reads and writes. */
+export interface UsedMemory {
+  readonly source: Allocation | undefined;
+  readonly readByteLength: number;
+  readonly target: Allocation | undefined;
+  readonly writtenByteLength: number;
+}
+
+/** A collective that was checked. */
+export interface Collective {
+  readonly issuer: Issuer;
+  readonly name: CollectiveName;
+  readonly call: AnyCall;
+  readonly stream: CudaStream;
+  readonly used: UsedMemory;
 }
 
 /** Those of the group that is being made. */
-let group: IssuedCollective[] | undefined;
+let group: Collective[] | undefined;
 
 /** Gives a collective to its stream, or to the group that is being made. */
-export function issue(collective: IssuedCollective): void {
+export function issue(collective: Collective): void {
   if (group !== undefined) return void group.push(collective);
-  collective.run();
-  noteAll([collective]);
+  run(collective);
+  note(collective);
+  if (collective.issuer.sanitizer !== undefined) tell([collective]);
 }
 
 /** Gives what a function asks for to the streams together, when it returns. If it throws, nothing is given to them. */
@@ -39,7 +73,7 @@ export function issueTogether(body: () => void): void {
   }
   // A group within a group is a part of it.
   const outer = group;
-  const own: IssuedCollective[] = group = [];
+  const own: Collective[] = group = [];
   let result: unknown;
   try {
     result = body();
@@ -52,24 +86,61 @@ export function issueTogether(body: () => void): void {
     );
   }
   if (outer !== undefined) return void outer.push(...own);
-  for (const collective of own) collective.check();
-  for (const [library, collectives] of Map.groupBy(own, ({ library }) => library)) issueAll(library, collectives);
+  for (const collective of own) checkMemory(collective);
+  for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
+    issueAll(library, collectives);
+  }
 }
 
-function issueAll(library: CollectiveLibrary, collectives: readonly IssuedCollective[]): void {
+function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]): void {
   library.groupStart();
   try {
-    for (const collective of collectives) collective.run();
+    for (const collective of collectives) run(collective);
   } finally {
     library.groupEnd();
   }
-  noteAll(collectives);
+  for (const collective of collectives) note(collective);
+  tell(collectives);
 }
 
-function noteAll(collectives: readonly IssuedCollective[]): void {
-  for (const collective of collectives) collective.done();
-  if (collectives.every(({ sanitizer }) => sanitizer === undefined)) return;
-  for (const [sanitizer, those] of Map.groupBy(collectives, ({ sanitizer }) => sanitizer)) {
-    sanitizer?.worksTogether(those);
+/** Throws if memory of a collective was freed before the end of its group. */
+function checkMemory({ issuer, name, used: { source, target } }: Collective): void {
+  if (source?.isFreed !== true && target?.isFreed !== true) return;
+  throw new ReferenceError(`Cannot call ${name} of ${issuer.name}: a buffer was freed before the end of the group`);
+}
+
+function run({ issuer: { library, name: communicator }, name, call }: Collective): void {
+  try {
+    library[methods[name]](call);
+  } catch (error) {
+    throw cannot(`call ${name} of ${communicator}`, error);
   }
+}
+
+/** Notes that a stream has a collective. */
+function note({ issuer: { pending }, stream, used: { source, target } }: Collective): void {
+  source?.noteUse(stream);
+  target?.noteUse(stream);
+  pending.add(stream);
+}
+
+/** Tells the sanitizer of collectives that are done together. */
+function tell(collectives: readonly Collective[]): void {
+  for (const { issuer: { sanitizer }, name, call, stream, used } of collectives) {
+    sanitizer?.worked(name, streamOf(call, stream), [
+      ...used.source === undefined
+        ? []
+        : [{ access: "read", address: call.source, byteLength: used.readByteLength } as const],
+      ...used.target === undefined
+        ? []
+        : [{ access: "write", address: call.target, byteLength: used.writtenByteLength } as const],
+    ]);
+  }
+  for (const [sanitizer, those] of Map.groupBy(collectives, ({ issuer }) => issuer.sanitizer)) {
+    sanitizer?.worksTogether(those.map(({ call, stream }) => streamOf(call, stream)));
+  }
+}
+
+function streamOf({ stream }: CollectiveCall, { device }: CudaStream): { device: number; stream: bigint } {
+  return { device: device.ordinal, stream };
 }

@@ -1,5 +1,4 @@
-import type { CollectiveCall, CollectiveLibrary } from "../collective_library.ts";
-import type { Allocation } from "../memory/allocation.ts";
+import type { CollectiveLibrary } from "../collective_library.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { type Cuda, sessionOf } from "../objects/cuda.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
@@ -34,7 +33,14 @@ import {
   type Reduction,
   streamFor,
 } from "./collective_arguments.ts";
-import { issue, issueTogether } from "./collective_group.ts";
+import {
+  type AnyCall,
+  type CollectiveName,
+  issue,
+  type Issuer,
+  issueTogether,
+  type UsedMemory,
+} from "./collective_group.ts";
 import { PendingCollectives } from "./pending_collectives.ts";
 
 /** Options of {@linkcode Communicator.create}. */
@@ -85,14 +91,6 @@ interface Parts {
 /** Makes the object of a communicator that is ready. */
 let create: (parts: Parts) => Communicator;
 
-/** A buffer of a collective, and what happens to it. */
-interface UsedMemory {
-  readonly allocation: Allocation;
-  readonly access: "read" | "write";
-  readonly address: bigint;
-  readonly byteLength: number;
-}
-
 /**
  * A rank of a group of GPUs that compute together: NCCL's communicator. Each process, or each part of one, that works
  * with a GPU has a rank. All ranks call the same collectives in the same order.
@@ -132,6 +130,7 @@ export class Communicator implements AsyncDisposable {
   readonly size: number;
   readonly #parts: Parts;
   readonly #pending: PendingCollectives;
+  readonly #issuer: Issuer;
   readonly #endWithSession = () => void this.#abort("the Cuda object was disposed");
   #state: "open" | "aborted" | "disposed" = "open";
   /** Calls that must not run at the same time. */
@@ -159,7 +158,9 @@ export class Communicator implements AsyncDisposable {
     this.device = parts.device;
     this.rank = parts.rank;
     this.size = parts.size;
+    const { session: { sanitizer }, library } = parts;
     this.#pending = new PendingCollectives({ ...parts, name: this.#name });
+    this.#issuer = { library, sanitizer, name: this.#name, pending: this.#pending };
     parts.session.beforeEnd.add(this.#endWithSession);
   }
 
@@ -241,19 +242,21 @@ export class Communicator implements AsyncDisposable {
     options: CollectiveOptions = noOptions,
   ): void {
     checkCollectiveOptions(options);
-    const [from, to] = [checkBuffer(source, this.#callee, "allReduce"), checkBuffer(target, this.#callee, "allReduce")];
+    const from = checkBuffer(source, this.#parts, "allReduce");
+    const to = checkBuffer(target, this.#parts, "allReduce");
     const elements = reducedElements([source, target], options, "allReduce");
-    const count = countElements(source.byteLength, elements, "allReduce");
-    checkRoom(target, source.byteLength, "allReduce");
-    const written = { address: target.address, byteLength: source.byteLength };
-    const place = { is: source.address, allowed: target.address, how: "the same one twice" };
-    checkApart(source, written, { call: "allReduce", place });
-    const operation = operationOf(reduction);
-    const { library } = this.#parts;
-    this.#issue("allReduce", streamFor(options, source, this.#callee), [
-      { allocation: from, access: "read", address: source.address, byteLength: source.byteLength },
-      { allocation: to, access: "write", ...written },
-    ], (call) => library.allReduce({ ...call, count, type: elements.type, operation }));
+    const { byteLength } = source;
+    const count = countElements(byteLength, elements, "allReduce");
+    checkRoom(target, byteLength, "allReduce");
+    this.#checkApartOrSame("allReduce", source, target);
+    const used = { source: from, readByteLength: byteLength, target: to, writtenByteLength: byteLength };
+    this.#issue("allReduce", streamFor(options, source, this.#parts), used, {
+      source: source.address,
+      target: target.address,
+      count,
+      type: elements.type,
+      operation: operationOf(reduction),
+    });
   }
 
   /**
@@ -275,24 +278,30 @@ export class Communicator implements AsyncDisposable {
     options: CollectiveOptions = noOptions,
   ): void {
     checkCollectiveOptions(options);
-    const [from, to] = [checkBuffer(source, this.#callee, "reduce"), checkBuffer(target, this.#callee, "reduce")];
+    const from = checkBuffer(source, this.#parts, "reduce");
+    const to = checkBuffer(target, this.#parts, "reduce");
     checkRank(root, this.size, "the root of a reduce");
     const elements = reducedElements([source, target], options, "reduce");
-    const count = countElements(source.byteLength, elements, "reduce");
-    const used: UsedMemory[] = [
-      { allocation: from, access: "read", address: source.address, byteLength: source.byteLength },
-    ];
-    if (root === this.rank) {
-      checkRoom(target, source.byteLength, "reduce");
-      const written = { address: target.address, byteLength: source.byteLength };
-      const place = { is: source.address, allowed: target.address, how: "the same one twice" };
-      checkApart(source, written, { call: "reduce", place });
-      used.push({ allocation: to, access: "write", ...written });
+    const { byteLength } = source;
+    const count = countElements(byteLength, elements, "reduce");
+    const isRoot = root === this.rank;
+    if (isRoot) {
+      checkRoom(target, byteLength, "reduce");
+      this.#checkApartOrSame("reduce", source, target);
     }
-    const operation = operationOf(reduction);
-    const { library } = this.#parts;
-    this.#issue("reduce", streamFor(options, source, this.#callee), used, (call) => {
-      library.reduce({ ...call, target: target.address, count, type: elements.type, operation, root });
+    const used = {
+      source: from,
+      readByteLength: byteLength,
+      target: isRoot ? to : undefined,
+      writtenByteLength: byteLength,
+    };
+    this.#issue("reduce", streamFor(options, source, this.#parts), used, {
+      source: source.address,
+      target: target.address,
+      count,
+      type: elements.type,
+      operation: operationOf(reduction),
+      root,
     });
   }
 
@@ -308,19 +317,18 @@ export class Communicator implements AsyncDisposable {
    */
   broadcast(buffer: DeviceBuffer, root: number, options: CollectiveOptions = noOptions): void {
     checkCollectiveOptions(options);
-    const allocation = checkBuffer(buffer, this.#callee, "broadcast");
+    const allocation = checkBuffer(buffer, this.#parts, "broadcast");
     checkRank(root, this.size, "the root of a broadcast");
     const { address, byteLength } = buffer;
-    const { library } = this.#parts;
-    const access = root === this.rank ? "read" : "write";
-    this.#issue(
-      "broadcast",
-      streamFor(options, buffer, this.#callee),
-      [{ allocation, access, address, byteLength }],
-      (call) => {
-        library.broadcast({ ...call, source: address, target: address, count: byteLength, type: bytes.type, root });
-      },
-    );
+    const isRoot = root === this.rank;
+    const used = {
+      source: isRoot ? allocation : undefined,
+      readByteLength: byteLength,
+      target: isRoot ? undefined : allocation,
+      writtenByteLength: byteLength,
+    };
+    const call = { source: address, target: address, count: byteLength, type: bytes.type, root };
+    this.#issue("broadcast", streamFor(options, buffer, this.#parts), used, call);
   }
 
   /**
@@ -335,21 +343,19 @@ export class Communicator implements AsyncDisposable {
    */
   allGather(source: DeviceBuffer, target: DeviceBuffer, options: CollectiveOptions = noOptions): void {
     checkCollectiveOptions(options);
-    const [from, to] = [checkBuffer(source, this.#callee, "allGather"), checkBuffer(target, this.#callee, "allGather")];
+    const from = checkBuffer(source, this.#parts, "allGather");
+    const to = checkBuffer(target, this.#parts, "allGather");
     const { byteLength } = source;
-    const written = { address: target.address, byteLength: byteLength * this.size };
-    checkRoom(target, written.byteLength, "allGather");
-    const place = {
-      is: source.address,
-      allowed: target.address + BigInt(byteLength * this.rank),
+    const writtenByteLength = byteLength * this.size;
+    checkRoom(target, writtenByteLength, "allGather");
+    checkApart(source, { address: target.address, byteLength: writtenByteLength }, {
+      call: "allGather",
+      inPlace: source.address === target.address + BigInt(byteLength * this.rank),
       how: "this rank's own part of the target as its source",
-    };
-    checkApart(source, written, { call: "allGather", place });
-    const { library } = this.#parts;
-    this.#issue("allGather", streamFor(options, source, this.#callee), [
-      { allocation: from, access: "read", address: source.address, byteLength },
-      { allocation: to, access: "write", ...written },
-    ], (call) => library.allGather({ ...call, count: byteLength, type: bytes.type }));
+    });
+    const used = { source: from, readByteLength: byteLength, target: to, writtenByteLength };
+    const call = { source: source.address, target: target.address, count: byteLength, type: bytes.type };
+    this.#issue("allGather", streamFor(options, source, this.#parts), used, call);
   }
 
   /**
@@ -369,25 +375,27 @@ export class Communicator implements AsyncDisposable {
     reduction: Reduction = "sum",
     options: CollectiveOptions = noOptions,
   ): void {
-    const call = "reduceScatter";
+    const name = "reduceScatter";
     checkCollectiveOptions(options);
-    const [from, to] = [checkBuffer(source, this.#callee, call), checkBuffer(target, this.#callee, call)];
-    const elements = reducedElements([source, target], options, call);
-    const count = countForEach(source, elements, { size: this.size, call });
-    const written = { address: target.address, byteLength: count * elements.size };
-    checkRoom(target, written.byteLength, call);
-    const place = {
-      is: target.address,
-      allowed: source.address + BigInt(written.byteLength * this.rank),
+    const from = checkBuffer(source, this.#parts, name);
+    const to = checkBuffer(target, this.#parts, name);
+    const elements = reducedElements([source, target], options, name);
+    const count = countForEach(source, elements, { size: this.size, call: name });
+    const writtenByteLength = count * elements.size;
+    checkRoom(target, writtenByteLength, name);
+    checkApart(source, { address: target.address, byteLength: writtenByteLength }, {
+      call: name,
+      inPlace: target.address === source.address + BigInt(writtenByteLength * this.rank),
       how: "this rank's own part of the source as its target",
-    };
-    checkApart(source, written, { call, place });
-    const operation = operationOf(reduction);
-    const { library } = this.#parts;
-    this.#issue(call, streamFor(options, source, this.#callee), [
-      { allocation: from, access: "read", address: source.address, byteLength: source.byteLength },
-      { allocation: to, access: "write", ...written },
-    ], (call) => library.reduceScatter({ ...call, count, type: elements.type, operation }));
+    });
+    const used = { source: from, readByteLength: source.byteLength, target: to, writtenByteLength };
+    this.#issue(name, streamFor(options, source, this.#parts), used, {
+      source: source.address,
+      target: target.address,
+      count,
+      type: elements.type,
+      operation: operationOf(reduction),
+    });
   }
 
   /**
@@ -402,17 +410,16 @@ export class Communicator implements AsyncDisposable {
    */
   allToAll(source: DeviceBuffer, target: DeviceBuffer, options: CollectiveOptions = noOptions): void {
     checkCollectiveOptions(options);
-    const [from, to] = [checkBuffer(source, this.#callee, "allToAll"), checkBuffer(target, this.#callee, "allToAll")];
+    const from = checkBuffer(source, this.#parts, "allToAll");
+    const to = checkBuffer(target, this.#parts, "allToAll");
     const count = countForEach(source, bytes, { size: this.size, call: "allToAll" });
     const { byteLength } = source;
     checkRoom(target, byteLength, "allToAll");
     const written = { address: target.address, byteLength };
-    checkApart(source, written, { call: "allToAll" });
-    const { library } = this.#parts;
-    this.#issue("allToAll", streamFor(options, source, this.#callee), [
-      { allocation: from, access: "read", address: source.address, byteLength },
-      { allocation: to, access: "write", ...written },
-    ], (call) => library.allToAll({ ...call, count, type: bytes.type }));
+    checkApart(source, written, { call: "allToAll", inPlace: false, how: undefined });
+    const used = { source: from, readByteLength: byteLength, target: to, writtenByteLength: byteLength };
+    const call = { source: source.address, target: target.address, count, type: bytes.type };
+    this.#issue("allToAll", streamFor(options, source, this.#parts), used, call);
   }
 
   /**
@@ -426,13 +433,12 @@ export class Communicator implements AsyncDisposable {
    */
   send(buffer: DeviceBuffer, peer: number, options: CollectiveOptions = noOptions): void {
     checkCollectiveOptions(options);
-    const allocation = checkBuffer(buffer, this.#callee, "send");
+    const allocation = checkBuffer(buffer, this.#parts, "send");
     checkRank(peer, this.size, "the rank to send to");
     const { address, byteLength } = buffer;
-    const { library } = this.#parts;
-    this.#issue("send", streamFor(options, buffer, this.#callee), [
-      { allocation, access: "read", address, byteLength },
-    ], (call) => library.send({ ...call, count: byteLength, type: bytes.type, root: peer }));
+    const used = { source: allocation, readByteLength: byteLength, target: undefined, writtenByteLength: 0 };
+    const call = { source: address, target: 0n, count: byteLength, type: bytes.type, root: peer };
+    this.#issue("send", streamFor(options, buffer, this.#parts), used, call);
   }
 
   /**
@@ -446,13 +452,12 @@ export class Communicator implements AsyncDisposable {
    */
   receive(buffer: DeviceBuffer, peer: number, options: CollectiveOptions = noOptions): void {
     checkCollectiveOptions(options);
-    const allocation = checkBuffer(buffer, this.#callee, "receive");
+    const allocation = checkBuffer(buffer, this.#parts, "receive");
     checkRank(peer, this.size, "the rank to receive from");
     const { address, byteLength } = buffer;
-    const { library } = this.#parts;
-    this.#issue("receive", streamFor(options, buffer, this.#callee), [
-      { allocation, access: "write", address, byteLength },
-    ], (call) => library.recv({ ...call, count: byteLength, type: bytes.type, root: peer }));
+    const used = { source: undefined, readByteLength: 0, target: allocation, writtenByteLength: byteLength };
+    const call = { source: 0n, target: address, count: byteLength, type: bytes.type, root: peer };
+    this.#issue("receive", streamFor(options, buffer, this.#parts), used, call);
   }
 
   /**
@@ -559,10 +564,6 @@ export class Communicator implements AsyncDisposable {
     return this.#pending.failure === undefined ? "open" : "failed";
   }
 
-  get #callee(): { session: Session; device: CudaDevice; rank: number; size: number } {
-    return this.#parts;
-  }
-
   /** Throws unless it can make collectives. */
   #check(): void {
     this.#checkOpen();
@@ -574,49 +575,24 @@ export class Communicator implements AsyncDisposable {
     if (this.#state !== "open") throw new ReferenceError(`Cannot use ${this.#name}: it was ${this.#state}`);
   }
 
+  #checkApartOrSame(call: string, source: DeviceBuffer, target: DeviceBuffer): void {
+    const { byteLength } = source;
+    const inPlace = source === target || source.address === target.address;
+    checkApart(source, { address: target.address, byteLength }, { call, inPlace, how: "the same one twice" });
+  }
+
   #issue(
-    name: string,
+    name: CollectiveName,
     stream: CudaStream,
-    used: readonly UsedMemory[],
-    run: (call: CollectiveCall) => void,
+    used: UsedMemory,
+    { source, target, count, type, operation = 0, root = 0 }:
+      & Pick<AnyCall, "source" | "target" | "count" | "type">
+      & Partial<Pick<AnyCall, "operation" | "root">>,
   ): void {
     this.#check();
-    const { library, comm, session } = this.#parts;
-    const read = used.find(({ access }) => access === "read");
-    const written = used.find(({ access }) => access === "write");
-    const handle = stream.unsafeHandle;
-    const call = {
-      comm,
-      source: read?.address ?? 0n,
-      target: written?.address ?? 0n,
-      count: 0,
-      type: bytes.type,
-      stream: handle,
-    };
-    issue({
-      library,
-      sanitizer: session.sanitizer,
-      device: this.device.ordinal,
-      stream: handle,
-      check: () => {
-        if (!used.some(({ allocation }) => allocation.isFreed)) return;
-        throw new ReferenceError(
-          `Cannot call ${name} of ${this.#name}: a buffer was freed before the end of the group`,
-        );
-      },
-      run: () => {
-        try {
-          run(call);
-        } catch (error) {
-          throw cannot(`call ${name} of ${this.#name}`, error);
-        }
-      },
-      done: () => {
-        for (const { allocation } of used) allocation.noteUse(stream);
-        this.#pending.add(stream);
-        session.sanitizer?.worked(name, { device: this.device.ordinal, stream: handle }, used);
-      },
-    });
+    const { comm } = this.#parts;
+    const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
+    issue({ issuer: this.#issuer, name, call, stream, used });
   }
 
   /** Does one thing at a time. */
