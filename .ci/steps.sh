@@ -105,7 +105,7 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
 
 every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
   local files # by name: with several folders, --ignore of deno test holds for the first alone
-  mapfile -t files < <(find tests/{packaging,ffi,types} -name '*_test.ts' | sort)
+  mapfile -t files < <(find tests/{packaging,ffi,python,types} -name '*_test.ts' | sort)
   POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen "${files[@]}"
 }
 

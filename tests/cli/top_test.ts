@@ -43,7 +43,7 @@ sharedFramesTest("top --json prints an object a line, --count of them", async ({
   assert(samples[0]!.time < samples[1]!.time && samples[1]!.time < samples[2]!.time);
   const { framesPerSecond, bytesPerSecond } = samples[2]!.rates.frames!;
   assert(framesPerSecond > 0 && bytesPerSecond === framesPerSecond * 2 ** 20);
-});
+}, { long: true });
 
 test("top names what is wrong with its arguments, and a path at which nobody listens", async () => {
   const lists = "poolpass top --help lists the options";

@@ -64,7 +64,7 @@ testCompiling("CUDA's own headers and libcu++ are found", async (cuda) => {
       out[2] = cooperative_groups::this_thread_block().size();
     }`;
   assertEquals(await run(cuda, source, {}, 3), [15, 4, 1]);
-});
+}, { long: true });
 
 testCompiling("a multiplication and an addition are one operation, unless kept apart", async (cuda) => {
   const source = `extern "C" __global__ void run(int* out) {

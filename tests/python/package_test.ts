@@ -3,7 +3,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { test } from "../support/test.ts";
+import { isLong, test } from "../support/test.ts";
 
 /** The package's own tests, which use the standard library's unittest. */
 const folder = fileURLToPath(new URL("../../python/tests", import.meta.url));
@@ -13,10 +13,15 @@ const noPython = python === undefined && "there is no python3, or it is older th
 /** Python asks nothing of the runtime that starts it. */
 const notDeno = !("Deno" in globalThis) && "the same tests run where this one runs in Deno";
 
+/** Those that start most processes, which the long run has, and `.ci/run`. */
+const longModules: readonly string[] = ["test_processes", "test_store"];
+
 test("the Python package passes its unit tests", { skip: notDeno || noPython }, async () => {
   const modules = readdirSync(folder).filter((name) => /^test_.*\.py$/.test(name)).map((name) => name.slice(0, -3));
   assert(modules.length > 4, "Tests were found");
-  const results = await Promise.all(modules.map(async (name) => ({ name, ...await runTests(name) })));
+  for (const name of longModules) assert(modules.includes(name), name);
+  const chosen = modules.filter((name) => isLong || !longModules.includes(name));
+  const results = await Promise.all(chosen.map(async (name) => ({ name, ...await runTests(name) })));
   for (const { name, code, output } of results) {
     assertEquals(code, 0, `${name}: ${output}`);
     assertMatch(output, /^Ran [1-9]/m, name);

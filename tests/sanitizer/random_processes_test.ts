@@ -184,18 +184,22 @@ async function shortened(processes: readonly Participant[], seed: number, outcom
 }
 
 for (const [count, some, many] of [[2, 6, 4000], [3, 4, 2000]] as const) {
-  test(`random programs of ${count} processes are reported where nothing orders them`, async () => {
-    await withProcesses(count, async (processes) => {
-      const programs = isLong ? many : some;
-      let right = 0;
-      for (let seed = 0; seed < programs; seed++) {
-        const outcome = await run(processes, seed);
-        if (outcome.unordered.length === 0) right++;
-        if (disagreements(outcome).length === 0) continue;
-        const shortest = await shortened(processes, seed, outcome);
-        throw new Error(`program ${seed}:\n${listingOf(shortest)}\n${disagreements(shortest).join("\n")}`);
-      }
-      assert(right > programs / 4 && right < programs * 0.95, `${right} of ${programs} programs are right`);
-    });
-  });
+  test(
+    `random programs of ${count} processes are reported where nothing orders them`,
+    { long: count !== 2 },
+    async () => {
+      await withProcesses(count, async (processes) => {
+        const programs = isLong ? many : some;
+        let right = 0;
+        for (let seed = 0; seed < programs; seed++) {
+          const outcome = await run(processes, seed);
+          if (outcome.unordered.length === 0) right++;
+          if (disagreements(outcome).length === 0) continue;
+          const shortest = await shortened(processes, seed, outcome);
+          throw new Error(`program ${seed}:\n${listingOf(shortest)}\n${disagreements(shortest).join("\n")}`);
+        }
+        assert(right > programs / 4 && right < programs * 0.95, `${right} of ${programs} programs are right`);
+      });
+    },
+  );
 }

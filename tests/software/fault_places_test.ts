@@ -97,7 +97,9 @@ function randomNumbers(seed: number): (end: number) => number {
 }
 
 for (const [gangs, cases] of [[false, 1500], ["always", 2500]] as const) {
-  test(`a fault names the place and the access that the launch asked for, ${gangs ? "in gangs" : "scalar"}`, () => {
+  test(`a fault names the place and the access that the launch asked for, ${gangs ? "in gangs" : "scalar"}`, {
+    long: gangs === false,
+  }, () => {
     const linearMemory = new LinearMemory();
     linearMemory.ensureBoundsTable(0);
     const byteLength = 4091;

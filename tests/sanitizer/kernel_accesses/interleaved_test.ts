@@ -97,39 +97,43 @@ test("who accesses the fields of random structs is known as it is observed", () 
   if (isLong) console.log(`${known} of ${total} launches are known`);
 });
 
-test("the reports of random structs are the same whether their accesses are known or observed", async () => {
-  const total = isLong ? 40 : 1;
-  let known = 0, reports = 0;
-  for (let seed = 1; seed <= total; seed++) {
-    const random = new Random(seed);
-    const launches = Array.from({ length: 2 + random.below(2) }, () => randomLaunch(random));
-    const found = assertSameReports(
-      (cuda) => {
-        const random = new Random(seed);
-        const gpu = cuda.device(0);
-        const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true }));
-        const buffers = [0, 1, 2].map(() => gpu.allocate(bufferBytes));
-        for (const buffer of buffers) buffer.fill(0);
-        gpu.synchronize();
-        const fills = random.percent(30) ? buffers[random.below(3)]! : undefined;
-        for (const { ptx, grid, block, count } of launches) {
-          const first = random.below(3), second = (first + 1 + random.below(2)) % 3;
-          const shift = random.percent(30) ? BigInt(4 * random.below(9)) * 8n : 0n;
-          const stream = streams[random.below(2)]!;
-          gpu.loadModule(ptx).kernel("kernel")
-            .launch({ grid, block, stream }, buffers[first]!.address, buffers[second]!.address + shift, count);
-        }
-        fills?.fill(1, streams[0]!, { byteOffset: 8 * random.below(100), byteLength: 8 + random.below(5000) });
-        if (random.percent(30)) buffers[0]!.free(streams[random.below(2)]!);
-      },
-      `seed ${seed}`,
-      { comparesWholes: true },
-    );
-    known += found.known;
-    reports += found.reports.length;
-    // Until the event loop turns, weak references keep what they refer to.
-    await setImmediate();
-  }
-  assert(known > total / 4 && reports > total, `${known} known launches, ${reports} reports`);
-  if (isLong) console.log(`${known} known launches, ${reports} reports`);
-});
+test(
+  "the reports of random structs are the same whether their accesses are known or observed",
+  { long: true },
+  async () => {
+    const total = isLong ? 40 : 1;
+    let known = 0, reports = 0;
+    for (let seed = 1; seed <= total; seed++) {
+      const random = new Random(seed);
+      const launches = Array.from({ length: 2 + random.below(2) }, () => randomLaunch(random));
+      const found = assertSameReports(
+        (cuda) => {
+          const random = new Random(seed);
+          const gpu = cuda.device(0);
+          const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true }));
+          const buffers = [0, 1, 2].map(() => gpu.allocate(bufferBytes));
+          for (const buffer of buffers) buffer.fill(0);
+          gpu.synchronize();
+          const fills = random.percent(30) ? buffers[random.below(3)]! : undefined;
+          for (const { ptx, grid, block, count } of launches) {
+            const first = random.below(3), second = (first + 1 + random.below(2)) % 3;
+            const shift = random.percent(30) ? BigInt(4 * random.below(9)) * 8n : 0n;
+            const stream = streams[random.below(2)]!;
+            gpu.loadModule(ptx).kernel("kernel")
+              .launch({ grid, block, stream }, buffers[first]!.address, buffers[second]!.address + shift, count);
+          }
+          fills?.fill(1, streams[0]!, { byteOffset: 8 * random.below(100), byteLength: 8 + random.below(5000) });
+          if (random.percent(30)) buffers[0]!.free(streams[random.below(2)]!);
+        },
+        `seed ${seed}`,
+        { comparesWholes: true },
+      );
+      known += found.known;
+      reports += found.reports.length;
+      // Until the event loop turns, weak references keep what they refer to.
+      await setImmediate();
+    }
+    assert(known > total / 4 && reports > total, `${known} known launches, ${reports} reports`);
+    if (isLong) console.log(`${known} known launches, ${reports} reports`);
+  },
+);

@@ -141,4 +141,4 @@ standbyTest("a store that has lost everything takes no memory for another one's"
   const error = await assertRejects(() => mine.publish(), SharingError);
   assertEquals(error.code, "peer-gone");
   assertEquals(await user.entries(), []);
-});
+}, { long: true });
