@@ -5,6 +5,8 @@
  * @module
  */
 
+import type { NativeSymbol } from "../host.ts";
+
 /** The table that `dlopen` takes for libnccl. */
 export const libnccl = {
   ncclGetVersion: { parameters: ["buffer" /* int *version */], result: "i32" },
@@ -157,3 +159,33 @@ export const libnccl = {
     result: "i32",
   },
 } as const;
+
+/**
+ * `ncclCommInitRankConfig`, by processors. It takes the id by value. On x86-64, such a struct lies on the stack, as do the
+ * arguments that find no register, and those behind it are passed as if it were not there. On AArch64, a copy of it is
+ * passed by its address.
+ */
+export const initRankByValue: Readonly<Record<string, NativeSymbol>> = {
+  x86_64: {
+    parameters: [
+      "buffer", // ncclComm_t *comm
+      "i32", // int nranks
+      "i32", // int rank
+      "buffer", // ncclConfig_t *config
+      "u64", // the rest of the registers
+      "u64",
+      ...Array<"u64">(16).fill("u64"), // ncclUniqueId commId
+    ],
+    result: "i32",
+  },
+  aarch64: {
+    parameters: [
+      "buffer", // ncclComm_t *comm
+      "i32", // int nranks
+      "buffer", // ncclUniqueId commId
+      "i32", // int rank
+      "buffer", // ncclConfig_t *config
+    ],
+    result: "i32",
+  },
+};

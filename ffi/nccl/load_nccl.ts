@@ -4,15 +4,16 @@
  * @module
  */
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
-import { dlopen, ffiRefusal, keepLoaded, type NativeLibrary } from "../host.ts";
+import { dlopen, ffiRefusal, keepLoaded, type NativeLibrary, platform } from "../host.ts";
 import { cString } from "../shim/shim.ts";
 import { toolkitCandidates } from "../toolkit_libraries.ts";
-import { libnccl } from "./libnccl.ts";
-import { Nccl, type NcclFunctions } from "./nccl.ts";
+import { initRankByValue, libnccl } from "./libnccl.ts";
+import { idByteLength, Nccl, type NcclFunctions } from "./nccl.ts";
 
 const ncclLibrary = { names: ["libnccl.so.2", "libnccl.so"], packageFolder: "nccl" };
-/** The functions without which a library is not used: those of NCCL 2.23. */
+/** The functions without which a library is used, too: all others are those of NCCL 2.18. */
 const optionalFunctions: readonly string[] = [
+  "ncclCommInitRankScalable",
   "ncclCommShrink",
   "ncclCommRegister",
   "ncclCommDeregister",
@@ -64,11 +65,33 @@ function tryNccl(path: string): { readonly functions: NcclFunctions } | { readon
   );
   if (lacking !== undefined) {
     library.close();
-    return { reason: `${path} has no ${lacking}: it is not NCCL, or older than NCCL 2.23` };
+    return { reason: `${path} has no ${lacking}: it is not NCCL, or older than NCCL 2.18` };
+  }
+  const functions = { ...library.symbols } as NcclFunctions;
+  if (functions.ncclCommInitRankScalable === undefined) {
+    const initRank = initRankOf(path);
+    if (initRank === undefined) return { reason: `${path} is older than NCCL 2.23, which this processor needs` };
+    Object.assign(functions, { ncclCommInitRankScalable: initRank });
   }
   // It runs threads.
   keepLoaded(path);
-  return { functions: library.symbols as NcclFunctions };
+  return { functions };
+}
+
+/** What `ncclCommInitRankScalable` does with one id, by the older function that takes it by value. */
+function initRankOf(path: string): NcclFunctions["ncclCommInitRankScalable"] | undefined {
+  const { processor } = platform();
+  const isX86 = processor === "x86_64" || processor === "x64";
+  if (!isX86 && processor !== "aarch64" && processor !== "arm64") return undefined;
+  const ncclCommInitRankConfig = initRankByValue[isX86 ? "x86_64" : "aarch64"]!;
+  const init = dlopen(path, { ncclCommInitRankConfig }).symbols.ncclCommInitRankConfig as
+    | ((...args: unknown[]) => number)
+    | undefined;
+  if (init === undefined) return undefined;
+  return (comm, size, rank, _count, id, config) => {
+    if (!isX86) return init(comm, size, id, rank, config);
+    return init(comm, size, rank, config, 0n, 0n, ...new BigUint64Array(id!.slice(0, idByteLength).buffer));
+  };
 }
 
 /** Sets what NCCL reads once, unless it is set already. */

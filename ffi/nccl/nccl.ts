@@ -27,7 +27,8 @@ import { configOf } from "./nccl_config.ts";
 /** The functions of a library. */
 export type NcclFunctions = NativeFunctions<typeof libnccl>;
 
-const idByteLength = 128;
+/** The size of an `ncclUniqueId` in bytes. */
+export const idByteLength = 128;
 const none: readonly Link[] = [];
 
 /** `ncclResult_t`. */
@@ -114,6 +115,8 @@ export class Nccl implements CollectiveLibrary {
       "ncclCommSplit",
       parent,
     );
+    // NCCL writes in a thread of its own that there is none.
+    parent.divided = child;
     return color === undefined ? 0n : this.#add(child);
   }
 

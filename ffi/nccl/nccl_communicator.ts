@@ -58,6 +58,8 @@ export class NcclCommunicator {
   readonly #linked = new Set<number>();
   /** The ranks that it has no more, while it shrinks. */
   excluded: Int32Array<ArrayBuffer> | undefined;
+  /** The last one that was divided from it. */
+  divided: NcclCommunicator | undefined;
   /** How many others were divided from it. */
   divisions = 0;
 

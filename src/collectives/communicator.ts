@@ -100,7 +100,7 @@ let create: (parts: Parts) => Communicator;
  * machine has ended, and `"timed-out"` in any case after the communicator's timeout. The communicator makes no more
  * collectives then: {@linkcode Communicator.shrink} makes another one of those that are left.
  *
- * On a GPU, this needs NCCL 2.23 or newer (`libnccl.so.2`). On the software device, the ranks are processes of one
+ * On a GPU, this needs NCCL 2.18 or newer (`libnccl.so.2`). On the software device, the ranks are processes of one
  * machine and one user that exchange bytes by shared memory: a stand-in for tests, which reduces in the order of ranks.
  *
  * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html
