@@ -71,8 +71,6 @@ export interface CollectiveLibrary {
   readonly name: string;
   /** Why `commShrink` cannot be called; undefined if it can. */
   readonly shrinkRefusal: string | undefined;
-  /** Whether `commRegister` can make collectives faster. */
-  readonly registers: boolean;
 
   /** 128 bytes. */
   getUniqueId(): Uint8Array<ArrayBuffer>;
@@ -99,9 +97,6 @@ export interface CollectiveLibrary {
   commDestroy(comm: bigint): Promise<void>;
   /** Ends the work of a communicator, and frees it. The other ranks of this machine get to know. */
   commAbort(comm: bigint): Promise<void>;
-  /** Makes memory known, so that collectives need not copy it. Returns a handle. */
-  commRegister(comm: bigint, address: bigint, byteLength: number): bigint;
-  commDeregister(comm: bigint, handle: bigint): void;
 
   /** Begins calls that belong together: none waits for another before `groupEnd`. */
   groupStart(): void;

@@ -53,16 +53,6 @@ export const libnccl = {
   },
   ncclCommDestroy: { parameters: ["u64" /* ncclComm_t comm */], result: "i32", nonblocking: true },
   ncclCommAbort: { parameters: ["u64" /* ncclComm_t comm */], result: "i32", nonblocking: true },
-  ncclCommRegister: {
-    parameters: [
-      "u64", // const ncclComm_t comm
-      "u64", // void *buff
-      "u64", // size_t size
-      "buffer", // void **handle
-    ],
-    result: "i32",
-  },
-  ncclCommDeregister: { parameters: ["u64", /* const ncclComm_t comm */ "u64" /* void *handle */], result: "i32" },
   ncclGroupStart: { parameters: [], result: "i32" },
   ncclGroupEnd: { parameters: [], result: "i32" },
   ncclAllReduce: {

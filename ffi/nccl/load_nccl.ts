@@ -15,8 +15,6 @@ const ncclLibrary = { names: ["libnccl.so.2", "libnccl.so"], packageFolder: "ncc
 const optionalFunctions: readonly string[] = [
   "ncclCommInitRankScalable",
   "ncclCommShrink",
-  "ncclCommRegister",
-  "ncclCommDeregister",
   "ncclAlltoAll",
 ];
 

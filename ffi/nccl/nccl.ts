@@ -56,7 +56,6 @@ interface GroupedCall {
 export class Nccl implements CollectiveLibrary {
   readonly name: string;
   readonly shrinkRefusal: string | undefined;
-  readonly registers: boolean;
   readonly #functions: NcclFunctions;
   readonly #makeCurrent: (device: number) => void;
   readonly #communicators = new Map<bigint, NcclCommunicator>();
@@ -73,7 +72,6 @@ export class Nccl implements CollectiveLibrary {
     this.#check(functions.ncclGetVersion(this.#out), "ncclGetVersion");
     const version = this.#intOut[0]!;
     this.name = `NCCL ${Math.floor(version / 10_000)}.${Math.floor(version / 100) % 100}.${version % 100}`;
-    this.registers = functions.ncclCommRegister !== undefined;
     if (functions.ncclCommShrink === undefined) {
       this.shrinkRefusal = `${this.name} has no ncclCommShrink: NCCL 2.27 and newer have it`;
     }
@@ -182,19 +180,6 @@ export class Nccl implements CollectiveLibrary {
     communicator.leave({ isAborted: true });
     await this.#end(communicator, "worker", "ncclCommAbort");
     await this.#end(communicator, "manager", "ncclCommAbort");
-  }
-
-  commRegister(comm: bigint, address: bigint, byteLength: number): bigint {
-    const communicator = this.#communicators.get(comm)!;
-    const handle = new BigUint64Array(1);
-    const result = this.#functions.ncclCommRegister(communicator.worker, address, BigInt(byteLength), bytesOf(handle));
-    this.#check(result, "ncclCommRegister", communicator);
-    return handle[0]!;
-  }
-
-  commDeregister(comm: bigint, handle: bigint): void {
-    const communicator = this.#communicators.get(comm)!;
-    this.#check(this.#functions.ncclCommDeregister(communicator.worker, handle), "ncclCommDeregister", communicator);
   }
 
   groupStart(): void {

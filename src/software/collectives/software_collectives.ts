@@ -31,7 +31,6 @@ import { groupLimit, type StreamOperation } from "./stream_operation.ts";
 export class SoftwareCollectives implements CollectiveLibrary {
   readonly name = "the software device's collectives";
   readonly shrinkRefusal: string | undefined = undefined;
-  readonly registers: boolean = false;
   readonly #services: CollectiveServices;
   readonly #communicators = new Map<bigint, Communicator>();
   #lastHandle = 0n;
@@ -121,16 +120,6 @@ export class SoftwareCollectives implements CollectiveLibrary {
     communicator.destroy({ isAborted: true });
     this.#communicators.delete(comm);
     await communicator.workIsGone();
-  }
-
-  /** Does nothing: the software device copies all memory. */
-  commRegister(comm: bigint, _address: bigint, _byteLength: number): bigint {
-    this.#communicator(comm);
-    return 0n;
-  }
-
-  commDeregister(comm: bigint, _handle: bigint): void {
-    this.#communicator(comm);
   }
 
   groupStart(): void {
