@@ -23,8 +23,8 @@ const moments: readonly {
   code: string;
 }[] = [
   // The first one whose time is over lets the others know that it has gone, too.
-  { at: "started", timeout: 3000, code: "timed-out|peer-gone" },
-  { at: "creating", timeout: 3000, code: "peer-gone|timed-out" },
+  { at: "started", timeout: 2000, code: "timed-out|peer-gone" },
+  { at: "creating", timeout: 2000, code: "peer-gone|timed-out" },
   { at: "created", timeout: 60_000, code: "peer-gone" },
   { at: "working", timeout: 60_000, code: "peer-gone" },
   { at: "working", how: "idle", timeout: 60_000, code: "peer-gone" },
