@@ -1,5 +1,5 @@
 /** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Communicator, type Cuda, type CudaDevice, open, SharingError } from "../../mod.ts";
 import { leakTest } from "../support/resources.ts";
 
@@ -78,3 +78,67 @@ testRanks("shrinking ends work that hangs with an error", async ({ gpu, ranks })
   await gpu.defaultStream.finished();
   for (const rank of [...rest, ...ranks]) await rank[Symbol.asyncDispose]();
 }, long);
+
+testRanks("the default stream gets the error of a blocking stream, and the other way", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using blocking = gpu.createStream();
+  using other = gpu.createStream();
+  using apart = gpu.createStream({ nonBlocking: true });
+  for (const [used, waiting] of [[blocking, gpu.defaultStream], [gpu.defaultStream, other]] as const) {
+    const rest = await Promise.all(ranks.slice(0, 2).map((rank) => rank.split(0)).concat(ranks[2]!.split(0)));
+    const array = pool.allocateArray(Float32Array, 4);
+    array.fill(1);
+    gpu.synchronize();
+    rest[0]!.allReduce(array, array, "sum", { stream: used });
+    await assertRejects(() => array.toTypedArray({ stream: waiting }), SharingError, "did not take part");
+    apart.synchronize();
+    assertThrows(() => used.synchronize(), SharingError, "did not take part");
+    gpu.defaultStream.synchronize();
+    array.free();
+    for (const rank of rest) await rank!.abort();
+  }
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+for (const wait of ["event", "device"] as const) {
+  testRanks(`a wait for the ${wait} gets the error of a stream that was disposed of`, async ({ gpu, ranks }) => {
+    using array = gpu.createPool().allocateArray(Float32Array, 4);
+    using event = gpu.createEvent();
+    {
+      using stream = gpu.createStream({ nonBlocking: true });
+      ranks[0]!.allReduce(array, array, "sum", { stream });
+      stream.record(event);
+    }
+    const waits = { event: () => event.synchronize(), device: () => gpu.synchronize() };
+    assertThrows(waits[wait], SharingError, "did not take part");
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  });
+}
+
+testRanks("a wait for the device throws an error of several streams once", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using one = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using array = pool.allocateArray(Float32Array, 4);
+  for (const stream of [one, other]) ranks[0]!.allReduce(array, array, "sum", { stream });
+  assertThrows(() => gpu.synchronize(), SharingError, "did not take part");
+  gpu.synchronize();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+testRanks("a stream that once waited for another one does not get its later error", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using used = gpu.createStream({ nonBlocking: true });
+  using waiting = gpu.createStream({ nonBlocking: true });
+  using array = pool.allocateArray(Float32Array, 4);
+  using event = gpu.createEvent();
+  Communicator.group(() => ranks.forEach((rank) => rank.allReduce(array, array, "sum", { stream: used })));
+  used.record(event);
+  waiting.wait(event);
+  await waiting.finished();
+  await used.finished();
+  ranks[0]!.allReduce(array, array, "sum", { stream: used });
+  await assertRejects(() => used.finished(), SharingError, "did not take part");
+  await waiting.finished();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
