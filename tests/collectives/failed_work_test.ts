@@ -142,3 +142,29 @@ testRanks("a stream that once waited for another one does not get its later erro
   await waiting.finished();
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
+
+testRanks("a group makes no collective whose stream or communicator has gone meanwhile", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 4);
+  const group = (call: () => void) => () => {
+    Communicator.group(() => {
+      for (const rank of ranks.slice(1)) rank.allReduce(array, array);
+      call();
+    });
+  };
+  const callOnGone = group(() => {
+    using stream = gpu.createStream();
+    ranks[0]!.allReduce(array, array, "sum", { stream });
+  });
+  assertThrows(callOnGone, ReferenceError, "its stream was disposed before the end of the group");
+  let aborted: Promise<void> | undefined;
+  const abort = group(() => {
+    ranks[0]!.allReduce(array, array);
+    aborted = ranks[0]!.abort();
+  });
+  assertThrows(abort, SharingError, "it was aborted");
+  await aborted;
+  // Nothing was given to the stream.
+  gpu.synchronize();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+}, long);
