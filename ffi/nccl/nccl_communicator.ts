@@ -60,6 +60,8 @@ export class NcclCommunicator {
   excluded: Int32Array<ArrayBuffer> | undefined;
   /** How many others were divided from it. */
   divisions = 0;
+  /** Those that are being divided from it: NCCL writes to them, also if nobody waits for them any more. */
+  readonly dividing: Set<NcclCommunicator> = new Set();
 
   constructor(device: number, id: Uint8Array, { timeout, parent }: { timeout: number; parent?: NcclCommunicator }) {
     this.device = device;
