@@ -108,13 +108,9 @@ export class Nccl implements CollectiveLibrary {
     const id = derivedId(parent.id, `split ${++parent.divisions} ${color}`);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     const config = configOf({ isBlocking: false });
-    this.#check(
-      this.#functions.ncclCommSplit(parent.manager, color ?? -1, key, bytesOf(child.out), config),
-      "ncclCommSplit",
-      parent,
-    );
-    // NCCL writes in a thread of its own that there is none.
-    parent.divided = child;
+    const result = this.#functions.ncclCommSplit(parent.manager, color ?? -1, key, bytesOf(child.out), config);
+    this.#check(result, "ncclCommSplit", parent);
+    parent.dividing.add(child);
     return color === undefined ? 0n : this.#add(child);
   }
 
@@ -136,6 +132,7 @@ export class Nccl implements CollectiveLibrary {
       0,
     );
     this.#check(result, "ncclCommShrink", parent);
+    parent.dividing.add(child);
     return this.#add(child);
   }
 
@@ -167,8 +164,7 @@ export class Nccl implements CollectiveLibrary {
     const communicator = this.#communicators.get(comm)!;
     this.#communicators.delete(comm);
     try {
-      await this.#end(communicator, "worker", "ncclCommDestroy");
-      await this.#end(communicator, "manager", "ncclCommDestroy");
+      await this.#endBoth(communicator, "ncclCommDestroy");
     } finally {
       communicator.leave();
     }
@@ -178,8 +174,7 @@ export class Nccl implements CollectiveLibrary {
     const communicator = this.#communicators.get(comm)!;
     this.#communicators.delete(comm);
     communicator.leave({ isAborted: true });
-    await this.#end(communicator, "worker", "ncclCommAbort");
-    await this.#end(communicator, "manager", "ncclCommAbort");
+    await this.#endBoth(communicator, "ncclCommAbort");
   }
 
   groupStart(): void {
@@ -311,8 +306,12 @@ export class Nccl implements CollectiveLibrary {
     const { phase, parent, out } = communicator;
     switch (phase) {
       case "dividing":
+        if (parent!.manager === 0n) {
+          throw new Error("Cannot divide the communicator: it was destroyed before it was divided");
+        }
         if (!this.#isDone(parent!.manager, "ncclCommSplit", parent!)) return false;
         communicator.manager = out[0]!;
+        parent!.dividing.delete(communicator);
         if (communicator.manager === 0n) throw new Error("Cannot divide the communicator: NCCL has made none");
         communicator.join(this.#rankOf(communicator.manager), this.#countOf(communicator.manager));
         communicator.phase = "initializing";
@@ -341,8 +340,10 @@ export class Nccl implements CollectiveLibrary {
         communicator.roster?.close();
         return true;
       case "ready":
-        return this.#isDone(communicator.manager, "ncclCommSplit", communicator) &&
-          (communicator.worker === 0n || this.#isDone(communicator.worker, "NCCL", communicator));
+        if (!this.#isDone(communicator.manager, "ncclCommSplit", communicator)) return false;
+        // In those, there is no rank of this process.
+        for (const child of communicator.dividing) if (child.out[0] === 0n) communicator.dividing.delete(child);
+        return (communicator.worker === 0n || this.#isDone(communicator.worker, "NCCL", communicator));
     }
   }
 
@@ -355,6 +356,14 @@ export class Nccl implements CollectiveLibrary {
     return true;
   }
 
+  async #endBoth(communicator: NcclCommunicator, call: "ncclCommDestroy" | "ncclCommAbort"): Promise<void> {
+    try {
+      await this.#end(communicator, "worker", call);
+    } finally {
+      await this.#end(communicator, "manager", call);
+    }
+  }
+
   async #end(
     communicator: NcclCommunicator,
     which: "manager" | "worker",
@@ -364,7 +373,30 @@ export class Nccl implements CollectiveLibrary {
     if (comm === 0n) return;
     communicator[which] = 0n;
     this.#makeCurrent(communicator.device);
-    this.#check(await this.#functions[call](comm), call);
+    // NCCL refuses to destroy one from which another one is still being divided, as when not all ranks have come.
+    const ending = this.#isIdle(comm) ? call : "ncclCommAbort";
+    try {
+      this.#check(await this.#functions[ending](comm), ending);
+    } finally {
+      if (which === "manager") await this.#abortUnclaimed(communicator);
+    }
+  }
+
+  /** Frees what NCCL has divided from a communicator, and nobody has waited for. */
+  async #abortUnclaimed(communicator: NcclCommunicator): Promise<void> {
+    const divided = communicator.phase === "connecting"
+      ? [communicator, ...communicator.dividing]
+      : [...communicator.dividing];
+    communicator.dividing.clear();
+    for (const { out } of divided) {
+      const comm = out[0]!;
+      out[0] = 0n;
+      if (comm !== 0n) this.#check(await this.#functions.ncclCommAbort(comm), "ncclCommAbort");
+    }
+  }
+
+  #isIdle(comm: bigint): boolean {
+    return this.#functions.ncclCommGetAsyncError(comm, this.#out) === 0 && this.#intOut[0] === 0;
   }
 
   #rankOf(comm: bigint): number {

@@ -58,10 +58,10 @@ export class NcclCommunicator {
   readonly #linked = new Set<number>();
   /** The ranks that it has no more, while it shrinks. */
   excluded: Int32Array<ArrayBuffer> | undefined;
-  /** The last one that was divided from it. */
-  divided: NcclCommunicator | undefined;
   /** How many others were divided from it. */
   divisions = 0;
+  /** Those that are being divided from it: NCCL writes to them, also if nobody waits for them any more. */
+  readonly dividing: Set<NcclCommunicator> = new Set();
 
   constructor(device: number, id: Uint8Array, { timeout, parent }: { timeout: number; parent?: NcclCommunicator }) {
     this.device = device;

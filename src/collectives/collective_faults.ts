@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { defaultStream, type Driver, type QueryOptions } from "../driver.ts";
+import { defaultStream, type Driver, type QueryOptions, streamFlags } from "../driver.ts";
 import type { Session, WorkFaults } from "../session.ts";
 import { pause } from "../support/waiting/pause.ts";
 
@@ -22,27 +22,26 @@ export interface PolledCommunicator {
   poll(isUrgent: boolean): void;
 }
 
-/** What is known of a stream that has collectives, or waits for one that has. */
-class StreamFaults {
+/** What is known of a stream that has collectives, or comes after one that has. */
+export class StreamFaults {
   readonly device: number;
+  readonly isDefault: boolean;
+  /** Whether the default stream and this one wait for each other. */
+  readonly isBlocking: boolean;
   /** Of collectives on it, the last error, and how many there were. */
   failure: Error | undefined;
   failures = 0;
   /** How many of them a wait has thrown. */
   thrown = 0;
+  /** How many events behind collectives are not complete, and are not known to be ended. */
+  marks = 0;
   /** The streams that wait for this one. */
-  readonly followers = new Set<StreamFaults>();
+  readonly followers: Set<StreamFaults> = new Set();
 
-  constructor(device: number) {
+  constructor(device: number, { isDefault, isBlocking }: { isDefault: boolean; isBlocking: boolean }) {
     this.device = device;
-  }
-
-  fail(error: Error, reached: Set<StreamFaults> = new Set()): void {
-    if (reached.has(this)) return;
-    reached.add(this);
-    this.failure = error;
-    this.failures++;
-    for (const follower of this.followers) follower.fail(error, reached);
+    this.isDefault = isDefault;
+    this.isBlocking = isBlocking;
   }
 }
 
@@ -76,32 +75,50 @@ export class CollectiveFaults implements WorkFaults {
   readonly driver: Driver;
   /** By handles, and for default streams by the device's number below zero. */
   readonly #streams = new Map<bigint, StreamFaults>();
+  /** Streams that were destroyed: their work may go on, and fail. */
+  readonly #destroyed = new Set<StreamFaults>();
   readonly #records = new Map<bigint, EventRecord>();
   readonly #unfinished = new Set<PolledCommunicator>();
+  /** The driver that is guarded. */
+  readonly #guarded: Driver;
 
   constructor(driver: Driver) {
+    this.#guarded = driver;
     this.driver = this.#guard(driver);
   }
 
-  /** Notes that a communicator has given a stream work. */
-  begin(communicator: PolledCommunicator, device: number, stream: bigint): void {
+  /** Notes that a communicator has given a stream work. Returns what is known of the stream. */
+  begin(communicator: PolledCommunicator, device: number, stream: bigint): StreamFaults {
     this.#unfinished.add(communicator);
-    this.#streamOf(device, stream);
+    const faults = this.#streamOf(device, stream);
+    // Its work comes after that of the blocking streams.
+    if (faults.isBlocking) this.#streamOf(device, defaultStream);
+    return faults;
   }
 
   /** Notes that all work of a communicator has ended. */
   end(communicator: PolledCommunicator): void {
     this.#unfinished.delete(communicator);
+    if (this.#unfinished.size > 0) return;
+    // What waited for the work that is done does not wait for what comes later.
+    for (const { followers } of this.#streams.values()) followers.clear();
+    for (const faults of this.#destroyed) if (faults.failures === faults.thrown) this.#destroyed.delete(faults);
   }
 
   /** Notes that collectives on a stream have failed: what they should have written is undefined. */
-  fail(device: number, stream: bigint, error: Error): void {
-    this.#streamOf(device, stream).fail(error);
+  fail(stream: StreamFaults, error: Error): void {
+    // What the default stream orders goes one step: whether it has work between two others is not known.
+    const reached = new Set([stream, ...this.#orderedAfter(stream)]);
+    for (const faults of reached) {
+      faults.failure = error;
+      faults.failures++;
+      for (const follower of faults.followers) reached.add(follower);
+    }
   }
 
   ofStream(device: number, stream: bigint, isDone: boolean): void {
     this.#poll(isDone);
-    const faults = this.#streams.get(keyOf(device, stream));
+    const faults = this.#known(device, stream);
     if (faults !== undefined) throwFailure(faults, faults.thrown);
   }
 
@@ -113,7 +130,13 @@ export class CollectiveFaults implements WorkFaults {
 
   ofDevice(device: number): void {
     this.#poll(true);
-    for (const faults of this.#streams.values()) if (faults.device === device) throwFailure(faults, faults.thrown);
+    let failure: Error | undefined;
+    for (const faults of [...this.#streams.values(), ...this.#destroyed]) {
+      if (faults.device !== device || faults.failures === faults.thrown) continue;
+      failure ??= faults.failure;
+      faults.thrown = faults.failures;
+    }
+    if (failure !== undefined) throw failure;
   }
 
   /** Polls the communicators that have work: those that wait now and then, and before a wait succeeds in any case. */
@@ -124,8 +147,32 @@ export class CollectiveFaults implements WorkFaults {
   #streamOf(device: number, stream: bigint): StreamFaults {
     const key = keyOf(device, stream);
     let faults = this.#streams.get(key);
-    if (faults === undefined) this.#streams.set(key, faults = new StreamFaults(device));
+    if (faults === undefined) {
+      const isDefault = key < 0n;
+      const isBlocking = isDefault || this.#guarded.streamGetFlags(device, stream) !== streamFlags.nonBlocking;
+      this.#streams.set(key, faults = new StreamFaults(device, { isDefault, isBlocking }));
+      const before = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
+      if (before !== undefined) {
+        faults.failure = before.failure;
+        faults.failures = before.failures;
+        faults.thrown = before.thrown;
+      }
+    }
     return faults;
+  }
+
+  /** What is known of a stream, or may be because the default stream is known. */
+  #known(device: number, stream: bigint): StreamFaults | undefined {
+    return this.#streams.get(keyOf(device, stream)) ??
+      (this.#streams.has(keyOf(device, defaultStream)) ? this.#streamOf(device, stream) : undefined);
+  }
+
+  /** The streams whose work CUDA orders after that of another one without being asked to. */
+  #orderedAfter({ device, isDefault, isBlocking }: StreamFaults): StreamFaults[] {
+    if (!isBlocking) return [];
+    return [...this.#streams.values()].filter((other) =>
+      other.device === device && other.isBlocking && other.isDefault !== isDefault
+    );
   }
 
   /** Waits for work that may come after collectives, as long as there are such. */
@@ -142,6 +189,7 @@ export class CollectiveFaults implements WorkFaults {
       const stream = key < 0n ? defaultStream : key;
       if (faults.device === device) this.#until(() => driver.streamQuery(device, stream, forLibrary));
     }
+    for (const faults of this.#destroyed) if (faults.device === device) this.#until(() => faults.marks === 0);
   }
 
   /** A driver that does the same, and waits by asking as long as a collective may not end. */
@@ -149,7 +197,7 @@ export class CollectiveFaults implements WorkFaults {
     const calls: Partial<Driver> = {
       eventRecord: (device, event, stream) => {
         driver.eventRecord(device, event, stream);
-        const faults = this.#streams.get(keyOf(device, stream));
+        const faults = this.#known(device, stream);
         if (faults !== undefined) this.#records.set(event, { stream: faults, thrown: faults.thrown });
         else if (this.#records.size > 0) this.#records.delete(event);
       },
@@ -164,11 +212,11 @@ export class CollectiveFaults implements WorkFaults {
         const faults = this.#streamOf(device, stream);
         if (faults === record.stream) return;
         record.stream.followers.add(faults);
-        if (record.stream.failures > record.thrown) faults.fail(record.stream.failure!);
+        if (record.stream.failures > record.thrown) this.fail(faults, record.stream.failure!);
       },
       streamDestroy: (device, stream) => {
         const faults = this.#streams.get(stream);
-        if (faults !== undefined) { for (const other of this.#streams.values()) other.followers.delete(faults); }
+        if (faults !== undefined) this.#destroyed.add(faults);
         this.#streams.delete(stream);
         driver.streamDestroy(device, stream);
       },

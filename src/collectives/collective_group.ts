@@ -86,7 +86,7 @@ export function issueTogether(body: () => void): void {
     );
   }
   if (outer !== undefined) return void outer.push(...own);
-  for (const collective of own) checkMemory(collective);
+  for (const collective of own) checkAgain(collective);
   for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
     issueAll(library, collectives);
   }
@@ -96,17 +96,32 @@ function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]
   library.groupStart();
   try {
     for (const collective of collectives) run(collective);
-  } finally {
+  } catch (error) {
+    try {
+      library.groupEnd();
+    } catch {
+      // It is the same error, and does not say of which call.
+    }
+    throw error;
+  }
+  try {
     library.groupEnd();
+  } catch (error) {
+    throw cannot("call a group of collectives", error);
   }
   for (const collective of collectives) note(collective);
   tell(collectives);
 }
 
-/** Throws if memory of a collective was freed before the end of its group. */
-function checkMemory({ issuer, name, used: { source, target } }: Collective): void {
-  if (source?.isFreed !== true && target?.isFreed !== true) return;
-  throw new ReferenceError(`Cannot call ${name} of ${issuer.name}: a buffer was freed before the end of the group`);
+/** Throws if what a collective needs has gone before the end of its group. */
+function checkAgain({ issuer, name, stream, used: { source, target } }: Collective): void {
+  if (issuer.pending.failure !== undefined) throw issuer.pending.failure;
+  if (stream.disposed) throw goneInGroup(issuer, name, "its stream was disposed");
+  if (source?.isFreed === true || target?.isFreed === true) throw goneInGroup(issuer, name, "a buffer was freed");
+}
+
+function goneInGroup(issuer: Issuer, name: CollectiveName, what: string): ReferenceError {
+  return new ReferenceError(`Cannot call ${name} of ${issuer.name}: ${what} before the end of the group`);
 }
 
 function run({ issuer: { library, name: communicator }, name, call }: Collective): void {

@@ -5,7 +5,7 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
 import type { Session } from "../session.ts";
-import { cannot } from "../support/driver_errors.ts";
+import { cannot, isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";
 import { countOf, printAs, refuseUsing } from "../support/printing.ts";
 import {
@@ -17,7 +17,7 @@ import {
   refuseConstruction,
   whatIs,
 } from "../support/validation.ts";
-import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 import {
   bytes,
   checkApart,
@@ -131,10 +131,13 @@ export class Communicator implements AsyncDisposable {
   readonly #parts: Parts;
   readonly #pending: PendingCollectives;
   readonly #issuer: Issuer;
-  readonly #endWithSession = () => void this.#abort("the Cuda object was disposed");
+  readonly #endWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
   /** Calls that must not run at the same time. */
   #managing: Promise<unknown> = Promise.resolve();
+  /** Resolve when it is disposed of, and when nothing is left of it. */
+  #disposing: Promise<void> | undefined;
+  #freeing: Promise<void> | undefined;
 
   static {
     create = (parts) => new Communicator(parts);
@@ -493,7 +496,8 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Makes a communicator of all ranks but some, which may be gone. Those that stay call it, with the same numbers. They
-   * keep their order. This one is to be disposed of all the same.
+   * keep their order. This one is to be disposed of all the same. Its collectives that are not done yet are ended, and
+   * what waits for their streams gets a `SharingError` (`cut-off`).
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @param without The numbers of the ranks that do not stay.
@@ -518,6 +522,12 @@ export class Communicator implements AsyncDisposable {
       if (library.shrinkRefusal !== undefined) {
         throw new SharingError("not-supported", `Cannot shrink ${this.#name}: ${library.shrinkRefusal}`);
       }
+      // Its streams must not take for done what is ended.
+      if (!this.#pending.isDone) {
+        this.#pending.fail(
+          new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: it was shrunk`),
+        );
+      }
       await this.#pending.ended();
       const name = `the rest of ${this.#name}`;
       let child: bigint;
@@ -540,19 +550,13 @@ export class Communicator implements AsyncDisposable {
     await this.#abort("it was aborted");
   }
 
-  /** Waits for its work, and frees it. What hangs is ended after the timeout, or when a rank is gone. */
+  /**
+   * Waits for its work, and frees it. What hangs is ended after the timeout, or when a rank is gone, or by
+   * {@linkcode Communicator.abort}.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#state !== "open") return;
-    this.#state = "disposed";
-    await this.#managing.catch(() => {});
-    await waitUntil(() => this.#pending.isDone);
-    const { library, comm, session } = this.#parts;
-    const { failure } = this.#pending;
-    await this.#pending.ended();
-    session.beforeEnd.delete(this.#endWithSession);
-    this.#pending.stop();
-    // Ends what is still there of a communicator that can do no more.
-    await (failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));
+    this.#disposing ??= this.#dispose();
+    await this.#disposing;
   }
 
   get #name(): string {
@@ -602,15 +606,44 @@ export class Communicator implements AsyncDisposable {
     return result;
   }
 
+  async #dispose(): Promise<void> {
+    if (this.#state !== "open") return await this.#free();
+    this.#state = "disposed";
+    await this.#managing;
+    try {
+      await waitUntil(() => this.#pending.isDone);
+    } catch (error) {
+      this.#pending.fail(error as Error);
+      await this.#free();
+      if (!isLoss(error)) throw error;
+    }
+    await this.#free();
+  }
+
   async #abort(why: string): Promise<void> {
-    if (this.#state !== "open") return;
-    this.#state = "aborted";
+    if (this.#freeing === undefined) {
+      this.#state = "aborted";
+      this.#pending.fail(new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`));
+    }
+    await this.#free();
+  }
+
+  /** Frees it, once. Ends what is still there of one that can do no more. */
+  #free(): Promise<void> {
+    return this.#freeing ??= this.#freeNow();
+  }
+
+  async #freeNow(): Promise<void> {
     const { library, comm, session } = this.#parts;
-    session.beforeEnd.delete(this.#endWithSession);
-    this.#pending.fail(new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`));
     await this.#pending.ended();
+    session.beforeEnd.delete(this.#endWithSession);
     this.#pending.stop();
-    await library.commAbort(comm);
+    try {
+      await (this.#pending.failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));
+    } catch (error) {
+      // The end of the driver may have freed it already.
+      if (!session.hasEnded) throw error;
+    }
   }
 }
 
@@ -622,9 +655,10 @@ async function finishCreation(
   comm: bigint,
   options: CreationOptions,
 ): Promise<Communicator> {
-  const { library } = parts;
+  const { library, session } = parts;
   try {
     await untilReady(parts, comm, options);
+    if (session.hasEnded) throw disposedMeanwhile(`create ${options.name}`, "the Cuda object");
     return create({ ...parts, comm, rank: library.commUserRank(comm), size: library.commCount(comm) });
   } catch (error) {
     await library.commAbort(comm).catch(() => {});
@@ -633,12 +667,13 @@ async function finishCreation(
 }
 
 async function untilReady(
-  { library, timeout }: Pick<Parts, "library" | "timeout">,
+  { session, library, timeout }: Pick<Parts, "session" | "library" | "timeout">,
   comm: bigint,
   { name, signal }: CreationOptions,
 ): Promise<void> {
   const deadline = performance.now() + timeout;
   const isReady = () => {
+    if (session.hasEnded) throw disposedMeanwhile(`create ${name}`, "the Cuda object");
     const state = library.commGetAsyncError(comm);
     if (state instanceof Error) throw cannot(`create ${name}`, state);
     if (state === "in-progress" && performance.now() > deadline) {

@@ -7,26 +7,30 @@
  * @module
  */
 import type { CollectiveLibrary } from "../collective_library.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
+import { type CudaStream, whenStreamDisposed } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
-import { type CollectiveFaults, faultsOf, type PolledCommunicator } from "./collective_faults.ts";
+import { type CollectiveFaults, faultsOf, type PolledCommunicator, type StreamFaults } from "./collective_faults.ts";
 
 /** Milliseconds between two polls by waits of the program. */
 const pollInterval = 1;
 /** Milliseconds between two polls by the timer, while nobody waits. */
 const watchInterval = 50;
 
-/** A stream, as drivers know it. */
-interface StreamHandle {
+/** A stream that was given collectives. */
+interface Given {
   readonly device: number;
   readonly stream: bigint;
+  readonly faults: StreamFaults;
+  /** Takes back what is done when the stream is disposed of. */
+  readonly letGo: () => void;
 }
 
 /** An event behind collectives of a stream. */
-interface Marked extends StreamHandle {
+interface Marked {
+  readonly faults: StreamFaults;
   readonly event: bigint;
   /** When they should be done, by `performance.now()`. */
   readonly deadline: number;
@@ -50,7 +54,7 @@ export class PendingCollectives implements PolledCommunicator {
   readonly #parts: Parts;
   readonly #faults: CollectiveFaults;
   /** The streams that were given collectives since the last look. */
-  readonly #unmarked = new Map<CudaStream, StreamHandle>();
+  readonly #unmarked = new Map<CudaStream, Given>();
   #lastStream: CudaStream | undefined;
   #marked: Marked[] = [];
   #nextPoll = 0;
@@ -66,10 +70,13 @@ export class PendingCollectives implements PolledCommunicator {
   /** Notes that a stream was given a collective. */
   add(stream: CudaStream): void {
     if (stream === this.#lastStream) return;
-    const handle = { device: stream.device.ordinal, stream: stream.unsafeHandle };
     this.#lastStream = stream;
-    this.#unmarked.set(stream, handle);
-    this.#faults.begin(this, handle.device, handle.stream);
+    if (this.#unmarked.has(stream)) return;
+    const { device: { ordinal: device }, unsafeHandle: handle } = stream;
+    const faults = this.#faults.begin(this, device, handle);
+    // Afterwards, nothing can be recorded on it.
+    const letGo = whenStreamDisposed(stream, () => this.#mark(performance.now()));
+    this.#unmarked.set(stream, { device, stream: handle, faults, letGo });
     this.#timer.start();
   }
 
@@ -87,10 +94,10 @@ export class PendingCollectives implements PolledCommunicator {
   fail(error: Error): void {
     if (this.failure !== undefined) return;
     this.failure = error;
-    const streams = [...this.#unmarked.values(), ...this.#marked];
-    for (const { device, stream } of streams) this.#faults.fail(device, stream, error);
-    this.#unmarked.clear();
-    this.#lastStream = undefined;
+    const streams = new Set([...this.#unmarked.values(), ...this.#marked].map(({ faults }) => faults));
+    for (const faults of streams) this.#faults.fail(faults, error);
+    for (const { faults } of this.#marked) faults.marks--;
+    this.#forgetUnmarked();
     const { library, comm } = this.#parts;
     // What cannot be ended has been reported by the error itself.
     this.#ending = library.commRevoke(comm).catch(() => {}).then(() => this.#forget());
@@ -132,9 +139,11 @@ export class PendingCollectives implements PolledCommunicator {
     // Asked afterwards: what has failed is done, too.
     const state = library.commGetAsyncError(comm);
     if (state instanceof Error) return this.fail(state);
-    this.#marked = this.#marked.filter(({ event }, index) => {
-      if (areDone[index]) session.destroyMarker(event);
-      return !areDone[index];
+    this.#marked = this.#marked.filter(({ event, faults }, index) => {
+      if (!areDone[index]) return true;
+      faults.marks--;
+      session.destroyMarker(event);
+      return false;
     });
     if (this.#marked.some(({ deadline }) => deadline < now)) {
       return this.fail(
@@ -150,22 +159,28 @@ export class PendingCollectives implements PolledCommunicator {
   /** Records events behind what was asked for since the last time. */
   #mark(now: number): void {
     const { session, timeout } = this.#parts;
-    for (const [stream, handle] of this.#unmarked) {
-      if (!stream.disposed) {
-        const event = session.createMarker(handle.device);
-        session.driver.eventRecord(handle.device, event, handle.stream);
-        this.#marked.push({ ...handle, event, deadline: now + timeout });
-      }
-      this.#unmarked.delete(stream);
+    for (const { device, stream, faults } of this.#unmarked.values()) {
+      const event = session.createMarker(device);
+      session.driver.eventRecord(device, event, stream);
+      faults.marks++;
+      this.#marked.push({ faults, event, deadline: now + timeout });
     }
+    this.#forgetUnmarked();
+  }
+
+  #forgetUnmarked(): void {
+    for (const { letGo } of this.#unmarked.values()) letGo();
+    this.#unmarked.clear();
     this.#lastStream = undefined;
   }
 
   #forget(): void {
-    for (const { event } of this.#marked) ignoreLoss(() => this.#parts.session.destroyMarker(event));
+    for (const { event, faults } of this.#marked) {
+      if (this.failure === undefined) faults.marks--;
+      ignoreLoss(() => this.#parts.session.destroyMarker(event));
+    }
     this.#marked = [];
-    this.#unmarked.clear();
-    this.#lastStream = undefined;
+    this.#forgetUnmarked();
     this.#faults.end(this);
   }
 }

@@ -1,0 +1,170 @@
+/** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { Communicator, type Cuda, type CudaDevice, open, SharingError } from "../../mod.ts";
+import { leakTest } from "../support/resources.ts";
+
+/** Milliseconds after which a collective has failed. */
+const timeout = 200;
+
+interface Parts {
+  readonly cuda: Cuda;
+  readonly gpu: CudaDevice;
+  readonly ranks: readonly Communicator[];
+}
+
+/** A test with a communicator of which some ranks are idle. */
+function testRanks(name: string, body: (parts: Parts) => Promise<void>, milliseconds = timeout): void {
+  leakTest(name, async () => {
+    using cuda = open({ driver: "software" });
+    const gpu = cuda.device(0);
+    const id = Communicator.createId(cuda);
+    const ranks = await Promise.all(
+      [0, 1, 2].map((rank) => Communicator.create(gpu, { id, rank, size: 3, timeout: milliseconds })),
+    );
+    await body({ cuda, gpu, ranks });
+  });
+}
+
+const long = 600_000;
+
+testRanks("the end of the Cuda object ends communicators without another error", async ({ cuda, gpu, ranks }) => {
+  using pool = gpu.createPool();
+  {
+    using array = pool.allocateArray(Float32Array, 4);
+    ranks[0]!.allReduce(array, array);
+  }
+  const disposed = ranks[0]![Symbol.asyncDispose]();
+  cuda[Symbol.dispose]();
+  await disposed;
+  // An error that nobody awaits would come now, and fail the test.
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const rank of ranks) {
+    await rank.abort();
+    await rank[Symbol.asyncDispose]();
+  }
+}, long);
+
+testRanks("the end of the Cuda object ends what waits for other ranks", async ({ cuda, gpu, ranks }) => {
+  const id = Communicator.createId(cuda);
+  const errors = Promise.all(
+    [Communicator.create(gpu, { id, rank: 0, size: 2 }), ranks[0]!.split(0), ranks[1]!.split(undefined)].map((wait) =>
+      assertRejects(() => wait, ReferenceError, "the Cuda object was disposed")
+    ),
+  );
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  cuda[Symbol.dispose]();
+  await errors;
+}, long);
+
+testRanks("a communicator that is disposed of while its work hangs can be aborted", async ({ gpu, ranks }) => {
+  using array = gpu.createPool().allocateArray(Float32Array, 4);
+  ranks[0]!.allReduce(array, array);
+  const disposed = ranks[0]![Symbol.asyncDispose]();
+  const again = ranks[0]![Symbol.asyncDispose]();
+  await ranks[0]!.abort();
+  await Promise.all([disposed, again]);
+  const error = await assertRejects(() => array.toTypedArray(), SharingError, "it was aborted");
+  assertEquals(error.code, "cut-off");
+}, long);
+
+testRanks("shrinking ends work that hangs with an error", async ({ gpu, ranks }) => {
+  using array = gpu.createPool().allocateArray(Float32Array, 4);
+  ranks[0]!.allReduce(array, array);
+  const rest = await Promise.all(ranks.slice(0, 2).map((rank) => rank.shrink([2])));
+  const error = await assertRejects(() => array.toTypedArray(), SharingError, "it was shrunk");
+  assertEquals(error.code, "cut-off");
+  array.fill(1);
+  Communicator.group(() => rest.forEach((rank) => rank.allReduce(array, array)));
+  await gpu.defaultStream.finished();
+  for (const rank of [...rest, ...ranks]) await rank[Symbol.asyncDispose]();
+}, long);
+
+testRanks("the default stream gets the error of a blocking stream, and the other way", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using blocking = gpu.createStream();
+  using other = gpu.createStream();
+  using apart = gpu.createStream({ nonBlocking: true });
+  for (const [used, waiting] of [[blocking, gpu.defaultStream], [gpu.defaultStream, other]] as const) {
+    const rest = await Promise.all(ranks.slice(0, 2).map((rank) => rank.split(0)).concat(ranks[2]!.split(0)));
+    const array = pool.allocateArray(Float32Array, 4);
+    array.fill(1);
+    gpu.synchronize();
+    rest[0]!.allReduce(array, array, "sum", { stream: used });
+    await assertRejects(() => array.toTypedArray({ stream: waiting }), SharingError, "did not take part");
+    apart.synchronize();
+    assertThrows(() => used.synchronize(), SharingError, "did not take part");
+    gpu.defaultStream.synchronize();
+    array.free();
+    for (const rank of rest) await rank!.abort();
+  }
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+for (const wait of ["event", "device"] as const) {
+  testRanks(`a wait for the ${wait} gets the error of a stream that was disposed of`, async ({ gpu, ranks }) => {
+    using array = gpu.createPool().allocateArray(Float32Array, 4);
+    using event = gpu.createEvent();
+    {
+      using stream = gpu.createStream({ nonBlocking: true });
+      ranks[0]!.allReduce(array, array, "sum", { stream });
+      stream.record(event);
+    }
+    const waits = { event: () => event.synchronize(), device: () => gpu.synchronize() };
+    assertThrows(waits[wait], SharingError, "did not take part");
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  });
+}
+
+testRanks("a wait for the device throws an error of several streams once", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using one = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using array = pool.allocateArray(Float32Array, 4);
+  for (const stream of [one, other]) ranks[0]!.allReduce(array, array, "sum", { stream });
+  assertThrows(() => gpu.synchronize(), SharingError, "did not take part");
+  gpu.synchronize();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+testRanks("a stream that once waited for another one does not get its later error", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using used = gpu.createStream({ nonBlocking: true });
+  using waiting = gpu.createStream({ nonBlocking: true });
+  using array = pool.allocateArray(Float32Array, 4);
+  using event = gpu.createEvent();
+  Communicator.group(() => ranks.forEach((rank) => rank.allReduce(array, array, "sum", { stream: used })));
+  used.record(event);
+  waiting.wait(event);
+  await waiting.finished();
+  await used.finished();
+  ranks[0]!.allReduce(array, array, "sum", { stream: used });
+  await assertRejects(() => used.finished(), SharingError, "did not take part");
+  await waiting.finished();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+});
+
+testRanks("a group makes no collective whose stream or communicator has gone meanwhile", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 4);
+  const group = (call: () => void) => () => {
+    Communicator.group(() => {
+      for (const rank of ranks.slice(1)) rank.allReduce(array, array);
+      call();
+    });
+  };
+  const callOnGone = group(() => {
+    using stream = gpu.createStream();
+    ranks[0]!.allReduce(array, array, "sum", { stream });
+  });
+  assertThrows(callOnGone, ReferenceError, "its stream was disposed before the end of the group");
+  let aborted: Promise<void> | undefined;
+  const abort = group(() => {
+    ranks[0]!.allReduce(array, array);
+    aborted = ranks[0]!.abort();
+  });
+  assertThrows(abort, SharingError, "it was aborted");
+  await aborted;
+  // Nothing was given to the stream.
+  gpu.synchronize();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+}, long);

@@ -1,0 +1,98 @@
+/** What becomes of NCCL's communicators that are not ready, with a library that stands in for NCCL. */
+import { assertEquals } from "@std/assert";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { dlopen } from "../../ffi/host.ts";
+import { openNccl } from "../../ffi/nccl/load_nccl.ts";
+import { compilerVersion } from "../../ffi/shim/build.ts";
+import type { CollectiveLibrary } from "../../src/collective_library.ts";
+import { waitUntil } from "../../src/support/waiting/waiting.ts";
+import { test } from "../support/test.ts";
+
+const skip = compilerVersion("gcc") === undefined ? "gcc is not installed" : false;
+
+const stubFunctions = {
+  stub_live: { parameters: [], result: "i32" },
+  stub_refused: { parameters: [], result: "i32" },
+  stub_hold: { parameters: ["i32" /* int hold */], result: "void" },
+  stub_divide: { parameters: [], result: "void" },
+} as const;
+
+interface Stub {
+  readonly nccl: CollectiveLibrary;
+  /** A communicator that is ready. */
+  readonly comm: bigint;
+  /** Makes what is divided stay in progress until `divide`. */
+  hold(): void;
+  divide(): void;
+  /** How many communicators of NCCL there are. */
+  live(): number;
+}
+
+function testStub(name: string, body: (stub: Stub) => Promise<void>): void {
+  test(name, { skip }, async () => {
+    const folder = mkdtempSync("/tmp/poolpass-test-");
+    try {
+      const path = `${folder}/libnccl.so`;
+      const source = fileURLToPath(new URL("./nccl/divided_nccl.c", import.meta.url));
+      const built = spawnSync("gcc", ["-shared", "-fPIC", "-w", "-o", path, source]);
+      assertEquals(built.status, 0, String(built.stderr));
+      const { symbols } = dlopen(path, stubFunctions);
+      const nccl = openNccl(path, () => {});
+      const id = crypto.getRandomValues(new Uint8Array(128));
+      const comm = nccl.commInitRank(0, { id, rank: 0, size: 1, timeout: 1000 });
+      await waitUntil(() => nccl.commGetAsyncError(comm) === "ready");
+      await body({
+        nccl,
+        comm,
+        hold: () => symbols.stub_hold!(1),
+        divide: () => symbols.stub_divide!(),
+        live: () => symbols.stub_live!(),
+      });
+      assertEquals(symbols.stub_live!(), 0, "all are freed");
+      assertEquals(symbols.stub_refused!(), 0, "none is destroyed in progress");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
+
+testStub("a communicator is freed with what is divided from it", async ({ nccl, comm, live }) => {
+  assertEquals(live(), 2);
+  const child = nccl.commSplit(comm, { color: 0, key: 0 });
+  await waitUntil(() => nccl.commGetAsyncError(child) === "ready");
+  assertEquals(live(), 4);
+  assertEquals(nccl.commSplit(comm, { color: undefined, key: 0 }), 0n);
+  assertEquals(nccl.commGetAsyncError(comm), "ready");
+  await nccl.commDestroy(child);
+  await nccl.commDestroy(comm);
+});
+
+testStub("a communicator can be freed while others have not come to its division", async (stub) => {
+  const { nccl, comm } = stub;
+  stub.hold();
+  const child = nccl.commSplit(comm, { color: 0, key: 0 });
+  assertEquals(nccl.commGetAsyncError(child), "in-progress");
+  await nccl.commAbort(child);
+  await nccl.commDestroy(comm);
+});
+
+testStub("what is divided when nobody waits for it any more is freed", async (stub) => {
+  const { nccl, comm } = stub;
+  stub.hold();
+  await nccl.commAbort(nccl.commSplit(comm, { color: 0, key: 0 }));
+  stub.divide();
+  assertEquals(nccl.commGetAsyncError(comm), "ready");
+  await nccl.commDestroy(comm);
+});
+
+testStub("a division ends when its communicator is aborted", async (stub) => {
+  const { nccl, comm } = stub;
+  stub.hold();
+  const child = nccl.commSplit(comm, { color: 0, key: 0 });
+  await nccl.commAbort(comm);
+  const error = nccl.commGetAsyncError(child) as Error;
+  assertEquals(error.message, "Cannot divide the communicator: it was destroyed before it was divided");
+  await nccl.commAbort(child);
+});
