@@ -45,6 +45,14 @@ export async function assertNothingLeft(before: Resources): Promise<void> {
   refuseLeft(await findLeft(before));
 }
 
+/** Whether a difference is only of resources that are gone. */
+function hasFewer(left: string): boolean {
+  return left.split("; ").every((part) => {
+    const [before, after] = part.match(/\d+(?= before)|\d+(?= after)/g)!.map(Number);
+    return after! < before!;
+  });
+}
+
 function refuseLeft(left: string): void {
   if (left !== "") throw new Error(`Not everything was given back: ${left}`);
 }
@@ -63,7 +71,9 @@ export function leakTest(
     const before = await countAtRest();
     await body();
     const left = await findLeft(before);
-    if (!onlyDevices.test(left)) return refuseLeft(left);
+    if (left === "") return;
+    // What an earlier test has closed may be gone only now: then the body runs again, and is counted alone.
+    if (!onlyDevices.test(left) && !hasFewer(left)) refuseLeft(left);
     const again = await countAtRest();
     await body();
     await assertNothingLeft(again);
