@@ -81,9 +81,7 @@ const program: RankProgram<Options, Training> = {
   url: import.meta.url,
   async work({ ranks, size, signal }, options) {
     const { steps, batch, hidden } = options;
-    if (batch % size !== 0) {
-      throw new UsageError(`Cannot divide a batch of ${batch} samples among ${size} ranks: give another --batch`);
-    }
+    checkBatch(batch, size);
     const count = 4 * hidden + 1;
     using resources = new DisposableStack();
     const places = ranks.map((communicator) => placeOf(communicator, options, resources));
@@ -202,6 +200,11 @@ function print(trainings: readonly Training[]): void {
   }
 }
 
+function checkBatch(batch: number, size: number): void {
+  if (batch % size === 0) return;
+  throw new UsageError(`Cannot divide a batch of ${batch} samples among ${size} ranks: give another --batch`);
+}
+
 function parseRate(text: string): number {
   const rate = /^\d*\.?\d+$/.test(text) ? Number(text) : NaN;
   if (rate > 0) return rate;
@@ -228,7 +231,10 @@ async function main(signal: AbortSignal): Promise<void> {
     );
   }
   const trainings: Training[] = [];
-  for (const ranks of ranksFrom(named)) {
+  const all = ranksFrom(named);
+  // Before there are processes, which would all say so.
+  for (const { size } of all) if (size !== undefined) checkBatch(options.batch, size);
+  for (const ranks of all) {
     const training = await runRanks(program, { options, ranks, signal });
     if (training !== undefined) trainings.push(training);
   }

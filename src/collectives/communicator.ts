@@ -150,11 +150,6 @@ export class Communicator implements AsyncDisposable {
     refuseUsing(this, "Communicator");
   }
 
-  /**
-   * Communicators come from {@linkcode Communicator.create}.
-   *
-   * @ignore
-   */
   private constructor(parts: Parts) {
     if (parts?.comm === undefined) refuseConstruction("Communicator", "Communicator.create");
     this.#parts = parts;
