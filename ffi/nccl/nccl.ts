@@ -17,7 +17,7 @@ import type {
   ReducingCall,
   RootedCall,
 } from "../../src/collective_library.ts";
-import { CudaError } from "../../src/support/errors.ts";
+import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { stringAt } from "../c_strings.ts";
 import type { NativeFunctions } from "../host.ts";
 import type { libnccl } from "./libnccl.ts";
@@ -116,6 +116,13 @@ export class Nccl implements CollectiveLibrary {
 
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicators.get(comm)!;
+    if (parent.dividing.size > 0) {
+      // NCCL gives an internal error then, also with NCCL_SHRINK_ABORT.
+      throw new SharingError(
+        "not-supported",
+        "NCCL does not shrink a communicator whose division did not end; create another one",
+      );
+    }
     const id = derivedId(parent.id, `shrink ${[...excluded].sort((a, b) => a - b)}`);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     // NCCL may read the list in a thread of its own.

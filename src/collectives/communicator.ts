@@ -421,7 +421,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Sends a buffer to another rank, which receives it.
+   * Sends a buffer to another rank, which receives it. On a GPU, the first one to a rank of this machine blocks until
+   * that rank receives it, as long as the timeout: NCCL prepares the way then.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
    * @param peer The rank that receives it.
@@ -440,7 +441,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Receives what another rank sends: as many bytes as the buffer has.
+   * Receives what another rank sends: as many bytes as the buffer has. The first one blocks as the first send does.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
    * @param peer The rank that sends it.
@@ -498,7 +499,7 @@ export class Communicator implements AsyncDisposable {
    * @param without The numbers of the ranks that do not stay.
    * @throws {TypeError} If they are not numbers in an array
    * @throws {RangeError} If there is no such rank, or this one is among them
-   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, `timed-out` if not all came in time, `peer-gone` if
+   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a division has not ended, `timed-out` if not all came in time, `peer-gone` if
    * one has ended meanwhile
    */
   shrink(without: readonly number[]): Promise<Communicator> {

@@ -1,5 +1,5 @@
 /** What becomes of NCCL's communicators that are not ready, with a library that stands in for NCCL. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,6 +8,7 @@ import { openNccl } from "../../ffi/nccl/load_nccl.ts";
 import { compilerVersion } from "../../ffi/shim/build.ts";
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
+import { SharingError } from "../../src/support/errors.ts";
 import { test } from "../support/test.ts";
 
 const skip = compilerVersion("gcc") === undefined ? "gcc is not installed" : false;
@@ -85,6 +86,13 @@ testStub("what is divided when nobody waits for it any more is freed", async (st
   stub.divide();
   assertEquals(nccl.commGetAsyncError(comm), "ready");
   await nccl.commDestroy(comm);
+});
+
+testStub("a communicator whose division did not end is not shrunk", async ({ nccl, comm, hold }) => {
+  hold();
+  nccl.commSplit(comm, { color: 0, key: 0 });
+  assertThrows(() => nccl.commShrink(comm, []), SharingError, "whose division did not end");
+  await nccl.commAbort(comm);
 });
 
 testStub("a division ends when its communicator is aborted", async (stub) => {
