@@ -63,7 +63,7 @@ test("a generated module runs, with its structs and the names of its templates",
   });
 });
 
-test("a source and the PTX that is compiled for a debugger have the same types", { skip }, async () => {
+test("a source and the PTX that is compiled for a debugger have the same types", { skip, long: true }, async () => {
   await inFolder(async (folder) => {
     const out = join(folder, "parameters.ts");
     const bound = await poolpass("bind", join(debugged, "parameters.cu"), "--out", out, "--import", "../../../mod.ts");
@@ -75,7 +75,7 @@ test("a source and the PTX that is compiled for a debugger have the same types",
   });
 });
 
-test("compilers' errors and warnings name the file, and nothing is written", { skip }, async () => {
+test("compilers' errors and warnings name the file, and nothing is written", { skip, long: true }, async () => {
   await withSources({ "wrong.cu": "__global__ void wrong(float* x) {\n  x[0] = y;\n}\n" }, async (path, folder) => {
     const { code, output, errors } = await poolpass("bind", path);
     assertEquals([code, output], [1, ""]);

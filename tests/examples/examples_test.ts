@@ -175,6 +175,7 @@ testPrograms(
     await assertFails(start(exporterPath, ["0", "64", socketPath]), "is not a socket");
     rmSync(socketPath);
   },
+  { long: true },
 );
 
 /** Starts importers until one finds the exporter listening: the socket's path exists before the exporter listens. */

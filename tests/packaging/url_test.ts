@@ -99,7 +99,7 @@ for (const [name, { output }] of Object.entries(scripts)) {
 for (const [name, expected] of Object.entries(pairs)) {
   test(
     `imported from a URL, ${name} shares between two processes with only --allow-ffi`,
-    { skip: skipFfi, long: true },
+    { skip: skipFfi, long: isVariant(name) },
     async () => {
       const text = scriptNamed(name);
       const path = join(server.folder, `${name}.sock`);

@@ -87,7 +87,7 @@ for (const driver of ["software", "cuda"] as const) {
     }
   });
 
-  test(`an exporter does not overwrite what an importer still reads [${driver}]`, { skip }, async () => {
+  test(`an exporter does not overwrite what an importer still reads [${driver}]`, { skip, long: true }, async () => {
     for (const waits of [true, false]) {
       const reports = await reportsOf(driver, ["buffer", 0], async ({ exporter, pool, streams, importer }) => {
         const buffer = pool.allocate(1024, streams[0]);

@@ -224,7 +224,7 @@ sharingTest("an importer is stopped: others continue, and it releases memory onc
   }
   await leave(neighbour);
   await soon(() => exporter.leases.length === 0, "nothing is held");
-});
+}, { long: true });
 
 /** Asserts that a buffer is freed whose release was requested while the importer was stopped. */
 async function assertFreed(stopped: SharingPeer, end: "SIGCONT" | "SIGKILL"): Promise<void> {

@@ -1,5 +1,6 @@
 /**
- * Imports the tests of a folder, for `tests/together/`.
+ * Imports the tests of a folder, for `tests/together/`. `deno task test` passes `--no-incremental-marking` to V8, which
+ * would otherwise mark the heap of many tests again and again, because the devices' memory counts as garbage to come.
  *
  * @module
  */

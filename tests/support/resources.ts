@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { sharesProcess } from "./parallel.ts";
 import { isLong, test, type TestOptions } from "./test.ts";
@@ -144,7 +144,21 @@ function kindOf(target: string): string {
   return target.startsWith("/dev/") ? "device" : "file";
 }
 
+/** Each thread lists its own children, ended or not. Where the system has no such lists, all processes are looked at. */
 function children(): string[] {
+  if (!listsChildren) return childrenAmongAll();
+  return readdirSync("/proc/self/task").flatMap((thread) => {
+    try {
+      return readFileSync(`/proc/self/task/${thread}/children`, "utf8").split(" ").filter(Boolean);
+    } catch {
+      return []; // The thread ended while the folder was read; another one has its children.
+    }
+  }).map(() => "child process");
+}
+
+const listsChildren = existsSync(`/proc/self/task/${process.pid}/children`);
+
+function childrenAmongAll(): string[] {
   const found: string[] = [];
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;

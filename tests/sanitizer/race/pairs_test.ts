@@ -106,10 +106,10 @@ const pairs: Readonly<Record<string, Readonly<Record<string, Pair>>>> = {
 };
 
 for (const [file, kernels] of Object.entries(pairs)) {
-  for (const [name, pair] of Object.entries(kernels)) {
+  for (const [index, [name, pair]] of Object.entries(kernels).entries()) {
     const { kinds = file === "shared_memory" || file === "warps" ? inShared : inGlobal } = pair;
     const ptx = new URL(`${file}.ptx`, import.meta.url);
-    test(`${file}: ${name}`, () => {
+    test(`${file}: ${name}`, { long: index % 2 !== 0 }, () => {
       assertEquals(reportsOf(ptx, `${name}_right`, { ...pair, check }).map(({ message }) => message), []);
       const reports = reportsOf(ptx, `${name}_wrong`, { ...pair, check });
       assertEquals([...new Set(reports.map(({ kind }) => kind))].sort(), [...kinds]);

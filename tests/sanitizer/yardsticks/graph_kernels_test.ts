@@ -22,7 +22,7 @@ test("each racy kernel on graphs is reported, and no other", () => {
   }
 });
 
-test("each kernel on graphs that accesses other memory is reported, and no other", () => {
+test("each kernel on graphs that accesses other memory is reported, and no other", { long: true }, () => {
   const found = foundIn(ptx, kernels, ["memory"]).filter(({ reports }) => reports.length > 0);
   const wrong = kernels.filter(({ mistake }) => mistake === "bounds");
   assertEquals(found.map(({ kernel }) => nameOf(kernel)), wrong.map(nameOf));

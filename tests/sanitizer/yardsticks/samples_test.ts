@@ -140,7 +140,7 @@ for (
     ["Suppressions/suppressions_initcheck_demo", "twice", 255],
   ] as const
 ) {
-  test(`NVIDIA's ${name}: found where it is wrong`, { long: kernel !== "add_index" }, async () => {
+  test(`NVIDIA's ${name}: found where it is wrong`, { long: true }, async () => {
     const linesOf = async (bytes: number) => {
       const env = { POOLPASS_SANITIZE_HOST_READS: "1" };
       const script = "children/sanitizer/half_written.ts";

@@ -80,7 +80,7 @@ elif mode == "no object":
 elif mode == "something else":
     say(wire.ask(1, b'{"do": "\\u001b[2Jstop"}'))
 elif mode == "the same number":
-    say(wire.ask(1, STATUS), wire.ask(1, STATUS))
+    say(wire.ask(1, STATUS) + wire.ask(1, STATUS))  # at once: else the first may be answered before the second
 elif mode == "an importer's message":
     say(wire.message(wire.HELD, struct.pack("<I", 1)))
 elif mode == "an answer":
