@@ -1,9 +1,9 @@
 /** A rank that is killed costs the others an error, at each step, and those that are left go on. */
 import { assert, assertEquals } from "@std/assert";
-import { readdirSync } from "node:fs";
 import { Communicator, open } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
+import { namesLeftBy } from "../support/names_left.ts";
 import { isLong, test } from "../support/test.ts";
 
 /** The size of the communicators: the rank that is killed, and at least one that is left. */
@@ -31,9 +31,11 @@ const moments: readonly {
   { at: "working", signal: "SIGSTOP", timeout: 1500, code: "timed-out" },
 ];
 
-/** The names of shared memory of this user's that ranks find each other by. */
-function rosters(): string[] {
-  return readdirSync("/dev/shm").filter((name) => name.startsWith("poolpass-ranks-"));
+/** All that a process prints, when it has. */
+async function linesOf(child: ChildProcess): Promise<string[]> {
+  const lines: string[] = [];
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  return lines;
 }
 
 for (const driver of ["software", "cuda"] as const) {
@@ -44,7 +46,6 @@ for (const driver of ["software", "cuda"] as const) {
       how === undefined ? "" : `, and ${how},`
     } costs the others an error`;
     test(`${name} [${driver}]`, { skip: tooFew }, async () => {
-      const before = rosters();
       using cuda = open({ driver });
       const size = sizeOn(driver);
       const lost = size - 1;
@@ -65,26 +66,27 @@ for (const driver of ["software", "cuda"] as const) {
       victim.kill(signal ?? "SIGKILL");
       if (signal === undefined) await victim.ended;
       if (isFirst) others.push(...Array.from({ length: lost }, (_, rank) => start(rank)));
-      for (const [rank, other] of others.entries()) {
-        const lines: string[] = [];
-        for (let line = await other.nextLine(); line !== undefined; line = await other.nextLine()) lines.push(line);
-        const told = `${lines.join("; ")} ${await other.errors()}`;
-        assertEquals(await other.ended, 0, told);
-        const error = lines.find((line) => /^[a-z-]+ \d+$/i.test(line));
-        if (error === undefined) throw new Error(told);
-        assert(new RegExp(`^(${code}) `).test(error), told);
-        // One that has not been told yet that all are there gets it from the creation.
-        const isCreated = lines.includes("created");
-        assert(isCreated || isFirst || at === "created", told);
-        if (isCreated) {
+      const outputs = await Promise.all(others.map(linesOf));
+      // One that has not been told yet that all are there gets the error from the creation, and does not shrink.
+      const areCreated = outputs.every((lines) => lines.includes("created"));
+      assert(areCreated || isFirst || at === "created", JSON.stringify(outputs));
+      for (const [rank, lines] of outputs.entries()) {
+        const told = `${lines.join("; ")} ${await others[rank]!.errors()}`;
+        assertEquals(await others[rank]!.ended, 0, told);
+        const errors = lines.filter((line) => /^[a-z-]+ \d+$/i.test(line));
+        assert(new RegExp(`^(${code}) `).test(errors[0]!), told);
+        if (areCreated) {
           const sum = lost * (lost + 1) / 2;
           assertEquals(lines.slice(-2), [`${rank} of ${lost}: ${sum}`, "done"], told);
+        } else if (lines.includes("created")) {
+          // It cannot go on without that one either.
+          assert(errors.length === 2 && /^(peer-gone|timed-out) /.test(errors[1]!), told);
         }
-        const milliseconds = Number(error.split(" ")[1]) - killed;
-        if (isLong) console.log(`${name}: rank ${rank}: ${error.split(" ")[0]} after ${milliseconds} ms`);
+        const milliseconds = Number(errors[0]!.split(" ")[1]) - killed;
+        if (isLong) console.log(`${name}: rank ${rank}: ${errors[0]!.split(" ")[0]} after ${milliseconds} ms`);
       }
       victim.kill("SIGKILL");
-      assertEquals(rosters(), before);
+      assertEquals([victim, ...others].flatMap(({ pid }) => namesLeftBy(pid)), []);
     });
   }
 

@@ -4,7 +4,7 @@ import { createId } from "../../../src/software/collectives/communicator_id.ts";
 import { type ChildProcess, startCommand, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
 import type { TestOptions } from "../../support/test.ts";
-import { namesLeftBy } from "./ranks.ts";
+import { namesLeftBy } from "../../support/names_left.ts";
 
 /** Starts the processes of ranks: `what` says what each does. */
 function startRanks(what: readonly string[], { count = 4, size = what.length } = {}): ChildProcess[] {

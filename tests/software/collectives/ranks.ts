@@ -4,8 +4,6 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import process from "node:process";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import type { CollectiveLibrary } from "../../../src/collective_library.ts";
@@ -13,6 +11,7 @@ import { streamFlags } from "../../../src/driver.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import type { SoftwareDriverOptions } from "../../../src/software/visible_devices.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
+import { namesLeftBy } from "../../support/names_left.ts";
 import { leakTest } from "../../support/resources.ts";
 import type { TestOptions } from "../../support/test.ts";
 
@@ -115,20 +114,6 @@ export function testCollectives(
     }
     assertEquals(namesLeftBy(process.pid), [], "memory with names");
   }, { skip: shimRefusal(), warmUp, ...options });
-}
-
-/** The names of memory in which a process has or had a place. Other processes may be running the same tests. */
-export function namesLeftBy(pid: number): string[] {
-  return readdirSync("/dev/shm").filter((name) => {
-    if (!name.startsWith("poolpass-ranks-")) return false;
-    try {
-      const { buffer, byteOffset, byteLength } = readFileSync(join("/dev/shm", name));
-      return new Uint32Array(buffer.slice(byteOffset, byteOffset + byteLength)).includes(pid);
-    } catch {
-      // Another process has removed it.
-      return false;
-    }
-  });
 }
 
 /** Uses a driver once. */
