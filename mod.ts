@@ -122,7 +122,8 @@ export {
   type CommunicationType,
   type Reduction,
 } from "./src/collectives/collective_arguments.ts";
-export { Communicator, type CommunicatorOptions } from "./src/collectives/communicator.ts";
+export { Communicator } from "./src/collectives/communicator.ts";
+export type { CommunicatorOptions } from "./src/collectives/communicator_options.ts";
 export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";

@@ -12,19 +12,23 @@ import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { explainedError } from "../src/support/errors.ts";
 import { cStringArray } from "./c_strings.ts";
-import { dlopen, keepLoaded, type NativeFunctions } from "./host.ts";
+import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
 import { libnvJitLink } from "./libnvjitlink.ts";
-import { toolkitCandidates } from "./toolkit_libraries.ts";
+import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "./toolkit_libraries.ts";
 
 type NvJitLinkFunctions = NativeFunctions<typeof libnvJitLink>;
 
 /** The library's functions, which stay loaded; null if it was not found. */
 let loaded: NvJitLinkFunctions | null | undefined;
 
-const library = {
+const nvJitLinkLibrary = {
   names: ["libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so"],
   packageFolder: "nvjitlink",
-} as const;
+  title: "nvJitLink",
+  functions: libnvJitLink,
+  optionalFunctions: [],
+  oldest: "CUDA 12",
+};
 
 /** `nvJitLinkInputType` */
 const inputTypes: Readonly<Record<ImageKind, number>> = {
@@ -74,22 +78,16 @@ export const whereNvJitLinkIs: string =
 /** Loads nvJitLink. Undefined if it is not found. */
 export function loadNvJitLink(): NvJitLink | undefined {
   if (loaded === undefined) {
-    loaded = null;
-    for (const path of toolkitCandidates(library)) {
-      try {
-        const { symbols } = dlopen(path, libnvJitLink, { lazy: true });
-        if (Object.keys(libnvJitLink).some((name) => symbols[name as keyof typeof libnvJitLink] === undefined)) {
-          continue;
-        }
-        keepLoaded(path);
-        loaded = symbols as NvJitLinkFunctions;
-        break;
-      } catch {
-        // Not there.
-      }
-    }
+    const found = findToolkitLibrary(nvJitLinkLibrary, tryNvJitLink);
+    loaded = "reason" in found ? null : found.symbols as NvJitLinkFunctions;
   }
   return loaded === null ? undefined : new NvJitLink(loaded);
+}
+
+function tryNvJitLink(path: string): NativeLibrary<typeof libnvJitLink> | Unusable {
+  const library = openToolkitLibrary(path, nvJitLinkLibrary);
+  if (!("reason" in library)) keepLoaded(path);
+  return library;
 }
 
 /** Links by nvJitLink. */

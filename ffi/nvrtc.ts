@@ -8,26 +8,36 @@ import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/com
 import { formatVersion } from "../src/support/version.ts";
 import { cStringArray, stringAt } from "./c_strings.ts";
 import { buildIdOf } from "./compilers/build_id.ts";
-import { dlopen, ffiRefusal, keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
+import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
 import { libnvrtc } from "./libnvrtc.ts";
 import { cString } from "./shim/shim.ts";
-import { condaFolders, libraryOf, type LoadedLibrary, toolkitCandidates, toolkitFolders } from "./toolkit_libraries.ts";
+import {
+  condaFolders,
+  findToolkitLibrary,
+  libraryOf,
+  type LoadedLibrary,
+  openToolkitLibrary,
+  toolkitFolders,
+  type Unusable,
+} from "./toolkit_libraries.ts";
 
 type Functions = NativeFunctions<typeof libnvrtc>;
 
 const nvrtcLibrary = {
   names: ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"],
   packageFolder: "cuda_nvrtc",
+  title: "NVRTC",
+  functions: libnvrtc,
+  // Those for cubins came with CUDA 11.1, and 11.2 needs the pools.
+  optionalFunctions: ["nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"],
+  oldest: "CUDA 11.2",
 };
 
 /** `nvrtcResult`, as far as the answer differs. */
 const nvrtcResult = { success: 0, invalidOption: 5, compilation: 6 } as const;
 
-/** The functions without which a library is not used. Those for cubins came with CUDA 11.1, and 11.2 needs the pools. */
-const optionalFunctions: readonly string[] = ["nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"];
-
 /** What was found without a path, for all `Cuda` objects: the library is never unloaded. */
-let found: Compiler | { readonly reason: string } | undefined;
+let found: Compiler | Unusable | undefined;
 
 /**
  * Finds NVRTC, or says why it cannot be used.
@@ -35,50 +45,18 @@ let found: Compiler | { readonly reason: string } | undefined;
  * @param path The library's path; by default it is looked for.
  * @throws {Error} If the library at `path` cannot be used
  */
-export function findNvrtc(path: string | undefined): Compiler | { readonly reason: string } {
+export function findNvrtc(path: string | undefined): Compiler | Unusable {
   if (path !== undefined) {
     const opened = tryNvrtc(path);
     if ("reason" in opened) throw new Error(`Cannot use "${path}" as libnvrtc: ${opened.reason}`);
     return opened;
   }
-  return found ??= search();
+  return found ??= findToolkitLibrary(nvrtcLibrary, tryNvrtc);
 }
 
-function search(): Compiler | { readonly reason: string } {
-  const refusal = ffiRefusal();
-  if (refusal !== undefined) return { reason: refusal };
-  let unusable: string | undefined;
-  for (const candidate of toolkitCandidates(nvrtcLibrary)) {
-    const opened = tryNvrtc(candidate);
-    if (!("reason" in opened)) return opened;
-    if (!isAbsence(opened.reason)) unusable ??= opened.reason;
-  }
-  if (unusable !== undefined) return { reason: `no usable libnvrtc was found (${unusable})` };
-  return {
-    reason: `no ${nvrtcLibrary.names[0]} was found by the loader, in CUDA_HOME, /usr/local/cuda, VIRTUAL_ENV, ` +
-      "CONDA_PREFIX or ~/.local",
-  };
-}
-
-function isAbsence(reason: string): boolean {
-  return /No such file|cannot open shared object|not found/i.test(reason);
-}
-
-function tryNvrtc(path: string): Compiler | { readonly reason: string } {
-  let library: NativeLibrary<typeof libnvrtc>;
-  try {
-    library = dlopen(path, libnvrtc);
-  } catch (error) {
-    const { cause = error } = error as Error;
-    return { reason: cause instanceof Error ? cause.message : String(cause) };
-  }
-  const lacking = Object.keys(libnvrtc).find((name) =>
-    library.symbols[name as keyof typeof libnvrtc] === undefined && !optionalFunctions.includes(name)
-  );
-  if (lacking !== undefined) {
-    library.close();
-    return { reason: `${path} has no ${lacking}: it is not NVRTC, or older than CUDA 11.2` };
-  }
+function tryNvrtc(path: string): Compiler | Unusable {
+  const library = openToolkitLibrary(path, nvrtcLibrary);
+  if ("reason" in library) return library;
   keepLoaded(path);
   return new Nvrtc(library);
 }

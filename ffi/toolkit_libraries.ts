@@ -6,15 +6,31 @@
  */
 import { environmentVariable } from "./environment.ts";
 import { stringAt } from "./c_strings.ts";
-import { withLoader } from "./host.ts";
+import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader } from "./host.ts";
 import { cString } from "./shim/shim.ts";
 
-/** A library of the toolkit, such as libnvrtc. */
-export interface ToolkitLibrary {
+/** Where a library of the toolkit may be. */
+export interface ToolkitPlaces {
   /** The names that the loader knows it by, the newest first: `libnvrtc.so.13`. */
   readonly names: readonly string[];
   /** The folder of its Python package within `site-packages/nvidia`, before CUDA 13: `cuda_nvrtc`. */
   readonly packageFolder: string;
+}
+
+/** A library of the toolkit, such as libnvrtc. */
+export interface ToolkitLibrary<S extends Readonly<Record<string, NativeSymbol>>> extends ToolkitPlaces {
+  /** As people call it: `NVRTC`. */
+  readonly title: string;
+  readonly functions: S;
+  /** The functions without which a library is used, too. */
+  readonly optionalFunctions: readonly string[];
+  /** The first version that has all others: `CUDA 11.2`. */
+  readonly oldest: string;
+}
+
+/** Why a library is not used. */
+export interface Unusable {
+  readonly reason: string;
 }
 
 /** The folder of Python's packages of CUDA 13, within `site-packages/nvidia`. Those of CUDA 12 have a folder each. */
@@ -22,8 +38,56 @@ const sharedPackageFolder = "cu13";
 /** Python's minor versions that are supported today, and the next. */
 const pythonVersions = [15, 14, 13, 12, 11, 10, 9, 8];
 
+/**
+ * Opens the first library that can be used, or says why there is none.
+ *
+ * @param open Opens the one with a name or a path, or says why it cannot be used.
+ */
+export function findToolkitLibrary<Library extends object>(
+  places: ToolkitPlaces,
+  open: (path: string) => Library | Unusable,
+): Library | Unusable {
+  const refusal = ffiRefusal();
+  if (refusal !== undefined) return { reason: refusal };
+  const [name] = places.names;
+  let unusable: string | undefined;
+  for (const candidate of toolkitCandidates(places)) {
+    const opened = open(candidate);
+    if (!("reason" in opened)) return opened;
+    if (!isAbsence(opened.reason)) unusable ??= opened.reason;
+  }
+  if (unusable !== undefined) return { reason: `no usable ${name!.replace(/\.so.*/, "")} was found (${unusable})` };
+  return {
+    reason: `no ${name} was found by the loader, in CUDA_HOME, /usr/local/cuda, VIRTUAL_ENV, CONDA_PREFIX or ~/.local`,
+  };
+}
+
+function isAbsence(reason: string): boolean {
+  return /No such file|cannot open shared object|not found/i.test(reason);
+}
+
+/** Opens a library if it has all functions that it must have. */
+export function openToolkitLibrary<const S extends Readonly<Record<string, NativeSymbol>>>(
+  path: string,
+  { title, functions, optionalFunctions, oldest }: ToolkitLibrary<S>,
+): NativeLibrary<S> | Unusable {
+  let library: NativeLibrary<S>;
+  try {
+    library = dlopen(path, functions);
+  } catch (error) {
+    const { cause = error } = error as Error;
+    return { reason: cause instanceof Error ? cause.message : String(cause) };
+  }
+  const lacking = Object.keys(functions).find((name) =>
+    library.symbols[name] === undefined && !optionalFunctions.includes(name)
+  );
+  if (lacking === undefined) return library;
+  library.close();
+  return { reason: `${path} has no ${lacking}: it is not ${title}, or older than ${oldest}` };
+}
+
 /** The names and paths to try for a library, in order. */
-export function toolkitCandidates({ names, packageFolder }: ToolkitLibrary): string[] {
+export function toolkitCandidates({ names, packageFolder }: ToolkitPlaces): string[] {
   const folders = [
     ...toolkitFolders().flatMap((folder) => [`${folder}/lib64`, `${folder}/lib`]),
     ...condaFolders().map((folder) => `${folder}/lib`),

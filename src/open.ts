@@ -287,8 +287,8 @@ function openDriver(options: OpenOptions, observation: Observation): Driver {
 function collectivesOf(driver: Driver): CollectiveLibrary {
   if (driver instanceof SoftwareDriver) return driver.collectives;
   const path = environmentVariable("POOLPASS_NCCL");
-  const { makeCurrent } = driver as CudaDriver;
-  return openNccl(path === "" ? undefined : path, (device) => makeCurrent.call(driver, device));
+  const cuda = driver as CudaDriver;
+  return openNccl(path === "" ? undefined : path, (device) => cuda.makeCurrent(device));
 }
 
 /** The compilers, which are looked for when the first source is compiled. */

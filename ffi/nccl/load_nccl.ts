@@ -4,19 +4,20 @@
  * @module
  */
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
-import { dlopen, ffiRefusal, keepLoaded, type NativeLibrary, platform } from "../host.ts";
+import { dlopen, keepLoaded, platform } from "../host.ts";
 import { cString } from "../shim/shim.ts";
-import { toolkitCandidates } from "../toolkit_libraries.ts";
+import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "../toolkit_libraries.ts";
 import { initRankByValue, libnccl } from "./libnccl.ts";
 import { idByteLength, Nccl, type NcclFunctions } from "./nccl.ts";
 
-const ncclLibrary = { names: ["libnccl.so.2", "libnccl.so"], packageFolder: "nccl" };
-/** The functions without which a library is used, too: all others are those of NCCL 2.18. */
-const optionalFunctions: readonly string[] = [
-  "ncclCommInitRankScalable",
-  "ncclCommShrink",
-  "ncclAlltoAll",
-];
+const ncclLibrary = {
+  names: ["libnccl.so.2", "libnccl.so"],
+  packageFolder: "nccl",
+  title: "NCCL",
+  functions: libnccl,
+  optionalFunctions: ["ncclCommInitRankScalable", "ncclCommShrink", "ncclAlltoAll"],
+  oldest: "NCCL 2.18",
+};
 
 let found: NcclFunctions | undefined;
 
@@ -32,39 +33,18 @@ export function openNccl(path: string | undefined, makeCurrent: (device: number)
 }
 
 function search(): NcclFunctions {
-  const refusal = ffiRefusal();
-  if (refusal !== undefined) throw new Error(`Cannot use NCCL: ${refusal}`);
-  let unusable: string | undefined;
-  for (const candidate of toolkitCandidates(ncclLibrary)) {
-    const opened = tryNccl(candidate);
-    if (!("reason" in opened)) return opened.functions;
-    if (!/No such file|cannot open shared object|not found/i.test(opened.reason)) unusable ??= opened.reason;
-  }
+  const opened = findToolkitLibrary(ncclLibrary, tryNccl);
+  if (!("reason" in opened)) return opened.functions;
   throw new Error(
-    unusable !== undefined
-      ? `Cannot use NCCL: ${unusable}`
-      : `Cannot use NCCL: no ${ncclLibrary.names[0]} was found by the loader, in CUDA_HOME, /usr/local/cuda, ` +
-        "VIRTUAL_ENV, CONDA_PREFIX or ~/.local; install the package libnccl2, or nvidia-nccl-cu13 by pip, or give its " +
-        "path in POOLPASS_NCCL",
+    `Cannot use NCCL: ${opened.reason}; install the package libnccl2, or nvidia-nccl-cu13 by pip, or give its path in ` +
+      "POOLPASS_NCCL",
   );
 }
 
-function tryNccl(path: string): { readonly functions: NcclFunctions } | { readonly reason: string } {
+function tryNccl(path: string): { readonly functions: NcclFunctions } | Unusable {
   prepareEnvironment();
-  let library: NativeLibrary<typeof libnccl>;
-  try {
-    library = dlopen(path, libnccl);
-  } catch (error) {
-    const { cause = error } = error as Error;
-    return { reason: cause instanceof Error ? cause.message : String(cause) };
-  }
-  const lacking = Object.keys(libnccl).find((name) =>
-    library.symbols[name as keyof typeof libnccl] === undefined && !optionalFunctions.includes(name)
-  );
-  if (lacking !== undefined) {
-    library.close();
-    return { reason: `${path} has no ${lacking}: it is not NCCL, or older than NCCL 2.18` };
-  }
+  const library = openToolkitLibrary(path, ncclLibrary);
+  if ("reason" in library) return library;
   const functions = { ...library.symbols } as NcclFunctions;
   if (functions.ncclCommInitRankScalable === undefined) {
     const initRank = initRankOf(path);

@@ -73,7 +73,7 @@ export class NcclCommunicator {
 
   /** Takes a place among those of this machine. */
   join(rank: number, size: number): void {
-    const roster = Roster.join(rosterName(this.id), rank, { places: size, recordByteLength: linksOffset + size });
+    const roster = Roster.join(sha256(this.id).toHex(), rank, { places: size, recordByteLength: linksOffset + size });
     if (roster === "taken") {
       throw new RangeError(`Cannot create a communicator of rank ${rank}: another one has that rank already`);
     }
@@ -154,10 +154,6 @@ function goneBy(roster: Roster, place: number): string | undefined {
 
 function processOf(roster: Roster, place: number): string {
   return `process ${roster.pidOf(place)}`;
-}
-
-function rosterName(id: Uint8Array): string {
-  return `poolpass-ranks-${sha256(id).subarray(0, 16).toHex()}`;
 }
 
 /** The id of a communicator that is made of another one. All its ranks derive the same. */

@@ -16,6 +16,8 @@ export type PlaceState = "free" | "taken" | "left" | "ended";
 const numbers = { free: 0, taken: 1, left: 2 } as const;
 /** A place begins with its state and the number of its process (u32 each). Its record follows. */
 const headerByteLength = 8;
+/** How many of a key's digits are in the name. */
+const keyDigits = 32;
 
 /** How many places there are, and the size of the record in each, in bytes. */
 export interface RosterShape {
@@ -36,11 +38,12 @@ export class Roster {
   /**
    * Takes a place. Returns "taken" if somebody has it, and undefined if the system lacks what it takes.
    *
-   * @param name without a slash: whoever of this user knows it can take part
+   * @param key hexadecimal digits, the same for all: whoever of this user knows them can take part
    */
-  static join(name: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
+  static join(key: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
     if (shimRefusal() !== undefined) return undefined;
     const stride = headerByteLength + Math.ceil(shape.recordByteLength / 8) * 8;
+    const name = `poolpass-ranks-${key.slice(0, keyDigits)}`;
     const fd = openNamedMemory(name, stride * shape.places);
     if (fd === undefined) return undefined;
     const range = { offset: place * stride, byteLength: stride };

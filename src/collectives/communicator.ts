@@ -1,23 +1,13 @@
-import type { CollectiveLibrary } from "../collective_library.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { type Cuda, sessionOf } from "../objects/cuda.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
-import type { Session } from "../session.ts";
-import { cannot, isLoss } from "../support/driver_errors.ts";
+import { isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";
-import { countOf, printAs, refuseUsing } from "../support/printing.ts";
-import {
-  checkMilliseconds,
-  checkNumber,
-  checkOptions,
-  type KnownOptions,
-  maximumInt,
-  refuseConstruction,
-  whatIs,
-} from "../support/validation.ts";
-import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import { printAs, refuseUsing } from "../support/printing.ts";
+import { maximumInt, refuseConstruction, whatIs } from "../support/validation.ts";
+import { disposedMeanwhile, throwIfAborted, waitUntil } from "../support/waiting/waiting.ts";
 import {
   bytes,
   checkApart,
@@ -41,52 +31,11 @@ import {
   issueTogether,
   type UsedMemory,
 } from "./collective_group.ts";
+import { checkedCommunicatorOptions, checkInt, type CommunicatorOptions } from "./communicator_options.ts";
+import { begin, type CreationOptions, libraryOf, type Parts, untilReady } from "./creation.ts";
 import { PendingCollectives } from "./pending_collectives.ts";
 
-/** Options of {@linkcode Communicator.create}. */
-export interface CommunicatorOptions extends WaitOptions {
-  /** The 128 bytes of {@linkcode Communicator.createId}, the same in all ranks. */
-  id: Uint8Array;
-  /** The number of this rank, from 0. */
-  rank: number;
-  /** How many ranks there are. */
-  size: number;
-  /**
-   * Milliseconds in which the other ranks must come, and in which a collective must be done after it was asked for: 10
-   * minutes by default, or Infinity.
-   */
-  timeout?: number;
-}
-
-const communicatorOptions: KnownOptions<CommunicatorOptions> = {
-  action: "create a communicator",
-  names: { id: true, rank: true, size: true, timeout: true, signal: true },
-  required: "{ id, rank, size }",
-  instead: { nranks: "give size" },
-};
-const idByteLength = 128;
-/** PyTorch's own default. */
-const defaultTimeout = 600_000;
 const noOptions: CollectiveOptions = {};
-
-const libraries = new WeakMap<Session, CollectiveLibrary>();
-
-function libraryOf(session: Session): CollectiveLibrary {
-  let library = libraries.get(session);
-  if (library === undefined) libraries.set(session, library = session.openCollectives());
-  return library;
-}
-
-/** What a communicator is made of. */
-interface Parts {
-  readonly session: Session;
-  readonly library: CollectiveLibrary;
-  readonly device: CudaDevice;
-  readonly comm: bigint;
-  readonly rank: number;
-  readonly size: number;
-  readonly timeout: number;
-}
 
 /** Makes the object of a communicator that is ready. */
 let create: (parts: Parts) => Communicator;
@@ -187,26 +136,12 @@ export class Communicator implements AsyncDisposable {
    */
   static async create(device: CudaDevice, options: CommunicatorOptions): Promise<Communicator> {
     const session = sessionOfDevice(device);
-    checkOptions(options, communicatorOptions);
-    const { id, rank, size, signal, timeout = defaultTimeout } = options;
-    checkMilliseconds(timeout, "a timeout");
-    checkId(id);
-    checkNumber(size, "the size of a communicator");
-    if (!(Number.isInteger(size) && size >= 1 && size <= maximumInt)) {
-      throw new RangeError(`Cannot create a communicator of ${size} ranks: it must be a whole number of at least 1`);
-    }
-    checkRank(rank, size, "the rank of a communicator");
-    const name = `the communicator of rank ${rank} of ${size}`;
-    throwIfAborted(signal, name);
+    const { id, rank, size, signal, timeout } = checkedCommunicatorOptions(options);
+    const creation = { name: `the communicator of rank ${rank} of ${size}`, signal };
+    throwIfAborted(signal, creation.name);
     const library = libraryOf(session);
-    const parts = { session, library, device, timeout };
-    let comm: bigint;
-    try {
-      comm = library.commInitRank(device.ordinal, { id, rank, size, timeout });
-    } catch (error) {
-      throw cannot(`create ${name}`, error);
-    }
-    return await finishCreation(parts, comm, { name, signal });
+    const comm = begin(creation, () => library.commInitRank(device.ordinal, { id, rank, size, timeout }));
+    return await finishCreation({ session, library, device, timeout }, comm, creation);
   }
 
   /**
@@ -477,15 +412,10 @@ export class Communicator implements AsyncDisposable {
     return this.#manage(async () => {
       this.#check();
       const { library, comm } = this.#parts;
-      const name = `a part of ${this.#name}`;
-      let child: bigint;
-      try {
-        child = library.commSplit(comm, { color, key });
-      } catch (error) {
-        throw cannot(`create ${name}`, error);
-      }
-      if (child !== 0n) return await finishCreation(this.#parts, child, { name });
-      await untilReady(this.#parts, comm, { name });
+      const creation = { name: `a part of ${this.#name}` };
+      const child = begin(creation, () => library.commSplit(comm, { color, key }));
+      if (child !== 0n) return await finishCreation(this.#parts, child, creation);
+      await untilReady(this.#parts, comm, creation);
       return undefined;
     });
   }
@@ -499,8 +429,8 @@ export class Communicator implements AsyncDisposable {
    * @param without The numbers of the ranks that do not stay.
    * @throws {TypeError} If they are not numbers in an array
    * @throws {RangeError} If there is no such rank, or this one is among them
-   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a division has not ended, `timed-out` if not all came in time, `peer-gone` if
-   * one has ended meanwhile
+   * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a division has not ended; `timed-out` if not all
+   * came in time; `peer-gone` if one has ended meanwhile
    */
   shrink(without: readonly number[]): Promise<Communicator> {
     if (!Array.isArray(without)) {
@@ -525,14 +455,9 @@ export class Communicator implements AsyncDisposable {
         );
       }
       await this.#pending.ended();
-      const name = `the rest of ${this.#name}`;
-      let child: bigint;
-      try {
-        child = library.commShrink(comm, excluded);
-      } catch (error) {
-        throw cannot(`create ${name}`, error);
-      }
-      return await finishCreation(this.#parts, child, { name });
+      const creation = { name: `the rest of ${this.#name}` };
+      const child = begin(creation, () => library.commShrink(comm, excluded));
+      return await finishCreation(this.#parts, child, creation);
     });
   }
 
@@ -643,8 +568,6 @@ export class Communicator implements AsyncDisposable {
   }
 }
 
-type CreationOptions = WaitOptions & { readonly name: string };
-
 /** Resolves with a communicator when all its ranks are there. Otherwise nothing is left of it. */
 async function finishCreation(
   parts: Omit<Parts, "comm" | "rank" | "size">,
@@ -660,45 +583,4 @@ async function finishCreation(
     await library.commAbort(comm).catch(() => {});
     throw error;
   }
-}
-
-async function untilReady(
-  { session, library, timeout }: Pick<Parts, "session" | "library" | "timeout">,
-  comm: bigint,
-  { name, signal }: CreationOptions,
-): Promise<void> {
-  const deadline = performance.now() + timeout;
-  const isReady = () => {
-    if (session.hasEnded) throw disposedMeanwhile(`create ${name}`, "the Cuda object");
-    const state = library.commGetAsyncError(comm);
-    if (state instanceof Error) throw cannot(`create ${name}`, state);
-    if (state === "in-progress" && performance.now() > deadline) {
-      throw new SharingError(
-        "timed-out",
-        `Cannot create ${name}: not all ranks came in ${countOf(timeout, "millisecond")}`,
-      );
-    }
-    return state === "ready";
-  };
-  await waitUntil(isReady, signal === undefined ? {} : { signal }, () => name);
-}
-
-function checkId(id: Uint8Array): void {
-  if (!(id instanceof Uint8Array)) {
-    throw new TypeError(
-      `Cannot use ${whatIs(id)} as the id of a communicator: give the bytes of Communicator.createId`,
-    );
-  }
-  if (id.length !== idByteLength) {
-    throw new RangeError(
-      `Cannot use ${countOf(id.length, "byte")} as the id of a communicator: it has ${idByteLength}, from ` +
-        "Communicator.createId in one of the ranks",
-    );
-  }
-}
-
-function checkInt(value: number, what: string, minimum: number): void {
-  checkNumber(value, what);
-  if (Number.isInteger(value) && value >= minimum && value <= maximumInt) return;
-  throw new RangeError(`Cannot use ${value} as ${what}: it must be a whole number from ${minimum} to ${maximumInt}`);
 }

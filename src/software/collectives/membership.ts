@@ -70,8 +70,7 @@ export class Membership {
    */
   static join(options: MembershipOptions): Membership {
     const { key, rank, size, deviceUuid } = options;
-    const name = `poolpass-ranks-${key.slice(0, 32)}`;
-    const roster = Roster.join(name, rank, { places: size, recordByteLength });
+    const roster = Roster.join(key, rank, { places: size, recordByteLength });
     if (roster === undefined) throw notSupported();
     if (roster === "taken") {
       throw new RangeError(
