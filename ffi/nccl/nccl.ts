@@ -194,11 +194,15 @@ export class Nccl implements CollectiveLibrary {
     this.#group = [];
     this.#prepare(group);
     this.#check(this.#functions.ncclGroupStart(), "ncclGroupStart");
+    let ended: number | undefined;
     try {
       for (const { run } of group) run();
+      ended = this.#functions.ncclGroupEnd();
     } finally {
-      this.#check(this.#functions.ncclGroupEnd(), "ncclGroupEnd", group[0]?.communicator);
+      // The end of a group fails, too, if a call in it has failed, whose own error says more.
+      if (ended === undefined) this.#functions.ncclGroupEnd();
     }
+    this.#check(ended, "ncclGroupEnd", group[0]?.communicator);
   }
 
   allReduce(call: ReducingCall): void {

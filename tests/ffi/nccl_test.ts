@@ -111,6 +111,25 @@ test("an error of NCCL has its name, its call, and what NCCL says last", { skip 
   assertStringIncludes(error.message, "invalid usage: thirteen is too many");
 });
 
+test("an error of a call in a group is that call's own, and the next group is made", { skip }, async () => {
+  const { path, told } = build();
+  using cuda = openWith(path);
+  const gpu = cuda.device(0);
+  await using communicator = await Communicator.create(gpu, { id: Communicator.createId(cuda), rank: 0, size: 1 });
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 13);
+  using rest = array.subarray(1);
+  const reduceBoth = () =>
+    Communicator.group(() => {
+      communicator.allReduce(array, array);
+      communicator.allReduce(rest, rest);
+    });
+  const error = assertThrows(reduceBoth, CudaError) as CudaError;
+  assertEquals([error.code, error.call], ["ncclInvalidUsage", "ncclAllReduce"]);
+  Communicator.group(() => communicator.allReduce(rest, rest));
+  assertStringIncludes(told(), "ncclAllReduce source");
+});
+
 test(
   "before NCCL 2.23, the id is passed by value, and what is newer is refused or done by other calls",
   { skip },
