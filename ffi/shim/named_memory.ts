@@ -5,8 +5,10 @@
  */
 import { dlopen, type NativeFunctions } from "../host.ts";
 import { closeDescriptor, describeDescriptor } from "./descriptors.ts";
+import { namesIn } from "./folder_files.ts";
 import { growMemoryFile } from "./memory_files.ts";
 import { cString, shim } from "./shim.ts";
+import { SystemError } from "./system_error.ts";
 
 const symbols = {
   shm_open: {
@@ -14,9 +16,25 @@ const symbols = {
     result: "i32",
   },
   shm_unlink: { parameters: ["buffer" /* const char *name */], result: "i32" },
+  statx: {
+    parameters: [
+      "i32", // int dirfd
+      "buffer", // const char *pathname
+      "i32", // int flags
+      "u32", // unsigned int mask
+      "buffer", // struct statx *statxbuf
+    ],
+    result: "i32",
+  },
 } as const;
 /** The function's libraries since and before glibc 2.34. */
 const libraries = ["libc.so.6", "librt.so.1"];
+/** Where the C libraries of Linux keep the names. */
+const folder = "/dev/shm";
+/** `AT_EMPTY_PATH`, which asks about the descriptor itself. */
+const emptyPath = 0x1000;
+/** `STATX_MTIME`, and where the time is in `struct statx`. */
+const modified = { mask: 0x40, offset: 112, byteLength: 256 } as const;
 const readAndWrite = 2;
 const create = 0o100;
 const ownAlone = 0o600;
@@ -29,18 +47,44 @@ const byOthers = 0o077;
  * @param name without a slash; the user's number is appended to it
  */
 export function openNamedMemory(name: string, byteLength: number): number | undefined {
-  const owner = shim().poolpass_geteuid();
+  const fd = openOwn(name, readAndWrite | create);
+  if (fd !== undefined && describeDescriptor(fd).byteLength < byteLength) growMemoryFile(fd, byteLength);
+  return fd;
+}
+
+/** As `openNamedMemory`, but creates none. */
+export function openExistingMemory(name: string): number | undefined {
+  return openOwn(name, readAndWrite);
+}
+
+/** The names of this user's memory that begin so. Empty where the system does not list them. */
+export function namesOfMemory(prefix: string): string[] {
+  const suffix = ofUser();
+  try {
+    const names = namesIn(folder).filter((name) => name.startsWith(prefix) && name.endsWith(suffix));
+    return names.map((name) => name.slice(0, -suffix.length));
+  } catch (error) {
+    if (error instanceof SystemError) return [];
+    throw error;
+  }
+}
+
+function openOwn(name: string, flags: number): number | undefined {
   const open = functionOf("shm_open");
   if (open === undefined) return undefined;
-  const fd = open(pathOf(name), readAndWrite | create, ownAlone);
+  const fd = open(pathOf(name), flags, ownAlone);
   if (fd < 0) return undefined;
-  const status = describeDescriptor(fd);
-  if (status.type === "file" && status.owner === owner && (status.permissions & byOthers) === 0) {
-    if (status.byteLength < byteLength) growMemoryFile(fd, byteLength);
-    return fd;
-  }
+  const { type, owner, permissions } = describeDescriptor(fd);
+  if (type === "file" && owner === shim().poolpass_geteuid() && (permissions & byOthers) === 0) return fd;
   closeDescriptor(fd);
   return undefined;
+}
+
+/** When memory was written to last, in milliseconds since 1970. Undefined where the system does not say. */
+export function lastWrite(fd: number): number | undefined {
+  const status = new Uint8Array(modified.byteLength);
+  if (functionOf("statx")?.(fd, cString(""), emptyPath, modified.mask, status) !== 0) return undefined;
+  return Number(new DataView(status.buffer).getBigInt64(modified.offset, true)) * 1000;
 }
 
 /** Removes the name of memory. Those who have it open keep it. Does nothing if there is none. */
@@ -49,7 +93,12 @@ export function removeNamedMemory(name: string): void {
 }
 
 function pathOf(name: string): Uint8Array<ArrayBuffer> {
-  return cString(`/${name}-${shim().poolpass_geteuid()}`);
+  return cString(`/${name}${ofUser()}`);
+}
+
+/** What is appended to each name. */
+function ofUser(): string {
+  return `-${shim().poolpass_geteuid()}`;
 }
 
 function functionOf<N extends keyof typeof symbols>(name: N): NativeFunctions<typeof symbols>[N] | undefined {

@@ -5,9 +5,9 @@
  *
  * @module
  */
-import { closeDescriptor, readAt, writeAt } from "./descriptors.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "./descriptors.ts";
 import { isRangeLocked, lockRange, unlockRange } from "./memory_files.ts";
-import { openNamedMemory, removeNamedMemory } from "./named_memory.ts";
+import { lastWrite, namesOfMemory, openExistingMemory, openNamedMemory, removeNamedMemory } from "./named_memory.ts";
 import { shim, shimRefusal } from "./shim.ts";
 
 /** Whether somebody has taken a place yet, and whether it has ended without having given it up. */
@@ -16,8 +16,13 @@ export type PlaceState = "free" | "taken" | "left" | "ended";
 const numbers = { free: 0, taken: 1, left: 2 } as const;
 /** A place begins with its state and the number of its process (u32 each). Its record follows. */
 const headerByteLength = 8;
+const namePrefix = "poolpass-ranks-";
 /** How many of a key's digits are in the name. */
 const keyDigits = 32;
+/** The files of larger rosters, in bytes, are not read to find out whether they are forgotten. */
+const mostRead = 2 ** 24;
+/** Milliseconds for which others may still come and see who has ended: as long as they wait, unless told otherwise. */
+const remembered = 600_000;
 
 /** How many places there are, and the size of the record in each, in bytes. */
 export interface RosterShape {
@@ -43,7 +48,8 @@ export class Roster {
   static join(key: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
     if (shimRefusal() !== undefined) return undefined;
     const stride = headerByteLength + Math.ceil(shape.recordByteLength / 8) * 8;
-    const name = `poolpass-ranks-${key.slice(0, keyDigits)}`;
+    removeForgotten();
+    const name = `${namePrefix}${key.slice(0, keyDigits)}`;
     const fd = openNamedMemory(name, stride * shape.places);
     if (fd === undefined) return undefined;
     const range = { offset: place * stride, byteLength: stride };
@@ -148,6 +154,30 @@ export class Roster {
   #recordOf(place: number): number {
     return place * this.#stride + headerByteLength;
   }
+}
+
+/** Removes the names that are left where all were killed before they had met. */
+function removeForgotten(): void {
+  for (const name of namesOfMemory(namePrefix)) {
+    const fd = openExistingMemory(name);
+    if (fd === undefined) continue;
+    if (isForgotten(fd)) removeNamedMemory(name);
+    closeDescriptor(fd);
+  }
+}
+
+/**
+ * Whether somebody has written to a file, but not of late, and nobody has a place in it: a place is locked before it is
+ * written to.
+ */
+function isForgotten(fd: number): boolean {
+  const { byteLength } = describeDescriptor(fd);
+  const written = lastWrite(fd);
+  if (written === undefined || Date.now() - written < remembered) return false;
+  if (byteLength === 0 || byteLength > mostRead) return false;
+  const bytes = new Uint8Array(byteLength);
+  readAt(fd, bytes);
+  return bytes.some((byte) => byte !== 0) && !isRangeLocked(fd, { offset: 0, byteLength });
 }
 
 function closeAs<R>(fd: number, result: R): R {
