@@ -6,9 +6,24 @@
  */
 import { readdirSync } from "node:fs";
 
-/** Imports all files of tests in a folder and its folders, in the order of their names. */
-export async function importTests(folder: URL): Promise<void> {
-  const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+/** The folders with so few tests that one file of `tests/together/` imports all of them. */
+export const smallFolders: readonly string[] = [
+  "conformance",
+  "corpus",
+  "differential",
+  "docs",
+  "kernels",
+  "mistakes",
+  "packaging",
+  "ptx",
+  "python",
+  "support",
+  "types",
+];
+
+/** Imports all files of tests in a folder and, unless told otherwise, in its folders, in the order of their names. */
+export async function importTests(folder: URL, { recursive = true }: { recursive?: boolean } = {}): Promise<void> {
+  const files = readdirSync(folder, { recursive, encoding: "utf8" });
   for (const file of files.filter((name) => name.endsWith("_test.ts")).sort()) {
     await import(new URL(file, folder).href);
   }
