@@ -33,7 +33,7 @@ for (const driver of driversUnderTest.filter(({ name }) => name === "software" |
 
 test(
   "fabric_pool's exporter serves who knows the token, and outlives the others",
-  { skip: shimRefusal() },
+  { skip: shimRefusal(), long: true },
   () =>
     inFolder(async (folder) => {
       await using exporter = startExporter(folder);
@@ -60,7 +60,7 @@ test(
 
 test(
   "fabric_pool's exporter gives up the memory when the importer is gone",
-  { skip: shimRefusal() },
+  { skip: shimRefusal(), long: true },
   () =>
     inFolder(async (folder) => {
       for (
@@ -119,38 +119,42 @@ test("fabric_pool prints why a folder cannot be the fabric", { skip: shimRefusal
   }
 });
 
-test("fabric_pool's importer checks what an exporter sends", { skip: shimRefusal() }, () =>
-  inFolder(async (folder) => {
-    const greeting = new TextEncoder().encode(`POOLPASS-FABRIC1${"c".repeat(32)}`);
-    const offer = (byteLength: bigint, handle: number) => {
-      const bytes = new Uint8Array(offerByteLength).fill(handle, 0, handleByteLength);
-      new DataView(bytes.buffer).setBigUint64(offerByteLength - 9, byteLength, true);
-      return bytes;
-    };
-    for (
-      const [sent, message] of [
-        [[new Uint8Array(48)], /another program listens there/],
-        [[greeting.subarray(0, 20)], /has closed the connection/],
-        [[greeting, offer(0n, 0)], /offer of 0 bytes: the number is invalid/],
-        [[greeting, offer(2n ** 64n - 1n, 0)], /offer of 18446744073709551615 bytes/],
-        [[greeting, offer(4096n, 255)], /cudaErrorInvalidValue .*no fabric handle.*exportHandle of a pool/],
-        [[greeting, new Uint8Array(100_000)], /sends more than it may/],
-      ] as const
-    ) {
-      const server = createServer((socket) => {
-        socket.on("error", () => {});
-        for (const bytes of sent) socket.write(bytes);
-        if (sent.length === 1) socket.end();
-      });
-      server.listen(0, "127.0.0.1");
-      await once(server, "listening");
-      const { port } = server.address() as { port: number };
-      await using importer = startImporter(folder, `127.0.0.1:${port}`);
-      assertEquals(await importer.ended, 1);
-      assertMatch(await importer.errors(), message);
-      server.close();
-    }
-  }));
+test(
+  "fabric_pool's importer checks what an exporter sends",
+  { skip: shimRefusal(), long: true },
+  () =>
+    inFolder(async (folder) => {
+      const greeting = new TextEncoder().encode(`POOLPASS-FABRIC1${"c".repeat(32)}`);
+      const offer = (byteLength: bigint, handle: number) => {
+        const bytes = new Uint8Array(offerByteLength).fill(handle, 0, handleByteLength);
+        new DataView(bytes.buffer).setBigUint64(offerByteLength - 9, byteLength, true);
+        return bytes;
+      };
+      for (
+        const [sent, message] of [
+          [[new Uint8Array(48)], /another program listens there/],
+          [[greeting.subarray(0, 20)], /has closed the connection/],
+          [[greeting, offer(0n, 0)], /offer of 0 bytes: the number is invalid/],
+          [[greeting, offer(2n ** 64n - 1n, 0)], /offer of 18446744073709551615 bytes/],
+          [[greeting, offer(4096n, 255)], /cudaErrorInvalidValue .*no fabric handle.*exportHandle of a pool/],
+          [[greeting, new Uint8Array(100_000)], /sends more than it may/],
+        ] as const
+      ) {
+        const server = createServer((socket) => {
+          socket.on("error", () => {});
+          for (const bytes of sent) socket.write(bytes);
+          if (sent.length === 1) socket.end();
+        });
+        server.listen(0, "127.0.0.1");
+        await once(server, "listening");
+        const { port } = server.address() as { port: number };
+        await using importer = startImporter(folder, `127.0.0.1:${port}`);
+        assertEquals(await importer.ended, 1);
+        assertMatch(await importer.errors(), message);
+        server.close();
+      }
+    }),
+);
 
 test("fabric_pool names the arguments that it cannot use", { skip: shimRefusal(), long: true }, async () => {
   for (

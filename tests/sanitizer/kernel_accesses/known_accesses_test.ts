@@ -106,7 +106,7 @@ for (const [name, { known, run }] of Object.entries(programs)) {
 
 test("the reports of random kernels are the same whether their accesses are known or observed", () => {
   let known = 0, reports = 0;
-  for (let seed = 0; seed < (isLong ? 500 : 4); seed++) {
+  for (let seed = 0; seed < (isLong ? 500 : 2); seed++) {
     const found = assertSameReports(
       (cuda) => {
         const random = new Random(seed);

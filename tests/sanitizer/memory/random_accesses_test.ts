@@ -130,13 +130,14 @@ function run(program: Program): { reported: number[]; expected: number[] } {
 }
 
 test("random kernels are reported as an oracle says", () => {
+  const count = isLong ? 3000 : 60;
   let mistakes = 0, right = 0;
-  for (let seed = 0; seed < (isLong ? 3000 : 150); seed++) {
+  for (let seed = 0; seed < count; seed++) {
     const program = programOf(seed);
     const { reported, expected } = run(program);
     assertEquals(reported, expected, `seed ${seed}:\n${ptxOf(program)}`);
     mistakes += expected.length;
     if (expected.length === 0) right++;
   }
-  assert(mistakes > 100 && right > 20, `${mistakes} mistakes, ${right} right programs`);
+  assert(mistakes > count / 2 && right > count / 8, `${mistakes} mistakes, ${right} right programs`);
 });

@@ -294,7 +294,7 @@ function reportsOf(ptx: string, program: Program, { looksAtAll }: { looksAtAll: 
 }
 
 test("barriers of random kernels that are proved to be reached by whole blocks", () => {
-  const [count, launches] = isLong ? [10_000, 1000] : [80, 20];
+  const [count, launches] = isLong ? [10_000, 1000] : [40, 20];
   let whole = 0, proved = 0, reported = 0;
   for (let seed = 1; seed <= count; seed++) {
     const program = randomProgram(new Random(seed));
