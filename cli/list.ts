@@ -16,7 +16,7 @@ import {
 import { cellsOf, columnsWith } from "./status/cells.ts";
 import { formatJson } from "./status/json.ts";
 import { type Row, rowsOf } from "./status/rows.ts";
-import { summaryOf } from "./status/summary.ts";
+import { summaryOf, type SummaryParts } from "./status/summary.ts";
 import { formatTable, harmless } from "./status/table.ts";
 import { formatCount } from "./status/units.ts";
 
@@ -52,21 +52,20 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (values.json) {
     terminal.print(formatJson(status, 2));
   } else {
-    // Only then are the numbers those of processes that this program sees.
-    terminal.print(asText(status, { path, isSameNamespace: status.pid === operator.peer.pid, now: Date.now() }));
+    terminal.print(asText({ status, path, listenerPid: operator.peer.pid, now: Date.now() }));
   }
   return 0;
 }
 
 /** A status as text. */
-export function asText(
-  status: ListenerStatus,
-  { path, isSameNamespace, now }: { path: string; isSameNamespace: boolean; now: number },
-): string {
+export function asText(parts: SummaryParts): string {
+  const { status, listenerPid, now } = parts;
   const rows = rowsOf(status);
+  // Only then are the numbers those of processes that this program sees.
+  const isSameNamespace = status.pid === listenerPid;
   const cells = rows.flatMap((row) => cellsOf(row, { isSameNamespace, now, numbersOf }));
   const table = rows.length === 0 ? [] : ["", ...formatTable(columns, cells)];
-  return [...summaryOf(status, path, now).map(harmless), ...table].join("\n");
+  return [...summaryOf(parts).map(harmless), ...table].join("\n");
 }
 
 /** The frames of a channel, or of one of its consumers. */

@@ -2,13 +2,30 @@ import type { ListenerStatus } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { formatBytes, formatCount, formatDuration } from "./units.ts";
 
+/** What a summary is made of. */
+export interface SummaryParts {
+  readonly status: ListenerStatus;
+  readonly path: string;
+  /** The process that listens, as this program sees it; 0 if it does not. */
+  readonly listenerPid: number;
+  /** In milliseconds since 1970. */
+  readonly now: number;
+}
+
 /** What listens, and what it has in all: two lines, and a third if not everything is listed. */
-export function summaryOf(status: ListenerStatus, path: string, now: number): string[] {
-  const { kind, pid, version, statistics: { since } } = status;
+export function summaryOf({ status, path, listenerPid, now }: SummaryParts): string[] {
+  const { kind, version, statistics: { since } } = status;
   const title =
-    `${kind === "exporter" ? "Exporter" : "Store"} at ${path}: process ${pid}, poolpass ${version}, since ` +
-    formatDuration(now - since);
+    `${kind === "exporter" ? "Exporter" : "Store"} at ${path}: ${
+      processOf(status, listenerPid)
+    }, poolpass ${version}, ` +
+    `since ${formatDuration(now - since)}`;
   return [title, totalsOf(status).join("; "), ...leftOutOf(status)];
+}
+
+function processOf({ pid }: ListenerStatus, listenerPid: number): string {
+  if (pid === listenerPid) return `process ${pid}`;
+  return listenerPid === 0 ? "a process elsewhere" : `process ${listenerPid}, ${pid} in its own namespace`;
 }
 
 function totalsOf(status: ListenerStatus): string[] {

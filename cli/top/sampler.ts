@@ -17,8 +17,8 @@ export interface Sample {
   readonly channels: ReadonlyMap<string, Rates>;
   /** The rates of their consumers. */
   readonly consumers: ReadonlyMap<ConsumerStatistics, Rates>;
-  /** Whether the listener's process IDs are those that this program sees. */
-  readonly isSameNamespace: boolean;
+  /** The process that listens, as this program sees it; 0 if it does not. */
+  readonly listenerPid: number;
 }
 
 /** Totals that rates are computed of. */
@@ -51,8 +51,7 @@ export class Sampler implements AsyncDisposable {
     try {
       this.#operator ??= await connect(this.#path, this.#options, this.#signal);
       const status = await ask(this.#operator, this.#signal);
-      const sample = { ...this.#sampleOf(status), isSameNamespace: status.pid === this.#operator.peer.pid };
-      return sample;
+      return { ...this.#sampleOf(status), listenerPid: this.#operator.peer.pid };
     } catch (error) {
       await this[Symbol.asyncDispose]();
       throw error;
@@ -66,7 +65,7 @@ export class Sampler implements AsyncDisposable {
     await operator?.[Symbol.asyncDispose]();
   }
 
-  #sampleOf(status: ListenerStatus): Omit<Sample, "isSameNamespace"> {
+  #sampleOf(status: ListenerStatus): Omit<Sample, "listenerPid"> {
     const at = performance.now();
     const last = this.#last;
     this.#last = { status, at };

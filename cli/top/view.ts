@@ -60,7 +60,7 @@ export const initialState: ViewState = { sort: "bytes", isReversed: false, hasHo
 export function viewOf(parts: ViewParts): { readonly lines: readonly ViewLine[]; readonly state: ViewState } {
   const { path, sample, problem, columns: width, rows: height } = parts;
   const head = sample === undefined ? [`poolpass top ${path}`] : [
-    ...summaryOf(sample.status, path, sample.time),
+    ...summaryOf({ ...sample, path, now: sample.time }),
     ...totalsOf(sample),
   ];
   if (problem !== undefined) head.push(`Trying again: ${problem}`);
@@ -117,7 +117,8 @@ function totalsOf({ channels, status }: Sample): string[] {
 }
 
 function tableOf(sample: Sample, state: ViewState): string[] {
-  const { time: now, isSameNamespace } = sample;
+  const { status, time: now, listenerPid } = sample;
+  const isSameNamespace = status.pid === listenerPid;
   const numbersOf = (row: Row, consumer?: ConsumerStatistics) => numbersIn(sample, row, consumer);
   const cells = sortedRows(sample, state).flatMap((row) =>
     cellsOf(row, { isSameNamespace, now, numbersOf, isShort: !state.hasHolders })

@@ -1,4 +1,5 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { spawnSync } from "node:child_process";
 import process from "node:process";
 import { asText } from "../../cli/list.ts";
 import { commandLine } from "../../cli/status/process_commands.ts";
@@ -61,13 +62,11 @@ test("list names what is wrong with its arguments", async () => {
   );
 });
 
-const parts = { isSameNamespace: false, now };
-
 test("an exporter's status is printed as a table, without what terminals run", () => {
   assertEquals(
-    asText(exporterStatus(), { ...parts, path: "/run/frames.sock" }),
+    asText({ status: exporterStatus(), path: "/run/frames.sock", listenerPid: 4711, now }),
     `
-Exporter at /run/frames.sock: process 100, poolpass 0.1.0, since 2 h
+Exporter at /run/frames.sock: process 4711, 100 in its own namespace, poolpass 0.1.0, since 2 h
 2 offers, 4.0 MiB, 1 withdrawn and held; 2 importers, 1 lingering, 1 operator; held 4.0 MiB, quarantined 1.0 KiB
 
 name             kind        size  state      made        frames  dropped  lag    process  user  holds           since
@@ -82,9 +81,9 @@ frames           channel  4.0 MiB             60 min ago   1,000        7
 
 test("a store's status is printed as a table, with what it does not list", () => {
   assertEquals(
-    asText(storeStatus, { ...parts, path: "/run/store.sock" }),
+    asText({ status: storeStatus, path: "/run/store.sock", listenerPid: 0, now }),
     `
-Store at /run/store.sock: process 200, poolpass 0.1.0, since 3 d
+Store at /run/store.sock: a process elsewhere, poolpass 0.1.0, since 3 d
 4 entries, 3.0 GiB of at most 64.0 GiB a device; 3 clients, 1 operator
 Not listed, because there are too many: 2 rows, 1,000 holders
 
@@ -102,6 +101,29 @@ test("JSON has no characters that terminals run, and reads as it was", () => {
   assertEquals(text, '{"name":"\\u001b[2J\\u007f\\u009b31m\\u202eabc\\u2028漢 😀"}');
   assertEquals(JSON.parse(text), value);
 });
+
+const namespaces = ["-pf", "--mount-proc", "--kill-child"];
+const noNamespaces = spawnSync("unshare", [...namespaces, "true"]).status !== 0 &&
+  "this user cannot make a PID namespace";
+
+test(
+  "an exporter of another PID namespace is the process that the operator sees",
+  { skip: shimRefusal() ?? noNamespaces },
+  () =>
+    inFolder(async (folder) => {
+      const path = `${folder}/frames.sock`;
+      await using child = startScript("children/cli/shared_frames.ts", ["export", path], {
+        env: { POOLPASS_DRIVER: "software", NODE_NO_WARNINGS: "1" },
+        namespaces,
+      });
+      assertEquals(await child.nextLine(), "ready");
+      const { output } = await poolpass("list", path);
+      child.kill("SIGKILL");
+      const [, pid, own] = /: process (\d+), (\d+) in its own namespace, /.exec(output) ?? [];
+      assertEquals(own, "1", output);
+      assert(Number(pid) > 1, output);
+    }),
+);
 
 test("an exporter's log names operators", { skip: shimRefusal() }, () =>
   inFolder(async (folder) => {

@@ -68,7 +68,7 @@ function sampleOf(status: ListenerStatus): Sample {
     time: now,
     channels: new Map(channels.map(({ name }) => [name, rates])),
     consumers: new Map(channels.flatMap(({ consumers }) => consumers.map((consumer) => [consumer, rates] as const))),
-    isSameNamespace: false,
+    listenerPid: 0,
   };
 }
 
@@ -90,7 +90,7 @@ test("the screen has totals, rates, and as many lines as the terminal", () => {
   const { lines, texts } = screenOf();
   assertEquals(lines.length, 24);
   assertEquals(texts.slice(0, 3), [
-    "Exporter at /run/frames.sock: process 100, poolpass 0.1.0, since 2 h",
+    "Exporter at /run/frames.sock: a process elsewhere, poolpass 0.1.0, since 2 h",
     "2 offers, 4.0 MiB, 1 withdrawn and held; 2 importers, 1 lingering, 1 operator; held 4.0 MiB, quarantined 1.0 KiB",
     "59.9 frames/s, 59.9 MiB/s; 0.5 dropped/s; largest lag 3",
   ]);
