@@ -6,6 +6,9 @@
 import type { CollectiveCall, CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
 import type { Allocation } from "../memory/allocation.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { CallSite } from "../sanitizer/call_sites.ts";
+import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
+import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { whatIs } from "../support/validation.ts";
@@ -33,6 +36,8 @@ export type CollectiveName = keyof typeof methods;
 export interface Issuer {
   readonly library: CollectiveLibrary;
   readonly sanitizer: Sanitizer | undefined;
+  /** What the sanitizer knows it by. */
+  readonly rank: CommunicatorRank | undefined;
   /** As messages name it. */
   readonly name: string;
   readonly pending: PendingCollectives;
@@ -53,6 +58,8 @@ export interface Collective {
   readonly call: AnyCall;
   readonly stream: CudaStream;
   readonly used: UsedMemory;
+  /** Where the program called it, for the sanitizer. */
+  readonly site: CallSite | undefined;
 }
 
 /** Those of the group that is being made. */
@@ -141,21 +148,28 @@ function note({ issuer: { pending }, stream, used: { source, target } }: Collect
 
 /** Tells the sanitizer of collectives that are done together. */
 function tell(collectives: readonly Collective[]): void {
-  for (const { issuer: { sanitizer }, name, call, stream, used } of collectives) {
-    sanitizer?.worked(name, streamOf(call, stream), [
-      ...used.source === undefined
-        ? []
-        : [{ access: "read", address: call.source, byteLength: used.readByteLength } as const],
-      ...used.target === undefined
-        ? []
-        : [{ access: "write", address: call.target, byteLength: used.writtenByteLength } as const],
-    ]);
-  }
   for (const [sanitizer, those] of Map.groupBy(collectives, ({ issuer }) => issuer.sanitizer)) {
-    sanitizer?.worksTogether(those.map(({ call, stream }) => streamOf(call, stream)));
+    sanitizer?.worksTogether(those.flatMap(workOf));
   }
 }
 
-function streamOf({ stream }: CollectiveCall, { device }: CudaStream): { device: number; stream: bigint } {
-  return { device: device.ordinal, stream };
+/** A collective as the sanitizer looks at it. */
+function workOf({ issuer: { rank }, name, call, stream: { device }, used, site }: Collective): CollectiveOnStream[] {
+  if (rank === undefined || site === undefined) return [];
+  const { source, readByteLength, target, writtenByteLength } = used;
+  const isMessage = name === "send" || name === "receive";
+  return [{
+    name,
+    site,
+    rank,
+    peer: isMessage ? { rank: call.root, isReceiver: name === "send" } : undefined,
+    device: device.ordinal,
+    stream: call.stream,
+    accesses: [
+      ...source === undefined ? [] : [{ access: "read", address: call.source, byteLength: readByteLength } as const],
+      ...target === undefined
+        ? []
+        : [{ access: "write", address: call.target, byteLength: writtenByteLength } as const],
+    ],
+  }];
 }

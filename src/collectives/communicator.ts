@@ -3,6 +3,8 @@ import { type Cuda, sessionOf } from "../objects/cuda.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
+import { callSiteHere } from "../sanitizer/call_sites.ts";
+import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import { isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";
 import { printAs, refuseUsing } from "../support/printing.ts";
@@ -80,6 +82,10 @@ export class Communicator implements AsyncDisposable {
   readonly #parts: Parts;
   readonly #pending: PendingCollectives;
   readonly #issuer: Issuer;
+  /** What the sanitizer knows it by. */
+  readonly #sanitized: CommunicatorRank | undefined;
+  /** How many others were divided from it. */
+  #divisions = 0;
   readonly #endWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
   /** Calls that must not run at the same time. */
@@ -105,9 +111,10 @@ export class Communicator implements AsyncDisposable {
     this.device = parts.device;
     this.rank = parts.rank;
     this.size = parts.size;
-    const { session: { sanitizer }, library } = parts;
+    const { session: { sanitizer }, library, identity, rank, size } = parts;
     this.#pending = new PendingCollectives({ ...parts, name: this.#name });
-    this.#issuer = { library, sanitizer, name: this.#name, pending: this.#pending };
+    this.#sanitized = sanitizer?.joins(identity, rank, size);
+    this.#issuer = { library, sanitizer, rank: this.#sanitized, name: this.#name, pending: this.#pending };
     parts.session.beforeEnd.add(this.#endWithSession);
   }
 
@@ -141,7 +148,7 @@ export class Communicator implements AsyncDisposable {
     throwIfAborted(signal, creation.name);
     const library = libraryOf(session);
     const comm = begin(creation, () => library.commInitRank(device.ordinal, { id, rank, size, timeout }));
-    return await finishCreation({ session, library, device, timeout }, comm, creation);
+    return await finishCreation({ session, library, device, timeout, identity: id.toHex() }, comm, creation);
   }
 
   /**
@@ -414,7 +421,8 @@ export class Communicator implements AsyncDisposable {
       const { library, comm } = this.#parts;
       const creation = { name: `a part of ${this.#name}` };
       const child = begin(creation, () => library.commSplit(comm, { color, key }));
-      if (child !== 0n) return await finishCreation(this.#parts, child, creation);
+      const identity = `${this.#parts.identity}, division ${this.#divisions++} color ${color}`;
+      if (child !== 0n) return await finishCreation({ ...this.#parts, identity }, child, creation);
       await untilReady(this.#parts, comm, creation);
       return undefined;
     });
@@ -457,7 +465,9 @@ export class Communicator implements AsyncDisposable {
       await this.#pending.ended();
       const creation = { name: `the rest of ${this.#name}` };
       const child = begin(creation, () => library.commShrink(comm, excluded));
-      return await finishCreation(this.#parts, child, creation);
+      const names = excluded.sort((one, other) => one - other).join(" ");
+      const identity = `${this.#parts.identity}, division ${this.#divisions++} without ${names}`;
+      return await finishCreation({ ...this.#parts, identity }, child, creation);
     });
   }
 
@@ -517,7 +527,8 @@ export class Communicator implements AsyncDisposable {
     this.#check();
     const { comm } = this.#parts;
     const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
-    issue({ issuer: this.#issuer, name, call, stream, used });
+    const site = this.#sanitized === undefined ? undefined : callSiteHere();
+    issue({ issuer: this.#issuer, name, call, stream, used, site });
   }
 
   /** Does one thing at a time. */
@@ -558,6 +569,7 @@ export class Communicator implements AsyncDisposable {
     const { library, comm, session } = this.#parts;
     await this.#pending.ended();
     session.beforeEnd.delete(this.#endWithSession);
+    if (this.#sanitized !== undefined) session.sanitizer?.leaves(this.#sanitized);
     this.#pending.stop();
     try {
       await (this.#pending.failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));

@@ -26,6 +26,8 @@ export interface Parts {
   readonly library: CollectiveLibrary;
   readonly device: CudaDevice;
   readonly comm: bigint;
+  /** The same for all its ranks, and for no other communicator. */
+  readonly identity: string;
   readonly rank: number;
   readonly size: number;
   readonly timeout: number;

@@ -12,8 +12,9 @@ import { callSiteHere } from "./call_sites.ts";
 import { LateMemory, type UnfreedMemory } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import { observedDriver } from "./observer/observed_driver.ts";
+import type { CommunicatorRank } from "./observer/observed_communicators.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
-import { Observer, type WorkAccess } from "./observer/observer.ts";
+import { type CollectiveOnStream, Observer } from "./observer/observer.ts";
 import type { Outputs } from "./output/outputs.ts";
 import { atProcessEnd, letProcessFail, letProcessSucceed } from "./output/process_end.ts";
 import { printSuppressed } from "./output/suppressed_errors.ts";
@@ -92,15 +93,24 @@ export class Sanitizer {
     return this.#observer?.isKnown(event) ?? true;
   }
 
-  /** Notes that a stream was given work, which the driver does not see. */
-  worked(name: string, stream: StreamHandle, accesses: readonly WorkAccess[]): void {
-    this.#observer?.worked(name, stream, accesses);
-    this.#reports.deliver();
+  /**
+   * Adds a rank of a communicator.
+   *
+   * @param key the same for all its ranks, and for no other communicator
+   */
+  joins(key: string, rank: number, size: number): CommunicatorRank | undefined {
+    return this.#observer?.joins(key, rank, size);
   }
 
-  /** Notes that streams were given work that waits for that of other ranks, in this process and in others. */
-  worksTogether(streams: readonly StreamHandle[]): void {
-    this.#observer?.worksTogether(streams);
+  /** Forgets a rank, which makes no more collectives. */
+  leaves(rank: CommunicatorRank): void {
+    this.#observer?.leaves(rank);
+  }
+
+  /** Notes that streams were given collectives together, which wait for those of other ranks, here and elsewhere. */
+  worksTogether(collectives: readonly CollectiveOnStream[]): void {
+    this.#observer?.worksTogether(collectives);
+    this.#reports.deliver();
   }
 
   /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */

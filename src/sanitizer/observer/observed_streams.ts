@@ -10,6 +10,7 @@ import { PeerTimeline } from "../processes/peers.ts";
 import type { Reports } from "../reports.ts";
 import type { StreamOrder } from "../stream_order.ts";
 import { type Clock, lastPoint, type Point, Timeline } from "../timelines.ts";
+import { ObservedCommunicators, type RankCall } from "./observed_communicators.ts";
 
 /** A stream, by its device's ordinal and its handle. */
 export interface StreamHandle {
@@ -42,8 +43,7 @@ export class ObservedStreams {
   /** Streams that were destroyed, and may have work. */
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
-  /** What comes before all work that has waited for that of other ranks. It has none of its own. */
-  readonly #together = new Timeline("all ranks");
+  readonly communicators: ObservedCommunicators = new ObservedCommunicators();
   /** What the records of interprocess events are taken to order. The map does not change. */
   #assumed: Clock = new Map();
   /** The stream that was used last: programs mostly use it again. */
@@ -116,19 +116,23 @@ export class ObservedStreams {
         if (other.isBlocking && other.isDefault !== timeline.isDefault) timeline.learnFrom(other);
       }
     }
+    this.communicators.catchUp(timeline);
     timeline.position++;
     return lastPoint(timeline);
   }
 
   /**
-   * Notes that streams were given work that waits for work of each other, and of streams that are not seen. What other
-   * processes do may be ordered by it.
+   * Notes that streams were given collectives together, by which other processes may order what they do.
+   *
+   * @param add Adds their work.
    */
-  worksTogether(streams: readonly StreamHandle[]): void {
-    const timelines = streams.map(({ device, stream }) => this.streamOf(device, stream));
-    for (const timeline of timelines) this.#together.learnFrom(timeline);
-    for (const timeline of timelines) timeline.learnFrom(this.#together);
-    if (this.processes.hasJoined) this.processes.hasBystander();
+  workTogether(calls: readonly (StreamHandle & RankCall)[], add: () => void): void {
+    const meeting = this.communicators.meet(calls.map(({ device, stream, rank, peer }) => {
+      return { rank, peer, timeline: this.streamOf(device, stream) };
+    }));
+    add();
+    meeting.end();
+    if (!meeting.isHere && this.processes.hasJoined) this.processes.hasBystander();
   }
 
   /** What the host does next. */
@@ -178,6 +182,7 @@ export class ObservedStreams {
 
   /** Notes that the host knows more than before: copies may be done, and streams that were destroyed. */
   hasWaited(): void {
+    this.communicators.catchUp(this.host);
     this.#parts.beforeWait();
     this.processes.tellKnown();
     this.processes.read();
@@ -225,7 +230,7 @@ export class ObservedStreams {
       for (const stream of streams.values()) stream.forget(timeline);
     }
     this.host.forget(timeline);
-    this.#together.forget(timeline);
+    this.communicators.forget(timeline);
     if (!this.#assumed.has(timeline)) return;
     const assumed = new Map(this.#assumed);
     assumed.delete(timeline);

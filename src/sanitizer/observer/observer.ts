@@ -4,7 +4,7 @@
  * @module
  */
 import type { Driver, MemoryRange, UnfreedHeap } from "../../driver.ts";
-import { callSiteHere } from "../call_sites.ts";
+import { type CallSite, callSiteHere } from "../call_sites.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Reports } from "../reports.ts";
@@ -13,16 +13,25 @@ import { copiesAndFills } from "./copies_and_fills.ts";
 import { ObservedDeviceMemory } from "./device_memory.ts";
 import { ObservedHostMemory } from "./host_memory.ts";
 import { ObservedKernels } from "./kernels.ts";
+import type { CommunicatorRank, RankCall } from "./observed_communicators.ts";
 import { ObservedEvents } from "./observed_events.ts";
 import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 import { ObservedWork } from "./observed_work.ts";
 
-/** Memory that work reads or writes. */
-export interface WorkAccess {
+/** Memory that a collective reads or writes. */
+interface CollectiveAccess {
   readonly access: "read" | "write";
   readonly address: bigint;
   /** Size in bytes. */
   readonly byteLength: number;
+}
+
+/** A collective that a stream was given. */
+export interface CollectiveOnStream extends StreamHandle, RankCall {
+  readonly name: string;
+  /** Where the program called it. */
+  readonly site: CallSite;
+  readonly accesses: readonly CollectiveAccess[];
 }
 
 /** Looks at the calls of a driver. */
@@ -82,19 +91,28 @@ export class Observer {
     return this.#events.isKnown(event);
   }
 
-  /** Notes that a stream was given work, which the driver does not see. */
-  worked(name: string, { device, stream }: StreamHandle, accesses: readonly WorkAccess[]): void {
-    this.work.site = callSiteHere();
-    for (const { access, address, byteLength } of accesses) {
-      if (access === "write") this.#hostMemory.beforeWrite(address, byteLength);
-    }
-    const ranges = accesses.map((range) => ({ ...range, address: Number(range.address) }));
-    this.work.add(name, { device, stream }, ranges);
+  /** Adds a rank of a communicator. */
+  joins(key: string, rank: number, size: number): CommunicatorRank {
+    return this.#streams.communicators.join(key, rank, size);
   }
 
-  /** Notes that streams were given work that waits for that of others. */
-  worksTogether(streams: readonly StreamHandle[]): void {
-    this.#streams.worksTogether(streams);
+  /** Forgets a rank, which makes no more collectives. */
+  leaves(rank: CommunicatorRank): void {
+    this.#streams.communicators.leave(rank);
+  }
+
+  /** Notes that streams were given collectives together. */
+  worksTogether(collectives: readonly CollectiveOnStream[]): void {
+    this.#streams.workTogether(collectives, () => {
+      for (const { name, site, device, stream, accesses } of collectives) {
+        this.work.site = site;
+        for (const { access, address, byteLength } of accesses) {
+          if (access === "write") this.#hostMemory.beforeWrite(address, byteLength);
+        }
+        const ranges = accesses.map((range) => ({ ...range, address: Number(range.address) }));
+        this.work.add(name, { device, stream }, ranges);
+      }
+    });
   }
 
   /** Notes that an allocator has handed out a part of its memory. */

@@ -1,0 +1,164 @@
+/**
+ * What collectives order, as far as the ranks of their communicator are in this process.
+ *
+ * @module
+ */
+import { lastPoint, type Point, Timeline } from "../timelines.ts";
+
+/** How many calls are remembered that ranks of this process have made one after another. */
+const mostLate = 32;
+
+/** A call of a communicator. */
+export interface RankCall {
+  readonly rank: CommunicatorRank;
+  /** The other rank of a message. */
+  readonly peer: { readonly rank: number; readonly isReceiver: boolean } | undefined;
+}
+
+/** A call, and the stream that was given its work. */
+type CallOnTimeline = RankCall & { readonly timeline: Timeline };
+
+/** A call that several ranks of this process make together. */
+interface Meeting {
+  /** What the ranks that have called it had before, and what it is itself. It has no work of its own. */
+  readonly before: Timeline;
+  /** The calls so far. */
+  readonly calls: Point[];
+  readonly name: string;
+  /** How many ranks of this process make it. */
+  readonly rankCount: number;
+}
+
+/** A rank of a communicator in this process. */
+export class CommunicatorRank {
+  /** What the communicators of all its ranks have in common, and no other one has. */
+  readonly key: string;
+  readonly rank: number;
+  readonly size: number;
+  /** What comes before its next call: a communicator does one after another. It has no work of its own. */
+  readonly before: Timeline;
+  /** How many collectives it has made, and how many messages to and from each rank. */
+  readonly #counts = new Map<string, number>();
+
+  constructor(key: string, rank: number, size: number) {
+    this.key = key;
+    this.rank = rank;
+    this.size = size;
+    this.before = new Timeline(`rank ${rank} of ${size}`);
+  }
+
+  /** The name of the next call, the same in all ranks that make it together. */
+  nextCall(peer: RankCall["peer"]): string {
+    const ranks = peer === undefined
+      ? "all"
+      : peer.isReceiver
+      ? `${this.rank} ${peer.rank}`
+      : `${peer.rank} ${this.rank}`;
+    const kind = `${this.key} ${ranks}`;
+    const count = this.#counts.get(kind) ?? 0;
+    this.#counts.set(kind, count + 1);
+    return `${kind} ${count}`;
+  }
+}
+
+/** The communicators of a process. */
+export class ObservedCommunicators {
+  /** The ranks of this process, by key. */
+  readonly #ranks = new Map<string, Set<CommunicatorRank>>();
+  /** The calls that not all of them have made yet, by name. */
+  readonly #meetings = new Map<string, Meeting>();
+  /** The last calls that one rank has made after another one had been given more work, perhaps. */
+  readonly #late: Meeting[] = [];
+
+  /** Adds a rank. */
+  join(key: string, rank: number, size: number): CommunicatorRank {
+    const joined = new CommunicatorRank(key, rank, size);
+    const ranks = this.#ranks.get(key);
+    if (ranks === undefined) this.#ranks.set(key, new Set([joined]));
+    else ranks.add(joined);
+    return joined;
+  }
+
+  /** Forgets a rank, which makes no more calls. */
+  leave(rank: CommunicatorRank): void {
+    const ranks = this.#ranks.get(rank.key);
+    if (ranks === undefined || !ranks.delete(rank) || ranks.size > 1) return;
+    for (const name of this.#meetings.keys()) if (name.startsWith(`${rank.key} `)) this.#meetings.delete(name);
+    if (ranks.size === 0) this.#ranks.delete(rank.key);
+  }
+
+  /**
+   * Notes that streams are given calls together: each waits for what comes before the others. Returns whether all their
+   * ranks are in this process, and what to do when the work was added.
+   */
+  meet(calls: readonly CallOnTimeline[]): { readonly isHere: boolean; readonly end: () => void } {
+    const meetings = calls.map(({ rank, peer }) => this.#meetingOf(rank, peer));
+    for (const meeting of new Set(meetings)) {
+      if (meeting !== undefined && meeting.calls.length > 0) this.#noteLate(meeting);
+    }
+    const wait = (): void => {
+      for (const [index, { rank, timeline }] of calls.entries()) {
+        rank.before.learnFrom(timeline);
+        meetings[index]?.before.learnFrom(timeline);
+      }
+      for (const [index, { rank, timeline }] of calls.entries()) {
+        timeline.learnFrom(rank.before);
+        if (meetings[index] !== undefined) timeline.learnFrom(meetings[index].before);
+      }
+    };
+    wait();
+    const end = (): void => {
+      wait();
+      for (const [index, { timeline }] of calls.entries()) {
+        const meeting = meetings[index];
+        if (meeting === undefined) continue;
+        meeting.calls.push(lastPoint(timeline));
+        if (meeting.calls.length >= meeting.rankCount) this.#meetings.delete(meeting.name);
+      }
+    };
+    return { isHere: calls.every(({ rank }) => this.#ranks.get(rank.key)?.size === rank.size), end };
+  }
+
+  /**
+   * Notes that a timeline's next work comes after what another rank was given before a call that this timeline is known
+   * to come after, although the other rank has called later.
+   */
+  catchUp(timeline: Timeline): void {
+    if (this.#late.length === 0) return;
+    for (const { before, calls } of this.#late) {
+      const known = timeline.known();
+      const isAfter = calls.some((call) =>
+        call.timeline === timeline || (known.get(call.timeline) ?? 0) >= call.position
+      );
+      if (isAfter) timeline.learnFrom(before);
+    }
+  }
+
+  /** Forgets a timeline that is retired. */
+  forget(timeline: Timeline): void {
+    for (const ranks of this.#ranks.values()) for (const { before } of ranks) before.forget(timeline);
+    for (const { before } of [...this.#meetings.values(), ...this.#late]) before.forget(timeline);
+  }
+
+  /** The call that a rank makes next, if others of this process make it, too. */
+  #meetingOf(rank: CommunicatorRank, peer: RankCall["peer"]): Meeting | undefined {
+    const name = rank.nextCall(peer);
+    const here = [...this.#ranks.get(rank.key) ?? []];
+    const { length: rankCount } = peer === undefined
+      ? here
+      : here.filter((other) => other === rank || other.rank === peer.rank);
+    if (rankCount < 2) return undefined;
+    let meeting = this.#meetings.get(name);
+    if (meeting === undefined) {
+      meeting = { before: new Timeline(name), calls: [], name, rankCount };
+      this.#meetings.set(name, meeting);
+    }
+    return meeting;
+  }
+
+  #noteLate(meeting: Meeting): void {
+    if (this.#late.includes(meeting)) return;
+    this.#late.push(meeting);
+    if (this.#late.length > mostLate) this.#late.shift();
+  }
+}
