@@ -110,12 +110,13 @@ every_case() { # of folders whose cases are quick: .ci/long has the others, and 
 }
 
 bun_tests() { # but for .ci/long, without what asks most of an engine: long programs, and what the sanitizer finds in kernels
-  local files=(./tests/)
+  local files=(./tests/) limit=300000
   if [ "${POOLPASS_LONG:-}" != 1 ]; then
+    limit=120000
     mapfile -t files < <(find ./tests -name '*_test.ts' ! -path './tests/sanitizer/*/*' ! -path './tests/corpus/*' \
       ! -path './tests/differential/*' | sort)
   fi
-  npx -y bun@1.4.5 test --timeout 120000 "${files[@]}"
+  npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
 }
 
 node_tests() { # a process for each folder: one for each file takes twice as long
