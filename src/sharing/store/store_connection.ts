@@ -13,8 +13,9 @@ import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
 import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
-import { maximumEntryMetadata } from "./stored_record.ts";
-import type { CreateRequest, Holder, Stored, StoredMemories } from "./stored_memories.ts";
+import { maximumEntryMetadata } from "./memories/stored_record.ts";
+import type { Holder, Stored } from "./memories/stored.ts";
+import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 
 /** What a connection needs from its store. */
 export interface StoreConnectionOwner {

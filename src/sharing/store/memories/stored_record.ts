@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { SharingError } from "../../support/errors.ts";
-import type { JsonObject } from "../protocol/documents.ts";
-import type { JsonValue } from "../protocol/metadata.ts";
-import { memberOf, numberOf, textOf } from "./fields.ts";
+import { SharingError } from "../../../support/errors.ts";
+import type { JsonObject } from "../../protocol/documents.ts";
+import type { JsonValue } from "../../protocol/metadata.ts";
+import { memberOf, numberOf, textOf } from "../fields.ts";
 
 /** The maximum length of a memory's metadata, as JSON. */
 export const maximumEntryMetadata: number = 4 * 2 ** 20;

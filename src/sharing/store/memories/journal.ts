@@ -6,10 +6,10 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { SharingError } from "../../support/errors.ts";
-import type { JsonObject } from "../protocol/documents.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../../ffi/shim/descriptors.ts";
+import { createMemoryFile } from "../../../../ffi/shim/memory_files.ts";
+import { SharingError } from "../../../support/errors.ts";
+import type { JsonObject } from "../../protocol/documents.ts";
 
 /** The length of a record, and the sum of its bytes. */
 const headerByteLength = 8;
