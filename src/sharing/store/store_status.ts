@@ -5,6 +5,7 @@ import type { StoreEntryState, StoreStatus } from "../operator/status.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
 import type { StoreLimits } from "./memories/store_budget.ts";
 import type { Holder, Stored } from "./memories/stored.ts";
+import { metadataText } from "./memories/stored_record.ts";
 import type { StoredMemories } from "./memories/stored_memories.ts";
 
 /** What `storeStatusOf` needs to know of a store. */
@@ -55,7 +56,7 @@ function entryOf(memory: Stored, listed: ListLimits): StoreStatus["entries"][num
     byteLength,
     device,
     since: published || created,
-    ...listed.takeMetadata(metadata === undefined ? "" : JSON.stringify(metadata)),
+    ...listed.takeMetadata(metadata === undefined ? "" : metadataText(metadata)),
     readers: listed.takeHolders([...readers]).map(([reader, { since }]) => processOf(reader, since)),
     ...writer === undefined ? {} : { writer: processOf(writer, created) },
   };

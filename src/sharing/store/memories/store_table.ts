@@ -91,6 +91,6 @@ function nameOf(id: number): KeptName {
   return `memory-${id}`;
 }
 
-function* encodeAll(records: Iterable<StoredRecord>) {
+function* encodeAll(records: Iterable<StoredRecord>): Iterable<string> {
   for (const record of records) yield encodeChange({ type: "memory", record });
 }

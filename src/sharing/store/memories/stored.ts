@@ -4,7 +4,6 @@
  * @module
  */
 import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
-import type { JsonValue } from "../../protocol/metadata.ts";
 import type { Peer } from "../../transport/unix_socket.ts";
 import type { StoredRecord } from "./stored_record.ts";
 
@@ -59,9 +58,4 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
   return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state };
-}
-
-/** How many bytes metadata has as JSON. */
-export function byteLengthOf(metadata: JsonValue | undefined): number {
-  return metadata === undefined ? 0 : new TextEncoder().encode(JSON.stringify(metadata)).length;
 }

@@ -8,21 +8,22 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
-import type { JsonValue } from "../../protocol/metadata.ts";
 import type { Keeper } from "../keepers.ts";
 import { AwaitedNames } from "./awaited_names.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
 import { StoreBudget, type StoreLimits } from "./store_budget.ts";
 import { StoreTable } from "./store_table.ts";
-import { byteLengthOf, type Holder, newMemory, recordOf, restoredMemory, type Stored } from "./stored.ts";
+import { type Holder, newMemory, recordOf, restoredMemory, type Stored } from "./stored.ts";
 import type { StoredRecord } from "./stored_record.ts";
+import { UnsentAnswers } from "./unsent_answers.ts";
 
 /** What to create. */
 export interface CreateRequest {
   readonly name: string;
   readonly device: string;
   readonly byteLength: number;
-  readonly metadata: JsonValue | undefined;
+  /** JSON in UTF-8. */
+  readonly metadata: Uint8Array<ArrayBuffer> | undefined;
 }
 
 /** The memories of a store. */
@@ -35,6 +36,8 @@ export class StoredMemories implements Disposable {
   readonly #allocator: MemoryAllocator;
   /** Another store at the same path must not take one for its own: a new table begins anywhere. */
   #nextId = 1 + Math.floor(Math.random() * 2 ** 40) * 2 ** 10;
+  /** The answers that are sent while their clients read them. They may need the metadata of memory that is gone. */
+  readonly unsent: UnsentAnswers;
   /** Total of generations that were published. */
   publishedTotal = 0;
   /** Those who wait for the first generation of a name. */
@@ -50,10 +53,11 @@ export class StoredMemories implements Disposable {
   ) {
     const budget = this.#budget = new StoreBudget(cuda, limits, this.#memories);
     this.#allocator = new MemoryAllocator({ cuda, limits, budget, evictOne: (device) => this.#evictOne(device) });
+    this.unsent = new UnsentAnswers(limits.maximumMetadata);
     for (const { record, handle } of restored) {
       const memory = restoredMemory(record, handle);
       this.#memories.set(memory.id, memory);
-      budget.metadataByteLength += byteLengthOf(memory.metadata);
+      budget.metadataByteLength += memory.metadata?.length ?? 0;
       if (memory.state === "published") this.#published.set(memory.name, memory);
     }
     if (restored.length > 0) this.#nextId = 1 + Math.max(...restored.map(({ record }) => record.id));
@@ -89,7 +93,7 @@ export class StoredMemories implements Disposable {
   async create(writer: Holder, request: CreateRequest, signal: AbortSignal): Promise<Stored> {
     const device = this.#allocator.deviceOf(request.device);
     const size = this.#allocator.wholeSize(device, request.byteLength);
-    const metadataByteLength = byteLengthOf(request.metadata);
+    const metadataByteLength = request.metadata?.length ?? 0;
     const space = { name: request.name, device, uid: writer.peer.uid, size };
     this.#budget.check(space, metadataByteLength);
     // It counts while it waits: a client may ask for much at once.
@@ -288,7 +292,8 @@ export class StoredMemories implements Disposable {
   /** Gives back a memory that is in the table no more. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
-    this.#budget.metadataByteLength -= byteLengthOf(memory.metadata);
+    this.#budget.metadataByteLength -= memory.metadata?.length ?? 0;
+    this.unsent.onGone(memory);
     this.#table.forget(memory);
     memory.handle[Symbol.dispose]();
     this.#allocator.retry();
