@@ -6,8 +6,6 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
-import { cannot } from "../support/driver_errors.ts";
-import { CudaError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
 import type { Allocation } from "./allocation.ts";
 import type { Access } from "./pool_access.ts";
@@ -37,8 +35,8 @@ export function copyFromHost({ allocation, address }: Place, bytes: Uint8Array, 
   if (isReadLater || bytes.byteLength > maximumAtOnceByteLength) {
     return stageUnlessReadInPlace(allocation, address, bytes, stream);
   }
-  const device = deviceForHostCopy(allocation, stream);
-  allocation.session.driver.memcpyHtoDAsync(device, address, bytes, stream.unsafeHandle);
+  const { ordinal } = deviceForHostCopy(allocation, stream);
+  allocation.session.driver.memcpyHtoDAsync(ordinal, address, bytes, stream.unsafeHandle);
   allocation.noteUse(stream);
 }
 
@@ -71,15 +69,15 @@ function isIdle(stream: CudaStream, { driver }: Session): boolean {
 
 /** Enqueues a copy from host memory as CUDA makes it. */
 export function enqueueFromHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
-  const device = deviceForHostCopy(allocation, stream);
-  allocation.session.driver.memcpyHtoDAsync(device, address, bytes, stream.unsafeHandle);
+  const { ordinal } = deviceForHostCopy(allocation, stream);
+  allocation.session.driver.memcpyHtoDAsync(ordinal, address, bytes, stream.unsafeHandle);
   allocation.noteUse(stream);
 }
 
 /** Enqueues a copy to host memory. */
 export function copyToHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
-  const device = deviceForHostCopy(allocation, stream);
-  allocation.session.driver.memcpyDtoHAsync(device, bytes, address, stream.unsafeHandle);
+  const { ordinal } = deviceForHostCopy(allocation, stream);
+  allocation.session.driver.memcpyDtoHAsync(ordinal, bytes, address, stream.unsafeHandle);
   allocation.noteUse(stream);
 }
 
@@ -97,8 +95,8 @@ export function copyBetween(
   const handle = stream.unsafeHandle;
   if (source.allocation.owner.isHostMemory || target.allocation.owner.isHostMemory) {
     const onDevice = source.allocation.owner.isHostMemory ? target : source;
-    const device = deviceForHostCopy(onDevice.allocation, stream);
-    driver.memcpyAsync(device, target.address, source.address, byteLength, handle);
+    const { ordinal } = deviceForHostCopy(onDevice.allocation, stream);
+    driver.memcpyAsync(ordinal, target.address, source.address, byteLength, handle);
   } else {
     const [from, to] = [source.allocation.device.ordinal, target.allocation.device.ordinal];
     driver.memcpyPeerAsync(stream.device.ordinal, target.address, to, source.address, from, byteLength, handle);
@@ -135,46 +133,17 @@ function checkSharedOverlap({ address: from }: Place, { address: to }: Place, by
   );
 }
 
-/** The error for a copy or a fill that cannot be enqueued. `what` is its first words: "copy 4 bytes to". */
-export function refusedWork(what: string, error: unknown, allocation: Allocation, stream: CudaStream): unknown {
-  const hint = accessHint(error, allocation, stream);
-  return cannot(`${what} the buffer on device ${allocation.device.ordinal}`, error, hint);
-}
-
-/**
- * Advice for work that the driver refuses because the stream's device has no access to the memory: a fill, and a copy on
- * a default stream.
- */
-function accessHint(error: unknown, { device, pool, owner }: Allocation, stream: CudaStream): string | undefined {
-  const isInvalid = error instanceof CudaError && error.code === "cudaErrorInvalidValue";
-  const mappedAccess = owner.accessOf?.(stream.device);
-  if (isInvalid && mappedAccess === "read") {
-    return 'it is mapped with access "read"; map it with "read-write", or call setAccess of its address range';
-  }
-  if (isInvalid && mappedAccess === "none") {
-    return `device ${stream.device.ordinal} of the stream has no access to it; call setAccess of its address range`;
-  }
-  if (mappedAccess !== undefined) return undefined;
-  if (!isInvalid || stream.device === device) return undefined;
-  const { ordinal } = stream.device;
-  const access = pool === undefined
-    ? `call enablePeerAccess on device ${ordinal}`
-    : `call the pool's setAccess for device ${ordinal}`;
-  return `the stream is one of device ${ordinal}, which needs access to the memory: ${access}, or use a stream of ` +
-    `device ${device.ordinal}`;
-}
-
 /**
  * The device to make current for a copy to or from the host: the allocation's own, with which a stream of another device
  * needs no access to the memory. For a default stream it is the stream's device, because its handle means the default
  * stream of the current device.
  */
-function deviceForHostCopy(allocation: Allocation, stream: CudaStream): number {
-  if (stream === stream.device.defaultStream) return stream.device.ordinal;
+export function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevice {
+  if (stream === stream.device.defaultStream) return stream.device;
   if (allocation.owner.accessOf !== undefined) {
     return deviceWithMoreAccess(allocation.owner.accessOf, allocation, stream);
   }
-  return allocation.device.ordinal;
+  return allocation.device;
 }
 
 /** The device with more access to memory of an address range, to which no device has access by itself. */
@@ -182,8 +151,8 @@ function deviceWithMoreAccess(
   accessOf: (device: CudaDevice) => Access,
   { device }: Allocation,
   stream: CudaStream,
-): number {
+): CudaDevice {
   const [own, other] = [accessOf(device), accessOf(stream.device)];
   const isOwn = other === "none" || (other === "read" && own === "read-write");
-  return (isOwn ? device : stream.device).ordinal;
+  return isOwn ? device : stream.device;
 }

@@ -14,7 +14,7 @@ import {
 } from "./buffer_arguments.ts";
 import { exportHandleOf, exportPointerOf } from "./buffer_exports.ts";
 import { describe } from "./buffer_printing.ts";
-import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place, refusedWork } from "./copies.ts";
+import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place } from "./copies.ts";
 import type { DeviceArray } from "./device_array.ts";
 import { refuseElementAccess, refuseProperty } from "./element_access.ts";
 import { type FillOptions, fillOptions } from "./fills.ts";
@@ -23,6 +23,7 @@ import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./reads.ts";
+import { refusedCopy, refusedFill } from "./refused_work.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import {
   bytesOf,
@@ -242,7 +243,9 @@ export class DeviceBuffer implements Disposable {
       if (source instanceof DeviceBuffer) copyBetween(source.#place(), target, { byteLength: length, stream });
       else copyFromHost(target, bytesOf(source instanceof HostBuffer ? source.buffer : source), stream);
     } catch (error) {
-      throw refusedWork(`copy ${length} bytes to`, error, this.#allocation, stream);
+      const buffer = this.#allocation;
+      const ends = source instanceof DeviceBuffer ? { source: source.#allocation } : {};
+      throw refusedCopy(`copy ${length} bytes to`, error, { buffer, target: buffer, ...ends }, stream);
     }
   }
 
@@ -279,7 +282,9 @@ export class DeviceBuffer implements Disposable {
       if (target instanceof DeviceBuffer) copyBetween(place, target.#place(), { byteLength: length, stream });
       else copyToHost(place, new Uint8Array(target.buffer, 0, length), stream);
     } catch (error) {
-      throw refusedWork(`copy ${length} bytes from`, error, this.#allocation, stream);
+      const buffer = this.#allocation;
+      const ends = target instanceof DeviceBuffer ? { target: target.#allocation } : {};
+      throw refusedCopy(`copy ${length} bytes from`, error, { buffer, source: buffer, ...ends }, stream);
     }
   }
 
@@ -313,7 +318,7 @@ export class DeviceBuffer implements Disposable {
       driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
       this.#allocation.noteUse(stream);
     } catch (error) {
-      throw refusedWork(`fill ${byteLength} bytes of`, error, this.#allocation, stream);
+      throw refusedFill(`fill ${byteLength} bytes of`, error, this.#allocation, stream);
     }
   }
 

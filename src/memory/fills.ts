@@ -5,8 +5,9 @@
  */
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { checkByteLength, checkNumber, type KnownOptions } from "../support/validation.ts";
-import { copyBetween, type CopyOptions, type Place, refusedWork } from "./copies.ts";
+import { copyBetween, type CopyOptions, type Place } from "./copies.ts";
 import type { ElementBits } from "./elements.ts";
+import { refusedFill } from "./refused_work.ts";
 
 /**
  * The number of elements of 64 bits that are set before they are copied. A GPU sets them in 10 us; it copies 700 times as
@@ -92,7 +93,7 @@ export function fillElements(
     }
     allocation.noteUse(stream);
   } catch (error) {
-    throw refusedWork(`fill ${byteLength} bytes of`, error, allocation, stream);
+    throw refusedFill(`fill ${byteLength} bytes of`, error, allocation, stream);
   }
 }
 

@@ -43,6 +43,36 @@ export function* partsOf(
   }
 }
 
+/** A document whose bytes are made as they are sent. */
+export interface PiecewiseDocument {
+  readonly byteLength: number;
+  /** The bytes of the document, in order. A piece is not kept. */
+  pieces(): Iterable<Uint8Array<ArrayBuffer>>;
+}
+
+/** The messages that carry a document that is made piece by piece: each when the sender asks for it. */
+export function* partsOfPieces(
+  { type, request }: Pick<DocumentMessage, "type" | "request">,
+  document: PiecewiseDocument,
+): Generator<DocumentMessage> {
+  let remaining = document.byteLength;
+  let part = new Uint8Array(Math.min(remaining, maximumPartByteLength));
+  let filled = 0;
+  for (const piece of document.pieces()) {
+    for (let begin = 0; begin < piece.length;) {
+      const bytes = piece.subarray(begin, begin + part.length - filled);
+      part.set(bytes, filled);
+      begin += bytes.length;
+      filled += bytes.length;
+      if (filled < part.length) continue;
+      remaining -= part.length;
+      yield { type, request, remaining, part };
+      part = new Uint8Array(Math.min(remaining, maximumPartByteLength));
+      filled = 0;
+    }
+  }
+}
+
 /** The parts of a document that has not arrived completely. */
 interface Pending {
   readonly parts: Uint8Array<ArrayBuffer>[];

@@ -25,7 +25,7 @@ import type { Peer } from "../transport/unix_socket.ts";
 import { memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
 import { type StoreAnswer, StoreLink } from "./store_link.ts";
 import { StoredMemory } from "./stored_memory.ts";
-import { maximumEntryMetadata } from "./stored_record.ts";
+import { maximumEntryMetadata } from "./memories/stored_record.ts";
 
 /** Options of `StoreClient.connect`. */
 export interface StoreClientOptions extends ImporterOptions {

@@ -5,16 +5,16 @@
  */
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
-import { Documents, encodeDocument, type JsonObject, maximumAskByteLength, partsOf } from "../protocol/documents.ts";
-import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
+import { Documents, type JsonObject, maximumAskByteLength, partsOfPieces } from "../protocol/documents.ts";
+import { badMessage, type DocumentMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
-import { checkOfferName } from "../protocol/offer_name.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
-import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
-import { maximumEntryMetadata } from "./stored_record.ts";
-import type { CreateRequest, Holder, Stored, StoredMemories } from "./stored_memories.ts";
+import { numberOf, textOf } from "./fields.ts";
+import { documentAnswer, type StoreAnswer } from "./memories/store_answer.ts";
+import type { StoredMemories } from "./memories/stored_memories.ts";
+import type { AnswerReader } from "./memories/unsent_answers.ts";
+import { type ClientProcess, done, type Outcome, StoreRequests } from "./store_requests.ts";
 
 /** What a connection needs from its store. */
 export interface StoreConnectionOwner {
@@ -28,31 +28,50 @@ export interface StoreConnectionOwner {
 /** The maximum number of requests of a client that are not answered. */
 const maximumRequests = 16_384;
 
-/** An answer, and the memory that it is about. */
-interface Answer {
-  readonly document: JsonObject;
-  readonly memory?: Stored;
+/** A request, and what has become of it. */
+interface Finished {
+  readonly request: number;
+  readonly outcome: Outcome;
 }
 
-/** A client of a store. It stands for the process that holds memory, also after the connection has ended. */
-export class StoreConnection implements Holder {
+/** An answer, and what is left of it. */
+interface Sending {
+  readonly answer: StoreAnswer;
+  readonly messages: Iterator<DocumentMessage>;
+}
+
+/**
+ * A client of a store. It stands for the process that holds memory, also after the connection has ended.
+ *
+ * Answers are made and sent one after another, as fast as the client reads them. What it asks for meanwhile waits.
+ */
+export class StoreConnection implements ClientProcess, AnswerReader {
   readonly peer: Peer;
   readonly process: PeerProcess;
   isConnected = true;
   readonly #stream: MessageStream;
   readonly #owner: StoreConnectionOwner;
+  readonly #performer: StoreRequests;
   readonly #documents = new Documents(maximumAskByteLength);
   /** What is asked for and not begun, because the client does not read the answers. */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
   /** What ends the requests that are not answered. */
   readonly #requests = new Map<number, AbortController>();
+  /** The requests whose answers are not begun. */
+  readonly #finished: Finished[] = [];
+  #sending: Sending | undefined;
 
   constructor(stream: MessageStream, owner: StoreConnectionOwner) {
     this.#stream = stream;
     this.#owner = owner;
     this.peer = stream.peer;
     this.process = stream.process;
+    this.#performer = new StoreRequests({
+      client: this,
+      memories: owner.memories,
+      onClaim: () => owner.onClaim(this),
+    });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
       onDrain: () => this.#pump(),
@@ -67,9 +86,18 @@ export class StoreConnection implements Holder {
     this.#onEnd(undefined);
   }
 
+  /** Ends the connection, because the client does not read. It has broken no rule: it may connect and ask again. */
+  cutOff(error: SharingError): void {
+    this.#stream.end("done", error.message);
+    this.#onEnd(error);
+  }
+
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
     this.#queue.length = 0;
+    this.#finished.length = 0;
+    this.#sending = undefined;
+    this.#owner.memories.unsent.end(this);
     for (const ending of this.#requests.values()) ending.abort(new SharingError("peer-gone", "The client is gone"));
     this.#owner.onEnd(this, error);
   }
@@ -93,209 +121,92 @@ export class StoreConnection implements Holder {
     this.#pump();
   }
 
+  /** Does and answers what the client asks for, as long as it reads. */
   #pump(): void {
+    let hasSent = false;
     while (!this.#stream.isBacklogged) {
-      const next = this.#queue.shift();
-      if (next === undefined) return;
-      this.#queuedByteLength -= next.byteLength;
-      void this.#answer(next.request, next.document);
+      if (this.#sending === undefined) {
+        if (!this.#beginNext()) break;
+        continue;
+      }
+      const { value, done } = this.#sending.messages.next();
+      if (done === true) this.#sending = undefined;
+      else this.#stream.send(value);
+      hasSent = true;
     }
+    if (hasSent) this.#stream.flush();
+    const { unsent } = this.#owner.memories;
+    if (this.#sending === undefined) unsent.end(this);
+    else if (hasSent) unsent.progress(this, this.#sending.answer);
   }
 
-  #answer(request: number, document: JsonObject): Promise<void> {
+  /** Begins to answer the next request whose outcome is known, or begins a request. Returns whether there was one. */
+  #beginNext(): boolean {
+    const finished = this.#finished.shift();
+    if (finished !== undefined) {
+      this.#beginAnswer(finished);
+      return true;
+    }
+    const next = this.#queue.shift();
+    if (next === undefined) return false;
+    this.#queuedByteLength -= next.byteLength;
+    this.#begin(next.request, next.document);
+    return true;
+  }
+
+  #begin(request: number, document: JsonObject): void {
     const { signal } = this.#requests.get(request)!;
-    let result: Answer | Promise<Answer>;
+    let outcome: Outcome | Promise<Outcome>;
     try {
-      result = this.#perform(document, signal);
+      outcome = this.#perform(document, signal);
     } catch (error) {
-      result = Promise.reject(error);
+      outcome = failureOf(error);
     }
-    return this.#send(request, result);
+    if (!(outcome instanceof Promise)) return void this.#finished.push({ request, outcome });
+    void outcome.catch(failureOf).then((outcome) => {
+      if (!this.isConnected) return;
+      this.#finished.push({ request, outcome });
+      this.#pump();
+    });
   }
 
-  async #send(request: number, result: Answer | Promise<Answer>): Promise<void> {
-    let memory: Stored | undefined;
-    let bytes: Uint8Array<ArrayBuffer>;
-    try {
-      const answer = result instanceof Promise ? await result : result;
-      memory = answer.memory;
-      bytes = encodeDocument(answer.document);
-    } catch (error) {
-      memory = undefined;
-      bytes = encodeDocument(this.#failure(error));
-    }
-    this.#requests.delete(request);
-    if (!this.isConnected) return;
-    if (memory !== undefined) {
-      // The client may have given it back by another request meanwhile.
-      if (this.#owner.memories.find(memory.id) === memory) {
-        this.#stream.send({ type: "memory", request, handle: memory.handle });
-      } else {
-        bytes = encodeDocument(this.#failure(new SharingError("not-found", `Memory ${memory.id} is gone`)));
-      }
-    }
-    for (const message of partsOf({ type: "answer", request }, bytes)) this.#stream.send(message);
-    this.#stream.flush();
-    this.#pump();
-  }
-
-  #failure(error: unknown): JsonObject {
-    if (error instanceof SharingError) return { ok: false, code: error.code, message: error.message };
-    if (error instanceof CudaError) return { ok: false, code: "device-lost", message: messageForPeers(error) };
-    if (error instanceof RangeError || error instanceof TypeError) {
-      return { ok: false, code: "bad-message", message: error.message };
-    }
-    return { ok: false, code: "internal-error", message: `The store could not do it: ${String(error)}` };
-  }
-
-  #perform(document: JsonObject, signal: AbortSignal): Answer | Promise<Answer> {
+  #perform(document: JsonObject, signal: AbortSignal): Outcome | Promise<Outcome> {
     const what = textOf(document, "do");
-    switch (what) {
-      case "create":
-        return this.#create(document, signal);
-      case "publish":
-        return this.#publish(numberOf(document, "id", 1));
-      case "map":
-        return this.#map(document, signal);
-      case "release":
-        return done({ held: this.#owner.memories.release(this, numberOf(document, "id", 1)) });
-      case "remove":
-        return this.#remove(textOf(document, "name"));
-      case "entries":
-        return done({ entries: [...this.#owner.memories.published].map(describe) });
-      case "claim":
-        return this.#claim(document);
-      case "cancel": {
-        const request = numberOf(document, "request", 1);
-        this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));
-        return done({});
-      }
-      default:
-        throw new SharingError(
-          "bad-message",
-          `Cannot do ${JSON.stringify(what.slice(0, 40))}: a store does not know it`,
-        );
-    }
+    if (what !== "cancel") return this.#performer.perform(what, document, signal);
+    const request = numberOf(document, "request", 1);
+    this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));
+    return done({});
   }
 
-  #create(document: JsonObject, signal: AbortSignal): Promise<Answer> {
-    const name = textOf(document, "name");
-    checkOfferName(name);
-    const metadata = memberOf(document, "metadata");
-    const length = metadata === undefined ? 0 : JSON.stringify(metadata).length;
-    if (length > maximumEntryMetadata) {
-      throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumEntryMetadata} characters of metadata`);
-    }
-    // Whoever shows it, or sends it on, might fail.
-    if (metadata !== undefined && isTooDeep(metadata)) {
-      throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
-    }
-    const request = {
-      name,
-      device: textOf(document, "device"),
-      byteLength: numberOf(document, "byteLength", 1),
-      metadata,
-    };
-    return this.#createWhenThereIsRoom(request, signal);
+  #beginAnswer({ request, outcome }: Finished): void {
+    this.#requests.delete(request);
+    const answer = "id" in outcome ? this.#answerWithMemory(request, outcome) : outcome.answer();
+    this.#sending = { answer, messages: partsOfPieces({ type: "answer", request }, answer) };
   }
 
-  async #createWhenThereIsRoom(request: CreateRequest, signal: AbortSignal): Promise<Answer> {
-    const { memories } = this.#owner;
-    const memory = await memories.create(this, request, signal);
-    if (!this.isConnected || signal.aborted) {
-      memories.release(this, memory.id);
-      throw signal.aborted ? signal.reason : new SharingError("peer-gone", "The client is gone");
-    }
-    return { memory, document: { ok: true, id: memory.id, size: memory.size } };
-  }
-
-  #publish(id: number): Answer {
-    const { memories } = this.#owner;
-    const memory = memories.writtenBy(this, id);
-    if (memory !== undefined) {
-      memories.publish(memory);
-      return done({ generation: memory.generation });
-    }
-    // The answer may have been lost with the store that has published it.
-    const found = memories.find(id);
-    if (found !== undefined && found.generation > 0 && found.readers.has(this)) {
-      return done({ generation: found.generation });
-    }
-    throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
-  }
-
-  #map(document: JsonObject, signal: AbortSignal): Promise<Answer> {
-    const name = textOf(document, "name");
-    checkOfferName(name);
-    const write = flagOf(document, "write");
-    const wait = flagOf(document, "wait");
-    return this.#mapWhenThere({ name, write, wait }, signal);
-  }
-
-  /** Keeps nothing of the document: many may wait. */
-  async #mapWhenThere(
-    { name, write, wait }: { readonly name: string; readonly write: boolean; readonly wait: boolean },
-    signal: AbortSignal,
-  ): Promise<Answer> {
-    const { memories } = this.#owner;
-    for (;;) {
-      const memory = memories.map(this, name, { write });
-      if (memory !== undefined) {
-        const { id, size, byteLength, device, generation, metadata } = memory;
-        const described = { ok: true, id, size, byteLength, device, generation };
-        return { memory, document: metadata === undefined ? described : { ...described, metadata } };
-      }
-      if (!wait) {
-        throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
-      }
-      await memories.whenPublished(name, signal);
-    }
-  }
-
-  #remove(name: string): Answer {
-    if (this.#owner.memories.remove(this, name)) return done({});
-    throw new SharingError("not-found", `Cannot remove ${JSON.stringify(name)}: nothing is published under this name`);
-  }
-
-  /** Whether it is this process that writes a memory, as far as the store can know. */
-  #mayWrite({ uid, writer }: Stored): boolean {
-    if (uid !== this.peer.uid) return false;
-    return writer === undefined || (writer as StoreConnection).process.isSameAs(this.process);
-  }
-
-  /** The client has connected again. */
-  #claim(document: JsonObject): Answer {
-    const { memories } = this.#owner;
-    const unknown: number[] = [];
-    for (const held of objectsOf(document, "held")) {
-      const id = numberOf(held, "id", 1);
-      const memory = memories.find(id);
-      if (memory === undefined || memory.state === "new" && !this.#mayWrite(memory)) {
-        unknown.push(id);
-      } else if (memory.state === "new") {
-        memory.writer = this;
-      } else {
-        memories.claim(this, memory, numberOf(held, "count", 1));
-      }
-    }
-    this.#owner.onClaim(this);
-    return done({ unknown });
+  /** Sends the memory first. */
+  #answerWithMemory(request: number, { id, answer }: Extract<Outcome, { readonly id: number }>): StoreAnswer {
+    const memory = this.#owner.memories.find(id);
+    // The client may have given it back by another request meanwhile.
+    if (memory === undefined) return documentOf(new SharingError("not-found", `Memory ${id} is gone`));
+    this.#stream.send({ type: "memory", request, handle: memory.handle });
+    return answer(memory);
   }
 }
 
-function done(members: JsonObject): Answer {
-  return { document: { ok: true, ...members } };
+/** What a client is told of an error. */
+function failureOf(error: unknown): Outcome {
+  return { answer: () => documentOf(error) };
 }
 
-/** What a client is told of an entry. */
-function describe({ name, byteLength, generation, device, published, metadata, readers }: Stored): JsonObject {
-  return {
-    name,
-    byteLength,
-    generation,
-    device,
-    since: published,
-    ...metadata === undefined ? {} : { metadata },
-    readers: [...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })),
-  };
+function documentOf(error: unknown): StoreAnswer {
+  const [code, message] = codeAndMessageOf(error);
+  return documentAnswer({ ok: false, code, message });
+}
+
+function codeAndMessageOf(error: unknown): readonly [code: string, message: string] {
+  if (error instanceof SharingError) return [error.code, error.message];
+  if (error instanceof CudaError) return ["device-lost", messageForPeers(error)];
+  if (error instanceof RangeError || error instanceof TypeError) return ["bad-message", error.message];
+  return ["internal-error", `The store could not do it: ${String(error)}`];
 }

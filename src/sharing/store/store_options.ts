@@ -16,7 +16,7 @@ import {
 } from "../exporter/exporter_options.ts";
 import { checkSocketPath } from "../transport/socket_path.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
-import type { StoreLimits } from "./stored_memories.ts";
+import type { StoreLimits } from "./memories/store_budget.ts";
 
 /** The options of a store, with their default values. */
 export interface CompleteStoreOptions {

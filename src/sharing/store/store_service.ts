@@ -13,14 +13,14 @@ import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
-import { readJournal } from "./journal.ts";
+import { readJournal } from "./memories/journal.ts";
 import type { KeptDescriptor, KeptName } from "./keepers.ts";
 import { StandbyKeeper } from "./standby_keeper.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
 import { storeStatusOf } from "./store_status.ts";
-import { StoredMemories } from "./stored_memories.ts";
-import { replayTable } from "./stored_record.ts";
+import { StoredMemories } from "./memories/stored_memories.ts";
+import { replayTable } from "./memories/stored_record.ts";
 
 /** What a service starts with. */
 interface ServiceParts {

@@ -3,7 +3,10 @@ import type { ExporterTotals } from "../exporter/exporter_statistics.ts";
 import { ListLimits } from "../operator/list_limits.ts";
 import type { StoreEntryState, StoreStatus } from "../operator/status.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
-import type { Holder, Stored, StoredMemories, StoreLimits } from "./stored_memories.ts";
+import type { StoreLimits } from "./memories/store_budget.ts";
+import type { Holder, Stored } from "./memories/stored.ts";
+import { metadataText } from "./memories/stored_record.ts";
+import type { StoredMemories } from "./memories/stored_memories.ts";
 
 /** What `storeStatusOf` needs to know of a store. */
 interface StoreState {
@@ -53,7 +56,7 @@ function entryOf(memory: Stored, listed: ListLimits): StoreStatus["entries"][num
     byteLength,
     device,
     since: published || created,
-    ...listed.takeMetadata(metadata === undefined ? "" : JSON.stringify(metadata)),
+    ...listed.takeMetadata(metadata === undefined ? "" : metadataText(metadata)),
     readers: listed.takeHolders([...readers]).map(([reader, { since }]) => processOf(reader, since)),
     ...writer === undefined ? {} : { writer: processOf(writer, created) },
   };

@@ -120,6 +120,50 @@ testOnEachDriver("memory that is mapped to be read can be read, and copies and f
   assertEquals((await range.buffer().read(Uint8Array, { length: 1 }))[0], 8);
 }, { makesMistakes: true });
 
+testSoftware("a copy that is refused says which of its ends has too little access", (cuda) => {
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  using pool = gpu.createPool(), host = cuda.createHostPool();
+  using plain = pool.allocate(64), ofHost = host.allocate(64, gpu.defaultStream);
+  using memory = gpu.createMemory(unit), other = gpu.createMemory(unit), ofPeer = gpu.createMemory(unit);
+  using range = cuda.reserveAddresses(3 * unit);
+  const readable = range.map(memory, { access: "read" }), closed = range.map(other);
+  range.setAccess(gpu, "none", { byteOffset: unit });
+  const peers = range.map(ofPeer, { devices: peer });
+  const written =
+    /: [^;]*; the target is mapped with access "read"; map it with "read-write", or call setAccess of its/;
+  const itself = /: [^;]*; it is mapped with access "read"; map it with "read-write", or call setAccess of its/;
+  const from = (name: string) =>
+    new RegExp(`; device 0 of the stream has no access to ${name}; call setAccess of its address range$`);
+  const cases: readonly (readonly [copy: () => void, said: RegExp])[] = [
+    [() => plain.copyTo(readable), written],
+    [() => ofHost.copyTo(readable), written],
+    [() => readable.subarray(0, 64).copyTo(readable.subarray(64, 128)), itself],
+    [() => readable.copyFrom(plain), itself],
+    [() => readable.copyFrom(ofHost), itself],
+    [() => plain.copyTo(closed), from("the target")],
+    [() => plain.copyFrom(closed.subarray(0, 64)), from("the source")],
+    [() => ofHost.copyFrom(closed.subarray(0, 64)), from("the source")],
+    [() => closed.subarray(0, 64).copyTo(plain), from("it")],
+    [() => plain.copyTo(peers, peer.defaultStream), /; device 0 has no access to the target; call setAccess of its/],
+    [
+      () => ofHost.copyTo(plain, peer.defaultStream),
+      /; the stream is one of device 1, which needs access to the target/,
+    ],
+    [
+      () => plain.copyTo(ofHost, peer.defaultStream),
+      /; the stream is one of device 1, which needs access to the memory/,
+    ],
+    // To read is what its access is enough for: what is wrong is the other end.
+    [() => readable.subarray(0, 64).copyTo(closed), from("the target")],
+    [() => closed.copyFrom(readable.subarray(0, 64)), from("it")],
+  ];
+  for (const [copy, said] of cases) {
+    const error = assertThrows(copy, CudaError);
+    assertEquals(error.code, "cudaErrorInvalidValue");
+    assertMatch(error.message, said, String(copy));
+  }
+});
+
 testSoftware("a kernel that writes memory that is mapped to be read fails, and the message says why", async (cuda) => {
   const gpu = cuda.device(0);
   using memory = gpu.createMemory(unit);

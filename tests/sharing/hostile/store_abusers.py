@@ -1,5 +1,6 @@
 """Clients of a store that break its rules: store_abusers.py SOCKET HOW [ARGS...]. Prints what it was answered."""
 import json
+import signal
 import socket
 import struct
 import sys
@@ -89,7 +90,6 @@ elif how == "deaf":
     except (TimeoutError, BrokenPipeError, ConnectionResetError):
         pass
     say("deaf")
-    sys.stdin.read()
-    sys.exit()
+    signal.pause()
 if how not in ("documents", "burst"):
     say(answers(one, 1))

@@ -19,6 +19,12 @@ interface Mapping extends Range {
   readonly access: Map<number, number>;
 }
 
+/** Reserved addresses. */
+interface Reservation extends Range {
+  /** Whether a file may be mapped there that is no mapping's, because the system did not unmap it. */
+  mayHaveRemains: boolean;
+}
+
 /** Mapped memory whose addresses follow each other, on one device. */
 export class VirtualRun implements DeviceAllocation {
   readonly kind = "virtual";
@@ -57,7 +63,7 @@ export interface RunListener {
 export class AddressSpace {
   readonly #linearMemory: LinearMemory;
   readonly #listener: RunListener;
-  readonly #reserved = new Map<number, Range>();
+  readonly #reserved = new Map<number, Reservation>();
   /** In the order of their addresses. */
   #mappings: Mapping[] = [];
   #runs: VirtualRun[] = [];
@@ -76,16 +82,21 @@ export class AddressSpace {
     const begin = Math.ceil(first / alignment) * alignment, end = begin + byteLength;
     if (begin > first) this.#linearMemory.release(first, begin - first);
     if (end < first + whole) this.#linearMemory.release(end, first + whole - end);
-    this.#reserved.set(begin, { begin, end });
+    this.#reserved.set(begin, { begin, end, mayHaveRemains: false });
     return begin;
   }
 
-  /** Returns false if such a range was not reserved, or has memory mapped in it. */
+  /**
+   * Returns false if such a range was not reserved, or has memory mapped in it. If the system does not unmap what was
+   * mapped in it, its pages are never used again: whatever got them would read and write that memory.
+   */
   free({ begin, end }: Range): boolean {
-    if (this.#reserved.get(begin)?.end !== end) return false;
+    const reservation = this.#reserved.get(begin);
+    if (reservation?.end !== end) return false;
     if (this.#mappings.some((mapping) => mapping.begin < end && begin < mapping.end)) return false;
     this.#reserved.delete(begin);
-    this.#linearMemory.release(begin, end - begin);
+    if (reservation.mayHaveRemains) this.#linearMemory.discardAndRelease(begin, end - begin, { isShared: true });
+    else this.#linearMemory.release(begin, end - begin);
     return true;
   }
 
@@ -99,7 +110,7 @@ export class AddressSpace {
   map(begin: number, memory: PhysicalMemory): boolean {
     if (!memory.tryMap(this.#linearMemory, begin)) {
       // A failed mapping may have left a hole in linear memory, which discarding closes.
-      this.#linearMemory.discard(begin, memory.byteLength);
+      this.#discard({ begin, end: begin + memory.byteLength });
       return false;
     }
     memory.retain();
@@ -131,16 +142,27 @@ export class AddressSpace {
     return this.#mappings.find(({ begin, end }) => begin <= offset && offset < end);
   }
 
-  /** Unmaps whole mappings. */
+  /**
+   * Unmaps whole mappings. No device has access to them then, also if the system does not unmap the file. What is mapped
+   * there next replaces it.
+   */
   unmap(mappings: readonly Mapping[]): void {
     for (const mapping of mappings) {
       for (const device of mapping.access.keys()) this.#setAccess(mapping, device, memAccessFlags.none);
-      this.#linearMemory.discard(mapping.begin, mapping.end - mapping.begin);
+      this.#discard(mapping);
       mapping.memory.release();
     }
     const gone = new Set(mappings);
     this.#mappings = this.#mappings.filter((mapping) => !gone.has(mapping));
     this.#update();
+  }
+
+  /** Discards pages of a reservation, or notes that they must be before anybody else gets them. */
+  #discard({ begin, end }: Range): void {
+    if (this.#linearMemory.discard(begin, end - begin)) return;
+    for (const reservation of this.#reserved.values()) {
+      if (reservation.begin <= begin && end <= reservation.end) reservation.mayHaveRemains = true;
+    }
   }
 
   /** Sets what the kernels of a device may do with whole mappings. */

@@ -3,13 +3,15 @@
  *
  * @module
  */
-import { SharingError } from "../../support/errors.ts";
-import type { JsonObject } from "../protocol/documents.ts";
-import type { JsonValue } from "../protocol/metadata.ts";
-import { memberOf, numberOf, textOf } from "./fields.ts";
+import { SharingError } from "../../../support/errors.ts";
+import type { JsonObject } from "../../protocol/documents.ts";
+import { memberOf, numberOf, textOf } from "../fields.ts";
 
 /** The maximum length of a memory's metadata, as JSON. */
 export const maximumEntryMetadata: number = 4 * 2 ** 20;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * A memory that a store has. It is `"new"` until it is published, `"replaced"` when another generation has taken its name,
@@ -24,7 +26,8 @@ export interface StoredRecord {
   readonly byteLength: number;
   /** All bytes of the memory: a multiple of the granularity. */
   readonly size: number;
-  readonly metadata: JsonValue | undefined;
+  /** JSON in UTF-8, as it is sent to whoever asks: the same bytes for all of them. */
+  readonly metadata: Uint8Array<ArrayBuffer> | undefined;
   /** The user who has created it. */
   readonly uid: number;
   /** When it was created, in milliseconds since 1970. */
@@ -42,11 +45,22 @@ export type TableChange =
   | { readonly type: "published"; readonly id: number; readonly generation: number; readonly at: number }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
-/** A change as a record of the table. */
-export function encodeChange(change: TableChange): JsonObject {
-  if (change.type !== "memory") return { ...change };
+/** A change as a record of the table: a JSON object. */
+export function encodeChange(change: TableChange): string {
+  if (change.type !== "memory") return JSON.stringify(change);
   const { metadata, ...record } = change.record;
-  return { type: "memory", ...record, ...metadata === undefined ? {} : { metadata } };
+  const json = JSON.stringify({ type: "memory", ...record });
+  return metadata === undefined ? json : `${json.slice(0, -1)},"metadata":${metadataText(metadata)}}`;
+}
+
+/** Metadata as a store keeps it. */
+export function metadataBytes(json: string): Uint8Array<ArrayBuffer> {
+  return encoder.encode(json);
+}
+
+/** Metadata that a store keeps, as JSON. */
+export function metadataText(metadata: Uint8Array<ArrayBuffer>): string {
+  return decoder.decode(metadata);
 }
 
 /**
@@ -96,13 +110,14 @@ function decodeRecord(record: JsonObject, id: number): StoredRecord {
   if (state !== "new" && state !== "published" && state !== "replaced" && state !== "removed") {
     throw nonsense(`memory ${id} is ${state}`);
   }
+  const metadata = memberOf(record, "metadata");
   return {
     id,
     name: textOf(record, "name"),
     device: textOf(record, "device"),
     byteLength: numberOf(record, "byteLength", 1),
     size: numberOf(record, "size", 1),
-    metadata: memberOf(record, "metadata"),
+    metadata: metadata === undefined ? undefined : metadataBytes(JSON.stringify(metadata)),
     uid: numberOf(record, "uid"),
     created: numberOf(record, "created"),
     generation: numberOf(record, "generation"),

@@ -6,10 +6,10 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { SharingError } from "../../support/errors.ts";
-import type { JsonObject } from "../protocol/documents.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../../ffi/shim/descriptors.ts";
+import { createMemoryFile } from "../../../../ffi/shim/memory_files.ts";
+import { SharingError } from "../../../support/errors.ts";
+import type { JsonObject } from "../../protocol/documents.ts";
 
 /** The length of a record, and the sum of its bytes. */
 const headerByteLength = 8;
@@ -25,8 +25,8 @@ export class Journal implements Disposable {
   #byteLength = 0;
   #isDisposed = false;
 
-  /** Creates a journal that has some records. */
-  constructor(records: Iterable<JsonObject>) {
+  /** Creates a journal that has some records, each of which is a JSON object. */
+  constructor(records: Iterable<string>) {
     this.fd = createMemoryFile("poolpass-store", 0);
     try {
       for (const record of records) this.append(record);
@@ -42,8 +42,8 @@ export class Journal implements Disposable {
   }
 
   /** Appends a record. When this returns, it survives the end of the process. */
-  append(record: JsonObject): void {
-    const body = encoder.encode(JSON.stringify(record));
+  append(record: string): void {
+    const body = encoder.encode(record);
     const bytes = new Uint8Array(headerByteLength + body.length);
     const view = new DataView(bytes.buffer);
     view.setUint32(0, body.length, true);

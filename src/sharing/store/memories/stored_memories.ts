@@ -1,0 +1,313 @@
+/**
+ * The memories of a store, and who holds them.
+ *
+ * @module
+ */
+import type { Cuda } from "../../../objects/cuda.ts";
+import type { CudaDevice } from "../../../objects/cuda_device.ts";
+import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
+import { SharingError } from "../../../support/errors.ts";
+import { isSameUuid } from "../../../support/uuid.ts";
+import type { Keeper } from "../keepers.ts";
+import { AwaitedNames } from "./awaited_names.ts";
+import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
+import { StoreBudget, type StoreLimits } from "./store_budget.ts";
+import { StoreTable } from "./store_table.ts";
+import { type Holder, newMemory, recordOf, restoredMemory, type Stored } from "./stored.ts";
+import type { StoredRecord } from "./stored_record.ts";
+import { UnsentAnswers } from "./unsent_answers.ts";
+
+/** What to create. */
+export interface CreateRequest {
+  readonly name: string;
+  readonly device: string;
+  readonly byteLength: number;
+  /** JSON in UTF-8. */
+  readonly metadata: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** The memories of a store. */
+export class StoredMemories implements Disposable {
+  readonly #memories = new Map<number, Stored>();
+  /** Those that are published, by name. */
+  readonly #published = new Map<string, Stored>();
+  readonly #table: StoreTable;
+  readonly #budget: StoreBudget;
+  readonly #allocator: MemoryAllocator;
+  /** Another store at the same path must not take one for its own: a new table begins anywhere. */
+  #nextId = 1 + Math.floor(Math.random() * 2 ** 40) * 2 ** 10;
+  /** The answers that are sent while their clients read them. They may need the metadata of memory that is gone. */
+  readonly unsent: UnsentAnswers;
+  /** Total of generations that were published. */
+  publishedTotal = 0;
+  /** Those who wait for the first generation of a name. */
+  readonly #awaited = new AwaitedNames();
+
+  /**
+   * @param restored what another process had, with the descriptors, which this takes over
+   */
+  constructor(
+    cuda: Cuda,
+    limits: StoreLimits,
+    restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle }[],
+  ) {
+    const budget = this.#budget = new StoreBudget(cuda, limits, this.#memories);
+    this.#allocator = new MemoryAllocator({ cuda, limits, budget, evictOne: (device) => this.#evictOne(device) });
+    this.unsent = new UnsentAnswers(limits.maximumMetadata);
+    for (const { record, handle } of restored) {
+      const memory = restoredMemory(record, handle);
+      this.#memories.set(memory.id, memory);
+      budget.metadataByteLength += memory.metadata?.length ?? 0;
+      if (memory.state === "published") this.#published.set(memory.name, memory);
+    }
+    if (restored.length > 0) this.#nextId = 1 + Math.max(...restored.map(({ record }) => record.id));
+    this.#table = new StoreTable(() => this.#records());
+  }
+
+  /** Lets somebody keep everything from now on. */
+  addKeeper(keeper: Keeper): Promise<void> {
+    return this.#table.addKeeper(keeper, this.#memories.values());
+  }
+
+  /** Lets somebody keep nothing any more. */
+  removeKeeper(keeper: Keeper): void {
+    this.#table.removeKeeper(keeper);
+  }
+
+  /** The memories that are published, by name. */
+  get published(): Iterable<Stored> {
+    return this.#published.values();
+  }
+
+  /** All memories. */
+  get all(): Iterable<Stored> {
+    return this.#memories.values();
+  }
+
+  /**
+   * Creates memory for its writer, and waits for it if there is none.
+   *
+   * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`
+   * @throws {CudaError} If the driver refuses for another reason than that there is no memory
+   */
+  async create(writer: Holder, request: CreateRequest, signal: AbortSignal): Promise<Stored> {
+    const device = this.#allocator.deviceOf(request.device);
+    const size = this.#allocator.wholeSize(device, request.byteLength);
+    const metadataByteLength = request.metadata?.length ?? 0;
+    const space = { name: request.name, device, uid: writer.peer.uid, size };
+    this.#budget.check(space, metadataByteLength);
+    // It counts while it waits: a client may ask for much at once.
+    this.#budget.metadataByteLength += metadataByteLength;
+    let grant: Grant;
+    try {
+      grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, signal);
+    } catch (error) {
+      this.#budget.metadataByteLength -= metadataByteLength;
+      throw error;
+    }
+    this.#budget.endGrant(grant);
+    const record: StoredRecord = {
+      id: this.#nextId++,
+      name: request.name,
+      device: request.device,
+      byteLength: request.byteLength,
+      size,
+      metadata: request.metadata,
+      uid: writer.peer.uid,
+      created: Date.now(),
+      generation: 0,
+      published: 0,
+      state: "new",
+    };
+    const memory = newMemory(record, grant.handle, writer);
+    this.#memories.set(memory.id, memory);
+    // Whoever takes over finds the descriptor of everything that the table names.
+    await this.#table.keep(memory);
+    if (this.#memories.get(memory.id) !== memory) return memory;
+    try {
+      this.#table.write({ type: "memory", record: recordOf(memory) });
+      memory.isWritten = true;
+    } catch (error) {
+      memory.writer = undefined;
+      this.#forget(memory);
+      throw error;
+    }
+    return memory;
+  }
+
+  /** The memory with a number, if a process writes it. */
+  writtenBy(writer: Holder, id: number): Stored | undefined {
+    const memory = this.#memories.get(id);
+    return memory?.writer === writer ? memory : undefined;
+  }
+
+  /**
+   * Publishes memory. Its writer reads it from then on. Those who map the last generation keep that.
+   *
+   * @throws {SharingError} `not-permitted` if the name is another user's
+   */
+  publish(memory: Stored): void {
+    const { name } = memory;
+    const writer = memory.writer!;
+    const last = this.#published.get(name);
+    if (last !== undefined) this.#checkOwner(writer, last, "replace");
+    const at = Date.now();
+    const generation = (last?.generation ?? 0) + 1;
+    // First of all: what cannot be written has not happened. One record: whoever takes over finds one generation or the
+    // other.
+    this.#table.write({ type: "published", id: memory.id, generation, at });
+    Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
+    memory.readers.set(writer, { count: 1, since: at });
+    this.#published.set(name, memory);
+    this.publishedTotal++;
+    if (last !== undefined) this.#retire(last, "replaced");
+    this.#awaited.notify(name);
+  }
+
+  /**
+   * The published memory of a name, held by a reader from now on. Undefined if there is none.
+   *
+   * @throws {SharingError} `not-permitted` if it is to be written, and is another user's
+   */
+  map(reader: Holder, name: string, { write }: { readonly write: boolean }): Stored | undefined {
+    const memory = this.#published.get(name);
+    if (memory === undefined) return undefined;
+    if (write) this.#checkOwner(reader, memory, "write");
+    const reading = memory.readers.get(reader);
+    if (reading === undefined) memory.readers.set(reader, { count: 1, since: Date.now() });
+    else reading.count++;
+    memory.lastUse = Date.now();
+    return memory;
+  }
+
+  /** Notes that a reader holds a memory so many times, as it says. */
+  claim(reader: Holder, memory: Stored, count: number): void {
+    memory.readers.set(reader, { count, since: Date.now() });
+  }
+
+  /** Resolves when something is published under a name. */
+  whenPublished(name: string, signal: AbortSignal): Promise<void> {
+    return this.#awaited.whenPublished(name, signal);
+  }
+
+  /** Ends what a process holds of a memory once. Returns whether it held it. */
+  release(holder: Holder, id: number): boolean {
+    const memory = this.#memories.get(id);
+    if (memory === undefined) return false;
+    if (memory.writer === holder) memory.writer = undefined;
+    else {
+      const reading = memory.readers.get(holder);
+      if (reading === undefined) return false;
+      if (--reading.count === 0) memory.readers.delete(holder);
+      memory.lastUse = Date.now();
+    }
+    this.#dropIfUnused(memory);
+    return true;
+  }
+
+  /** Ends everything that a process holds. */
+  releaseAll(holder: Holder): void {
+    for (const memory of [...this.#memories.values()]) {
+      const isWriter = memory.writer === holder;
+      if (isWriter) memory.writer = undefined;
+      if (memory.readers.delete(holder) || isWriter) this.#dropIfUnused(memory);
+    }
+  }
+
+  /** Lets one holder hold what another one does, which is of the same process. */
+  transfer(from: Holder, to: Holder): void {
+    for (const memory of this.#memories.values()) {
+      if (memory.writer === from) memory.writer = to;
+      const reading = memory.readers.get(from);
+      if (reading === undefined) continue;
+      memory.readers.delete(from);
+      memory.readers.set(to, { ...reading, count: reading.count + (memory.readers.get(to)?.count ?? 0) });
+    }
+  }
+
+  /** The memory with a number, for a process that says that it holds it. */
+  find(id: number): Stored | undefined {
+    return this.#memories.get(id);
+  }
+
+  /**
+   * Takes the name from a memory. It goes when its last reader has let go.
+   *
+   * @returns whether there was one
+   * @throws {SharingError} `not-permitted` if it is another user's
+   */
+  remove(holder: Holder, name: string): boolean {
+    const memory = this.#published.get(name);
+    if (memory === undefined) return false;
+    this.#checkOwner(holder, memory, "remove");
+    this.#retire(memory, "removed");
+    return true;
+  }
+
+  /** Drops what nobody has claimed after another process had taken over. */
+  dropUnclaimed(): void {
+    for (const memory of [...this.#memories.values()]) {
+      memory.mayBeClaimed = false;
+      this.#dropIfUnused(memory);
+    }
+  }
+
+  /** Closes all descriptors. What others keep stays. */
+  [Symbol.dispose](): void {
+    this.#allocator[Symbol.dispose]();
+    for (const { handle } of this.#memories.values()) handle[Symbol.dispose]();
+    this.#memories.clear();
+    this.#published.clear();
+    this.#table[Symbol.dispose]();
+  }
+
+  /** Removes the published memory that nobody maps and that was used longest ago. */
+  #evictOne(device: CudaDevice): boolean {
+    let oldest: Stored | undefined;
+    for (const memory of this.#published.values()) {
+      if (memory.readers.size > 0 || memory.mayBeClaimed || !isSameUuid(memory.device, device.uuid)) continue;
+      if (oldest === undefined || memory.lastUse < oldest.lastUse) oldest = memory;
+    }
+    if (oldest === undefined) return false;
+    this.#retire(oldest, "removed");
+    return true;
+  }
+
+  /** Takes the name from a published memory. It goes when nobody maps it. */
+  #retire(memory: Stored, state: "replaced" | "removed"): void {
+    this.#table.write({ type: state, id: memory.id });
+    memory.state = state;
+    if (this.#published.get(memory.name) === memory) this.#published.delete(memory.name);
+    this.#dropIfUnused(memory);
+  }
+
+  #dropIfUnused(memory: Stored): void {
+    const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
+    if (memory.state === "published" || isHeld) return;
+    if (!this.#memories.has(memory.id)) return;
+    if (memory.isWritten) this.#table.write({ type: "gone", id: memory.id });
+    this.#forget(memory);
+  }
+
+  /** Gives back a memory that is in the table no more. */
+  #forget(memory: Stored): void {
+    this.#memories.delete(memory.id);
+    this.#budget.metadataByteLength -= memory.metadata?.length ?? 0;
+    this.unsent.onGone(memory);
+    this.#table.forget(memory);
+    memory.handle[Symbol.dispose]();
+    this.#allocator.retry();
+  }
+
+  #checkOwner({ peer: { uid } }: Holder, memory: Stored, action: string): void {
+    if (uid === memory.uid || uid === 0) return;
+    throw new SharingError(
+      "not-permitted",
+      `Cannot ${action} ${JSON.stringify(memory.name)}: user ${memory.uid} has published it, and this is user ${uid}`,
+    );
+  }
+
+  *#records(): Iterable<StoredRecord> {
+    for (const memory of this.#memories.values()) if (memory.isWritten) yield recordOf(memory);
+  }
+}
