@@ -84,7 +84,7 @@ function mappingHint(
       return `${which} has no access to ${name}; call setAccess of its address range`;
     }
     if (access === "read" && isWritten) {
-      return `${name} is mapped with access "read"; map it with "read-write", or call setAccess of its address range`;
+      return `${name} is mapped with access "read"; map it with "read-write" (from a store with { write: true }), or call setAccess of its address range`;
     }
   }
   return undefined;

@@ -110,7 +110,10 @@ testOnEachDriver("memory that is mapped to be read can be read, and copies and f
   for (const write of [() => readable.fill(1), () => readable.copyFrom(Uint8Array.of(1))]) {
     const error = assertThrows(write, CudaError);
     assertEquals(error.code, "cudaErrorInvalidValue");
-    assertStringIncludes(error.message, 'it is mapped with access "read"; map it with "read-write", or call setAccess');
+    assertStringIncludes(
+      error.message,
+      'it is mapped with access "read"; map it with "read-write" (from a store with { write: true }), or call setAccess',
+    );
   }
   range.setAccess(gpu, "read-write", { byteOffset: unit });
   readable.fill(8);
@@ -130,8 +133,9 @@ testSoftware("a copy that is refused says which of its ends has too little acces
   range.setAccess(gpu, "none", { byteOffset: unit });
   const peers = range.map(ofPeer, { devices: peer });
   const written =
-    /: [^;]*; the target is mapped with access "read"; map it with "read-write", or call setAccess of its/;
-  const itself = /: [^;]*; it is mapped with access "read"; map it with "read-write", or call setAccess of its/;
+    /: [^;]*; the target is mapped with access "read"; map it with "read-write" \(from a store with \{ write: true \}\), or call setAccess of its/;
+  const itself =
+    /: [^;]*; it is mapped with access "read"; map it with "read-write" \(from a store with \{ write: true \}\), or call setAccess of its/;
   const from = (name: string) =>
     new RegExp(`; device 0 of the stream has no access to ${name}; call setAccess of its address range$`);
   const cases: readonly (readonly [copy: () => void, said: RegExp])[] = [
