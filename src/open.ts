@@ -61,9 +61,10 @@ export interface OpenOptions {
   /**
    * The order in which the software device does what it may do in any order, in slices of a block; else
    * `POOLPASS_SOFTWARE_SCHEDULE`. The stream that was created first or last goes on as long as it can, or any. With
-   * `"newest"`, kernels run from the last block and thread to the first, with `"random"` in any order. A program that is right gives the same results with each. Fresh memory holds a pattern then.
+   * `"newest"`, kernels run from the last block and thread to the first, with `"random"` in any order. A program that is
+   * right gives the same results with each. Fresh memory holds a pattern then.
    *
-   * With `"random"`, the seed is printed if the process fails: `random:SEED` does the same again.
+   * With `"random"`, a seed is chosen once for the process and printed: `random:SEED` does the same again.
    */
   softwareSchedule?: "oldest" | "newest" | "random" | `random:${number}`;
   /**

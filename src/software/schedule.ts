@@ -42,13 +42,12 @@ export function randomNumbers(seed: number): RandomNumbers {
   };
 }
 
-interface Process {
-  on(event: "exit", listener: (code: number) => void): void;
-}
+/** What `"random"` means in this process. */
+let chosen: Schedule | undefined;
 
 /**
- * The schedule that an option or an environment variable names. Without a seed, one is chosen, and printed if the process
- * fails.
+ * The schedule that an option or an environment variable names. Without a seed, one is chosen for the process, and
+ * printed.
  *
  * @throws {TypeError} If the option names no schedule
  * @throws {RangeError} If the variable does not
@@ -72,10 +71,10 @@ export function scheduleFrom(option: unknown, variable: string | undefined): Sch
 }
 
 function seeded(): Schedule {
-  const seed = Math.floor(Math.random() * 1e9);
-  const { process } = globalThis as unknown as { process?: Process };
-  process?.on("exit", (code) => {
-    if (code !== 0) console.error(`poolpass: the process ran with POOLPASS_SOFTWARE_SCHEDULE=random:${seed}`);
-  });
-  return `random:${seed}`;
+  if (chosen === undefined) {
+    chosen = `random:${Math.floor(Math.random() * 1e9)}`;
+    // At once: a process that hangs and is killed says nothing later, nor does one whose test has failed.
+    console.error(`poolpass: the schedule is POOLPASS_SOFTWARE_SCHEDULE=${chosen}`);
+  }
+  return chosen;
 }

@@ -70,7 +70,7 @@ test("an operation that meets the same earlier one in several places is counted 
 });
 
 test("the end says what was found and how often, and fails the process", async () => {
-  const summary = `1 mistake: unordered-write-write at ${script}:32 (seen 3 times)`;
+  const summary = `1 mistake: unordered-write-write at ${script}:34 (seen 3 times)`;
   const ended = await run(["end"]);
   assertEquals([ended.ended, ended.lines], [1, ["done"]]);
   assertStringIncludes(ended.errors, `\npoolpass sanitizer: ${summary}\n`);
@@ -132,6 +132,21 @@ test(
     }
   },
 );
+
+test("an error that nobody catches and that leaves the Cuda object ends the process with the list of mistakes", async () => {
+  for (const when of ["now", "later"]) {
+    await inFolder(async (folder) => {
+      const { errors, ended } = await run(["leave", "uncaught", when], {
+        POOLPASS_SANITIZE_REPORT: `${folder}/reports`,
+      });
+      assertEquals(ended, 1);
+      assertStringIncludes(errors, "the program's own");
+      const summary = `\npoolpass sanitizer: 1 mistake: unordered-write-write at ${script}:`;
+      assertEquals(errors.split(summary).length, 2, errors);
+      assertEquals(linesOf(folder).map(({ type }) => type), ["report", "end"]);
+    });
+  }
+});
 
 test("a listener gets the reports, and nothing is printed", async () => {
   const { lines, errors, ended } = await run(["listen"], { GITHUB_ACTIONS: "true" });
@@ -205,7 +220,7 @@ test("in GitHub Actions, mistakes are annotations of the line of the later opera
   assertEquals(others, []);
   assertStringIncludes(
     annotation!,
-    `::error file=tests/children/sanitizer/${script},line=32,col=42,title=poolpass sanitizer%3A unordered-write-write::`,
+    `::error file=tests/children/sanitizer/${script},line=34,col=42,title=poolpass sanitizer%3A unordered-write-write::`,
   );
   assertStringIncludes(annotation!, "all 64 bytes of a buffer%0A  The write of fill");
 });

@@ -103,11 +103,18 @@ test("fresh memory holds a pattern, from a pool and without one", () => {
   }
 });
 
-test("the seed of a random schedule is printed if the process fails", { long: true }, async () => {
-  for (const code of [0, 3]) {
-    await using child = startScript("children/software/exit_with_schedule.ts", [String(code)]);
-    assertEquals(await child.ended, code);
-    assertEquals(/SCHEDULE=random:\d+\n$/.test(await child.errors()), code !== 0, await child.errors());
+test("the seed of a random schedule is printed once, however the process ends", { long: true }, async () => {
+  for (const how of ["end", "exit", "throw", "reject", "hang"]) {
+    await using child = startScript("children/software/end_with_schedule.ts", [how]);
+    assertEquals(await child.nextLine(), "opened");
+    if (how === "hang") child.kill("SIGKILL");
+    assertEquals(await child.ended, { end: 0, exit: 3, throw: 1, reject: 1, hang: "SIGKILL" }[how]);
+    const errors = await child.errors();
+    assertEquals(
+      errors.match(/^poolpass: the schedule is POOLPASS_SOFTWARE_SCHEDULE=random:\d+$/gm)?.length,
+      1,
+      errors,
+    );
   }
 });
 

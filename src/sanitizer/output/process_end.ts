@@ -5,7 +5,10 @@
  */
 
 interface Globals {
-  process?: { on?(name: "exit", listener: (code: number) => void): void };
+  process?: {
+    on?(name: "exit" | "uncaughtExceptionMonitor", listener: (code: unknown) => void): void;
+    listenerCount?(name: "uncaughtException"): number;
+  };
   Deno?: { permissions?: unknown };
   addEventListener?(name: "unload", listener: () => void): void;
 }
@@ -65,7 +68,13 @@ function listen(): Set<EndListener> {
   };
   const globals = globalThis as unknown as Globals;
   globals.process?.on?.("exit", run);
-  // `Deno.exit` tells nobody else.
-  if (globals.Deno?.permissions !== undefined) globals.addEventListener?.("unload", run);
+  if (globals.Deno?.permissions !== undefined) {
+    // `Deno.exit` and `deno test` tell nobody else.
+    globals.addEventListener?.("unload", run);
+    // An error that nobody catches ends the process without telling of that.
+    globals.process?.on?.("uncaughtExceptionMonitor", () => {
+      if (globals.process?.listenerCount?.("uncaughtException") === 0) run(1);
+    });
+  }
   return all;
 }

@@ -1,7 +1,8 @@
 /**
  * Makes mistakes that the sanitizer reports, as the environment says. The arguments say how: `LISTEN` for a listener,
- * `dispose` to dispose of the Cuda object, `throw` to do so behind an error, `uncaught` not to
- * catch what that throws, `later` to do so in a promise that nobody awaits, `right` to make none.
+ * `dispose` to dispose of the Cuda object, `throw` to do so behind an error, `leave` to throw an error and not to dispose
+ * of it, `uncaught` not to catch what that throws, `later` to do so in a promise that nobody awaits, `right` to make
+ * none.
  *
  * @module
  */
@@ -21,6 +22,7 @@ function main(): void {
   for (let time = 0; time < times; time++) fillOnBoth();
   gpu.synchronize();
   buffer.free();
+  if (how.has("leave")) throw new TypeError("the program's own");
   if (how.has("dispose")) cuda[Symbol.dispose]();
   if (how.has("throw")) {
     using _cuda = cuda;
