@@ -40,6 +40,8 @@ const create = 0o100;
 const ownAlone = 0o600;
 const byOthers = 0o077;
 
+let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
+
 /**
  * Opens memory that only processes of this user can open, and creates it if there is none. It stays when they have all
  * ended. Returns its descriptor, or undefined if there is none: the system lacks it, or another user has taken the name.
@@ -102,13 +104,18 @@ function ofUser(): string {
 }
 
 function functionOf<N extends keyof typeof symbols>(name: N): NativeFunctions<typeof symbols>[N] | undefined {
+  functions ??= findFunctions();
+  return functions[name] as NativeFunctions<typeof symbols>[N] | undefined;
+}
+
+function findFunctions(): Partial<NativeFunctions<typeof symbols>> {
+  const found: Record<string, unknown> = {};
   for (const library of libraries) {
     try {
-      const found = dlopen(library, symbols).symbols[name];
-      if (found !== undefined) return found;
+      for (const [name, call] of Object.entries(dlopen(library, symbols).symbols)) found[name] ??= call;
     } catch {
       // Only some systems have the older library.
     }
   }
-  return undefined;
+  return found;
 }

@@ -1,7 +1,9 @@
 /** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import process from "node:process";
 import { Communicator, type Cuda, type CudaDevice, open, SharingError } from "../../mod.ts";
 import { leakTest } from "../support/resources.ts";
+import { test } from "../support/test.ts";
 
 /** Milliseconds after which a collective has failed. */
 const timeout = 200;
@@ -168,3 +170,19 @@ testRanks("a group makes no collective whose stream or communicator has gone mea
   gpu.synchronize();
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 }, long);
+
+test("communicators that were created and aborted leave no memory", { long: true }, async () => {
+  using cuda = open({ driver: "software" });
+  const gpu = cuda.device(0);
+  const resident = async (): Promise<number> => {
+    for (let count = 0; count < 400; count++) {
+      await using _communicator = await Communicator.create(gpu, { id: Communicator.createId(cuda), rank: 0, size: 1 });
+    }
+    return process.memoryUsage().rss;
+  };
+  await resident();
+  const before = await resident();
+  await resident();
+  const grown = (await resident() - before) / 2 ** 20;
+  assert(grown < 12, `${grown} MiB more after 800 of them`);
+});

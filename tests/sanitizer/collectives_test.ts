@@ -307,3 +307,15 @@ test("the collectives of a communicator are in order on all streams of a rank", 
     [],
   );
 });
+
+test("who has the result of a collective does not know that another rank has it, but that its source was read", async () => {
+  for (const isSource of [true, false]) {
+    const reports = await reportsOfRanks(({ streams, sources, targets, reduce }) => {
+      Communicator.group(() => [0, 1].forEach((index) => reduce(index as 0 | 1)));
+      // Of the second rank, by the first one's stream.
+      if (isSource) sources[1].copyFrom(targets[0], streams[0]);
+      else targets[1].copyFrom(targets[0], streams[0]);
+    });
+    assertEquals(reports.map(({ kind }) => kind), isSource ? [] : ["unordered-write-write"]);
+  }
+});

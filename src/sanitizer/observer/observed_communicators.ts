@@ -20,13 +20,23 @@ type CallOnTimeline = RankCall & { readonly timeline: Timeline };
 
 /** A call that several ranks of this process make together. */
 interface Meeting {
-  /** What the ranks that have called it had before, and what it is itself. It has no work of its own. */
+  /** What the ranks that have called it had before, and what it reads of them. It has no work of its own. */
   readonly before: Timeline;
   /** The calls so far. */
   readonly calls: Point[];
   readonly name: string;
   /** How many ranks of this process make it. */
   readonly rankCount: number;
+}
+
+/** Calls that streams are given together. */
+interface CallsTogether {
+  /** Whether all their ranks are in this process. */
+  readonly isHere: boolean;
+  /** Notes that what is added then comes after what was added so far in all ranks. */
+  wait(): void;
+  /** Notes that all was added. */
+  end(): void;
 }
 
 /** A rank of a communicator in this process. */
@@ -87,11 +97,8 @@ export class ObservedCommunicators {
     if (ranks.size === 0) this.#ranks.delete(rank.key);
   }
 
-  /**
-   * Notes that streams are given calls together: each waits for what comes before the others. Returns whether all their
-   * ranks are in this process, and what to do when the work was added.
-   */
-  meet(calls: readonly CallOnTimeline[]): { readonly isHere: boolean; readonly end: () => void } {
+  /** Notes that streams are given calls together: each waits for what comes before the others. */
+  meet(calls: readonly CallOnTimeline[]): CallsTogether {
     const meetings = calls.map(({ rank, peer }) => this.#meetingOf(rank, peer));
     for (const meeting of new Set(meetings)) {
       if (meeting !== undefined && meeting.calls.length > 0) this.#noteLate(meeting);
@@ -106,17 +113,18 @@ export class ObservedCommunicators {
         if (meetings[index] !== undefined) timeline.learnFrom(meetings[index].before);
       }
     };
-    wait();
     const end = (): void => {
-      wait();
-      for (const [index, { timeline }] of calls.entries()) {
+      for (const { rank, timeline } of calls) rank.before.learnFrom(timeline);
+      for (const [index, { rank, timeline }] of calls.entries()) {
+        timeline.learnFrom(rank.before);
         const meeting = meetings[index];
         if (meeting === undefined) continue;
         meeting.calls.push(lastPoint(timeline));
         if (meeting.calls.length >= meeting.rankCount) this.#meetings.delete(meeting.name);
       }
     };
-    return { isHere: calls.every(({ rank }) => this.#ranks.get(rank.key)?.size === rank.size), end };
+    wait();
+    return { isHere: calls.every(({ rank }) => this.#ranks.get(rank.key)?.size === rank.size), wait, end };
   }
 
   /**

@@ -124,13 +124,18 @@ export class ObservedStreams {
   /**
    * Notes that streams were given collectives together, by which other processes may order what they do.
    *
-   * @param add Adds their work.
+   * @param add Adds what they read, and what they write then.
    */
-  workTogether(calls: readonly (StreamHandle & RankCall)[], add: () => void): void {
+  workTogether(
+    calls: readonly (StreamHandle & RankCall)[],
+    add: { readonly read: () => void; readonly write: () => void },
+  ): void {
     const meeting = this.communicators.meet(calls.map(({ device, stream, rank, peer }) => {
       return { rank, peer, timeline: this.streamOf(device, stream) };
     }));
-    add();
+    add.read();
+    meeting.wait();
+    add.write();
     meeting.end();
     if (!meeting.isHere && this.processes.hasJoined) this.processes.hasBystander();
   }

@@ -103,16 +103,19 @@ export class Observer {
 
   /** Notes that streams were given collectives together. */
   worksTogether(collectives: readonly CollectiveOnStream[]): void {
-    this.#streams.workTogether(collectives, () => {
+    const add = (wanted: "read" | "write"): void => {
       for (const { name, site, device, stream, accesses } of collectives) {
+        const ranges = accesses.filter(({ access }) => access === wanted);
+        if (ranges.length === 0) continue;
         this.work.site = site;
-        for (const { access, address, byteLength } of accesses) {
-          if (access === "write") this.#hostMemory.beforeWrite(address, byteLength);
+        for (const { address, byteLength } of ranges) {
+          if (wanted === "write") this.#hostMemory.beforeWrite(address, byteLength);
         }
-        const ranges = accesses.map((range) => ({ ...range, address: Number(range.address) }));
-        this.work.add(name, { device, stream }, ranges);
+        this.work.add(name, { device, stream }, ranges.map((range) => ({ ...range, address: Number(range.address) })));
       }
-    });
+    };
+    // Whoever has its result knows what the others gave to be read, but not that they have theirs.
+    this.#streams.workTogether(collectives, { read: () => add("read"), write: () => add("write") });
   }
 
   /** Notes that an allocator has handed out a part of its memory. */
