@@ -12,6 +12,7 @@ import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { whatIs } from "../support/validation.ts";
+import { checkGroupApart } from "./group_conflicts.ts";
 import type { PendingCollectives } from "./pending_collectives.ts";
 
 /** A call of NCCL, whichever it is. */
@@ -94,6 +95,7 @@ export function issueTogether(body: () => void): void {
   }
   if (outer !== undefined) return void outer.push(...own);
   for (const collective of own) checkAgain(collective);
+  checkGroupApart(own);
   for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
     issueAll(library, collectives);
   }

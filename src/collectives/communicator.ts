@@ -153,12 +153,14 @@ export class Communicator implements AsyncDisposable {
 
   /**
    * Gives the collectives that a function calls to their streams together, when it returns. Needed for sends and
-   * receives that would wait for each other, and for several communicators of one thread. If the function throws, none of
-   * them is made.
+   * receives that would wait for each other, and for several communicators of one thread. They have no order among
+   * themselves; copies and kernels that the function calls come before all of them. If the function throws, none of them
+   * is made.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
    * @param body Calls collectives of any communicators, and awaits nothing.
    * @throws {TypeError} If it is not a function, or returns a promise
+   * @throws {RangeError} If a call writes what another one of the group reads or writes
    */
   static group(body: () => void): void {
     issueTogether(body);

@@ -1,5 +1,5 @@
 /** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import process from "node:process";
 import { Communicator, type Cuda, type CudaDevice, open, SharingError } from "../../mod.ts";
 import { leakTest } from "../support/resources.ts";
@@ -70,13 +70,16 @@ testRanks("a communicator that is disposed of while its work hangs can be aborte
 }, long);
 
 testRanks("shrinking ends work that hangs with an error", async ({ gpu, ranks }) => {
-  using array = gpu.createPool().allocateArray(Float32Array, 4);
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 4);
   ranks[0]!.allReduce(array, array);
   const rest = await Promise.all(ranks.slice(0, 2).map((rank) => rank.shrink([2])));
   const error = await assertRejects(() => array.toTypedArray(), SharingError, "it was shrunk");
   assertEquals(error.code, "cut-off");
-  array.fill(1);
-  Communicator.group(() => rest.forEach((rank) => rank.allReduce(array, array)));
+  using other = pool.allocateArray(Float32Array, 4);
+  const arrays = [array, other];
+  arrays.forEach((array) => array.fill(1));
+  Communicator.group(() => rest.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
   await gpu.defaultStream.finished();
   for (const rank of [...rest, ...ranks]) await rank[Symbol.asyncDispose]();
 }, long);
@@ -132,9 +135,14 @@ testRanks("a stream that once waited for another one does not get its later erro
   using pool = gpu.createPool();
   using used = gpu.createStream({ nonBlocking: true });
   using waiting = gpu.createStream({ nonBlocking: true });
-  using array = pool.allocateArray(Float32Array, 4);
+  using array = pool.allocateArray(Float32Array, 12);
   using event = gpu.createEvent();
-  Communicator.group(() => ranks.forEach((rank) => rank.allReduce(array, array, "sum", { stream: used })));
+  Communicator.group(() =>
+    ranks.forEach((rank, index) => {
+      const own = array.subarray(4 * index, 4 * index + 4);
+      rank.allReduce(own, own, "sum", { stream: used });
+    })
+  );
   used.record(event);
   waiting.wait(event);
   await waiting.finished();
@@ -144,6 +152,33 @@ testRanks("a stream that once waited for another one does not get its later erro
   await waiting.finished();
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
+
+testRanks("calls of a group that need each other's memory are refused, and none is made", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using x = pool.allocateArray(Float32Array, 8);
+  using y = pool.allocateArray(Float32Array, 24);
+  const [a, b] = ranks as [Communicator, Communicator];
+  const groups: readonly (readonly [call: () => void, message: string])[] = [
+    [() => (a.send(x, 1), a.receive(x, 1)), "Cannot group receive of the communicator of rank 0 of 3 with send of"],
+    [() => (a.receive(x.subarray(0, 5), 1), a.receive(x.subarray(4), 2)), "it writes what the other one writes, too"],
+    [() => (a.allReduce(x, x), b.allReduce(x, x)), "allReduce of the communicator of rank 1 of 3 with allReduce of"],
+    [() => (a.allGather(x, y), a.send(y.subarray(20), 1)), "it writes what the other one reads"],
+    [() => (a.broadcast(x, 0), a.broadcast(y.subarray(0, 8), 1), a.receive(x.subarray(7), 1)), "with broadcast of"],
+  ];
+  for (const [call, message] of groups) {
+    const error = assertThrows(() => Communicator.group(call), RangeError, message);
+    assertStringIncludes(error.message, "the calls of a group have no order; give each its own buffer");
+  }
+  // What is only read may be read by all, and what is side by side is apart.
+  Communicator.group(() => {
+    for (const [rank, communicator] of ranks.entries()) {
+      if (rank > 0) communicator.receive(y.subarray(8 * rank, 8 * rank + 8), 0);
+      else for (const peer of [1, 2]) communicator.send(x, peer);
+    }
+  });
+  await gpu.defaultStream.finished();
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+}, long);
 
 testRanks("a group makes no collective whose stream or communicator has gone meanwhile", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
