@@ -91,6 +91,11 @@ export interface CollectiveLibrary {
    * library has found that something failed.
    */
   commGetAsyncError(comm: bigint): CommunicatorState;
+  /**
+   * The ranks for which a communicator waits, as far as that is known: they have not come yet, or not begun the collective
+   * that it does.
+   */
+  lateRanks(comm: bigint): readonly number[];
   /** Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives. */
   commRevoke(comm: bigint): Promise<void>;
   /** Frees a communicator whose work is done. Resolves when nothing of it is left. */

@@ -163,6 +163,11 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
+  /** NCCL does not say. */
+  lateRanks(): readonly number[] {
+    return [];
+  }
+
   commRevoke(comm: bigint): Promise<void> {
     return this.#end(this.#communicators.get(comm)!, "worker", "ncclCommAbort");
   }

@@ -88,6 +88,8 @@ export class Communicator implements AsyncDisposable {
   #divisions = 0;
   readonly #endWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
+  /** Why it is not open any more. */
+  #ended = "";
   /** Calls that must not run at the same time. */
   #managing: Promise<unknown> = Promise.resolve();
   /** Resolve when it is disposed of, and when nothing is left of it. */
@@ -509,7 +511,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   #checkOpen(): void {
-    if (this.#state !== "open") throw new ReferenceError(`Cannot use ${this.#name}: it was ${this.#state}`);
+    if (this.#state !== "open") throw new ReferenceError(`Cannot use ${this.#name}: ${this.#ended}`);
   }
 
   #checkApartOrSame(call: string, source: DeviceBuffer, target: DeviceBuffer): void {
@@ -543,6 +545,7 @@ export class Communicator implements AsyncDisposable {
   async #dispose(): Promise<void> {
     if (this.#state !== "open") return await this.#free();
     this.#state = "disposed";
+    this.#ended = "it was disposed";
     await this.#managing;
     try {
       await waitUntil(() => this.#pending.isDone);
@@ -556,6 +559,7 @@ export class Communicator implements AsyncDisposable {
 
   async #abort(why: string): Promise<void> {
     if (this.#freeing === undefined) {
+      if (this.#state === "open") this.#ended = why;
       this.#state = "aborted";
       this.#pending.fail(new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`));
     }

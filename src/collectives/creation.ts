@@ -57,12 +57,17 @@ export async function untilReady(
     const state = library.commGetAsyncError(comm);
     if (state instanceof Error) throw cannot(`create ${name}`, state);
     if (state === "in-progress" && performance.now() > deadline) {
-      throw new SharingError(
-        "timed-out",
-        `Cannot create ${name}: not all ranks came in ${countOf(timeout, "millisecond")}`,
-      );
+      const late = library.lateRanks(comm);
+      const who = late.length === 0 ? "not all ranks came" : `${namesOfRanks(late)} did not come`;
+      throw new SharingError("timed-out", `Cannot create ${name}: ${who} in ${countOf(timeout, "millisecond")}`);
     }
     return state === "ready";
   };
   await waitUntil(isReady, signal === undefined ? {} : { signal }, () => name);
+}
+
+/** Ranks as messages name them: `"rank 1"`, `"ranks 1, 2 and 5"`. */
+export function namesOfRanks(ranks: readonly number[]): string {
+  if (ranks.length < 2) return `rank ${ranks[0]}`;
+  return `ranks ${ranks.slice(0, -1).join(", ")} and ${ranks.at(-1)}`;
 }

@@ -13,6 +13,7 @@ import { SharingError } from "../support/errors.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
 import { type CollectiveFaults, faultsOf, type PolledCommunicator, type StreamFaults } from "./collective_faults.ts";
+import { namesOfRanks } from "./creation.ts";
 
 /** Milliseconds between two polls by waits of the program. */
 const pollInterval = 1;
@@ -146,10 +147,13 @@ export class PendingCollectives implements PolledCommunicator {
       return false;
     });
     if (this.#marked.some(({ deadline }) => deadline < now)) {
+      const late = library.lateRanks(comm);
+      const who = late.length === 0 ? "not all ranks took part" : `${namesOfRanks(late)} did not take part`;
       return this.fail(
         new SharingError(
           "timed-out",
-          `Cannot finish a collective of ${name}: the others did not take part in ${timeout} ms`,
+          `Cannot finish a collective of ${name}: ${who} in ${timeout} ms; ranks that one thread works for have to be ` +
+            "called together, in Communicator.group",
         ),
       );
     }

@@ -479,13 +479,20 @@ export class DeviceBuffer implements Disposable {
   free(stream?: CudaStream): void {
     const { stream: own } = this.#allocation;
     if (stream !== undefined && stream !== own) checkStream(stream, this.#allocation.session);
-    if (this.#partStream !== undefined) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
+    if (this.#partStream !== undefined) {
+      throw new TypeError(
+        "Cannot free a part of a buffer, or what as() returns of it: free the whole buffer, which allocate() has returned",
+      );
+    }
     this.#allocation.checkFreeable();
     if (stream === undefined && own.disposed) this.#allocation.freeAfterDisposed(own);
     else this.#allocation.free(stream ?? own);
   }
 
-  /** Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer. */
+  /**
+   * Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer, or what `as` returns
+   * of it: declare the buffer itself with `using`.
+   */
   [Symbol.dispose](): void {
     const { isFreed, owner } = this.#allocation;
     if (isFreed || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;

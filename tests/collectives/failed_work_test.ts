@@ -1,5 +1,5 @@
 /** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
-import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import process from "node:process";
 import { Communicator, type Cuda, type CudaDevice, open, SharingError } from "../../mod.ts";
 import { leakTest } from "../support/resources.ts";
@@ -38,6 +38,7 @@ testRanks("the end of the Cuda object ends communicators without another error",
   const disposed = ranks[0]![Symbol.asyncDispose]();
   cuda[Symbol.dispose]();
   await disposed;
+  assertThrows(() => ranks[1]!.shrink([0]), ReferenceError, "of rank 1 of 3: the Cuda object was disposed");
   // An error that nobody awaits would come now, and fail the test.
   await new Promise((resolve) => setTimeout(resolve, 20));
   for (const rank of ranks) {
@@ -179,6 +180,37 @@ testRanks("calls of a group that need each other's memory are refused, and none 
   await gpu.defaultStream.finished();
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 }, long);
+
+testRanks("a late rank learns that the others wait for it no more, and gets no result", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using stack = new DisposableStack();
+  const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+  const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
+  const reduce = (rank: number) => ranks[rank]!.allReduce(arrays[rank]!, arrays[rank]!);
+  for (const rank of [0, 1]) reduce(rank);
+  const [first] = await Promise.all([0, 1].map((rank) => assertRejects(() => streams[rank]!.finished(), SharingError)));
+  assertEquals(first!.code, "timed-out");
+  assertMatch(first!.message, /of rank 0 of 3: rank 2 did not take part in 200 ms; ranks that one thread works for /);
+  const rest = await Promise.all([0, 1].map((rank) => ranks[rank]!.shrink([2])));
+  for (const isDisposed of [false, true]) {
+    if (isDisposed) { for (const rank of [0, 1]) await ranks[rank]![Symbol.asyncDispose](); }
+    const late = async () => {
+      reduce(2);
+      await streams[2]!.finished();
+    };
+    const error = await assertRejects(late, SharingError, "Rank 0 of 3 waits for the others no more");
+    assertEquals(error.code, "timed-out");
+  }
+  for (const rank of [...rest, ranks[2]!]) await rank[Symbol.asyncDispose]();
+});
+
+test("who waits for ranks that do not come says which", async () => {
+  using cuda = open({ driver: "software" });
+  const id = Communicator.createId(cuda);
+  const create = (rank: number) => Communicator.create(cuda.device(0), { id, rank, size: 4, timeout });
+  const [error] = await Promise.all([0, 2].map((rank) => assertRejects(() => create(rank), SharingError)));
+  assertMatch(error!.message, /rank 0 of 4: ranks 1 and 3 did not come in 200 milliseconds$/);
+});
 
 testRanks("a group makes no collective whose stream or communicator has gone meanwhile", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();

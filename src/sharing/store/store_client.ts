@@ -177,7 +177,7 @@ export class StoreClient implements AsyncDisposable {
       byteLength,
       device: device.uuid,
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
-    }, { signal });
+    }, { signal, awaited: `room for ${byteLength} bytes in` });
     const id = numberOf(answer.document, "id", 1);
     const mapped = this.#take(answer, id, () => {
       const size = numberOf(answer.document, "size", byteLength);
@@ -209,7 +209,8 @@ export class StoreClient implements AsyncDisposable {
     const { write = false, signal } = options;
     checkBoolean(write, "write");
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
-    const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal });
+    const awaited = `"${name}" to be published in`;
+    const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal, awaited });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     return this.#take(answer, id, () => {

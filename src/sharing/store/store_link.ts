@@ -86,7 +86,10 @@ export class StoreLink {
    *
    * @throws {SharingError} what the store answers, or `peer-gone`
    */
-  ask(document: JsonObject, { signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<StoreAnswer> {
+  ask(
+    document: JsonObject,
+    { signal, awaited }: { readonly signal?: AbortSignal | undefined; readonly awaited?: string } = {},
+  ): Promise<StoreAnswer> {
     return new Promise((resolve, reject) => {
       throwIfAborted(signal);
       if (this.#failure !== undefined) throw this.#failure;
@@ -97,7 +100,8 @@ export class StoreLink {
       let isWanted = true;
       const onAbort = (): void => {
         isWanted = false;
-        reject(abortError(signal!.reason, `the store at ${this.#parts.path}`));
+        const store = `the store at ${this.#parts.path}`;
+        reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
         // The next store need not be asked.
         if (this.#stream === undefined) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });

@@ -18,6 +18,13 @@ interface Posted {
   readonly entry: Entry;
 }
 
+/** Entries of a number in a ring, which ranks are to post. */
+export interface AwaitedPosts {
+  readonly ranks: readonly number[];
+  readonly ring: number;
+  readonly number: number;
+}
+
 /** A rank of a communicator. */
 export class Communicator {
   readonly device: number;
@@ -30,6 +37,8 @@ export class Communicator {
   #isStopped = false;
   #isFinalizing = false;
   #isDestroyed = false;
+  #hasGivenUp = false;
+  #awaited: AwaitedPosts | undefined;
   /** The last work on each stream. */
   readonly #work = new Map<Stream, Work>();
   /** How many entries of each ring have been posted, or expected from others. */
@@ -187,9 +196,30 @@ export class Communicator {
     return count;
   }
 
+  /** The ranks that it waits for. */
+  get lateRanks(): readonly number[] {
+    const membership = this.#membership;
+    if (membership?.isReady !== true) return membership?.absentRanks ?? [];
+    const { ranks = [], ring = 0, number = 0 } = this.#awaited ?? {};
+    return ranks.filter((rank) => !membership.mailbox(rank).has(ring, number));
+  }
+
+  /** Notes what its work waits for. */
+  noteAwaited(posts: AwaitedPosts): void {
+    this.#awaited = posts;
+  }
+
   /** Ends its work, and takes no more. */
   stop(): void {
     this.#isStopped = true;
+  }
+
+  /** As `stop`. The other ranks are told that this one waits for them no more. */
+  giveUp(): void {
+    this.stop();
+    if (this.#hasGivenUp || this.#isDestroyed || this.#failure !== undefined) return;
+    this.#hasGivenUp = true;
+    this.#membership?.publish(phases.gaveUp);
   }
 
   finalize(): void {
@@ -199,7 +229,11 @@ export class Communicator {
 
   /** Ends its work and leaves. To others that need nothing of it any more, only its abortion is an error. */
   destroy({ isAborted = false }: { isAborted?: boolean } = {}): void {
-    const phase = isAborted || !this.#membership?.isReady ? phases.aborted : phases.finished;
+    const phase = this.#hasGivenUp
+      ? phases.gaveUp
+      : isAborted || !this.#membership?.isReady
+      ? phases.aborted
+      : phases.finished;
     this.#isDestroyed = true;
     this.stop();
     this.#membership?.leave(phase);

@@ -15,10 +15,22 @@ import { sharedMemoryRefusal } from "../memory/shared_file.ts";
 import { Mailbox, OwnMailbox } from "./mailbox.ts";
 
 /** How far a rank is, or how it has ended. Whoever has a later one has been connected, or is told of as gone. */
-export const phases = { absent: 0, present: 1, connected: 2, finished: 3, aborted: 4, lost: 5, failed: 6 } as const;
+export const phases = {
+  absent: 0,
+  present: 1,
+  connected: 2,
+  finished: 3,
+  aborted: 4,
+  lost: 5,
+  failed: 6,
+  gaveUp: 7,
+} as const;
 
 /** A rank's record: the handle of its mailbox, its phase, and how many ranks it expects (u32 each). */
 const recordByteLength = ipcHandleByteLength + 8;
+/** What is left to do where a rank is gone. */
+const canDoNoMore = ": the communicator can do no more; shrink it to go on without that rank, or abort it";
+const cannotMeet = ": not all can come any more; create another communicator, with an id of its own";
 /** Milliseconds between looks at who has gone. */
 const lookInterval = 2;
 
@@ -110,6 +122,14 @@ export class Membership {
     return this.#roster.hasLeft;
   }
 
+  /** The ranks that have not come yet. */
+  get absentRanks(): number[] {
+    if (this.hasLeft) return [];
+    return Array.from({ length: this.size }, (_, rank) => rank).filter((rank) =>
+      this.#record(rank).phase === phases.absent
+    );
+  }
+
   /** The mailbox of any rank, once the communicator is ready. */
   mailbox(rank: number): Mailbox {
     return this.#mailboxes[rank]!;
@@ -187,7 +207,7 @@ export class Membership {
         gone = this.#goneError(rank, "has ended");
         break;
       }
-      gone ??= this.#reasonOf(rank, state, phase);
+      gone ??= this.#reasonOf(rank, state, phase) ?? (phase === phases.gaveUp ? this.#gaveUpError(rank) : undefined);
       if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }
     this.#gone = gone;
@@ -243,18 +263,21 @@ export class Membership {
   #goneError(rank: number, what: string): SharingError {
     return new SharingError(
       "peer-gone",
-      `Rank ${rank} of ${this.size} ${what} (${
-        this.#processOf(rank)
-      }): the communicator can do no more; shrink it to ` +
-        `go on without that rank, or abort it`,
+      `Rank ${rank} of ${this.size} ${what} (${this.#processOf(rank)})${this.isReady ? canDoNoMore : cannotMeet}`,
+    );
+  }
+
+  #gaveUpError(rank: number): SharingError {
+    return new SharingError(
+      "timed-out",
+      `Rank ${rank} of ${this.size} waits for the others no more (${this.#processOf(rank)})${canDoNoMore}`,
     );
   }
 
   #lostError(rank: number): SharingError {
     return new SharingError(
       "device-lost",
-      `Rank ${rank} of ${this.size} has lost its device (${this.#processOf(rank)}): the communicator can do no more; ` +
-        `shrink it to go on without that rank, or abort it`,
+      `Rank ${rank} of ${this.size} has lost its device (${this.#processOf(rank)})${canDoNoMore}`,
     );
   }
 

@@ -77,7 +77,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (!ranks.includes(rank)) {
       throw new RangeError(`Cannot shrink the communicator: rank ${rank} is this one; the others shrink it without it`);
     }
-    if (parent.hasWork) parent.stop();
+    if (parent.hasWork) parent.giveUp();
     const names = [...new Set(excluded)].sort((one, other) => one - other).join(" ");
     const joined = Membership.join({
       key: derivedKey(key, `shrink ${parent.nextShrink(names)} without ${names}`),
@@ -101,9 +101,13 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).state;
   }
 
+  lateRanks(comm: bigint): readonly number[] {
+    return this.#communicator(comm).lateRanks;
+  }
+
   async commRevoke(comm: bigint): Promise<void> {
     const communicator = this.#communicator(comm);
-    communicator.stop();
+    communicator.giveUp();
     await communicator.workIsGone();
   }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
-import type { Communicator } from "./communicator.ts";
+import type { AwaitedPosts, Communicator } from "./communicator.ts";
 import { type Entry, type Mailbox, ringLength } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 
@@ -128,24 +128,17 @@ function finishes(slices: Slices, communicator: Communicator): boolean {
 /** Entries of other ranks. The wait is over, too, when the communicator's work has ended. */
 class Posts implements Awaited {
   readonly #communicator: Communicator;
-  readonly #ranks: readonly number[];
-  readonly #ring: number;
-  readonly #number: number;
+  readonly #posts: AwaitedPosts;
   #seen = 0;
 
-  constructor(
-    communicator: Communicator,
-    { ranks, ring, number }: { ranks: readonly number[]; ring: number; number: number },
-  ) {
+  constructor(communicator: Communicator, posts: AwaitedPosts) {
     this.#communicator = communicator;
-    this.#ranks = ranks;
-    this.#ring = ring;
-    this.#number = number;
+    this.#posts = posts;
   }
 
   get done(): boolean {
     try {
-      while (!this.#communicator.hasEnded && this.#seen < this.#ranks.length) {
+      while (!this.#communicator.hasEnded && this.#seen < this.#posts.ranks.length) {
         if (!this.#hasNext()) return false;
         this.#seen++;
       }
@@ -156,14 +149,18 @@ class Posts implements Awaited {
   }
 
   #hasNext(): boolean {
-    const rank = this.#ranks[this.#seen]!;
+    const { ranks, ring, number } = this.#posts;
+    const rank = ranks[this.#seen]!;
     const membership = this.#communicator.membershipFor("wait for the other ranks");
     const mailbox = membership.mailbox(rank);
-    if (mailbox.has(this.#ring, this.#number)) return true;
+    if (mailbox.has(ring, number)) return true;
     const gone = membership.findGone(rank);
-    if (gone === undefined) return false;
+    if (gone === undefined) {
+      this.#communicator.noteAwaited(this.#posts);
+      return false;
+    }
     // It may have posted before it left.
-    if (mailbox.has(this.#ring, this.#number)) return true;
+    if (mailbox.has(ring, number)) return true;
     this.#communicator.fail(gone);
     return true;
   }

@@ -98,7 +98,7 @@ storeTest("who maps a name waits for its first generation, and can give up", asy
   const given = reader.map("later", { signal: ending.signal });
   const waiting = reader.map("later");
   ending.abort();
-  await assertRejects(() => given, DOMException);
+  await assertRejects(() => given, DOMException, 'Waiting for "later" to be published in the store at /');
   assertEquals((await reader.entries()).length, 0);
   await publish(maker, "later", 9);
   using mapped = await waiting;
@@ -146,7 +146,7 @@ storeTest("new memory waits for room, in order, and what can never be is refused
   // Requests of a client are looked at in order.
   await other.entries();
   ending.abort();
-  await assertRejects(() => given, DOMException);
+  await assertRejects(() => given, DOMException, `Waiting for room for ${unit} bytes in the store at /`);
   await maker.remove("a");
   await other.entries();
   assertEquals(order, []);
