@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ConsumerStatistics, ListenerStatus } from "../mod.ts";
+import type { ConsumerStatistics } from "../mod.ts";
 import { type Command, readOptions, type Terminal } from "./command_line.ts";
 import {
   ask,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CollectiveCall, CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
+import type { CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
 import type { Allocation } from "../memory/allocation.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { CallSite } from "../sanitizer/call_sites.ts";
