@@ -168,6 +168,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
         call: (options) => Communicator.create(gpu, options),
         required: { id, rank: 0, size: 1 },
       },
+      "Communicator.split": { call: (options) => communicator.split(0, 0, options) },
+      "Communicator.shrink": { call: (options) => communicator.shrink([], options) },
       "Communicator.allReduce": { call: (options) => communicator.allReduce(array, array, "sum", options) },
       "Communicator.reduce": { call: (options) => communicator.reduce(array, array, 0, "sum", options) },
       "Communicator.broadcast": { call: (options) => communicator.broadcast(array, 0, options) },

@@ -8,8 +8,14 @@ import type { CommunicatorRank } from "../sanitizer/observer/observed_communicat
 import { isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";
 import { printAs, refuseUsing } from "../support/printing.ts";
-import { maximumInt, refuseConstruction, whatIs } from "../support/validation.ts";
-import { disposedMeanwhile, throwIfAborted, waitUntil } from "../support/waiting/waiting.ts";
+import { checkOptions, maximumInt, refuseConstruction, whatIs } from "../support/validation.ts";
+import {
+  disposedMeanwhile,
+  throwIfAborted,
+  type WaitOptions,
+  waitOptionsOf,
+  waitUntil,
+} from "../support/waiting/waiting.ts";
 import {
   bytes,
   checkApart,
@@ -38,6 +44,8 @@ import { begin, type CreationOptions, libraryOf, type Parts, untilReady } from "
 import { PendingCollectives } from "./pending_collectives.ts";
 
 const noOptions: CollectiveOptions = {};
+const splitOptions = waitOptionsOf("split a communicator");
+const shrinkOptions = waitOptionsOf("shrink a communicator");
 
 /** Makes the object of a communicator that is ready. */
 let create: (parts: Parts) => Communicator;
@@ -412,18 +420,21 @@ export class Communicator implements AsyncDisposable {
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @param color A whole number of at least 0; without one, this rank is in none.
    * @param key Ranks of a color are in the order of their keys, and of their ranks where those are equal.
+   * @param options.signal Ends the wait for the others.
    * @returns The new communicator, or undefined without a color
    * @throws {RangeError} If a number is not such
    * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
    */
-  split(color: number | undefined, key: number = 0): Promise<Communicator | undefined> {
+  split(color: number | undefined, key: number = 0, options: WaitOptions = {}): Promise<Communicator | undefined> {
     if (color !== undefined) checkInt(color, "the color of a split", 0);
     checkInt(key, "the key of a split", -maximumInt);
+    checkOptions(options, splitOptions);
     this.#check();
+    const creation = { ...options, name: `a part of ${this.#name}` };
     return this.#manage(async () => {
+      throwIfAborted(creation.signal, creation.name);
       this.#check();
       const { library, comm } = this.#parts;
-      const creation = { name: `a part of ${this.#name}` };
       const child = begin(creation, () => library.commSplit(comm, { color, key }));
       const identity = `${this.#parts.identity}, division ${this.#divisions++} color ${color}`;
       if (child !== 0n) return await finishCreation({ ...this.#parts, identity }, child, creation);
@@ -439,12 +450,13 @@ export class Communicator implements AsyncDisposable {
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @param without The numbers of the ranks that do not stay.
+   * @param options.signal Ends the wait for the others.
    * @throws {TypeError} If they are not numbers in an array
    * @throws {RangeError} If there is no such rank, or this one is among them
    * @throws {SharingError} `not-supported` if NCCL is older than 2.27, or a division has not ended; `timed-out` if not all
    * came in time; `peer-gone` if one has ended meanwhile
    */
-  shrink(without: readonly number[]): Promise<Communicator> {
+  shrink(without: readonly number[], options: WaitOptions = {}): Promise<Communicator> {
     if (!Array.isArray(without)) {
       throw new TypeError(`Cannot shrink without ${whatIs(without)}: give the numbers of ranks, such as [2]`);
     }
@@ -453,8 +465,11 @@ export class Communicator implements AsyncDisposable {
     if (excluded.includes(this.rank)) {
       throw new RangeError(`Cannot shrink without rank ${this.rank}: it is the one that calls; dispose of it instead`);
     }
+    checkOptions(options, shrinkOptions);
     this.#checkOpen();
+    const creation = { ...options, name: `the rest of ${this.#name}` };
     return this.#manage(async () => {
+      throwIfAborted(creation.signal, creation.name);
       this.#checkOpen();
       const { library, comm } = this.#parts;
       if (library.shrinkRefusal !== undefined) {
@@ -467,7 +482,6 @@ export class Communicator implements AsyncDisposable {
         );
       }
       await this.#pending.ended();
-      const creation = { name: `the rest of ${this.#name}` };
       const child = begin(creation, () => library.commShrink(comm, excluded));
       const names = excluded.sort((one, other) => one - other).join(" ");
       const identity = `${this.#parts.identity}, division ${this.#divisions++} without ${names}`;

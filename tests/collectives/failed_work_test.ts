@@ -204,6 +204,19 @@ testRanks("a late rank learns that the others wait for it no more, and gets no r
   for (const rank of [...rest, ranks[2]!]) await rank[Symbol.asyncDispose]();
 });
 
+testRanks("a wait for ranks to divide or to shrink can be given up", async ({ ranks: [rank, other, last] }) => {
+  const aborted = AbortSignal.abort();
+  await assertRejects(() => rank!.split(0, 0, { signal: aborted }), DOMException, "Waiting for a part of");
+  await assertRejects(() => rank!.shrink([2], { signal: aborted }), DOMException, "Waiting for the rest of");
+  const ending = new AbortController();
+  const waiting = [rank!.split(0, 0, { signal: ending.signal }), other!.split(undefined, 0, { signal: ending.signal })];
+  ending.abort();
+  for (const promise of waiting) await assertRejects(() => promise, DOMException, "was aborted");
+  const rest = await Promise.all([rank!, other!].map((rank) => rank.shrink([2])));
+  assertEquals(rest.map(({ size }) => size), [2, 2]);
+  for (const each of [...rest, rank!, other!, last!]) await each.abort();
+}, long);
+
 test("who waits for ranks that do not come says which", async () => {
   using cuda = open({ driver: "software" });
   const id = Communicator.createId(cuda);
