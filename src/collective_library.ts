@@ -96,8 +96,12 @@ export interface CollectiveLibrary {
    * that it does.
    */
   lateRanks(comm: bigint): readonly number[];
-  /** Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives. */
-  commRevoke(comm: bigint): Promise<void>;
+  /**
+   * Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives.
+   *
+   * @param options.isAborted whether it will be aborted then
+   */
+  commRevoke(comm: bigint, options?: { readonly isAborted?: boolean }): Promise<void>;
   /** Frees a communicator whose work is done. Resolves when nothing of it is left. */
   commDestroy(comm: bigint): Promise<void>;
   /** Ends the work of a communicator, and frees it. The other ranks of this machine get to know. */

@@ -575,7 +575,8 @@ export class Communicator implements AsyncDisposable {
     if (this.#freeing === undefined) {
       if (this.#state === "open") this.#ended = why;
       this.#state = "aborted";
-      this.#pending.fail(new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`));
+      const error = new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`);
+      this.#pending.fail(error, { isAborted: true });
     }
     await this.#free();
   }

@@ -91,8 +91,12 @@ export class PendingCollectives implements PolledCommunicator {
     if (isUrgent || performance.now() >= this.#nextPoll) this.#look();
   }
 
-  /** Notes that the communicator can do no more, and ends what it has given to its streams. */
-  fail(error: Error): void {
+  /**
+   * Notes that the communicator can do no more, and ends what it has given to its streams.
+   *
+   * @param options.isAborted whether the program has aborted it
+   */
+  fail(error: Error, options: { readonly isAborted?: boolean } = {}): void {
     if (this.failure !== undefined) return;
     this.failure = error;
     const streams = new Set([...this.#unmarked.values(), ...this.#marked].map(({ faults }) => faults));
@@ -101,7 +105,7 @@ export class PendingCollectives implements PolledCommunicator {
     this.#forgetUnmarked();
     const { library, comm } = this.#parts;
     // What cannot be ended has been reported by the error itself.
-    this.#ending = library.commRevoke(comm).catch(() => {}).then(() => this.#forget());
+    this.#ending = library.commRevoke(comm, options).catch(() => {}).then(() => this.#forget());
   }
 
   /** Resolves when what could not end has been ended. */

@@ -204,6 +204,31 @@ testRanks("a late rank learns that the others wait for it no more, and gets no r
   for (const rank of [...rest, ranks[2]!]) await rank[Symbol.asyncDispose]();
 });
 
+testRanks(
+  "a rank that has aborted is named to all others, also to those who see that one has given up",
+  async (parts) => {
+    const { gpu, ranks } = parts;
+    using pool = gpu.createPool();
+    using stack = new DisposableStack();
+    const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+    const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
+    await ranks[2]!.abort();
+    for (const rank of [0, 1]) {
+      const error = await assertRejects(
+        async () => {
+          ranks[rank]!.allReduce(arrays[rank]!, arrays[rank]!);
+          await streams[rank]!.finished();
+        },
+        SharingError,
+        "Rank 2 of 3 has aborted",
+      );
+      assertEquals(error.code, "peer-gone");
+    }
+    for (const rank of [0, 1]) await ranks[rank]![Symbol.asyncDispose]();
+  },
+  long,
+);
+
 testRanks("a wait for ranks to divide or to shrink can be given up", async ({ ranks: [rank, other, last] }) => {
   const aborted = AbortSignal.abort();
   await assertRejects(() => rank!.split(0, 0, { signal: aborted }), DOMException, "Waiting for a part of");

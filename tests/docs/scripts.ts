@@ -87,8 +87,9 @@ function completeFragment({ file, text }: Block): string {
   const isDeclared = (name: string) => new RegExp(`^(?:const|let|(?:await )?using|class) ${name}\\b`, "m").test(text);
   // A comment uses words, too. A URL has slashes, and no space before them.
   const code = text.replaceAll(/(^|\s)\/\/.*$/gm, "");
-  const used = (names: readonly string[]) =>
-    names.filter((name) => new RegExp(`\\b${name}\\b`).test(code) && !isDeclared(name)).join(", ");
+  // Nor is the name of a property one that is imported: only Node asks for those that are not used.
+  const isUsed = (name: string) => new RegExp(`(?<!(?<!\\.)\\.)\\b${name}\\b(?!:)`).test(code);
+  const used = (names: readonly string[]) => names.filter((name) => isUsed(name) && !isDeclared(name)).join(", ");
   const own = file.endsWith(".ts") ? exportsOf(readProjectFile(file)).filter((name) => !(name in library)) : [];
   return `import { ${used(Object.keys(library))} } from "./mod.ts";
 import { ${used(prelude)} } from "${preludeUrl}";

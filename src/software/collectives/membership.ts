@@ -197,7 +197,7 @@ export class Membership {
   }
 
   #look(): void {
-    let gone: SharingError | undefined;
+    let gone: SharingError | undefined, gaveUp: SharingError | undefined;
     for (let rank = 0; rank < this.size; rank++) {
       if (rank === this.rank || this.#left.has(rank)) continue;
       const state = this.#roster.stateOf(rank);
@@ -207,10 +207,12 @@ export class Membership {
         gone = this.#goneError(rank, "has ended");
         break;
       }
-      gone ??= this.#reasonOf(rank, state, phase) ?? (phase === phases.gaveUp ? this.#gaveUpError(rank) : undefined);
+      gone ??= this.#reasonOf(rank, state, phase);
+      // Nor is whoever has given up for that reason.
+      if (phase === phases.gaveUp) gaveUp ??= this.#gaveUpError(rank);
       if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }
-    this.#gone = gone;
+    this.#gone = gone ?? gaveUp;
   }
 
   /** Why the communicator can do no more because of a rank. */

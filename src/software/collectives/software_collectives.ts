@@ -105,9 +105,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).lateRanks;
   }
 
-  async commRevoke(comm: bigint): Promise<void> {
+  async commRevoke(comm: bigint, { isAborted = false }: { readonly isAborted?: boolean } = {}): Promise<void> {
     const communicator = this.#communicator(comm);
-    communicator.giveUp();
+    if (isAborted) communicator.stop();
+    else communicator.giveUp();
     await communicator.workIsGone();
   }
 
