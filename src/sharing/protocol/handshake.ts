@@ -6,7 +6,7 @@
 import { SharingError } from "../../support/errors.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
-import type { MessageStream } from "./message_stream.ts";
+import { isGoodbye, type MessageStream } from "./message_stream.ts";
 import { type ConnectionRole, type Message, protocolVersion, reasonOfError } from "./messages.ts";
 
 /** Options of a handshake. */
@@ -119,6 +119,7 @@ function firstMessage(
 /** The error of a connection that ended before a message came from the listener, which may be of another program. */
 function errorOfListener(stream: MessageStream, path: string, cause: SharingError): SharingError {
   const { pid } = stream.peer;
+  if (isGoodbye(cause)) return cause;
   switch (cause.code) {
     case "bad-message": {
       const what = cause.message.replace("Cannot accept ", "it sent ");

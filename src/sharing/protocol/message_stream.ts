@@ -31,6 +31,14 @@ import {
   type UnixSocket,
 } from "../transport/unix_socket.ts";
 
+/** What peers have said when they ended a connection. */
+const goodbyes = new WeakSet<SharingError>();
+
+/** Whether an error is what the peer has said, in the protocol, when it ended the connection. */
+export function isGoodbye(error: SharingError): boolean {
+  return goodbyes.has(error);
+}
+
 /**
  * The callbacks of a stream. None is called during a call of one of the stream's methods, except `receiveNow`. An error
  * that `onDrain` or `onEnd` throws is uncaught.
@@ -439,10 +447,12 @@ export class MessageStream {
       ? `; it knows versions ${lowestVersion} to ${highestVersion} of the protocol, and this process ${protocolVersion}`
       : "";
     const quoted = text === "" ? "" : `: ${JSON.stringify(text)}`;
-    return new SharingError(
+    const error = new SharingError(
       codeOfGoodbye(reason),
       `Cannot continue with ${this.#peerName()}: it ended the connection (${reason})${quoted}${versions}`,
     );
+    goodbyes.add(error);
+    return error;
   }
 
   #peerGone(what: string): SharingError {

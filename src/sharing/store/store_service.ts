@@ -118,8 +118,11 @@ export class StoreService {
       failure: () => undefined,
       checkRole: (role) => {
         if (role !== undefined && roles.includes(role)) return;
+        const wanted = role ?? "importer";
         throw badMessage(
-          `${listener.path} is a store's, and serves no ${role ?? "importer"}; connect with StoreClient.connect`,
+          roles.includes("standby")
+            ? `${listener.path} is where a store and its standby meet, and serves no ${wanted}; connect to the store's own path`
+            : `${listener.path} is a store's, and serves no ${wanted}; connect with StoreClient.connect`,
         );
       },
       adopt,

@@ -290,3 +290,17 @@ testOnEachDriver(
     }),
   { makesMistakes: true },
 );
+
+storeTest(
+  "an operator that connects to the standby's path is told where to connect",
+  async ({ path }) => {
+    const standby = path.replace(/store$/, "standby");
+    await isCode(
+      Operator.connect(standby),
+      "bad-message",
+      "is where a store and its standby meet, and serves no operator",
+    );
+    await isCode(Operator.connect(standby), "bad-message", "connect to the store's own path");
+  },
+  (_cuda, folder) => ({ standby: `${folder}/standby` }),
+);
