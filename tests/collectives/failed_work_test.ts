@@ -109,6 +109,7 @@ testRanks("the default stream gets the error of a blocking stream, and the other
 for (const wait of ["event", "device"] as const) {
   testRanks(`a wait for the ${wait} gets the error of a stream that was disposed of`, async ({ gpu, ranks }) => {
     using array = gpu.createPool().allocateArray(Float32Array, 4);
+    gpu.synchronize();
     using event = gpu.createEvent();
     {
       using stream = gpu.createStream({ nonBlocking: true });
@@ -126,6 +127,7 @@ testRanks("a wait for the device throws an error of several streams once", async
   using one = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
   using array = pool.allocateArray(Float32Array, 4);
+  gpu.synchronize();
   for (const stream of [one, other]) ranks[0]!.allReduce(array, array, "sum", { stream });
   assertThrows(() => gpu.synchronize(), SharingError, "did not take part");
   gpu.synchronize();
@@ -136,7 +138,7 @@ testRanks("a stream that once waited for another one does not get its later erro
   using pool = gpu.createPool();
   using used = gpu.createStream({ nonBlocking: true });
   using waiting = gpu.createStream({ nonBlocking: true });
-  using array = pool.allocateArray(Float32Array, 12);
+  using array = pool.allocateArray(Float32Array, 12, used);
   using event = gpu.createEvent();
   Communicator.group(() =>
     ranks.forEach((rank, index) => {
