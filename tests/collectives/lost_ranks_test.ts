@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { utimesSync } from "node:fs";
 import { Communicator, open } from "../../mod.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
 import { namesLeftBy } from "../support/names_left.ts";
 import { isLong, test } from "../support/test.ts";
@@ -35,13 +35,6 @@ const moments: readonly {
 /** In seconds since 1970: longer ago than names are kept. */
 const longAgo = Date.now() / 1000 - 3600;
 
-/** All that a process prints, when it has. */
-async function linesOf(child: ChildProcess): Promise<string[]> {
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-  return lines;
-}
-
 for (const driver of ["software", "cuda"] as const) {
   const { skip } = driverNamed(driver);
   const tooFew = skip || sizeOn(driver) > 1 ? skip : "one device only";
@@ -70,7 +63,7 @@ for (const driver of ["software", "cuda"] as const) {
       victim.kill(signal ?? "SIGKILL");
       if (signal === undefined) await victim.ended;
       if (isFirst) others.push(...Array.from({ length: lost }, (_, rank) => start(rank)));
-      const outputs = await Promise.all(others.map(linesOf));
+      const outputs = await Promise.all(others.map(remainingLines));
       // One that has not been told yet that all are there gets the error from the creation, and does not shrink.
       const areCreated = outputs.every((lines) => lines.includes("created"));
       assert(areCreated || isFirst || at === "created", JSON.stringify(outputs));

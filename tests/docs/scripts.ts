@@ -7,7 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as library from "../../mod.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { type Block, blocksOfPage, examplesOfModule } from "./blocks.ts";
 
 /** The project's folder. */
@@ -153,7 +153,7 @@ export async function runTogether(scripts: readonly Block[], driver: string): Pr
     if (line !== undefined) lines.push(line);
   }
   return await Promise.all(running.map(async ({ child, lines }) => {
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+    lines.push(...await remainingLines(child));
     return { lines, errors: await child.errors(), ended: await child.ended };
   }));
 }

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compilerHere } from "../support/compiler_here.ts";
-import { startScript } from "../support/child_process.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { poolpass } from "../support/poolpass.ts";
 import { isLong, test } from "../support/test.ts";
@@ -32,8 +32,7 @@ async function run(command: string, { env = {}, permissions = inProcesses }: Run
     permissions,
     env: { POOLPASS_DRIVER: "software", NO_COLOR: "1", ...env },
   });
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const lines = await remainingLines(child);
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 

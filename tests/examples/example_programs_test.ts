@@ -4,7 +4,7 @@ import { formatSupport, formatVersion, supportOf } from "../../examples/device_s
 import { formatTable } from "../../examples/table.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
-import { startScript } from "../support/child_process.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { test, type TestOptions } from "../support/test.ts";
 
@@ -45,8 +45,7 @@ async function runProgram(
   env: Readonly<Record<string, string>>,
 ): Promise<Run> {
   await using child = startScript(`../examples/${program}.ts`, args, { env });
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const lines = await remainingLines(child);
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 

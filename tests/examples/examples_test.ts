@@ -6,7 +6,7 @@ import { openDescriptor } from "../../ffi/shim/descriptors.ts";
 import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { warmUpSockets } from "../support/warm_up.ts";
@@ -76,14 +76,8 @@ async function untilFile(path: string, child: ChildProcess): Promise<void> {
   }
 }
 
-async function linesOf(child: ChildProcess): Promise<string[]> {
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-  return lines;
-}
-
 async function assertFails(child: ChildProcess, message: string | RegExp): Promise<void> {
-  const [code, errors] = await Promise.all([child.ended, child.errors(), linesOf(child)]);
+  const [code, errors] = await Promise.all([child.ended, child.errors(), remainingLines(child)]);
   assertMatch(
     errors,
     typeof message === "string" ? new RegExp(message.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&")) : message,
@@ -101,7 +95,7 @@ for (const [byteLength, writers] of [[2 ** 22, 1], [1_000_003, 3], [3, 5]] as co
       "--verify",
       String(writers),
     ]);
-    const printed = linesOf(exporter);
+    const printed = remainingLines(exporter);
     await untilFile(place.socketPath, exporter);
     assertEquals(statSync(place.socketPath).mode & 0o777, 0o600);
     const importer = place.start(importerPath, ["0", ..."0".repeat(writers), place.socketPath]);

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";
@@ -20,7 +20,7 @@ for (const driver of driversUnderTest.filter(({ name }) => name === "software" |
       permissions,
       env: { POOLPASS_DRIVER: driver.name },
     });
-    const lines = await linesOf(program);
+    const lines = await remainingLines(program);
     assertEquals(await program.ended, 0, await program.errors());
     if (driver.name === "software" || lines.length === 1) {
       assertEquals(lines, ["All 1048576 bytes are right"]);
@@ -47,10 +47,10 @@ test(
       assertEquals(await stranger.ended, 1);
       assertMatch(await stranger.errors(), /\[importer\] Error: The other program has closed the connection/);
       await using importer = startImporter(folder, address);
-      assertEquals(await linesOf(importer), ["All 1048576 bytes are right"]);
+      assertEquals(await remainingLines(importer), ["All 1048576 bytes are right"]);
       assertEquals(await importer.ended, 0, await importer.errors());
       assertEquals(await exporter.ended, 0);
-      const errors = (await linesOf(exporter)).join("\n");
+      const errors = (await remainingLines(exporter)).join("\n");
       assertEquals(errors.match(/Refused a connection: It does not know the token/g)?.length, 2, errors);
       assertStringIncludes(errors, "Refused a connection: The other program sends more than it may");
       assertStringIncludes(errors, "The importer has released the memory");
@@ -79,7 +79,7 @@ test(
         if (last.length > 0) socket.write(Uint8Array.from(last));
         else socket.end();
         assertEquals(await exporter.ended, 1);
-        assertMatch((await linesOf(exporter)).join("\n"), message);
+        assertMatch((await remainingLines(exporter)).join("\n"), message);
         assertEquals(readdirSync(folder), []);
       }
     }),
@@ -101,7 +101,10 @@ test(
       socket.write(createHmac("sha256", token).update(greeting.subarray(16)).digest());
       await socket.read(offerByteLength);
       assertEquals(await second.ended, 1);
-      assertStringIncludes((await linesOf(second)).join("\n"), "waited 10 s for the importer to renew its lease");
+      assertStringIncludes(
+        (await remainingLines(second)).join("\n"),
+        "waited 10 s for the importer to renew its lease",
+      );
       assertEquals(readdirSync(folder), []);
     }),
 );
@@ -114,7 +117,7 @@ test("fabric_pool prints why a folder cannot be the fabric", { skip: shimRefusal
     ] as const
   ) {
     await using exporter = startExporter(folder);
-    assertMatch((await linesOf(exporter)).join("\n"), message);
+    assertMatch((await remainingLines(exporter)).join("\n"), message);
     assertEquals(await exporter.ended, 1);
   }
 });
@@ -186,12 +189,6 @@ function startImporter(folder: string, address: string, secret: string = token):
 function start(folder: string, args: readonly string[], through: readonly string[] = []): ChildProcess {
   const env = { POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_FABRIC: folder };
   return startScript(script, args, { env, through, permissions: ["--allow-ffi", "--allow-net"] });
-}
-
-async function linesOf(child: ChildProcess): Promise<string[]> {
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-  return lines;
 }
 
 /** The address at which an exporter listens. */

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import process from "node:process";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -136,8 +136,7 @@ testPrograms("programs name the arguments that they cannot use", async (start) =
 }, { only: "software", long: true });
 
 async function finish(child: ChildProcess): Promise<Run> {
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const lines = await remainingLines(child);
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 

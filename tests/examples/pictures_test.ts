@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { encodePng, type Picture } from "../../examples/png.ts";
 import { halfBlocks, shrink, sizeInTerminal } from "../../examples/terminal.ts";
 import { testedCompilers } from "../compile/compilers.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 import { colorAt, readHalfBlocks, type ReadPicture, readPng } from "./pictures.ts";
@@ -39,14 +39,8 @@ function testPrograms(name: string, body: (place: Place) => Promise<void>, { lon
   }
 }
 
-async function linesOf(child: ChildProcess): Promise<string[]> {
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-  return lines;
-}
-
 async function assertEnds(child: ChildProcess, code: number): Promise<string[]> {
-  const [lines, ended, errors] = await Promise.all([linesOf(child), child.ended, child.errors()]);
+  const [lines, ended, errors] = await Promise.all([remainingLines(child), child.ended, child.errors()]);
   assertEquals(ended, code, errors);
   assert(!errors.includes("    at "), `A stack trace is no message: ${errors}`);
   return lines;

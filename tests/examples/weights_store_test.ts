@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { encodeHeader, type Tensor } from "../../examples/weights/safetensors.ts";
 import { writeSample } from "../../examples/weights/sample_file.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -55,8 +55,7 @@ function testWithStore(name: string, body: (place: Place) => Promise<void>, { lo
 }
 
 async function outputOf(child: ChildProcess): Promise<Output> {
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const lines = await remainingLines(child);
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 

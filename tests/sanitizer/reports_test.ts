@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { type CudaStream, open, SanitizerError, type SanitizerReport } from "../../mod.ts";
 import { annotationOf } from "../../src/sanitizer/output/annotations.ts";
 import { placesOf } from "../../src/sanitizer/places.ts";
-import { startScript } from "../support/child_process.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";
 
@@ -23,8 +23,7 @@ const plain = {
 /** Runs the script that makes mistakes. */
 async function run(how: readonly string[], env: Readonly<Record<string, string>> = {}) {
   await using child = startScript(`children/sanitizer/${script}`, how, { env: { ...plain, ...env } });
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const lines = await remainingLines(child);
   return { lines, errors: await child.errors(), ended: await child.ended, pid: child.pid };
 }
 

@@ -1,6 +1,6 @@
 /** The check of barriers and of exchanges between lanes: pairs of a right and a wrong kernel, from the same lines. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { startScript } from "../support/child_process.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 import { type KernelLaunch, reportsOf } from "./kernel_pairs.ts";
 
@@ -59,9 +59,7 @@ test("blocks that only wait for others are a deadlock", async () => {
   const linesOf = async (...args: string[]) => {
     const env = { POOLPASS_SOFTWARE_STEPS: "300000" };
     await using child = startScript("children/sanitizer/wait_for_blocks.ts", args, { env });
-    const lines: string[] = [];
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line.trim());
-    return lines;
+    return (await remainingLines(child)).map((line) => line.trim());
   };
   const [never, unfit, fit] = await Promise.all([linesOf("2", "2"), linesOf("64", "63"), linesOf("32", "31")]);
   assertEquals(fit, ["done"]);

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "@std/cli/parse-args";
 import { buildLibrary } from "./c_library.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { answerHelp } from "../support/program_help.ts";
 
 answerHelp(import.meta.url, ["rounds", "seconds"]);
@@ -71,8 +71,7 @@ async function runRound(victim: (typeof victims)[number], ending: (typeof ending
     const end = await Promise.race([child.ended, late()]);
     if (end === "late") child.kill("SIGKILL");
     const errors = (await child.errors()).trim();
-    const lines: string[] = [];
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+    const lines = await remainingLines(child);
     const what = lines.findLast((line) => line !== "ready") ?? /\b(CudaError|SharingError)\b/.exec(errors)?.[0] ?? "";
     const who = `${role}${isVictim ? `, its device lost, ${ending}` : `, ${victim} lost the device`}`;
     const outcome = `${who}: ${end} ${what}`;

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "@std/cli/parse-args";
 import { Exporter, open } from "../../mod.ts";
-import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { Growth, measure, type Measurements } from "./growth.ts";
 import { answerHelp } from "../support/program_help.ts";
 
@@ -58,8 +58,7 @@ async function soak(): Promise<number> {
   console.log(`${gpu.name}: ${cycles} cycles, ${frames} frames of ${byteLength} bytes`);
   const cycleGrowth = await runCycles(exporter, child);
   const frameGrowth = await runFrames(exporter, child);
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const lines = await remainingLines(child);
   const code = await child.ended;
   if (code !== 0) console.error(`the importer ended with ${code}: ${await child.errors()}`);
   console.log(...lines);

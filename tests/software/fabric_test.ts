@@ -9,7 +9,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import { startScript } from "../support/child_process.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { leakTest } from "../support/resources.ts";
 import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
@@ -411,8 +411,7 @@ leakTest("a full file system is too little memory, and ends nobody", () =>
       through: ["unshare", "-m", "/bin/sh", "-c", mounting],
       env: { FOLDER: folder },
     });
-    const lines: string[] = [];
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+    const lines = await remainingLines(child);
     const full = "cudaErrorMemoryAllocation";
     assertEquals([await child.ended, lines], [0, ["done", full, full, "done", "done"]], await child.errors());
   }), { skip: noMounts });

@@ -7,7 +7,7 @@ import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { memAccessFlags, memHandleType, memLocationType } from "../../src/driver.ts";
 import { IpcFile } from "../../src/software/ipc/ipc_file.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { startScript } from "../support/child_process.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
 import { test } from "../support/test.ts";
@@ -290,8 +290,7 @@ test(
   { skip: notDeno },
   async () => {
     await using child = startScript("children/software/software_refusals.ts", [], { permissions: [] });
-    const lines: string[] = [];
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+    const lines = await remainingLines(child);
     const reason = "cudaErrorNotSupported (FFI is not permitted; run with --allow-ffi)";
     const calls = [
       "cudaPointerGetAttributes",

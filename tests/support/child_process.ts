@@ -20,6 +20,13 @@ export interface ChildProcess extends AsyncDisposable {
   readonly ended: Promise<number | string>;
 }
 
+/** The lines that a process has yet to print, when its standard output has ended. */
+export async function remainingLines(child: Pick<ChildProcess, "nextLine">): Promise<string[]> {
+  const lines: string[] = [];
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  return lines;
+}
+
 /** The options of `startScript`. */
 export interface StartOptions {
   /** Limit on its open descriptors. */

@@ -20,7 +20,7 @@ import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
-import { startScript } from "../../support/child_process.ts";
+import { remainingLines, startScript } from "../../support/child_process.ts";
 import { driversUnderTest, testOnEachDriver } from "../../support/drivers.ts";
 import { countResources, difference, type Resources } from "../../support/resources.ts";
 import { testSoftware } from "../../support/software_devices.ts";
@@ -419,8 +419,7 @@ for (const { name, skip } of driversUnderTest) {
         permissions: ["--allow-all"],
         descriptorLimit: 200,
       });
-      const lines: string[] = [];
-      for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+      const lines = await remainingLines(child);
       assertEquals(await child.ended, 0, await child.errors());
       const [before, create, exported, imported, left, after] = lines as [
         string,

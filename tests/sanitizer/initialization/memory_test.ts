@@ -9,7 +9,7 @@ import {
   open,
   type SanitizerReport,
 } from "../../../mod.ts";
-import { startScript } from "../../support/child_process.ts";
+import { remainingLines, startScript } from "../../support/child_process.ts";
 import { test } from "../../support/test.ts";
 
 const ptx = readFileSync(new URL("kernels.ptx", import.meta.url), "utf8");
@@ -91,9 +91,7 @@ test("work that waits still reads what a part held before it was freed", async (
 test("what the host reads although nothing has written it is reported where that is asked for", async () => {
   const linesOf = async (env: Record<string, string>) => {
     await using child = startScript("children/sanitizer/read_unwritten.ts", [], { env });
-    const lines: string[] = [];
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-    return lines;
+    return await remainingLines(child);
   };
   assertEquals(await linesOf({ POOLPASS_SANITIZE_HOST_READS: "" }), ["done"]);
   const lines = await linesOf({ POOLPASS_SANITIZE_HOST_READS: "1" });

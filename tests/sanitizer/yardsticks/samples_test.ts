@@ -5,7 +5,7 @@
 import { assertEquals } from "@std/assert";
 import { readFileSync } from "node:fs";
 import { type CudaDevice, CudaError, type DeviceBuffer, open, type SanitizerCheck } from "../../../mod.ts";
-import { startScript } from "../../support/child_process.ts";
+import { remainingLines, startScript } from "../../support/child_process.ts";
 import { test } from "../../support/test.ts";
 
 const ptx = readFileSync(new URL("samples.ptx", import.meta.url), "utf8");
@@ -148,9 +148,7 @@ for (
         env,
         permissions: ["--allow-ffi", "--allow-read"],
       });
-      const lines: string[] = [];
-      for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-      return lines;
+      return await remainingLines(child);
     };
     assertEquals(await linesOf(256), ["done"]);
     assertEquals(await linesOf(written), ["uninitialized-host-read", "done"]);
