@@ -6,6 +6,7 @@
  */
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
 
 /** Milliseconds in which a program must start or answer. Imports in Python can make the start slow. */
 const answerTimeout = 40_000;
@@ -17,6 +18,11 @@ export interface Program {
   readonly args: readonly string[];
   /** Environment variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A program in TypeScript, with all permissions. */
+export function scriptProgram(name: string, url: URL, args: readonly string[]): Program {
+  return { name, command: Deno.execPath(), args: ["run", "--allow-all", fileURLToPath(url), ...args] };
 }
 
 /** A running program that answers requests. */

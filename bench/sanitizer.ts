@@ -10,11 +10,10 @@
  *
  * @module
  */
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../examples/table.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
-import { Contender } from "./contender.ts";
+import { Contender, scriptProgram } from "./contender.ts";
 import { median } from "./measurement.ts";
 import type { Answer, Greeting } from "./sharing/contract.ts";
 
@@ -27,12 +26,7 @@ const warmUps = { calls: 150, kernels: 2 } as const;
 const stack = "call stack";
 
 function start(what: keyof typeof warmUps, kind: "plain" | "sanitized"): Contender {
-  const program = fileURLToPath(new URL("./sanitizer/program.ts", import.meta.url));
-  return new Contender({
-    name: kind,
-    command: Deno.execPath(),
-    args: ["run", "--allow-all", program, what, kind],
-  });
+  return new Contender(scriptProgram(kind, new URL("./sanitizer/program.ts", import.meta.url), [what, kind]));
 }
 
 /** The microseconds of one sample. */

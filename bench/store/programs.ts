@@ -6,7 +6,7 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { Contender, type Program } from "../contender.ts";
+import { Contender, type Program, scriptProgram } from "../contender.ts";
 import type { Greeting } from "../sharing/contract.ts";
 
 /** Milliseconds in which a program that runs once must print its line. */
@@ -16,7 +16,7 @@ const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
 /** How to start a program in TypeScript, by its path in this folder. */
 export function script(file: string, args: readonly string[]): Program {
-  return { name: "poolpass", command: Deno.execPath(), args: ["run", "--allow-all", path(file), ...args] };
+  return scriptProgram("poolpass", new URL(file, import.meta.url), args);
 }
 
 /**

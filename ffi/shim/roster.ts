@@ -161,8 +161,11 @@ function removeForgotten(): void {
   for (const name of namesOfMemory(namePrefix)) {
     const fd = openExistingMemory(name);
     if (fd === undefined) continue;
-    if (isForgotten(fd)) removeNamedMemory(name);
-    closeDescriptor(fd);
+    try {
+      if (isForgotten(fd)) removeNamedMemory(name);
+    } finally {
+      closeDescriptor(fd);
+    }
   }
 }
 
