@@ -10,6 +10,7 @@ import process from "node:process";
 import { ptx as mandelbrotPtx } from "../../kernels/mandelbrot.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { open } from "../../mod.ts";
+import { frameCount } from "../../src/sanitizer/call_sites.ts";
 import { answerRequests, type Request, type Workload } from "../sharing/contract.ts";
 
 const [what, kind] = process.argv.slice(2) as ["calls" | "kernels", "plain" | "sanitized"];
@@ -75,7 +76,7 @@ function callStack(): Workload {
   const measure = perCall(() => last = note(3));
   return async (request) => {
     const limit = Error.stackTraceLimit;
-    Error.stackTraceLimit = 40;
+    Error.stackTraceLimit = frameCount;
     const times = await measure(request);
     Error.stackTraceLimit = limit;
     if (last?.stack === undefined) throw new Error("there is no call stack");

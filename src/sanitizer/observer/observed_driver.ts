@@ -23,7 +23,7 @@ export function observedDriver(driver: Driver, observer: Observer, reports: Repo
     }
   };
   // As far out as can be, and not by a function of its own: each frame of the stack takes time.
-  const workMethodOf = (target: Driver, value: CallableFunction) => (...args: unknown[]) => {
+  const methodWithSiteOf = (target: Driver, value: CallableFunction) => (...args: unknown[]) => {
     const limit = errors.stackTraceLimit;
     errors.stackTraceLimit = frameCount;
     work.site = new Error();
@@ -41,7 +41,7 @@ export function observedDriver(driver: Driver, observer: Observer, reports: Repo
         // The other driver's methods need it as `this`.
         const value = calls[name as keyof Driver] ?? Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
-        const method = observer.isWork(name) ? workMethodOf(target, value) : methodOf(target, value);
+        const method = observer.hasSite(name) ? methodWithSiteOf(target, value) : methodOf(target, value);
         Object.defineProperty(observed, name, { value: method });
         return method;
       },

@@ -4,9 +4,10 @@
  * @module
  */
 import { type Driver, eventFlags } from "../../driver.ts";
-import { type CallSite, callSiteHere } from "../call_sites.ts";
+import type { CallSite } from "../call_sites.ts";
 import { type Clock, type Point, Timeline } from "../timelines.ts";
 import { isForProgram, type ObservedStreams } from "./observed_streams.ts";
+import type { ObservedWork } from "./observed_work.ts";
 
 /** An event, as far as it is observed. */
 interface ObservedEvent {
@@ -28,10 +29,12 @@ interface ObservedEvent {
 /** The events. */
 export class ObservedEvents {
   readonly #streams: ObservedStreams;
+  readonly #work: ObservedWork;
   readonly #events = new Map<bigint, ObservedEvent>();
 
-  constructor(streams: ObservedStreams) {
+  constructor(streams: ObservedStreams, work: ObservedWork) {
     this.#streams = streams;
+    this.#work = work;
   }
 
   /** The calls to make instead of the driver's own. */
@@ -85,7 +88,7 @@ export class ObservedEvents {
         if (observed.handle !== undefined) this.#tellRecord({ ...observed, record, clock: undefined });
         driver.eventRecord(device, event, stream);
         observed.record = record;
-        observed.recorded = callSiteHere();
+        observed.recorded = this.#work.site;
         observed.clock = undefined;
         if (observed.isInterprocess) this.#streams.assume(record);
       },

@@ -62,7 +62,7 @@ export class Observer {
     const work = this.work = new ObservedWork(order, streams);
     const hostMemory = this.#hostMemory = new ObservedHostMemory(driver, { reports, streams, work });
     const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory });
-    this.#events = new ObservedEvents(streams);
+    this.#events = new ObservedEvents(streams, work);
     this.#orderCalls = {
       ...streams.calls(driver),
       ...this.#events.calls(driver),
@@ -81,9 +81,9 @@ export class Observer {
     return { ...this.#workCalls, ...this.#orderCalls };
   }
 
-  /** Whether a call may ask for work, so that its site is to be noted first. */
-  isWork(call: string | symbol): boolean {
-    return Object.hasOwn(this.#workCalls, call);
+  /** Whether a call's site is to be noted first: it may ask for work, or it records an event. */
+  hasSite(call: string | symbol): boolean {
+    return call === "eventRecord" || Object.hasOwn(this.#workCalls, call);
   }
 
   /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */

@@ -12,6 +12,7 @@ import { Operators } from "../operator/operators.ts";
 import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
+import { attendRequests } from "../transport/poller.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import { readJournal } from "./memories/journal.ts";
 import type { KeptDescriptor, KeptName } from "./keepers.ts";
@@ -47,6 +48,7 @@ export class StoreService {
   readonly #acceptors: readonly Acceptor[];
   readonly #standbyListener: UnixListener | undefined;
   readonly #standbys = new Set<StandbyKeeper>();
+  readonly #endAttention: () => void;
   readonly #reclaimTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(cuda: Cuda, { listener, standbyListener, options, kept }: ServiceParts) {
@@ -74,6 +76,7 @@ export class StoreService {
     if (restored.length > 0) {
       this.#reclaimTimer = setTimeout(() => this.memories.dropUnclaimed(), options.reclaimTimeout);
     }
+    this.#endAttention = attendRequests();
   }
 
   /** The number of published entries. */
@@ -90,6 +93,7 @@ export class StoreService {
   async close(): Promise<void> {
     this.#closing.abort(new ReferenceError(`The store at ${this.#listener.path} was disposed`));
     clearTimeout(this.#reclaimTimer);
+    this.#endAttention();
     await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
     await Promise.all(this.#acceptors.map(({ finished }) => finished));
     // The path is free: a standby takes over now, and then the clients find it there.

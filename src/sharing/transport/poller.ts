@@ -2,9 +2,9 @@
  * The one place where a JavaScript thread waits for descriptors.
  *
  * On Deno, which can make a call off the event loop's thread, one parked `poll` waits for all descriptors. Adding or
- * removing a descriptor interrupts it through an eventfd. For half a millisecond before the call is parked, each turn
- * of the event loop polls the descriptors without blocking: waking from a parked call takes two thread switches, which
- * can last as long as that where processors go idle. On Bun and Node, the event loop polls at each of its turns for the
+ * removing a descriptor interrupts it through an eventfd. For half a millisecond before the call is parked, or two where
+ * a store serves clients, each turn of the event loop polls the descriptors without blocking: waking from a parked call
+ * takes two thread switches, which can last as long as that where processors go idle. On Bun and Node, the event loop polls at each of its turns for the
  * first two milliseconds after something happened, then every millisecond, and every four milliseconds after a tenth of
  * a second: up to 4 ms of latency, and one or two percent of a processor for as long as a wait lasts.
  *
@@ -62,7 +62,9 @@ interface WaiterRegistration extends Registration {
 const crowdedCount = 128;
 /** The number of descriptors that are polled and served at a time. Recently ready descriptors come first. */
 const batchSize = 64;
+/** Milliseconds for which each turn polls after something happened, and while somebody serves short requests. */
 const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
+const attentiveSpin = 2;
 const attentiveMilliseconds = 100;
 const attentivePause = 1;
 const idlePause = 4;
@@ -71,6 +73,8 @@ const waiters = new Set<Waiter>();
 /** The descriptors of all waiters. Created together with the eventfd. */
 let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
+/** How many serve requests that follow each other. */
+let attentiveCount = 0;
 /** When a wait last began or ended, in milliseconds. */
 let lastEvent = 0;
 /** The number of polls so far. */
@@ -174,6 +178,19 @@ export function awaitAnswer(): void {
   interruptPause?.();
 }
 
+/**
+ * Polls at every turn for longer, until the returned function is called: clients do something short with each answer, and
+ * ask again.
+ */
+export function attendRequests(): () => void {
+  attentiveCount++;
+  let isOver = false;
+  return () => {
+    if (!isOver) attentiveCount--;
+    isOver = true;
+  };
+}
+
 /** The number of polls so far. It identifies a turn of the event loop. */
 export function pollCount(): number {
   return polls;
@@ -221,7 +238,7 @@ async function serve(): Promise<void> {
 /** Yields between two polls, for longer the longer nothing has happened. */
 async function waitBetweenPolls(): Promise<void> {
   const idle = performance.now() - lastEvent;
-  if (idle < spinMilliseconds) await nextTurn();
+  if (idle < (attentiveCount > 0 ? attentiveSpin : spinMilliseconds)) await nextTurn();
   else if (jsRuntime === "deno") await park();
   else await pause(idle < attentiveMilliseconds ? attentivePause : idlePause);
 }
