@@ -29,7 +29,7 @@ const moments: readonly {
   { at: "created", timeout: 60_000, code: "peer-gone" },
   { at: "working", timeout: 60_000, code: "peer-gone" },
   { at: "working", how: "idle", timeout: 60_000, code: "peer-gone" },
-  { at: "working", signal: "SIGSTOP", timeout: 1500, code: "timed-out" },
+  { at: "working", signal: "SIGSTOP", timeout: 4000, code: "timed-out" },
 ];
 
 /** In seconds since 1970: longer ago than names are kept. */
@@ -56,8 +56,10 @@ for (const driver of ["software", "cuda"] as const) {
       // Those that are left come when it is gone, or find it.
       const isFirst = at === "started" || at === "creating";
       const others = isFirst ? [] : Array.from({ length: lost }, (_, rank) => start(rank));
+      const told: string[] = [];
       for (let line = await victim.nextLine(); line !== at; line = await victim.nextLine()) {
-        if (line === undefined) throw new Error(await victim.errors());
+        if (line === undefined) throw new Error(`it has ended after ${told.join("; ")} ${await victim.errors()}`);
+        told.push(line);
       }
       const killed = Date.now();
       victim.kill(signal ?? "SIGKILL");
