@@ -110,7 +110,7 @@ every_case() { # of folders whose cases are quick: .ci/long has the others, and 
 }
 
 bun_tests() { # but for .ci/long, without what asks most of an engine: long programs, and what the sanitizer finds in kernels
-  local files=(./tests/) limit=300000
+  local files=(./tests/) limit=1200000
   if [ "${POOLPASS_LONG:-}" != 1 ]; then
     limit=120000
     mapfile -t files < <(find ./tests -name '*_test.ts' ! -path './tests/sanitizer/*/*' ! -path './tests/corpus/*' \
@@ -126,7 +126,7 @@ node_tests() { # a process for each folder: one for each file takes twice as lon
   npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
     code=0 limit=120000
-    [ "${POOLPASS_LONG:-}" = 1 ] && limit=300000
+    [ "${POOLPASS_LONG:-}" = 1 ] && limit=1200000
     for tests in $(find tests -name "*_test.ts" | cut -d / -f 1,2 | sort -u); do
       [ -d "$tests" ] && tests="$tests/**/*_test.ts"
       if [ "${POOLPASS_LONG:-}" != 1 ]; then
