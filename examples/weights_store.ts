@@ -13,14 +13,14 @@
  *
  * @module
  */
-import { type FileHandle, open as openFile } from "node:fs/promises";
+import { open as openFile } from "node:fs/promises";
 import { type Cuda, type DeviceBuffer, MemoryStore, open, StoreClient, type StoreEntry } from "../mod.ts";
 import { parseBytes, parseCount, readArguments, runProgram, say, UsageError } from "./command_line.ts";
 import { formatRate, Progress } from "./progress.ts";
 import { runDemo } from "./weights/demo.ts";
 import { readHeader, type SafetensorsHeader, type Tensor } from "./weights/safetensors.ts";
 import { sumsIn, writeSample } from "./weights/sample_file.ts";
-import { findDifference, load, readFully } from "./weights/staging.ts";
+import { findDifference, load, ReadableFile } from "./weights/staging.ts";
 import { checkSums, formatTensors, someOf, sumBytes } from "./weights/tensor_sums.ts";
 import { describeTensors, layOutTensors, tensorsOfEntry } from "./weights/tensor_layout.ts";
 
@@ -94,7 +94,7 @@ async function publish(path: string, options: Options, signal: AbortSignal): Pro
   if (stay !== undefined && stay !== "yes") throw new UsageError(`Cannot use "${stay}" as --stay: yes`);
   using cuda = open();
   await using client = await StoreClient.connect(cuda, storeOf(options), { wait: true, signal });
-  await using file = await openFile(path);
+  await using file = await ReadableFile.open(path);
   const { tensors, metadata, dataOffset } = await headerOf(file, path);
   const layout = layOutTensors(tensors);
   const { byteLength } = layout;
@@ -168,7 +168,7 @@ async function verifyWith(
   { cuda, weights, tensors }: { cuda: Cuda; weights: DeviceBuffer; tensors: readonly Tensor[] },
   signal: AbortSignal,
 ): Promise<void> {
-  await using file = await openFile(path);
+  await using file = await ReadableFile.open(path);
   const { tensors: expected, dataOffset } = await headerOf(file, path);
   const layout = layOutTensors(expected);
   if (JSON.stringify(layout.tensors) !== JSON.stringify(tensors)) throw new Error(`${path} has other tensors`);
@@ -190,13 +190,12 @@ async function verifyWith(
   console.log(`All ${byteLengthOf(expected)} bytes are as in ${path}`);
 }
 
-async function headerOf(file: FileHandle, path: string): Promise<SafetensorsHeader> {
-  const { size } = await file.stat();
+async function headerOf(file: ReadableFile, path: string): Promise<SafetensorsHeader> {
   try {
     return await readHeader(async (position, byteLength) => {
       const bytes = new Uint8Array(byteLength);
-      return bytes.subarray(0, await readFully(file, bytes, position));
-    }, size);
+      return bytes.subarray(0, await file.read(bytes, position));
+    }, file.byteLength);
   } catch (error) {
     throw new Error(`Cannot use ${path}: ${(error as Error).message}`, { cause: error });
   }

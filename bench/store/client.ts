@@ -10,9 +10,8 @@
  *
  * @module
  */
-import { open as openFile } from "node:fs/promises";
 import process from "node:process";
-import { load, readFully } from "../../examples/weights/staging.ts";
+import { load, ReadableFile } from "../../examples/weights/staging.ts";
 import { readHeader } from "../../examples/weights/safetensors.ts";
 import { layOutTensors } from "../../examples/weights/tensor_layout.ts";
 import { open, StoreClient } from "../../mod.ts";
@@ -48,12 +47,11 @@ async function map(request: Request): Promise<number[]> {
 
 async function loadAgain(request: Request): Promise<number[]> {
   const signal = AbortSignal.timeout(waitTimeout);
-  await using file = await openFile(path);
-  const { size } = await file.stat();
+  await using file = await ReadableFile.open(path);
   const { tensors, dataOffset } = await readHeader(async (position, byteLength) => {
     const bytes = new Uint8Array(byteLength);
-    return bytes.subarray(0, await readFully(file, bytes, position));
-  }, size);
+    return bytes.subarray(0, await file.read(bytes, position));
+  }, file.byteLength);
   const { runs, byteLength } = layOutTensors(tensors);
   using memory = device.createMemory(byteLength);
   using range = cuda.reserveAddresses(memory.byteLength);

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { FileHandle } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import type { Cuda, CudaStream, DeviceBuffer, HostBuffer } from "../../mod.ts";
 import type { Run } from "./tensor_layout.ts";
 
@@ -13,9 +13,49 @@ const pieceByteLength = 16 * 2 ** 20;
 /** The number of pieces that are read at once, each into page-locked memory of its own. */
 const maximumReaders = 8;
 
+/** A file that is read at several places at once. Each reader has a handle of its own: Deno does one read of a handle at a time. */
+export class ReadableFile implements AsyncDisposable {
+  readonly byteLength: number;
+  readonly #handles: readonly FileHandle[];
+
+  private constructor(handles: readonly FileHandle[], byteLength: number) {
+    this.#handles = handles;
+    this.byteLength = byteLength;
+  }
+
+  /** Opens a file for reading. */
+  static async open(path: string): Promise<ReadableFile> {
+    await using handles = new AsyncDisposableStack();
+    const opened: FileHandle[] = [];
+    for (let reader = 0; reader < maximumReaders; reader++) opened.push(handles.use(await open(path)));
+    const [first, ...others] = await Promise.all(opened.map((handle) => handle.stat()));
+    if (others.some(({ dev, ino }) => dev !== first!.dev || ino !== first!.ino)) {
+      throw new Error(`${path} was replaced while it was opened`);
+    }
+    handles.move();
+    return new ReadableFile(opened, first!.size);
+  }
+
+  /** Reads into `bytes` until they are full or the file ends. Returns the number of bytes. */
+  async read(bytes: Uint8Array, position: number, reader = 0): Promise<number> {
+    const handle = this.#handles[reader]!;
+    let length = 0;
+    while (length < bytes.length) {
+      const { bytesRead } = await handle.read(bytes, length, bytes.length - length, position + length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#handles.map((handle) => handle.close()));
+  }
+}
+
 /** Bytes of a file, and where they lie on the device. */
 export interface Transfer {
-  readonly file: FileHandle;
+  readonly file: ReadableFile;
   /** Where the data begins in the file. */
   readonly dataOffset: number;
   readonly runs: readonly Run[];
@@ -57,17 +97,6 @@ export async function findDifference(cuda: Cuda, transfer: Transfer): Promise<nu
   return differences.sort((a, b) => a - b)[0];
 }
 
-/** Reads into `bytes` until they are full or the file ends. Returns the number of bytes. */
-export async function readFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<number> {
-  let length = 0;
-  while (length < bytes.length) {
-    const { bytesRead } = await file.read(bytes, length, bytes.length - length, position + length);
-    if (bytesRead === 0) break;
-    length += bytesRead;
-  }
-  return length;
-}
-
 /** Reads all pieces, several at once, and hands each to `use`, which returns when it needs the bytes no more. */
 async function readPieces(
   cuda: Cuda,
@@ -79,13 +108,13 @@ async function readPieces(
   const readers = Math.min(maximumReaders, pieces.length);
   const failed = new AbortController();
   let next = 0;
-  const runReader = async (host: HostBuffer, stream: CudaStream): Promise<void> => {
+  const runReader = async (reader: number, host: HostBuffer, stream: CudaStream): Promise<void> => {
     try {
       while (next < pieces.length && !failed.signal.aborted) {
         signal.throwIfAborted();
         const { sourceOffset, targetOffset, byteLength } = pieces[next++]!;
         const bytes = new Uint8Array(host.buffer, 0, byteLength);
-        if (await readFully(file, bytes, dataOffset + sourceOffset) < byteLength) {
+        if (await file.read(bytes, dataOffset + sourceOffset, reader) < byteLength) {
           throw new Error("The file was cut while it was read");
         }
         await use({ bytes, targetOffset, stream });
@@ -99,9 +128,9 @@ async function readPieces(
     }
   };
   using resources = new DisposableStack();
-  const running = Array.from({ length: readers }, () => {
+  const running = Array.from({ length: readers }, (_, reader) => {
     const host = resources.use(cuda.allocateHost(largest));
-    return runReader(host, resources.use(device.createStream({ nonBlocking: true })));
+    return runReader(reader, host, resources.use(device.createStream({ nonBlocking: true })));
   });
   const outcomes = await Promise.allSettled(running);
   for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;

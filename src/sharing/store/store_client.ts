@@ -210,7 +210,7 @@ export class StoreClient implements AsyncDisposable {
     checkBoolean(write, "write");
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const awaited = `"${name}" to be published in`;
-    const answer = await this.#link.ask({ do: "map", name, write, wait: true }, { signal, awaited });
+    const answer = await this.#link.ask({ do: "map", name, write, wait: true, brief: true }, { signal, awaited });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     return this.#take(answer, id, () => {

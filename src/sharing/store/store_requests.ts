@@ -10,7 +10,7 @@ import { limitExceeded } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
-import { documentAnswer, listAnswer, mapAnswer, type StoreAnswer } from "./memories/store_answer.ts";
+import { briefMapAnswer, documentAnswer, listAnswer, mapAnswer, type StoreAnswer } from "./memories/store_answer.ts";
 import type { Holder, Stored } from "./memories/stored.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 import { maximumEntryMetadata, metadataBytes } from "./memories/stored_record.ts";
@@ -129,17 +129,23 @@ export class StoreRequests {
     checkOfferName(name);
     const write = flagOf(document, "write");
     const wait = flagOf(document, "wait");
-    return this.#mapWhenThere({ name, write, wait }, signal);
+    const brief = flagOf(document, "brief");
+    return this.#mapWhenThere({ name, write, wait, brief }, signal);
   }
 
   /** Keeps nothing of the document: many may wait. */
   async #mapWhenThere(
-    { name, write, wait }: { readonly name: string; readonly write: boolean; readonly wait: boolean },
+    { name, write, wait, brief }: {
+      readonly name: string;
+      readonly write: boolean;
+      readonly wait: boolean;
+      readonly brief: boolean;
+    },
     signal: AbortSignal,
   ): Promise<Outcome> {
     for (;;) {
       const memory = this.#memories.map(this.#client, name, { write });
-      if (memory !== undefined) return { id: memory.id, answer: mapAnswer };
+      if (memory !== undefined) return { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
       if (!wait) {
         throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
       }

@@ -117,6 +117,20 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
   ]);
 });
 
+storeTest("whoever maps gets the metadata, unless it asks for a brief answer", async (path, client) => {
+  await using published = await client.create("x", 4096, { metadata: { shape: [1024] } });
+  await published.publish();
+  const map = { do: "map", name: "x" };
+  const documents = [map, { ...map, brief: true }, { ...map, brief: 1 }];
+  const [whole, brief, refused] = await answersOf(path, "documents", JSON.stringify(documents)) as Record<
+    string,
+    unknown
+  >[];
+  assertEquals(whole, { ...brief, metadata: { shape: [1024] } });
+  assertEquals(brief!.ok, true);
+  assertEquals(refused!.code, "bad-message");
+});
+
 storeTest("memory that is given back before the answer is sent is not sent", async (path, client) => {
   await using published = await client.create("x", 4096);
   await published.publish();

@@ -37,6 +37,11 @@ export function documentAnswer(document: JsonObject): StoreAnswer {
   return { byteLength: bytes.length, pieces: () => [bytes], memories: [], ownByteLength: bytes.length };
 }
 
+/** What a client is told of memory that it has mapped, without its metadata. */
+export function briefMapAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
+  return documentAnswer({ ok: true, id, size, byteLength, device, generation });
+}
+
 /** What a client is told of memory that it has mapped. */
 export function mapAnswer(memory: Stored): StoreAnswer {
   const { id, size, byteLength, device, generation } = memory;
