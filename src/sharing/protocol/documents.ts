@@ -60,7 +60,8 @@ export function* partsOfPieces(
   let filled = 0;
   for (const piece of document.pieces()) {
     for (let begin = 0; begin < piece.length;) {
-      const bytes = piece.subarray(begin, begin + part.length - filled);
+      const room = part.length - filled;
+      const bytes = begin === 0 && piece.length <= room ? piece : piece.subarray(begin, begin + room);
       part.set(bytes, filled);
       begin += bytes.length;
       filled += bytes.length;

@@ -4,8 +4,6 @@
  * @module
  */
 import { encodeDocument, type JsonObject, type PiecewiseDocument } from "../../protocol/documents.ts";
-import { utf8ByteLength } from "../../protocol/text_length.ts";
-import type { Peer } from "../../transport/unix_socket.ts";
 import type { Stored } from "./stored.ts";
 
 /** An answer. Until it was sent, it needs the metadata of memories, and some bytes of its own. */
@@ -15,20 +13,20 @@ export interface StoreAnswer extends PiecewiseDocument {
   readonly ownByteLength: number;
 }
 
-/** An entry of a list, and who reads it at that moment. What else is said of it does not change. */
+/** An entry of a list, and who reads it at that moment, as JSON. What else is said of it does not change. */
 interface ListedEntry {
   readonly memory: Stored;
-  readonly readers: readonly Peer[];
+  readonly readers: Uint8Array<ArrayBuffer>;
 }
 
-/** About what an entry of a list takes, and each of its readers. */
+/** About what an entry of a list takes. */
 const entryByteLength = 64;
-const readerByteLength = 16;
 
 const encoder = new TextEncoder();
 const listBegin = encoder.encode('{"ok":true,"entries":[');
 const listEnd = encoder.encode("]}");
-const comma = encoder.encode(",");
+const noReaders = encoder.encode("[]");
+const metadataBegin = encoder.encode(',"metadata":');
 const objectEnd = encoder.encode("}");
 
 /** A short answer. */
@@ -45,10 +43,13 @@ export function briefMapAnswer({ id, size, byteLength, device, generation }: Sto
 /** What a client is told of memory that it has mapped. */
 export function mapAnswer(memory: Stored): StoreAnswer {
   const { id, size, byteLength, device, generation } = memory;
-  const head = headOf({ ok: true, id, size, byteLength, device, generation }, memory);
+  const head = encodeDocument({ ok: true, id, size, byteLength, device, generation }).slice(0, -objectEnd.length);
   return {
-    byteLength: byteLengthOf(head, memory),
-    pieces: () => piecesOf(head, memory),
+    byteLength: head.length + byteLengthOfRest(memory),
+    *pieces() {
+      yield head;
+      yield* restOf(memory);
+    },
     memories: [memory],
     ownByteLength: head.length,
   };
@@ -60,12 +61,13 @@ export function listAnswer(published: Iterable<Stored>): StoreAnswer {
   let byteLength = listBegin.length + listEnd.length;
   let ownByteLength = 0;
   for (const memory of published) {
-    const entry = { memory, readers: [...memory.readers.keys()].map(({ peer }) => peer) };
-    if (entries.length > 0) byteLength += comma.length;
-    byteLength += byteLengthOf(headOfEntry(entry), memory);
-    ownByteLength += entryByteLength + readerByteLength * entry.readers.length;
-    entries.push(entry);
+    const readers = readersOf(memory);
+    byteLength += headOfEntry(memory).length + readers.length + byteLengthOfRest(memory);
+    ownByteLength += entryByteLength + readers.length;
+    entries.push({ memory, readers });
   }
+  // The first one has no comma.
+  if (entries.length > 0) byteLength--;
   return {
     byteLength,
     pieces: () => piecesOfList(entries),
@@ -76,30 +78,43 @@ export function listAnswer(published: Iterable<Stored>): StoreAnswer {
 
 function* piecesOfList(entries: readonly ListedEntry[]): Iterable<Uint8Array<ArrayBuffer>> {
   yield listBegin;
-  for (const [index, entry] of entries.entries()) {
-    if (index > 0) yield comma;
-    yield* piecesOf(headOfEntry(entry), entry.memory);
+  for (const [index, { memory, readers }] of entries.entries()) {
+    const head = headOfEntry(memory);
+    yield index === 0 ? head.subarray(1) : head;
+    yield readers;
+    yield* restOf(memory);
   }
   yield listEnd;
 }
 
-function headOfEntry({ memory, readers }: ListedEntry): string {
-  const { name, byteLength, generation, device, published } = memory;
-  const processes = readers.map(({ pid, uid, gid }) => ({ pid, uid, gid }));
-  return headOf({ name, byteLength, generation, device, since: published, readers: processes }, memory);
+/** Those of published memories, which are listed again and again, and do not change. */
+const heads = new WeakMap<Stored, Uint8Array<ArrayBuffer>>();
+
+/** The comma before an entry of a list, and the entry up to its readers. */
+function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
+  let head = heads.get(memory);
+  if (head === undefined) {
+    const { name, byteLength, generation, device, published } = memory;
+    const object = JSON.stringify({ name, byteLength, generation, device, since: published });
+    heads.set(memory, head = encoder.encode(`,${object.slice(0, -1)},"readers":`));
+  }
+  return head;
 }
 
-/** An object as JSON, up to the metadata, which is its last member. */
-function headOf(object: JsonObject, { metadata }: Stored): string {
-  return JSON.stringify(object).slice(0, -1) + (metadata === undefined ? "" : ',"metadata":');
+function readersOf({ readers }: Stored): Uint8Array<ArrayBuffer> {
+  if (readers.size === 0) return noReaders;
+  return encodeDocument([...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })));
 }
 
-function byteLengthOf(head: string, { metadata }: Stored): number {
-  return utf8ByteLength(head) + (metadata?.length ?? 0) + objectEnd.length;
-}
-
-function* piecesOf(head: string, { metadata }: Stored): Iterable<Uint8Array<ArrayBuffer>> {
-  yield encoder.encode(head);
-  if (metadata !== undefined) yield metadata;
+/** What follows the other members of an object: the metadata, and its end. */
+function* restOf({ metadata }: Stored): Iterable<Uint8Array<ArrayBuffer>> {
+  if (metadata !== undefined) {
+    yield metadataBegin;
+    yield metadata;
+  }
   yield objectEnd;
+}
+
+function byteLengthOfRest({ metadata }: Stored): number {
+  return (metadata === undefined ? 0 : metadataBegin.length + metadata.length) + objectEnd.length;
 }
