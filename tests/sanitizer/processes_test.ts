@@ -45,8 +45,15 @@ class Pair {
       sharing?: Sharing;
       schedule?: Schedule;
       onStep?: () => void | Promise<void>;
-      /** The steps of this process while a kernel waits that the other one has launched, and a file for both. */
-      during?: { readonly steps: readonly Step[]; readonly file: string };
+      /**
+       * What the other process does while the kernels of both wait, in parts, what this one does between each two, and a
+       * file for both.
+       */
+      during?: {
+        readonly importer: readonly (readonly Step[])[];
+        readonly exporter: readonly (readonly Step[])[];
+        readonly file: string;
+      };
     } = {},
   ): Promise<Record<Side, SanitizerReport[]>> {
     const exporter = new Participant(this.#driver, schedule);
@@ -63,12 +70,18 @@ class Pair {
       else await this.#ask({ do: "step", step });
     }
     if (during !== undefined) {
-      writeFileSync(during.file, "");
-      const launched = this.#ask({ do: "launchAndWait", file: during.file });
-      await waitUntil(() => statSync(during.file).size > 0);
-      for (const step of during.steps) await exporter.run(step);
-      appendFileSync(during.file, "2");
-      await launched;
+      const { importer, exporter: between, file } = during;
+      writeFileSync(file, "");
+      const done = this.#ask({ do: "runWithoutTurns", file, parts: importer });
+      await waitUntil(() => statSync(file).size > 0);
+      // From here on, the kernels of this process wait, too.
+      const steps: Promise<void>[] = [];
+      for (const [index, part] of between.entries()) {
+        while (statSync(file).size <= 2 * index);
+        steps.push(...part.map((step) => exporter.run(step)));
+        appendFileSync(file, "2");
+      }
+      await Promise.all([...steps, done]);
     }
     // What a kernel accesses is known when it is done, and then the other process gets to know.
     for (let time = 0; time < 2; time++) {
@@ -345,9 +358,49 @@ test("a kernel that waits is compared with what another process did before it fr
   await inFolder(async (folder) => {
     await withPair("software", async (pair) => {
       const { importer } = await pair.reportsOf([["exporter", "fill", 0]], {
-        during: { steps: [["exporter", "free"]], file: `${folder}/gate` },
+        during: {
+          importer: [[["importer", "kernelFill", 0]], [["importer", "fillOwn", 1]]],
+          exporter: [[["exporter", "free"]]],
+          file: `${folder}/gate`,
+        },
       });
       assertEquals(importer.map(({ kind }) => kind), ["unordered-write-write"]);
+    });
+  });
+});
+
+test("work that was asked for before another process's was known to be done is compared with it", async () => {
+  await inFolder(async (folder) => {
+    await withPair("software", async (pair) => {
+      // Behind a kernel that waits, nothing is looked at until it is known what that accesses: with a schedule, when it
+      // is done.
+      const { importer } = await pair.reportsOf([], {
+        schedule: "oldest",
+        during: {
+          importer: [[["importer", "kernelFillOwn", 0]], [["importer", "fill", 1]], [["importer", "fillOwn", 0]]],
+          exporter: [[["exporter", "fill", 0]], [["exporter", "synchronize", 0]]],
+          file: `${folder}/gate`,
+        },
+      });
+      assertEquals(importer.map(({ kind }) => kind), ["unordered-write-write"]);
+    });
+  });
+});
+
+test("kernels that are known to be done are told others who asked for theirs before", async () => {
+  await inFolder(async (folder) => {
+    await withPair("software", async (pair) => {
+      // The newest stream's kernel is done first, and looked at behind the other one.
+      const ask = (side: Side): Step[] => [[side, "kernelFillOwn", 0], [side, "kernelFill", 1]];
+      const { exporter, importer } = await pair.reportsOf([], {
+        schedule: "newest",
+        during: {
+          importer: [ask("importer"), [["importer", "synchronize", 1]], []],
+          exporter: [ask("exporter"), [["exporter", "synchronize", 1]]],
+          file: `${folder}/gate`,
+        },
+      });
+      assertEquals(new Set([...exporter, ...importer].map(({ kind }) => kind)), new Set(["unordered-write-write"]));
     });
   });
 });

@@ -34,6 +34,8 @@ export type Action = "copyFrom" | "fill" | "copyIn" | "copyOut" | "kernelFill" |
 /** A step of a program. Streams and events are numbered; each process has some of both, and can open the other's events. */
 export type Step =
   | readonly [side: Side, action: Action, stream: number]
+  // With a buffer that the other process does not have.
+  | readonly [side: Side, action: "fillOwn" | "kernelFillOwn", stream: number]
   | readonly [side: Side, action: "record" | "waitOwn" | "waitOther", stream: number, event: number]
   | readonly [side: Side, action: "synchronize" | "finished", stream: number]
   | readonly [side: Side, action: "finishedOther", event: number]
@@ -142,6 +144,10 @@ export class Participant implements Disposable {
         return this.#fill.launch(launch, x.address, elements, 7);
       case "kernelSaxpy":
         return this.#saxpy.launch(launch, elements, 2, x.address, this.#private().address);
+      case "fillOwn":
+        return this.#own.fill(0, stream);
+      case "kernelFillOwn":
+        return this.#fill.launch(launch, this.#own.address, elements, 7);
       case "record":
         return stream.record(this.#events[event]!);
       case "waitOwn":
@@ -162,16 +168,19 @@ export class Participant implements Disposable {
   }
 
   /**
-   * Launches a kernel that fills the buffer, and lets it wait: the host does nothing else until somebody has written to
-   * a file, in answer to the byte that it writes there. Then it learns what others have told meanwhile.
+   * Does steps while the kernels that they launch wait: the host does nothing else meanwhile. Between two parts, it
+   * writes a byte to a file and waits until the other process has answered with another one.
    */
-  launchAndWait(file: string): void {
-    this.#fill.launch({ grid: 1, block: elements, stream: this.#streams[0]! }, this.#shared!.address, elements, 7);
+  runWithoutTurns(file: string, parts: readonly (readonly Step[])[]): void {
     const descriptor = openDescriptor(file, { writable: true });
-    writeAt(descriptor, Uint8Array.of(1), { offset: 0 });
-    while (describeDescriptor(descriptor).byteLength < 2);
+    for (const [index, steps] of parts.entries()) {
+      if (index > 0) {
+        writeAt(descriptor, Uint8Array.of(1), { offset: 2 * index - 2 });
+        while (describeDescriptor(descriptor).byteLength < 2 * index);
+      }
+      for (const step of steps) void this.run(step);
+    }
     closeDescriptor(descriptor);
-    this.#own.fill(0, this.#streams[1]!);
   }
 
   #private(): DeviceBuffer {

@@ -13,7 +13,7 @@ import {
 import { stackOf } from "../call_sites.ts";
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
-import { type Clock, isBefore, lastPoint, type Point, type Timeline } from "../timelines.ts";
+import type { Clock, Point, Timeline } from "../timelines.ts";
 import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, tells } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
@@ -155,10 +155,12 @@ export class Announcements {
     return isNew;
   }
 
-  /** Tells an access to shared memory. */
+  /**
+   * Tells an access to shared memory, even if the host knows it to be done by now: others have asked for work before
+   * they were told that.
+   */
   tellAccess(share: ShareName, { operation, access, begin, end, source }: Touch): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
-    if (isBefore(operation, lastPoint(this.#host))) return;
     if (operation !== this.#lastOperation) this.#pieceCount = 0;
     this.#lastOperation = operation;
     if (++this.#pieceCount > maximumPieces) return;

@@ -12,7 +12,7 @@ import { connectedProcesses, hasManyConnections } from "../../support/connected_
 import type { Operation } from "../operation.ts";
 import type { Reports } from "../reports.ts";
 import type { RangeAccess, StreamOrder } from "../stream_order.ts";
-import type { Clock, Point, Timeline } from "../timelines.ts";
+import { type Clock, lastPoint, type Point, type Timeline } from "../timelines.ts";
 import { Announcements } from "./announcements.ts";
 import { Board, type BoardReader, Bystander, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
@@ -75,7 +75,8 @@ export class OtherProcesses implements BoardReader {
       const name = [board.own.slot, board.own.generation, ++this.#shareCount] as const;
       const memory = { name, address: at, byteLength, isOwn: true };
       this.#shares.set(at, share = { memory, handles: new Set() });
-      this.#inOrder(() => this.#accesses.share(memory));
+      const known = lastPoint(this.#parts.host);
+      this.#inOrder(() => this.#accesses.share(memory, known));
     }
     if (share.handles.has(hexadecimal)) return;
     share.handles.add(hexadecimal);
@@ -263,7 +264,9 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const touch: PeerTouch = { operation, access, begin, end, source, peer };
-    this.#inOrder(() => this.#accesses.addOfPeer(sent.share, touch));
+    // What is asked for from now on comes after this, and only that.
+    const known = lastPoint(this.#parts.host);
+    this.#inOrder(() => this.#accesses.addOfPeer(sent.share, touch, known));
   }
 
   /**

@@ -7,7 +7,7 @@ import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
 import type { Reports } from "../reports.ts";
 import type { RangeAccess, StreamOrder } from "../stream_order.ts";
-import { isBefore, lastPoint, type Timeline } from "../timelines.ts";
+import { isBefore, type Point } from "../timelines.ts";
 import { shiftedParts, sourceOfAll } from "../touch_parts.ts";
 import type { Announcements } from "./announcements.ts";
 import type { ShareName } from "./records.ts";
@@ -17,7 +17,6 @@ import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } f
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  readonly host: Timeline;
   readonly announcements: Announcements;
   /** Whether what this and another process do may be reported. */
   readonly counts: (own: Operation, touch: PeerTouch) => boolean;
@@ -32,10 +31,16 @@ export class SharedAccesses {
     this.#parts = parts;
   }
 
-  /** Adds memory of this process, and tells others what it has done with it. */
-  share(memory: SharedMemory): void {
+  /**
+   * Adds memory of this process, and tells others what it does with it.
+   *
+   * @param known what the host knew to be done when others could not have it yet
+   */
+  share(memory: SharedMemory, known: Point): void {
     this.#memories.add(memory);
-    for (const touch of this.#touchesOf(memory)) this.#parts.announcements.tellAccess(memory.name, touch);
+    for (const touch of this.#touchesOf(memory)) {
+      if (!isBefore(touch.operation, known)) this.#parts.announcements.tellAccess(memory.name, touch);
+    }
   }
 
   /** Adds memory of another process. */
@@ -79,8 +84,12 @@ export class SharedAccesses {
     }
   }
 
-  /** Compares an access of another process with those of this one, and remembers it for the next ones. */
-  addOfPeer(name: ShareName, touch: PeerTouch): void {
+  /**
+   * Compares an access of another process with those of this one, and remembers it for the next ones.
+   *
+   * @param known what the host knew to be done when it was told of the access
+   */
+  addOfPeer(name: ShareName, touch: PeerTouch, known: Point): void {
     for (const memory of this.#memories.named(name)) {
       for (const own of this.#touchesOf(memory)) {
         const isOrdered = isBefore(own.operation, touch.operation) || isBefore(touch.operation, own.operation);
@@ -89,7 +98,6 @@ export class SharedAccesses {
     }
     const freed = this.#memories.freedOf(name);
     if (freed !== undefined) return this.#checkFreed(freed, touch);
-    const known = lastPoint(this.#parts.host);
     if (!isBefore(touch.operation, known)) this.#memories.addTouch(name, touch, known);
   }
 

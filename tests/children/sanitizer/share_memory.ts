@@ -14,7 +14,7 @@ export type Command =
   | { readonly do: "begin"; readonly shared: Shared; readonly schedule?: "oldest" }
   | { readonly do: "step"; readonly step: Step }
   | { readonly do: "connect"; readonly path: string }
-  | { readonly do: "launchAndWait"; readonly file: string }
+  | { readonly do: "runWithoutTurns"; readonly file: string; readonly parts: readonly (readonly Step[])[] }
   | { readonly do: "settle" | "reports" | "end" };
 
 const [path, driver, board] = process.argv.slice(2) as [string, "software" | "cuda", string];
@@ -40,8 +40,8 @@ async function answer(command: Command, handle: Awaited<ReturnType<typeof receiv
     case "connect":
       others.push(await UnixSocket.connect(command.path));
       return null;
-    case "launchAndWait":
-      participant!.launchAndWait(command.file);
+    case "runWithoutTurns":
+      participant!.runWithoutTurns(command.file, command.parts);
       return null;
     case "settle":
       participant!.settle();
