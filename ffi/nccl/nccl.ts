@@ -59,6 +59,8 @@ export class Nccl implements CollectiveLibrary {
   readonly #functions: NcclFunctions;
   readonly #makeCurrent: (device: number) => void;
   readonly #communicators = new Map<bigint, NcclCommunicator>();
+  /** What was looked up last: a map of bigints takes longer than most of a call. */
+  #last: { readonly handle: bigint; readonly communicator: NcclCommunicator } | undefined;
   #lastHandle = 0n;
   /** How many groups have begun and not ended, and the calls of the outermost one. */
   #depth = 0;
@@ -104,7 +106,7 @@ export class Nccl implements CollectiveLibrary {
   }
 
   commSplit(comm: bigint, { color, key }: { readonly color: number | undefined; readonly key: number }): bigint {
-    const parent = this.#communicators.get(comm)!;
+    const parent = this.#communicatorOf(comm);
     const id = derivedId(parent.id, `split ${++parent.divisions} ${color}`);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
     const config = configOf({ isBlocking: false });
@@ -115,7 +117,7 @@ export class Nccl implements CollectiveLibrary {
   }
 
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
-    const parent = this.#communicators.get(comm)!;
+    const parent = this.#communicatorOf(comm);
     if (parent.dividing.size > 0) {
       // NCCL gives an internal error then, also with NCCL_SHRINK_ABORT.
       throw new SharingError(
@@ -144,15 +146,15 @@ export class Nccl implements CollectiveLibrary {
   }
 
   commUserRank(comm: bigint): number {
-    return this.#rankOf(this.#communicators.get(comm)!.manager);
+    return this.#rankOf(this.#communicatorOf(comm).manager);
   }
 
   commCount(comm: bigint): number {
-    return this.#countOf(this.#communicators.get(comm)!.manager);
+    return this.#countOf(this.#communicatorOf(comm).manager);
   }
 
   commGetAsyncError(comm: bigint): CommunicatorState {
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     if (communicator.failure !== undefined) return communicator.failure;
     try {
       const ended = communicator.lookForEnded();
@@ -169,12 +171,13 @@ export class Nccl implements CollectiveLibrary {
   }
 
   commRevoke(comm: bigint): Promise<void> {
-    return this.#end(this.#communicators.get(comm)!, "worker", "ncclCommAbort");
+    return this.#end(this.#communicatorOf(comm), "worker", "ncclCommAbort");
   }
 
   async commDestroy(comm: bigint): Promise<void> {
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     this.#communicators.delete(comm);
+    this.#last = undefined;
     try {
       await this.#endBoth(communicator, "ncclCommDestroy");
     } finally {
@@ -183,8 +186,9 @@ export class Nccl implements CollectiveLibrary {
   }
 
   async commAbort(comm: bigint): Promise<void> {
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     this.#communicators.delete(comm);
+    this.#last = undefined;
     communicator.leave({ isAborted: true });
     await this.#endBoth(communicator, "ncclCommAbort");
   }
@@ -213,7 +217,7 @@ export class Nccl implements CollectiveLibrary {
   allReduce(call: ReducingCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.allReduce(call));
     const { comm, source, target, count, type, operation, stream } = call;
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     const { worker } = communicator;
     const result = this.#functions.ncclAllReduce(source, target, BigInt(count), type, operation, worker, stream);
     if (result !== 0) this.#check(result, "ncclAllReduce", communicator);
@@ -222,7 +226,7 @@ export class Nccl implements CollectiveLibrary {
   reduce(call: ReducingCall & RootedCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.reduce(call));
     const { comm, source, target, count, type, operation, root, stream } = call;
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     const { worker } = communicator;
     const result = this.#functions.ncclReduce(source, target, BigInt(count), type, operation, root, worker, stream);
     if (result !== 0) this.#check(result, "ncclReduce", communicator);
@@ -231,7 +235,7 @@ export class Nccl implements CollectiveLibrary {
   broadcast(call: RootedCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.broadcast(call));
     const { comm, source, target, count, type, root, stream } = call;
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     const { worker } = communicator;
     const result = this.#functions.ncclBroadcast(source, target, BigInt(count), type, root, worker, stream);
     if (result !== 0) this.#check(result, "ncclBroadcast", communicator);
@@ -240,7 +244,7 @@ export class Nccl implements CollectiveLibrary {
   allGather(call: CollectiveCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.allGather(call));
     const { comm, source, target, count, type, stream } = call;
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     const result = this.#functions.ncclAllGather(source, target, BigInt(count), type, communicator.worker, stream);
     if (result !== 0) this.#check(result, "ncclAllGather", communicator);
   }
@@ -248,7 +252,7 @@ export class Nccl implements CollectiveLibrary {
   reduceScatter(call: ReducingCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.reduceScatter(call));
     const { comm, source, target, count, type, operation, stream } = call;
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     const { worker } = communicator;
     const result = this.#functions.ncclReduceScatter(source, target, BigInt(count), type, operation, worker, stream);
     if (result !== 0) this.#check(result, "ncclReduceScatter", communicator);
@@ -258,7 +262,7 @@ export class Nccl implements CollectiveLibrary {
     const { comm, source, target, count, type, stream } = call;
     const { ncclAlltoAll } = this.#functions;
     if (ncclAlltoAll === undefined) return this.#allToAllByPairs(call);
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     if (this.#depth > 0) return this.#keep(call, communicator.linksOfAll, () => this.allToAll(call));
     this.#prepare([{ communicator, links: communicator.linksOfAll }]);
     const result = ncclAlltoAll(source, target, BigInt(count), type, communicator.worker, stream);
@@ -269,7 +273,7 @@ export class Nccl implements CollectiveLibrary {
     const { comm, source, count, type, root, stream } = call;
     const links = [{ peer: root, direction: sends }] as const;
     if (this.#depth > 0) return this.#keep(call, links, () => this.send(call));
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     this.#prepare([{ communicator, links }]);
     const result = this.#functions.ncclSend(source, BigInt(count), type, root, communicator.worker, stream);
     if (result !== 0) this.#check(result, "ncclSend", communicator);
@@ -279,7 +283,7 @@ export class Nccl implements CollectiveLibrary {
     const { comm, target, count, type, root, stream } = call;
     const links = [{ peer: root, direction: receives }] as const;
     if (this.#depth > 0) return this.#keep(call, links, () => this.recv(call));
-    const communicator = this.#communicators.get(comm)!;
+    const communicator = this.#communicatorOf(comm);
     this.#prepare([{ communicator, links }]);
     const result = this.#functions.ncclRecv(target, BigInt(count), type, root, communicator.worker, stream);
     if (result !== 0) this.#check(result, "ncclRecv", communicator);
@@ -287,7 +291,7 @@ export class Nccl implements CollectiveLibrary {
 
   /** Keeps a call for the end of the group. `run` makes it, when the group does not count as begun any more. */
   #keep({ comm }: CollectiveCall, links: readonly Link[], run: () => void): void {
-    this.#group.push({ communicator: this.#communicators.get(comm)!, links, run });
+    this.#group.push({ communicator: this.#communicatorOf(comm), links, run });
   }
 
   /** Lets messages find their way: otherwise NCCL would block this thread until the other ranks have called, too. */
@@ -309,6 +313,13 @@ export class Nccl implements CollectiveLibrary {
     } finally {
       this.groupEnd();
     }
+  }
+
+  #communicatorOf(handle: bigint): NcclCommunicator {
+    if (this.#last?.handle === handle) return this.#last.communicator;
+    const communicator = this.#communicators.get(handle)!;
+    this.#last = { handle, communicator };
+    return communicator;
   }
 
   #add(communicator: NcclCommunicator): bigint {

@@ -117,46 +117,61 @@ export function checkCollectiveOptions(options: CollectiveOptions): void {
 
 /** The elements of buffers that are reduced. */
 export function reducedElements(
-  [source, target]: readonly [DeviceBuffer, DeviceBuffer],
-  { type }: CollectiveOptions,
-  call: string,
+  source: DeviceBuffer,
+  target: DeviceBuffer,
+  { options: { type }, call }: { options: CollectiveOptions; call: string },
 ): Elements {
   if (type !== undefined) return namedTypes[type];
   const first = arrayTypeOf(source), second = arrayTypeOf(target);
   if (first !== undefined && second !== undefined && first !== second) {
-    throw new TypeError(`Cannot call ${call} with elements of ${first} and of ${second}: give two of one type`);
+    throw new TypeError(
+      `Cannot call ${call} with elements of ${first.name} and of ${second.name}: give two of one type`,
+    );
   }
-  const name = first ?? second;
-  if (name === undefined) {
+  const found = first ?? second;
+  if (found === undefined) {
     throw new TypeError(
       `Cannot call ${call} with a buffer that has no type: give an array, such as buffer.as(Float32Array), or ` +
         '{ type: "bf16" }',
     );
   }
-  if (!Object.hasOwn(typesOfArrays, name)) {
-    throw new TypeError(
-      `Cannot call ${call} with elements of ${name}: NCCL has no such type; convert them to another, such as ` +
-        `${name.includes("16") ? "Int32Array" : "Uint8Array"}`,
-    );
-  }
-  return typesOfArrays[name]!;
+  const { name, elements } = found;
+  if (elements !== undefined) return elements;
+  throw new TypeError(
+    `Cannot call ${call} with elements of ${name}: NCCL has no such type; convert them to another, such as ` +
+      `${name.includes("16") ? "Int32Array" : "Uint8Array"}`,
+  );
 }
 
-/** By constructor. */
-const arrayTypes = new WeakMap<object, string>();
+/** A kind of typed arrays, and what NCCL has for its elements. */
+interface ArrayType {
+  readonly name: string;
+  readonly elements: Elements | undefined;
+}
 
-/** The name of a typed array, also of a subclass. Undefined for memory without a type. */
-function arrayTypeOf(buffer: DeviceBuffer): string | undefined {
+const arrayTypes = new Map<string, ArrayType>();
+/** By constructor, also those of subclasses. */
+const arrayTypesOf = new WeakMap<object, ArrayType>();
+
+/** The kind of a typed array. Undefined for memory without a type. */
+function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   if (!(buffer instanceof DeviceArray)) return undefined;
-  const known = arrayTypes.get(buffer.type);
+  const known = arrayTypesOf.get(buffer.type);
   if (known !== undefined) return known;
-  let type: { readonly name: string } | null = buffer.type;
-  while (type !== null && !/^(Big)?(Ui|I)nt\d+(Clamped)?Array$|^Float\d+Array$/.test(type.name)) {
-    type = Object.getPrototypeOf(type);
+  let constructor: { readonly name: string } | null = buffer.type;
+  while (constructor !== null && !/^(Big)?(Ui|I)nt\d+(Clamped)?Array$|^Float\d+Array$/.test(constructor.name)) {
+    constructor = Object.getPrototypeOf(constructor);
   }
-  const { name } = type ?? buffer.type;
-  arrayTypes.set(buffer.type, name);
-  return name;
+  const { name } = constructor ?? buffer.type;
+  let type = arrayTypes.get(name);
+  if (type === undefined) {
+    arrayTypes.set(
+      name,
+      type = { name, elements: Object.hasOwn(typesOfArrays, name) ? typesOfArrays[name] : undefined },
+    );
+  }
+  arrayTypesOf.set(buffer.type, type);
+  return type;
 }
 
 /** How many elements some bytes are. */

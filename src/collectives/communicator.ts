@@ -196,7 +196,7 @@ export class Communicator implements AsyncDisposable {
     checkCollectiveOptions(options);
     const from = checkBuffer(source, this.#parts, "allReduce");
     const to = checkBuffer(target, this.#parts, "allReduce");
-    const elements = reducedElements([source, target], options, "allReduce");
+    const elements = reducedElements(source, target, { options, call: "allReduce" });
     const { byteLength } = source;
     const count = countElements(byteLength, elements, "allReduce");
     checkRoom(target, byteLength, "allReduce");
@@ -233,7 +233,7 @@ export class Communicator implements AsyncDisposable {
     const from = checkBuffer(source, this.#parts, "reduce");
     const to = checkBuffer(target, this.#parts, "reduce");
     checkRank(root, this.size, "the root of a reduce");
-    const elements = reducedElements([source, target], options, "reduce");
+    const elements = reducedElements(source, target, { options, call: "reduce" });
     const { byteLength } = source;
     const count = countElements(byteLength, elements, "reduce");
     const isRoot = root === this.rank;
@@ -331,7 +331,7 @@ export class Communicator implements AsyncDisposable {
     checkCollectiveOptions(options);
     const from = checkBuffer(source, this.#parts, name);
     const to = checkBuffer(target, this.#parts, name);
-    const elements = reducedElements([source, target], options, name);
+    const elements = reducedElements(source, target, { options, call: name });
     const count = countForEach(source, elements, { size: this.size, call: name });
     const writtenByteLength = count * elements.size;
     checkRoom(target, writtenByteLength, name);
