@@ -45,7 +45,7 @@ class DeviceArray:
         self._stream = stream
         # Whether the application has promised to use the memory on that stream only.
         self._is_stream_kept = stream is not None and is_stream_kept
-        # Where this object was used; the holding has that of all.
+        # Where this object and its views were used; the holding has that of all.
         self._streams = StreamSet()
         self._what = what
         self._is_handed_out = False
@@ -117,6 +117,8 @@ class DeviceArray:
         )
         # The view's part of the memory is not released before the view.
         view._is_handed_out = True
+        # Where the view is used, this is used: a slot is sent behind what was written by its views.
+        view._streams = self._streams
         return view
 
     def read(self, nbytes: int | None = None, *, byte_offset: int = 0) -> bytes:

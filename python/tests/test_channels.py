@@ -139,6 +139,21 @@ class ChannelTest(support.PoolpassTest):
         gate.set()
         self.assertEqual(consumer.next(support.TIMEOUT).sequence, 1)
 
+    def test_frame_that_a_view_of_its_slot_still_writes(self) -> None:
+        channel = self.create()
+        consumer = self.connect().channel("frames", timeout=support.TIMEOUT)
+        stream = cuda().call("cudaStreamCreateWithFlags", 1)
+        gate = threading.Event()
+        slot = channel.reserve(timeout=support.TIMEOUT)
+        tensor = dlpack.import_capsule(slot.view("int32").view(shape=(2, 125)).__dlpack__(stream=int(stream)))
+        stream.add(gate.wait)
+        channel.send(slot)
+        tensor.release()
+        with self.assertRaisesRegex(SharingError, "the exporter still writes"):
+            consumer.next(timeout=0.1)
+        gate.set()
+        self.assertEqual(consumer.next(support.TIMEOUT).sequence, 1)
+
     def test_frames_are_dropped(self) -> None:
         channel = self.create(overflow="drop-oldest", slots=4, window=1)
         consumer = self.connect().channel("frames", timeout=support.TIMEOUT)
