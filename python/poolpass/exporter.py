@@ -181,6 +181,9 @@ class Exporter(Closing):
         if not isinstance(source, DeviceArray) or not isinstance(holding, AllocationHolding):
             raise TypeError(f"Cannot offer {source!r}: give a Buffer, a view of one, a MemoryPool, or use offer_tensor")
         source._check()
+        check_offer_name(name)
+        if source.nbytes < 1:
+            raise ValueError(f"Cannot offer {quoted(name)}: an array of no bytes; memory that is shared has at least one")
         if getattr(source, "_is_typed", True):
             metadata = described(metadata, source.dtype, source.shape)
         ordinal = holding.pool.device
@@ -241,6 +244,7 @@ class Exporter(Closing):
         return self.offer(name, buffer, metadata=metadata, stream=behind)
 
     def _own_pool(self, name: str, device: int) -> MemoryPool:
+        check_offer_name(name)
         with self.loop.lock:
             self._check_open(name)
             pool = self._own_pools.get(device)
@@ -447,10 +451,8 @@ class Exporter(Closing):
         metadata: Any,
         source: object,
     ) -> OfferRecord:
+        check_offer_name(name)
         self._check_open(name)
-        length = len(name.encode(errors="replace"))
-        if not 1 <= length <= m.MAXIMUM_NAME or "\0" in name:
-            raise ValueError(f"Cannot offer {name[:40]!r}: a name has 1 to {m.MAXIMUM_NAME} bytes of UTF-8 and no NUL")
         if name in self._offers:
             raise ValueError(f"Cannot offer {quoted(name)}: there is an offer of this name; withdraw it first")
         if len(self._records) >= m.MAXIMUM_IDENTIFIERS:
@@ -671,6 +673,10 @@ class Exporter(Closing):
         oldest.receive()
         if not oldest.is_welcome:
             oldest.cut_off("limit-exceeded", f"The limit is {self._maximum_handshakes} connections that said nothing")
+
+
+def check_offer_name(name: str) -> None:
+    m.check_name(name, "the name of an offer")
 
 
 def described(metadata: Any, dtype: str, shape: tuple[int, ...]) -> Any:

@@ -5,6 +5,7 @@ import time
 import weakref
 from typing import Any, Collection, Iterator, Literal
 
+from . import messages as m
 from .channel_consumer import ChannelConsumer
 from .closing import Closing
 from .connection import Connection
@@ -258,6 +259,8 @@ class Importer(Closing):
 
         Raises SharingError: "timed-out" after `timeout` seconds, or "not-found" if the exporter closes before.
         """
+        if name is not None:
+            m.check_name(name, "the name of an offer")
         core = self._connection
         what = "a buffer" if name is None else quoted(name)
 
@@ -290,6 +293,7 @@ class Importer(Closing):
         stream: the stream on which frames are used, if it is always the same; see `RemoteOffer.map`.
         Raises SharingError as `offer` and `RemoteOffer.map` do, and "not-supported" if it is no channel.
         """
+        m.check_name(name, "the name of a channel")
         offer = self.offer(name, timeout=timeout)
         if offer.kind != "channel":
             raise SharingError("not-supported", f"Cannot join {quoted(name)}: it is a {offer.kind}; map it")

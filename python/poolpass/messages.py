@@ -28,6 +28,8 @@ MAXIMUM_IDENTIFIERS = 65_536
 # The events that an importer may announce.
 MAXIMUM_IMPORTER_EVENTS = 1024
 GREETING = b"poolpass"
+# The number of characters that an error quotes of an invalid name.
+QUOTED_LENGTH = 40
 
 Role = Literal["importer", "operator", "store-client", "standby"]
 PoolKind = Literal["device", "host"]
@@ -512,6 +514,19 @@ def _check_range(message: Offer) -> None:
         raise ProtocolError("An offer names no memory")
     if message.byte_offset + message.byte_length > MAXIMUM_INTEGER:
         raise ProtocolError("An offer ends behind 2^53 - 1 bytes")
+
+
+def check_name(name: object, what: str) -> None:
+    """Raises TypeError or ValueError if a message cannot carry a name."""
+    if not isinstance(name, str):
+        raise TypeError(f"Cannot use {name!r} as {what}: it must be a string")
+    length = len(name.encode(errors="replace"))
+    is_well_formed = re.search("[\ud800-\udfff]", name) is None
+    if not 1 <= length <= MAXIMUM_NAME or "\0" in name or not is_well_formed:
+        raise ValueError(
+            f"Cannot use {name[:QUOTED_LENGTH]!r} as {what}: it has {length} bytes of UTF-8; a name has 1 to "
+            f"{MAXIMUM_NAME} bytes, no NUL and no lone surrogate"
+        )
 
 
 def decode_metadata(text: str) -> Any:

@@ -173,7 +173,7 @@ class StoreClient(Closing):
         Raises SharingError: "limit-exceeded" if the store will never have so much, "timed-out", "device-not-visible",
         "peer-gone". Raises CudaError.
         """
-        check_name(name)
+        m.check_name(name, "the name of an entry")
         element, sizes = _type_of(nbytes, shape, dtype)
         length = element.itemsize * math.prod(sizes)
         if length < 1:
@@ -245,7 +245,7 @@ class StoreClient(Closing):
 
         Raises SharingError: "not-found", "not-permitted", "timed-out", "peer-gone".
         """
-        check_name(name)
+        m.check_name(name, "the name of an entry")
         self._link.ask({"do": "remove", "name": name}, deadline_of(timeout))
 
     def close(self) -> None:
@@ -276,7 +276,7 @@ class StoreClient(Closing):
     def _map_published(
         self, name: str, write: bool, stream: Any, timeout: float | None
     ) -> tuple[StoreMapping, Holding, int]:
-        check_name(name)
+        m.check_name(name, "the name of an entry")
         handle = None if stream is None else stream_handle(stream)
         request = self._link.ask(
             {"do": "map", "name": name, "write": bool(write), "wait": True}, deadline_of(timeout), takes_memory=True
@@ -312,15 +312,6 @@ class StoreClient(Closing):
         finally:
             discard(descriptor)
         return memory, hold, Holding(lambda streams: link.release(memory, hold, streams))
-
-
-def check_name(name: str) -> None:
-    """Raises an error if an entry cannot have this name."""
-    if not isinstance(name, str):
-        raise TypeError(f"Cannot use {name!r} as a name: give a string")
-    length = len(name.encode(errors="replace"))
-    if not 1 <= length <= m.MAXIMUM_NAME or "\0" in name:
-        raise ValueError(f"Cannot use {name[:40]!r}: a name has 1 to {m.MAXIMUM_NAME} bytes of UTF-8 and no NUL")
 
 
 def _type_of(nbytes: int | None, shape: Sequence[int] | None, dtype: Any) -> tuple[DType, tuple[int, ...]]:

@@ -297,6 +297,9 @@ class SharingTest(support.PoolpassTest):
         for arguments in (("weights", buffer), ("", buffer), ("x" * 256, buffer), ("a\0", buffer)):
             with self.subTest(arguments=arguments), self.assertRaises(ValueError):
                 self.exporter.offer(*arguments)
+        for name in (5, None, b"x"):
+            self.assertRaises(TypeError, self.exporter.offer, name, buffer)
+        self.assertRaisesRegex(ValueError, "lone surrogate", self.exporter.offer, "a\ud800", buffer)
         self.assertRaises(TypeError, self.exporter.offer, "x", b"1234")
         self.assertRaises(TypeError, self.exporter.offer, "x", buffer, metadata=object())
         self.assertRaises(ValueError, self.exporter.offer, "x", buffer, metadata="x" * 40_000)
@@ -306,6 +309,19 @@ class SharingTest(support.PoolpassTest):
         self.assertRaises(RuntimeError, self.exporter.offer, "x", buffer)
         self.exporter.close()
         self.assertRaises(RuntimeError, self.offer, "later")
+
+    def test_array_of_no_bytes_is_not_offered(self) -> None:
+        nothing = self.pool.allocate(4).view("uint8", (0,))
+        self.assertRaisesRegex(ValueError, "no bytes", self.exporter.offer, "x", nothing)
+        self.assertEqual(self.exporter.offers, [])
+        self.offer()
+        self.assertEqual(self.connect().offer("weights", timeout=support.TIMEOUT).nbytes, 24)
+
+    def test_names_that_no_offer_has(self) -> None:
+        importer = self.connect()
+        self.assertRaises(TypeError, importer.offer, 5, timeout=support.TIMEOUT)
+        self.assertRaises(ValueError, importer.offer, "", timeout=support.TIMEOUT)
+        self.assertRaises(TypeError, importer.channel, None, timeout=support.TIMEOUT)
 
     def test_identifiers_come_back(self) -> None:
         importer = self.connect()
