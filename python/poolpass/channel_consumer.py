@@ -1,7 +1,6 @@
 """The reading end of a channel."""
 from __future__ import annotations
 
-import time
 import weakref
 from collections import deque
 from typing import Any, Iterator
@@ -13,6 +12,7 @@ from .dtypes import UINT8, DType
 from .errors import SharingTimeoutError, quoted
 from .exporter_connection import ExporterConnection, Hold, OfferState
 from .holding import Holding
+from .limits import deadline_of
 
 
 class Frame(DeviceArray):
@@ -132,7 +132,7 @@ class ChannelConsumer(Closing):
         has the frame's size; otherwise of bytes.
         Raises SharingError: "timed-out" after `timeout` seconds, "peer-gone" and others if the connection has ended.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = deadline_of(timeout)
         core = self._connection
         with core.loop.lock:
             core.loop.wait_until(

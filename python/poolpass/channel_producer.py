@@ -13,6 +13,7 @@ from .device_array import DeviceArray
 from .dtypes import DType
 from .errors import CudaError, SharingError, SharingTimeoutError, quoted
 from .events import LocalEvent
+from .limits import deadline_of
 from .memory_pool import Buffer
 from .peer import Peer
 
@@ -155,7 +156,7 @@ class ChannelProducer(Closing):
         Raises SharingError: "timed-out" after `timeout` seconds, or "cut-off" if all slots are lost to processes whose
         connections have ended but which still run.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = deadline_of(timeout)
         loop = self._exporter.loop
         with loop.lock:
             found = loop.wait_until(lambda: self._find_slot() is not None or self._refusal() is not None, deadline)

@@ -13,6 +13,8 @@ from typing import Any, Callable, Protocol
 BUSY_TIME = 0.016
 LEAST_PAUSE = 0.0001
 LONGEST_PAUSE = 0.1
+# The most seconds for which a selector waits: it takes no infinity.
+LONGEST_SELECT = 86_400.0
 # Seconds for which the end of a thread is awaited that has nothing to do.
 JOIN_TIMEOUT = 5.0
 
@@ -118,7 +120,8 @@ class EventLoop:
         while True:
             with self.lock:
                 deadline = served.next_deadline()
-            ready = self._selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            left = None if deadline is None else min(max(0.0, deadline - time.monotonic()), LONGEST_SELECT)
+            ready = self._selector.select(left)
             with self.lock:
                 for key, _ in ready:
                     if key.fileobj == self._wake:

@@ -21,6 +21,7 @@ from .event_loop import EventLoop, Pace
 from .events import LocalEvent, LocalEvents
 from .exporter_connection import MAXIMUM_ALL_METADATA
 from .importer_connection import ImporterConnection
+from .limits import check_maximum, check_seconds
 from .memory_pool import AllocationHolding, MemoryPool
 from .offer import Lease, Offer, OfferRecord
 from .peer import Peer
@@ -125,8 +126,15 @@ class Exporter(Closing):
         The callbacks run on the exporter's thread, and must soon return.
         Raises SharingError: "address-in-use", "not-found", "not-permitted" or "path-too-long".
         """
-        if maximum_importers < 1 or maximum_handshakes < 1:
-            raise ValueError("maximum_importers and maximum_handshakes must be at least 1")
+        check_maximum(maximum_importers, "maximum_importers")
+        check_maximum(maximum_handshakes, "maximum_handshakes")
+        check_seconds(handshake_timeout, "handshake_timeout")
+        check_seconds(message_timeout, "message_timeout")
+        check_seconds(close_timeout, "close_timeout")
+        check_callback(on_connect, "on_connect")
+        check_callback(on_disconnect, "on_disconnect")
+        check_callback(on_hold, "on_hold")
+        check_callback(on_release, "on_release")
         allowed = frozenset(int(user) for user in users)
         listener = Listener(check_path("listen at", path), allowed)
         try:
@@ -301,10 +309,13 @@ class Exporter(Closing):
             metadata = described(metadata, element.name, sizes)
         if minimum_consumers is None:
             minimum_consumers = 0 if drops else 1
+        elif not minimum_consumers >= 0:
+            raise ValueError(f"Cannot wait for {minimum_consumers} importers: minimum_consumers is 0 or more")
         if window is None:
             window = min(2, max(1, slots - 1)) if drops else slots
         if hold_timeout is None:
             hold_timeout = DEFAULT_HOLD_TIMEOUT if drops else math.inf
+        check_seconds(hold_timeout, "hold_timeout")
         ring = pool.allocate(slots * stride_of(nbytes), stream=stream)
         with self.loop.lock:
             record = self._new_record(name, "channel", pool, ring._holding, 0, ring.nbytes, metadata, ring)
@@ -423,7 +434,7 @@ class Exporter(Closing):
     def _recall(self, record: OfferRecord, deadline: float | None) -> None:
         with self.loop.lock:
             for importer in list(self._importers):
-                importer.recall(record, None if deadline is None else time.monotonic() + deadline)
+                importer.recall(record, deadline)
 
     def _leases(self, record: OfferRecord) -> list[Lease]:
         with self.loop.lock:
@@ -673,6 +684,11 @@ class Exporter(Closing):
         oldest.receive()
         if not oldest.is_welcome:
             oldest.cut_off("limit-exceeded", f"The limit is {self._maximum_handshakes} connections that said nothing")
+
+
+def check_callback(callback: object, what: str) -> None:
+    if callback is not None and not callable(callback):
+        raise TypeError(f"Cannot use {callback!r} as {what}: it cannot be called")
 
 
 def check_offer_name(name: str) -> None:

@@ -15,6 +15,7 @@ from .dtypes import DType
 from .errors import SharingError, SharingTimeoutError, quoted
 from .exporter_connection import ExporterConnection, Hold, OfferState
 from .holding import Holding
+from .limits import check_seconds, deadline_of
 from .peer import Peer
 from .sockets import StrPath, check_path, connect
 
@@ -180,7 +181,10 @@ class Importer(Closing):
         "limit-exceeded", "out-of-descriptors" or another reason of the exporter.
         """
         path = check_path("connect to", path)
-        connected = connect(path, None if wait is None else time.monotonic() + wait)
+        check_seconds(handshake_timeout, "handshake_timeout")
+        check_seconds(message_timeout, "message_timeout")
+        check_seconds(close_timeout, "close_timeout")
+        connected = connect(path, None if wait is None else time.monotonic() + check_seconds(wait, "wait"))
         connection = Connection(connected, message_timeout=message_timeout)
         if not connection.is_of(users):
             uid = connection.peer.uid
@@ -333,7 +337,3 @@ class Importer(Closing):
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"
         return f"<Importer of {self._connection.connection.name}: {state}, {len(self._connection.offers)} offers>"
-
-
-def deadline_of(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout

@@ -1,7 +1,6 @@
 """What an exporter offers, and who holds it."""
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from . import messages as m
 from .errors import quoted
 from .events import LocalEvent
 from .importer_connection import ImporterConnection, LeaseState
+from .limits import deadline_of
 from .memory_pool import AllocationHolding, MemoryPool
 from .peer import Peer
 
@@ -146,7 +146,7 @@ class Offer:
 
     def recall(self, deadline: float | None = None) -> None:
         """Asks the importers that hold it to release it. Those that have not after `deadline` seconds are cut off."""
-        self._record.exporter._recall(self._record, deadline)
+        self._record.exporter._recall(self._record, deadline_of(deadline))
 
     def wait_released(self, importers: int = 1, timeout: float | None = None) -> bool:
         """Waits until so many importers have mapped it and released it. Returns False after `timeout` seconds."""
@@ -158,8 +158,9 @@ class Offer:
 
     def _wait(self, condition: Any, timeout: float | None) -> bool:
         loop = self._record.exporter.loop
+        deadline = deadline_of(timeout)
         with loop.lock:
-            return loop.wait_until(condition, None if timeout is None else time.monotonic() + timeout)
+            return loop.wait_until(condition, deadline)
 
     def __repr__(self) -> str:
         state = ", withdrawn" if self.is_withdrawn else ""

@@ -17,7 +17,7 @@ from .dtypes import UINT8, DType, to_dtype
 from .errors import SharingError, quoted
 from .exporter import described
 from .holding import Holding
-from .importer import deadline_of
+from .limits import check_seconds, deadline_of
 from .peer import Peer
 from .sockets import StrPath, check_path
 from .store_link import Hold, Request, StoreLink
@@ -123,8 +123,12 @@ class StoreClient(Closing):
         "not-permitted", "path-too-long", "timed-out", "version-mismatch", "limit-exceeded" and others.
         """
         link = StoreLink(
-            check_path("connect to", path), users=frozenset(users), wait=wait, handshake_timeout=handshake_timeout,
-            message_timeout=message_timeout, reconnect_timeout=reconnect_timeout, close_timeout=close_timeout,
+            check_path("connect to", path), users=frozenset(users),
+            wait=None if wait is None else check_seconds(wait, "wait"),
+            handshake_timeout=check_seconds(handshake_timeout, "handshake_timeout"),
+            message_timeout=check_seconds(message_timeout, "message_timeout"),
+            reconnect_timeout=check_seconds(reconnect_timeout, "reconnect_timeout"),
+            close_timeout=check_seconds(close_timeout, "close_timeout"),
         )
         link.start()
         client = cls(link)

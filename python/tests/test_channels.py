@@ -210,7 +210,7 @@ class ChannelTest(support.PoolpassTest):
     def test_wrong_channels(self) -> None:
         for options in (
             {"slots": 0}, {"slots": 1025}, {"window": 2}, {"overflow": "drop"}, {"slot_nbytes": 0},
-            {"shape": (3,), "dtype": "float32"}, {"overflow": "drop-oldest", "window": 4},
+            {"shape": (3,), "dtype": "float32"}, {"overflow": "drop-oldest", "window": 4}, {"minimum_consumers": -1}, {"hold_timeout": -1},
         ):
             with self.subTest(options=options), self.assertRaises(ValueError):
                 self.create(**options)

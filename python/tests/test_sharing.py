@@ -4,6 +4,7 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import math
 import os
 import socket
 import threading
@@ -316,6 +317,33 @@ class SharingTest(support.PoolpassTest):
         self.assertEqual(self.exporter.offers, [])
         self.offer()
         self.assertEqual(self.connect().offer("weights", timeout=support.TIMEOUT).nbytes, 24)
+
+    def test_times_without_an_end(self) -> None:
+        self.exporter.close()
+        times = {"handshake_timeout": math.inf, "message_timeout": math.inf, "close_timeout": math.inf}
+        with Exporter.listen(self.path, **times) as exporter, Importer.connect(self.path, **times) as importer:
+            own = exporter.offer("x", self.pool.allocate(4))
+            with socket.socket(socket.AF_UNIX) as silent:
+                silent.connect(self.path)
+                self.wait_for(lambda: len(exporter._importers) == 2)
+                mapping = importer.offer("x", timeout=math.inf).map(timeout=math.inf)
+                self.wait_for(lambda: own.leases)
+                own.recall(math.inf)
+                self.assertTrue(importer.offer("x").wait_recalled(support.TIMEOUT))
+                mapping.release()
+                self.assertTrue(own.wait_released(timeout=math.inf))
+
+    def test_times_that_are_none(self) -> None:
+        importer = self.connect()
+        for value, kind in ((math.nan, ValueError), (-1, ValueError), ("1", TypeError), (False, TypeError)):
+            with self.subTest(value=value):
+                self.assertRaises(kind, importer.offer, "x", timeout=value)
+                self.assertRaises(kind, Importer.connect, self.path, wait=value)
+                for name in ("handshake_timeout", "message_timeout", "close_timeout"):
+                    self.assertRaises(kind, Importer.connect, self.path, **{name: value})
+                    self.assertRaises(kind, Exporter.listen, self.path + "2", **{name: value})
+                self.assertRaises(kind, Exporter.listen, self.path + "2", maximum_importers=value)
+        self.assertRaises(TypeError, Exporter.listen, self.path + "2", on_connect=3)
 
     def test_names_that_no_offer_has(self) -> None:
         importer = self.connect()
