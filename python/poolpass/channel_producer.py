@@ -202,6 +202,8 @@ class ChannelProducer(Closing):
 
     def end(self) -> None:
         """No frame follows. Importers still read the frames that were sent."""
+        if self._exporter.loop.is_forked:
+            return
         with self._exporter.loop.lock:
             self._has_ended = True
             self.frames.end()
@@ -212,20 +214,25 @@ class ChannelProducer(Closing):
 
         Waits for at most the exporter's `close_timeout`. The ring is freed once no importer uses it.
         """
-        self.end()
         loop = self._exporter.loop
+        if loop.is_forked:
+            return
+        self.end()
         with loop.lock:
             if self._is_closed:
                 return
             self._is_closed = True
             for slot in list(self._reserved.values()):
                 self._give_back(slot, None)
-            if not loop.is_current:
-                loop.wait_until(
-                    lambda: self.frames.are_done or self._record.has_ended, time.monotonic() + self._close_timeout
-                )
-            self._order_ring()
-            self._exporter._withdraw(self._record)
+            try:
+                if not loop.is_current:
+                    loop.wait_until(
+                        lambda: self.frames.are_done or self._record.has_ended, time.monotonic() + self._close_timeout
+                    )
+            finally:
+                # Also if the wait was interrupted.
+                self._order_ring()
+                self._exporter._withdraw(self._record)
         self._ring.release()
 
     def __repr__(self) -> str:
@@ -297,6 +304,7 @@ class ChannelProducer(Closing):
         return None
 
     def _check_open(self) -> None:
+        self._exporter.loop.check_process()
         if self._has_ended:
             raise RuntimeError(f"Cannot use {quoted(self.name)}: the channel has ended")
 
@@ -318,6 +326,8 @@ class ChannelProducer(Closing):
         return cuda().stream_behind(slot._streams.value, self._ring._holding.stream, device)
 
     def _give_back(self, slot: Slot, stream: Any) -> None:
+        if self._exporter.loop.is_forked:
+            return
         with self._exporter.loop.lock:
             if self._reserved.get(slot.index) is not slot:
                 return

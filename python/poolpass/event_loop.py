@@ -5,9 +5,12 @@ import os
 import selectors
 import threading
 import time
+import weakref
 from collections import deque
 from functools import partial
 from typing import Any, Callable, Protocol
+
+from .forks import fork_count
 
 # Seconds for which events are polled without a pause after something has happened, and the least and longest pauses.
 BUSY_TIME = 0.016
@@ -41,6 +44,20 @@ class Served(Protocol):
         """One of the methods above, or a call, has raised an error that it should have handled."""
 
 
+_loops: weakref.WeakSet[EventLoop] = weakref.WeakSet()
+
+
+def _on_fork() -> None:
+    """In the child, threads of the parent's hold the locks for ever."""
+    for loop in list(_loops):
+        loop.lock = threading.RLock()
+        loop.changed = threading.Condition(loop.lock)
+        loop._wake_lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_on_fork)
+
+
 class EventLoop:
     """A daemon thread. Its lock protects all that it serves; `changed` is notified whenever that may have changed."""
 
@@ -55,10 +72,17 @@ class EventLoop:
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._served: Served | None = None
+        self._forks = fork_count()
+        _loops.add(self)
 
     def start(self, served: Served) -> None:
         self._served = served
         self._thread.start()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a child that was forked: the thread runs in the parent, and serves the parent."""
+        return self._forks != fork_count()
 
     @property
     def has_calls(self) -> bool:
@@ -72,10 +96,14 @@ class EventLoop:
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Calls a function on the loop's thread, with the lock held. Takes no lock itself, so finalizers may use it."""
+        if self.is_forked:
+            return
         self._calls.append(call)
         self.wake()
 
     def wake(self) -> None:
+        if self.is_forked:
+            return
         with self._wake_lock:
             if self._wake >= 0:
                 os.eventfd_write(self._wake, 1)
@@ -98,11 +126,20 @@ class EventLoop:
         except (KeyError, ValueError):
             pass
 
+    def check_process(self) -> None:
+        """Raises RuntimeError in a child that was forked."""
+        if self.is_forked:
+            raise RuntimeError(
+                "Cannot share memory in a child process that was forked from one that shares memory: start it with "
+                'exec; multiprocessing does so with the start methods "spawn" and "forkserver"'
+            )
+
     def wait_until(self, condition: Callable[[], bool], deadline: float | None) -> bool:
         """Waits, with the lock held, until a condition holds. Returns False if the deadline comes first.
 
         `deadline` is one of time.monotonic(), or None.
         """
+        self.check_process()
         while not condition():
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:

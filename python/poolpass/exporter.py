@@ -339,20 +339,35 @@ class Exporter(Closing):
 
         What an importer has not released by then stays allocated until its process has ended. Does not close pools.
         """
+        if self.loop.is_forked:
+            return
         with self.loop.lock:
             if self._is_closing:
                 return
             self._is_closing = True
             self._stop_listening()
+        try:
+            self._wait_released()
+        finally:
+            # Also if the wait was interrupted.
+            is_over = self._end_importers()
+        if is_over and not self.loop.is_current:
+            self.loop.join()
+
+    def _wait_released(self) -> None:
+        with self.loop.lock:
             channels = list(self._channels.values())
         for channel in channels:
             channel.close()
         with self.loop.lock:
-            for record in list(self._records):
-                self._recall(record, None)
-                self._withdraw(record)
+            self._withdraw_all()
             if not self.loop.is_current:
                 self.loop.wait_until(self._is_idle, time.monotonic() + self._close_timeout)
+
+    def _end_importers(self) -> bool:
+        """Returns whether nothing is left to do."""
+        with self.loop.lock:
+            self._withdraw_all()
             for importer in list(self._importers):
                 importer.end(self._close_timeout)
             self.loop.wake()
@@ -361,8 +376,12 @@ class Exporter(Closing):
             is_over = self.is_over()
         for pool in pools:
             pool.close()
-        if is_over and not self.loop.is_current:
-            self.loop.join()
+        return is_over
+
+    def _withdraw_all(self) -> None:
+        for record in list(self._records):
+            self._recall(record, None)
+            self._withdraw(record)
 
     def __repr__(self) -> str:
         state = ", closed" if self._is_closing else ""
@@ -418,6 +437,7 @@ class Exporter(Closing):
         self._forget_memory(record)
 
     def _withdraw(self, record: OfferRecord) -> None:
+        self.loop.check_process()
         with self.loop.lock:
             if record.is_withdrawn:
                 return
@@ -432,6 +452,7 @@ class Exporter(Closing):
             self.loop.wake()
 
     def _recall(self, record: OfferRecord, deadline: float | None) -> None:
+        self.loop.check_process()
         with self.loop.lock:
             for importer in list(self._importers):
                 importer.recall(record, deadline)
@@ -446,6 +467,7 @@ class Exporter(Closing):
             ]
 
     def _check_open(self, name: str) -> None:
+        self.loop.check_process()
         if self.failure is not None:
             raise self.failure
         if self._is_closing:

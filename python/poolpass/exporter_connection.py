@@ -136,6 +136,7 @@ class ExporterConnection:
     # What follows runs on the caller's thread, with the loop's lock held.
 
     def check_open(self, action: str) -> None:
+        self.loop.check_process()
         if self.end is not None:
             raise self.end
         if self.is_closing:
@@ -216,6 +217,8 @@ class ExporterConnection:
 
     def release_frame(self, hold: Hold, frame: m.Frame, streams: UsedStreams) -> None:
         """Releases a frame of a channel behind the work of streams. Any thread may call this, at any moment."""
+        if self.loop.is_forked:
+            return
         events = self._work_of(hold, streams)
         self.loop.call_soon(lambda: self._release_frame(hold, frame, events))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Callable
 
 from .cuda import LEGACY_STREAM, NO_STREAM, PER_THREAD_STREAM
+from .forks import fork_count
 
 # The streams whose work must be done before memory is released; None if some are not known.
 UsedStreams = frozenset[int] | None
@@ -45,6 +46,7 @@ class Holding:
 
     def __init__(self, on_last: Callable[[UsedStreams], None]):
         self.streams = StreamSet()
+        self._forks = fork_count()
         self._on_last = [on_last]
         self._users: set[object] = set()
 
@@ -55,7 +57,9 @@ class Holding:
         return user
 
     def drop(self, user: object) -> None:
-        """Removes a user. Does nothing if it was removed before."""
+        """Removes a user. Does nothing if it was removed before, or in a child that was forked."""
+        if self._forks != fork_count():
+            return
         self._users.discard(user)
         if self._users:
             return

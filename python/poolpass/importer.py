@@ -311,6 +311,8 @@ class Importer(Closing):
         What another library still uses stays mapped until that ends, and the connection stays until then. Waits for at
         most `close_timeout` seconds.
         """
+        if self._connection.loop.is_forked:
+            return
         for consumer in list(self._consumers):
             consumer.close()
         for mapping in list(self._mappings):

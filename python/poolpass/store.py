@@ -258,10 +258,12 @@ class StoreClient(Closing):
         What another library still uses stays mapped until that ends, and the connection stays until then. Waits for at
         most `close_timeout` seconds.
         """
+        link = self._link
+        if link.loop.is_forked:
+            return
         for array in list(self._arrays):
             if not array._is_handed_out:
                 array.release()
-        link = self._link
         with link.loop.lock:
             self._finalizer()
             if link.loop.is_current:

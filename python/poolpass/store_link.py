@@ -170,6 +170,7 @@ class StoreLink:
     # What follows runs with the lock held.
 
     def _check_open(self) -> None:
+        self.loop.check_process()
         if self.is_closing:
             raise RuntimeError(f"Cannot use the client of the store at {self.path}: it was closed")
         if self.failure is not None:

@@ -209,6 +209,73 @@ class ProcessesTest(support.PoolpassTest):
             self.assertEqual(peer.end(), [])
 
 
+class ForkTest(support.PoolpassTest):
+    def test_forked_child_leaves_everything_to_its_parent(self) -> None:
+        pool, exporter = MemoryPool(), Exporter.listen(self.path, close_timeout=1.0, **support.PATIENCE)
+        self.addCleanup(pool.close)
+        self.addCleanup(exporter.close)
+        own = exporter.offer("x", pool.allocate(4))
+        importer = Importer.connect(self.path, **support.PATIENCE)
+        self.addCleanup(importer.close)
+        mapping = importer.offer("x", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT)
+        self.wait_for(lambda: own.leases)
+        child = os.fork()
+        if child == 0:
+            # Nothing that is raised here reaches the test's runner.
+            try:
+                calls = (
+                    lambda: importer.offer("y"), lambda: importer.offers()[0].map(),
+                    lambda: exporter.offer("y", pool), own.withdraw, own.recall, own.wait_ended,
+                )
+                errors = [error_of(call) for call in calls]
+                for each in (mapping, importer, exporter, pool):
+                    (each.release if each is mapping else each.close)()
+                os._exit(0 if all("forked" in each for each in errors) else 1)
+            except BaseException:
+                os._exit(2)
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+        self.assertEqual([each.state for each in own.leases], ["held"])
+        self.assertEqual(mapping.read(), bytes(4))
+        with Importer.connect(self.path, **support.PATIENCE) as other:
+            other.offer("x", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT).release()
+        mapping.release()
+        self.assertTrue(own.wait_released(2, support.TIMEOUT))
+
+    def test_ctrl_c_does_not_keep_an_exporter_from_closing(self) -> None:
+        pool, exporter = MemoryPool(), Exporter.listen(self.path, close_timeout=support.TIMEOUT, **support.PATIENCE)
+        self.addCleanup(pool.close)
+        own = exporter.offer("x", pool.allocate(4))
+        importer = Importer.connect(self.path, **support.PATIENCE)
+        mapping = importer.offer("x", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT)
+        self.wait_for(lambda: own.leases)
+
+        def interrupt() -> None:
+            importer.offer("x").wait_recalled(support.TIMEOUT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        aside = threading.Thread(target=interrupt)
+        aside.start()
+        with self.assertRaises(KeyboardInterrupt):
+            exporter.close()
+        aside.join()
+        self.wait_for(lambda: not importer.is_connected)
+        mapping.release()
+        importer.close()
+        with exporter.loop.lock:
+            for each in list(exporter._importers):
+                each.process_ended()
+            exporter.loop.wake()
+
+
+def error_of(call: Any) -> str:
+    try:
+        call()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
 class Host:
     """An array in host memory, with DLPack."""
 
