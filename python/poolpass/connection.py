@@ -11,7 +11,7 @@ from collections import deque
 from typing import Collection, Iterator
 
 from .descriptors import discard, may_be_pool
-from .errors import SharingError, escape_controls
+from .errors import SharingError, escape_controls, needing_descriptors
 from .messages import (
     HEADER,
     MAXIMUM_TEXT,
@@ -45,7 +45,8 @@ class Connection:
         self.socket = connected
         try:
             connected.setblocking(False)
-            self.process = PeerProcess(connected)
+            with needing_descriptors("watch the process at the other end of a connection"):
+                self.process = PeerProcess(connected)
         except BaseException:
             connected.close()
             raise
@@ -95,7 +96,9 @@ class Connection:
         data = encode(message)
         if (descriptor is None) != (layout_of(message).descriptors == 0):
             raise ValueError(f"{type(message).__name__} is sent with the wrong number of descriptors")
-        self._outgoing.append((memoryview(data), None if descriptor is None else os.dup(descriptor)))
+        with needing_descriptors(f"send a descriptor to {self.name}"):
+            copy = None if descriptor is None else os.dup(descriptor)
+        self._outgoing.append((memoryview(data), copy))
         self._outgoing_length += len(data)
         if len(self._outgoing) == 1:
             self.flush()
@@ -175,6 +178,11 @@ class Connection:
             raise SharingError("peer-gone", f"Cannot receive from {self.name}: {error.strerror}") from None
         end = self._offset + len(self._received) + len(data)
         self._descriptors.extend((each, end) for each in descriptors)
+        if flags & socket.MSG_CTRUNC and len(descriptors) < MAXIMUM_DESCRIPTORS:
+            raise SharingError(
+                "out-of-descriptors",
+                f"Cannot receive a descriptor from {self.name}: no descriptor is left; raise `ulimit -n`",
+            )
         if flags & socket.MSG_CTRUNC:
             raise ProtocolError("More descriptors came than may accompany a message")
         if not data:

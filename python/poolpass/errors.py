@@ -1,8 +1,10 @@
 """What poolpass raises, besides TypeError and ValueError for wrong arguments."""
 from __future__ import annotations
 
+import errno
 import re
-from typing import Literal
+from contextlib import contextmanager
+from typing import Iterator, Literal
 
 SharingErrorCode = Literal[
     "peer-gone", "timed-out", "bad-message", "version-mismatch", "not-permitted", "limit-exceeded", "device-lost",
@@ -58,3 +60,15 @@ def escape_controls(text: str) -> str:
 def quoted(name: str) -> str:
     """A name in double quotes, with its quotes escaped."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@contextmanager
+def needing_descriptors(action: str) -> Iterator[None]:
+    """Raises a SharingError for the error that the process may open no more descriptors."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        text = f"Cannot {action}: no descriptor is left; raise `ulimit -n`"
+        raise SharingError("out-of-descriptors", text) from error

@@ -66,7 +66,11 @@ class EventLoop:
         self.changed = threading.Condition(self.lock)
         self._calls: deque[Callable[[], None]] = deque()
         self._selector = selectors.DefaultSelector()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        try:
+            self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except BaseException:
+            self._selector.close()
+            raise
         # Reentrant: a finalizer may call `wake` while this thread is in it.
         self._wake_lock = threading.RLock()
         self._selector.register(self._wake, selectors.EVENT_READ)

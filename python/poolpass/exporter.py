@@ -16,7 +16,7 @@ from .connection import Connection
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_shape
 from .dtypes import UINT8, to_dtype
-from .errors import CudaError, SharingError, quoted
+from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
 from .events import LocalEvent, LocalEvents
 from .exporter_connection import MAXIMUM_ALL_METADATA
@@ -124,7 +124,7 @@ class Exporter(Closing):
         on_hold, on_release: called with an offer's name and the process that maps or releases it.
 
         The callbacks run on the exporter's thread, and must soon return.
-        Raises SharingError: "address-in-use", "not-found", "not-permitted" or "path-too-long".
+        Raises SharingError: "address-in-use", "not-found", "not-permitted", "path-too-long" or "out-of-descriptors".
         """
         check_maximum(maximum_importers, "maximum_importers")
         check_maximum(maximum_handshakes, "maximum_handshakes")
@@ -136,16 +136,18 @@ class Exporter(Closing):
         check_callback(on_hold, "on_hold")
         check_callback(on_release, "on_release")
         allowed = frozenset(int(user) for user in users)
-        listener = Listener(check_path("listen at", path), allowed)
-        try:
-            return cls(
-                listener, users=allowed, maximum_importers=maximum_importers, maximum_handshakes=maximum_handshakes,
-                handshake_timeout=handshake_timeout, message_timeout=message_timeout, close_timeout=close_timeout,
-                on_connect=on_connect, on_disconnect=on_disconnect, on_hold=on_hold, on_release=on_release,
-            )
-        except BaseException:
-            listener.close()
-            raise
+        text = check_path("listen at", path)
+        with needing_descriptors(f"listen at {text}"):
+            listener = Listener(text, allowed)
+            try:
+                return cls(
+                    listener, users=allowed, maximum_importers=maximum_importers, maximum_handshakes=maximum_handshakes,
+                    handshake_timeout=handshake_timeout, message_timeout=message_timeout, close_timeout=close_timeout,
+                    on_connect=on_connect, on_disconnect=on_disconnect, on_hold=on_hold, on_release=on_release,
+                )
+            except BaseException:
+                listener.close()
+                raise
 
     @property
     def path(self) -> str:
@@ -191,7 +193,7 @@ class Exporter(Closing):
         source._check()
         check_offer_name(name)
         if source.nbytes < 1:
-            raise ValueError(f"Cannot offer {quoted(name)}: an array of no bytes; memory that is shared has at least one")
+            raise ValueError(f"Cannot offer {quoted(name)}: it has no bytes; memory that is shared has at least one")
         if getattr(source, "_is_typed", True):
             metadata = described(metadata, source.dtype, source.shape)
         ordinal = holding.pool.device

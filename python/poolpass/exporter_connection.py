@@ -11,7 +11,7 @@ from . import messages as m
 from .connection import Connection, goodbye_error
 from .cuda import cuda
 from .descriptors import discard
-from .errors import CudaError, SharingError, SharingTimeoutError, quoted
+from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, quoted
 from .event_loop import EventLoop, Pace
 from .events import EventAnswers, LocalEvent, LocalEvents, RemoteEvents
 from .holding import UsedStreams
@@ -416,7 +416,8 @@ class ExporterConnection:
             return
         self.loop.unregister(self.connection.socket)
         self.connection.say_goodbye(reason, text)
-        code = m.code_of_goodbye(reason)
+        is_own = error is not None and error.code == "out-of-descriptors"
+        code: SharingErrorCode = "out-of-descriptors" if is_own else m.code_of_goodbye(reason)
         end = SharingError(code, f"Cannot continue with the exporter, {self.connection.name}: {text}")
         end.__cause__ = error
         self._end_with(end)

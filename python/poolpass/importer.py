@@ -12,7 +12,7 @@ from .connection import Connection
 from .cuda import stream_handle
 from .device_array import DeviceArray, array_type
 from .dtypes import DType
-from .errors import SharingError, SharingTimeoutError, quoted
+from .errors import SharingError, SharingTimeoutError, needing_descriptors, quoted
 from .exporter_connection import ExporterConnection, Hold, OfferState
 from .holding import Holding
 from .limits import check_seconds, deadline_of
@@ -193,7 +193,13 @@ class Importer(Closing):
             raise SharingError(
                 "not-permitted", f"Cannot use the exporter at {path}: it is run by user {uid}; list it in `users`"
             )
-        core = ExporterConnection(connection, close_timeout=close_timeout)
+        try:
+            with needing_descriptors(f"connect to {path}"):
+                core = ExporterConnection(connection, close_timeout=close_timeout)
+        except BaseException:
+            connection.close()
+            connection.process.close()
+            raise
         core.start()
         importer = cls(core)
         with core.loop.lock:

@@ -174,7 +174,12 @@ class ImporterConnection:
         while self._changed and not self.is_backlogged:
             record = next(iter(self._changed))
             del self._changed[record]
-            self._send_change(record)
+            try:
+                self._send_change(record)
+            except SharingError as error:
+                # Such as for the lack of a descriptor: it cannot be told of this offer, and not of the next ones.
+                self.end_for(error)
+                return
         if not self.is_backlogged:
             for channel in list(self._channels.values()):
                 channel.frames.on_drain(self)
@@ -263,8 +268,8 @@ class ImporterConnection:
     def _send_offer(self, record: OfferRecord) -> None:
         pool, allocation = record.pool_message, record.allocation_message
         if pool.pool not in self._sent_pools:
-            self._sent_pools[pool.pool] = 0
             self.connection.send(pool, record.pool._export())
+            self._sent_pools[pool.pool] = 0
         if allocation is not None and allocation.allocation not in self._sent_allocations:
             self._sent_allocations[allocation.allocation] = 0
             self._sent_pools[pool.pool] += 1

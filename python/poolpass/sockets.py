@@ -8,7 +8,7 @@ import stat
 import time
 from typing import Collection
 
-from .errors import SharingError, SharingTimeoutError
+from .errors import SharingError, SharingTimeoutError, needing_descriptors
 
 # The kernel's limit in bytes, without the terminating NUL.
 MAXIMUM_PATH = 107
@@ -41,7 +41,8 @@ def check_path(action: str, path: StrPath) -> str:
 def connect(path: str, deadline: float | None) -> socket.socket:
     """Connects to a listener. With a deadline, by time.monotonic(), waits until then for one to listen."""
     while True:
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with needing_descriptors(f"connect to {path}"):
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             prepare(connected, takes_descriptors=True)
             connected.setblocking(False)
@@ -67,8 +68,6 @@ def _connect_error(path: str, error: OSError) -> Exception:
         return SharingError("not-listening", f"{what}: the listener does not accept connections; is it stopped?")
     if error.errno in (errno.EACCES, errno.EPERM):
         return SharingError("not-permitted", f"{what}: this user may not; the exporter must list it in `users`")
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return SharingError("out-of-descriptors", f"{what}: no descriptor is left; raise `ulimit -n`")
     return error
 
 

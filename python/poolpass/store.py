@@ -14,7 +14,7 @@ from .descriptors import discard
 from .device_array import DeviceArray, array_type, check_shape
 from .documents import JsonObject, number_of, objects_of, text_of
 from .dtypes import UINT8, DType, to_dtype
-from .errors import SharingError, quoted
+from .errors import SharingError, needing_descriptors, quoted
 from .exporter import described
 from .holding import Holding
 from .limits import check_seconds, deadline_of
@@ -122,14 +122,16 @@ class StoreClient(Closing):
         Raises SharingError: "not-listening", "bad-message" if something else than a store listens there,
         "not-permitted", "path-too-long", "timed-out", "version-mismatch", "limit-exceeded" and others.
         """
-        link = StoreLink(
-            check_path("connect to", path), users=frozenset(users),
-            wait=None if wait is None else check_seconds(wait, "wait"),
-            handshake_timeout=check_seconds(handshake_timeout, "handshake_timeout"),
-            message_timeout=check_seconds(message_timeout, "message_timeout"),
-            reconnect_timeout=check_seconds(reconnect_timeout, "reconnect_timeout"),
-            close_timeout=check_seconds(close_timeout, "close_timeout"),
-        )
+        text = check_path("connect to", path)
+        with needing_descriptors(f"connect to {text}"):
+            link = StoreLink(
+                text, users=frozenset(users),
+                wait=None if wait is None else check_seconds(wait, "wait"),
+                handshake_timeout=check_seconds(handshake_timeout, "handshake_timeout"),
+                message_timeout=check_seconds(message_timeout, "message_timeout"),
+                reconnect_timeout=check_seconds(reconnect_timeout, "reconnect_timeout"),
+                close_timeout=check_seconds(close_timeout, "close_timeout"),
+            )
         link.start()
         client = cls(link)
         try:

@@ -321,12 +321,13 @@ class StoreLink:
 
     def _retry(self, error: SharingError, now: float) -> None:
         """A store may be there later."""
-        may_come = error.code in ("not-listening", "peer-gone", "not-found") and (self._was_connected or self._waits)
+        is_waited_for = self._was_connected or self._waits
+        may_come = is_waited_for and error.code in ("not-listening", "peer-gone", "not-found", "out-of-descriptors")
         if may_come and now < self._connect_deadline and not (self.is_closing and not self._holds):
             self._next_attempt = now + CONNECT_PAUSE
-        elif self._was_connected:
+        elif self._was_connected and error.code != "out-of-descriptors":
             self._fail(self._failure_of(error, "peer-gone"))
-        elif may_come:
+        elif may_come and error.code != "out-of-descriptors":
             timeout = SharingTimeoutError("timed-out", f"Cannot connect to {self.path}: no store listens there")
             timeout.__cause__ = error
             self._fail(timeout)

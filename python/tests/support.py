@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 import tempfile
 import threading
 import time
 import unittest
-from typing import Any, Callable
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(TESTS)
@@ -37,6 +39,27 @@ def use_software_device() -> None:
 
 def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+@contextmanager
+def no_descriptor_left(but: int = 0) -> Iterator[None]:
+    """Lets the process open only so many more descriptors."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 16, before[1]))
+    held = []
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    try:
+        for _ in range(but):
+            os.close(held.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in held:
+            os.close(descriptor)
 
 
 class PoolpassTest(unittest.TestCase):

@@ -7,6 +7,8 @@ import gc
 import math
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -17,11 +19,20 @@ import support
 support.use_software_device()
 
 import poolpass
-from poolpass import Exporter, Importer, MemoryPool, SharingError, dlpack
+from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient, dlpack
 from poolpass import messages as m
 from poolpass.cuda import cuda
 from poolpass.imported_memory import _mapped
 
+# Offers "x" once it is sent a line.
+EXPORTER = """
+import sys
+from poolpass import Exporter, MemoryPool
+with Exporter.listen(sys.argv[1], close_timeout=0) as exporter, MemoryPool() as pool:
+    sys.stdin.readline()
+    exporter.offer("x", pool.allocate(4))
+    sys.stdin.read()
+"""
 FLOATS = array.array("f", range(6))
 
 
@@ -317,6 +328,40 @@ class SharingTest(support.PoolpassTest):
         self.assertEqual(self.exporter.offers, [])
         self.offer()
         self.assertEqual(self.connect().offer("weights", timeout=support.TIMEOUT).nbytes, 24)
+
+    def test_no_descriptor_is_left_to_connect_or_to_listen(self) -> None:
+        for but in (0, 1, 2, 3):
+            with self.subTest(but=but), support.no_descriptor_left(but):
+                self.assertCode("out-of-descriptors", Importer.connect, self.path)
+                if but < 2:
+                    self.assertCode("out-of-descriptors", Exporter.listen, self.path + "2")
+                    self.assertCode("out-of-descriptors", StoreClient.connect, self.path)
+        self.connect()
+
+    def test_no_descriptor_is_left_to_send(self) -> None:
+        first, buffer = self.connect(), self.pool.allocate(4)
+        self.pool._export()
+        self.exporter._events.put_back(self.exporter._take_event(0))
+        with support.no_descriptor_left():
+            self.exporter.offer("x", buffer)
+        self.assertCode("peer-gone", first.offer, "x", timeout=support.TIMEOUT)
+        self.assertEqual([each.code for each in self.ends if each], ["out-of-descriptors"])
+        # Its traceback refers to the buffer.
+        self.ends.clear()
+        # Whoever connects again gets it.
+        self.assertEqual(self.connect().offer("x", timeout=support.TIMEOUT).nbytes, 4)
+
+    def test_no_descriptor_is_left_to_receive(self) -> None:
+        exporter = subprocess.Popen(
+            [sys.executable, "-c", EXPORTER, self.path + "2"], env=support.ENVIRONMENT, stdin=subprocess.PIPE, text=True
+        )
+        assert exporter.stdin is not None
+        self.addCleanup(exporter.wait)
+        self.addCleanup(exporter.stdin.close)
+        with Importer.connect(self.path + "2", wait=support.TIMEOUT, **support.PATIENCE) as importer:
+            with support.no_descriptor_left():
+                print(file=exporter.stdin, flush=True)
+                self.assertCode("out-of-descriptors", importer.offer, "x", timeout=support.TIMEOUT)
 
     def test_times_without_an_end(self) -> None:
         self.exporter.close()
