@@ -10,6 +10,7 @@ from .channel_producer import ChannelProducer, Slot
 from .device_array import DeviceArray
 from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
 from .exporter import Exporter
+from .imported_memory_pool import ImportedMemoryPool
 from .importer import Importer, Mapping, RemoteOffer
 from .memory_pool import Buffer, MemoryPool
 from .messages import PROTOCOL_VERSION
@@ -30,6 +31,7 @@ __all__ = [
     "DeviceArray",
     "Exporter",
     "Frame",
+    "ImportedMemoryPool",
     "Importer",
     "Lease",
     "Mapping",

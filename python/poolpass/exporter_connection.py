@@ -71,6 +71,16 @@ class Hold:
     slot_events: dict[int, LocalEvent] = field(default_factory=dict)
 
 
+@dataclass
+class PoolHold:
+    """A whole pool that was imported."""
+
+    state: OfferState
+    pool: ImportedPool
+    # None for host memory.
+    device: int | None
+
+
 class ExporterConnection:
     """A connection to an exporter, and the thread that serves it. It lasts until nothing is held any more."""
 
@@ -144,27 +154,52 @@ class ExporterConnection:
 
     def hold(self, state: OfferState) -> Hold:
         """Sends HELD and maps an offer. Its contents may not be there yet."""
-        name = quoted(state.message.name)
-        self.check_open(f"map {name}")
+        message = state.message
+        self._begin_hold(state, f"map {quoted(message.name)}")
+        try:
+            pool = self._import_pool(message.pool)
+            allocation = self._allocations[message.allocation]
+            mapped = map_allocation(pool, allocation.export_data, allocation.byte_length)
+        except BaseException:
+            self._abandon_hold(state)
+            raise
+        return Hold(state, mapped, mapped.address + message.byte_offset, self._device_of(message.pool))
+
+    def hold_pool(self, state: OfferState) -> PoolHold:
+        """Sends HELD and imports a whole pool."""
+        number = state.message.pool
+        self._begin_hold(state, f"import the pool of {quoted(state.message.name)}")
+        try:
+            pool = self._import_pool(number)
+            pool.retain()
+        except BaseException:
+            self._abandon_hold(state)
+            raise
+        return PoolHold(state, pool, self._device_of(number))
+
+    def _begin_hold(self, state: OfferState, action: str) -> None:
+        self.check_open(action)
         if state.is_withdrawn:
-            raise SharingError("not-found", f"Cannot map {name}: it was withdrawn")
+            raise SharingError("not-found", f"Cannot {action}: it was withdrawn")
         self._send(m.Held(state.message.offer))
         state.holds += 1
         self._holds += 1
         self._use(state.message, 1)
-        try:
-            pool = self._pools[state.message.pool]
-            allocation = self._allocations[state.message.allocation]
-            is_host = pool.message.kind == "host"
-            ordinal = 0 if is_host else cuda().device_of_uuid(pool.message.device_uuid)
-            if pool.imported is None:
-                pool.imported = ImportedPool(pool.descriptor, ordinal)
-            mapped = map_allocation(pool.imported, allocation.export_data, allocation.byte_length)
-        except BaseException:
-            self._end_hold(state)
-            self._send(m.Released(state.message.offer, 0))
-            raise
-        return Hold(state, mapped, mapped.address + state.message.byte_offset, None if is_host else ordinal)
+
+    def _abandon_hold(self, state: OfferState) -> None:
+        self._end_hold(state)
+        self._send(m.Released(state.message.offer, 0))
+
+    def _import_pool(self, number: int) -> ImportedPool:
+        pool = self._pools[number]
+        if pool.imported is None:
+            pool.imported = ImportedPool(pool.descriptor, self._device_of(number) or 0)
+        return pool.imported
+
+    def _device_of(self, number: int) -> int | None:
+        """The ordinal of a pool's device; None for host memory, which is imported through device 0."""
+        message = self._pools[number].message
+        return None if message.kind == "host" else cuda().device_of_uuid(message.device_uuid)
 
     def join(self, hold: Hold, on_frame: Callable[[m.Frame | None], None]) -> None:
         state = hold.state
@@ -222,6 +257,15 @@ class ExporterConnection:
         events = self._work_of(hold, streams)
         self.loop.call_soon(lambda: self._release_frame(hold, frame, events))
 
+    def release_pool(self, hold: PoolHold) -> None:
+        """Releases a whole pool, all of whose mappings were released. Any thread may call this, at any moment."""
+        self.loop.call_soon(lambda: self._release_pool(hold))
+
+    def unmap(self, hold: PoolHold, mapped: MappedAllocation, streams: UsedStreams) -> None:
+        """Unmaps an allocation of a whole pool behind the work of streams. As `release`."""
+        events = [] if hold.device is None else cuda().events_behind(streams, hold.device)
+        self.loop.call_soon(lambda: self._unmap(hold, mapped, events))
+
     @staticmethod
     def _work_of(hold: Hold, streams: UsedStreams) -> list[Any]:
         """Events behind the work of streams. Waits for the device if the streams are not known."""
@@ -243,6 +287,31 @@ class ExporterConnection:
             self._fail("not-released", f"The memory of {quoted(state.message.name)} cannot be released: {error}")
             return
         self._pace.restart()
+
+    def _release_pool(self, hold: PoolHold) -> None:
+        state, ordinal = hold.state, hold.pool.ordinal
+
+        def send() -> None:
+            hold.pool.release()
+            self._send(m.Released(state.message.offer, 0))
+            self._end_hold(state)
+
+        try:
+            # Its mappings were unmapped on this stream.
+            self._when_done(cuda().release_stream(ordinal), ordinal, send)
+        except CudaError as error:
+            self._end_hold(state)
+            self._fail("not-released", f"The pool of {quoted(state.message.name)} cannot be released: {error}")
+
+    def _unmap(self, hold: PoolHold, mapped: MappedAllocation, events: list[Any]) -> None:
+        ordinal = hold.pool.ordinal
+        calls = cuda()
+        stream = calls.release_stream(ordinal)
+        try:
+            calls.wait_for_each(stream, events, ordinal)
+            unmap_allocation(mapped, stream)
+        except CudaError as error:
+            self._fail("not-released", f"Memory of {quoted(hold.state.message.name)} cannot be released: {error}")
 
     def _settle_release(self, hold: Hold, stream: int) -> None:
         state = hold.state

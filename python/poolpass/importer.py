@@ -15,6 +15,7 @@ from .dtypes import DType
 from .errors import SharingError, SharingTimeoutError, needing_descriptors, quoted
 from .exporter_connection import ExporterConnection, Hold, OfferState
 from .holding import Holding
+from .imported_memory_pool import ImportedMemoryPool
 from .limits import check_seconds, deadline_of
 from .peer import Peer
 from .sockets import StrPath, check_path, connect
@@ -125,7 +126,7 @@ class RemoteOffer:
         """
         name = quoted(self.name)
         if self.kind == "pool":
-            raise SharingError("not-supported", f"Cannot map {name}: it is a whole pool; map a buffer in it")
+            raise SharingError("not-supported", f"Cannot map {name}: it is a whole pool; use import_pool")
         if self.kind == "channel":
             raise SharingError("not-supported", f"Cannot map {name}: it is a channel; use Importer.channel")
         handle = None if stream is None else stream_handle(stream)
@@ -142,6 +143,22 @@ class RemoteOffer:
         self._importer._mappings.add(mapping)
         return mapping
 
+    def import_pool(self) -> ImportedMemoryPool:
+        """Imports a whole pool, whose buffers are then mapped by the export data that the other process sends.
+
+        Raises TypeError for anything else than a whole pool. Raises SharingError: "not-found" if the offer was
+        withdrawn, "device-not-visible", or "peer-gone" and others if the connection has ended. Raises CudaError.
+        """
+        if self.kind != "pool":
+            hint = "it is a buffer; use map" if self.kind == "buffer" else "it is a channel; use Importer.channel"
+            raise TypeError(f"Cannot import the pool of {quoted(self.name)}: {hint}")
+        connection = self._importer._connection
+        with connection.loop.lock:
+            hold = connection.hold_pool(self._state)
+        pool = ImportedMemoryPool(connection, hold, self._importer._mappings.add)
+        self._importer._pools.add(pool)
+        return pool
+
     def __repr__(self) -> str:
         return f"<RemoteOffer {quoted(self.name)}: {self.kind}, {self.nbytes} bytes>"
 
@@ -154,7 +171,8 @@ class Importer(Closing):
 
     def __init__(self, connection: ExporterConnection):
         self._connection = connection
-        self._mappings: weakref.WeakSet[Mapping] = weakref.WeakSet()
+        self._mappings: weakref.WeakSet[DeviceArray] = weakref.WeakSet()
+        self._pools: weakref.WeakSet[ImportedMemoryPool] = weakref.WeakSet()
         self._consumers: weakref.WeakSet[ChannelConsumer] = weakref.WeakSet()
         self._finalizer = weakref.finalize(self, connection.begin_close)
         self._finalizer.atexit = False
@@ -324,6 +342,8 @@ class Importer(Closing):
         for mapping in list(self._mappings):
             if not mapping._is_handed_out:
                 mapping.release()
+        for pool in list(self._pools):
+            pool.close()
         core = self._connection
         with core.loop.lock:
             self._finalizer()

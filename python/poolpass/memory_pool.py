@@ -16,6 +16,10 @@ from .errors import CudaError
 from .holding import Holding, UsedStreams
 
 
+# What cudaMemPoolExportPointer returns.
+EXPORT_DATA_LENGTH = 64
+
+
 class MemoryPool(Closing):
     """A stream-ordered memory pool on one device, whose memory other processes can map by its descriptor.
 
@@ -188,6 +192,14 @@ class Buffer(DeviceArray):
         calls, stream, device = cuda(), self._holding.stream, self._holding.pool.device
         calls.copy(self._address + byte_offset, ctypes.addressof(host), view.nbytes, HOST_TO_DEVICE, stream, device)
         calls.synchronize(stream, device)
+
+    def export_pointer(self) -> bytes:
+        """The 64 bytes by which a process that has imported the whole pool maps this buffer.
+
+        Nothing keeps the buffer for that process: free it only when the other one has released it.
+        """
+        self._check()
+        return self._holding.export_data
 
     def free(self, stream: Any = None) -> None:
         """The same as `release`."""

@@ -19,7 +19,7 @@ import support
 support.use_software_device()
 
 import poolpass
-from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient, dlpack
+from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, StoreClient, dlpack
 from poolpass import messages as m
 from poolpass.cuda import cuda
 from poolpass.imported_memory import _mapped
@@ -27,7 +27,7 @@ from poolpass.imported_memory import _mapped
 # Offers "x" once it is sent a line.
 EXPORTER = """
 import sys
-from poolpass import Exporter, MemoryPool
+from poolpass import CudaError, Exporter, MemoryPool
 with Exporter.listen(sys.argv[1], close_timeout=0) as exporter, MemoryPool() as pool:
     sys.stdin.readline()
     exporter.offer("x", pool.allocate(4))
@@ -297,11 +297,49 @@ class SharingTest(support.PoolpassTest):
         self.assertEqual([error.code for error in self.ends if error], ["cut-off"])
         self.abandon_leases()
 
-    def test_whole_pool_and_channel_are_not_mapped(self) -> None:
-        self.exporter.offer("pool", self.pool)
-        offer = self.connect().offer("pool", timeout=support.TIMEOUT)
+    def test_whole_pool(self) -> None:
+        buffer = self.pool.allocate_array((2, 3), "float32")
+        buffer.write(FLOATS)
+        own = self.exporter.offer("pool", self.pool)
+        importer = self.connect()
+        offer = importer.offer("pool", timeout=support.TIMEOUT)
         self.assertEqual((offer.kind, offer.nbytes), ("pool", 0))
         self.assertCode("not-supported", offer.map)
+        with offer.import_pool() as pool:
+            self.assertEqual(pool.device, 0)
+            array = pool.import_pointer(buffer.export_pointer(), 24, dtype="float32")
+            self.assertEqual((array.dtype, array.shape, array.read()), ("float32", (6,), FLOATS.tobytes()))
+            tensor = dlpack.import_capsule(array.__dlpack__(stream=1))
+            self.assertCode("size-mismatch", pool.import_pointer, buffer.export_pointer(), 25)
+            for data, nbytes in ((bytes(63), 24), (buffer.export_pointer(), 0)):
+                self.assertRaises(ValueError, pool.import_pointer, data, nbytes)
+            self.assertRaises(CudaError, pool.import_pointer, bytes(64), 24)
+            self.wait_for(lambda: [each.state for each in own.leases] == ["held"])
+        self.assertRaises(RuntimeError, pool.import_pointer, buffer.export_pointer(), 24)
+        importer.close()
+        self.assertTrue(array.is_released)
+        self.assertEqual(ctypes.string_at(tensor.address, 24), FLOATS.tobytes())
+        self.assertEqual(len(own.leases), 1)
+        tensor.release()
+        self.assertTrue(own.wait_released(timeout=support.TIMEOUT))
+
+    def test_whole_pool_that_is_let_go_and_imported_again(self) -> None:
+        buffer = self.pool.allocate(8)
+        own = self.exporter.offer("pool", self.pool)
+        importer = self.connect()
+        offer = importer.offer("pool", timeout=support.TIMEOUT)
+        for round in range(1, 4):
+            # Nothing but the array refers to the pool.
+            array = offer.import_pool().import_pointer(buffer.export_pointer(), 8)
+            self.assertEqual(array.read(), bytes(8))
+            del array
+            gc.collect()
+            self.assertTrue(own.wait_released(round, support.TIMEOUT))
+        self.offer()
+        self.assertRaises(TypeError, importer.offer("weights", timeout=support.TIMEOUT).import_pool)
+        own.withdraw()
+        self.wait_for(lambda: offer.is_withdrawn)
+        self.assertCode("not-found", offer.import_pool)
 
     def test_wrong_offers(self) -> None:
         self.offer()
