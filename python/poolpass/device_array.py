@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Sequence, TypeGuard
 
 from . import dlpack
-from .cuda import NO_STREAM, cuda, stream_handle
+from .cuda import HOST_TO_DEVICE, NO_STREAM, cuda, stream_handle
 from .dtypes import UINT8, DType, find_dtype, to_dtype
 from .holding import Holding, StreamSet
 
@@ -134,6 +134,30 @@ class DeviceArray:
         stream = calls.stream_behind(self._holding.streams.value, own, self._device)
         return calls.copy_to_host(address, length, stream, self._device)
 
+    def write(self, data: Any, *, byte_offset: int = 0) -> None:
+        """Copies bytes, or any contiguous object with the buffer protocol, from the host, behind the work of all
+        streams on which the memory is used.
+
+        Returns once the copy is done. Raises RuntimeError for memory of a store that is mapped for reading.
+        """
+        self._check()
+        if self._holding.is_read_only:
+            raise RuntimeError(f"Cannot write {self._what}: it is mapped for reading")
+        view = memoryview(data).cast("B")
+        self._check_part("write", view.nbytes, byte_offset)
+        if view.nbytes == 0:
+            return
+        host = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
+        address = self._address + byte_offset
+        if self._device is None:
+            ctypes.memmove(address, host, view.nbytes)
+            return
+        calls = cuda()
+        own = calls.copy_stream(self._device) if self._stream is None else self._stream
+        stream = calls.stream_behind(self._holding.streams.value, own, self._device)
+        calls.copy(address, ctypes.addressof(host), view.nbytes, HOST_TO_DEVICE, stream, self._device)
+        calls.synchronize(stream, self._device)
+
     def _check_part(self, action: str, length: int, byte_offset: int) -> None:
         if length < 0 or byte_offset < 0 or byte_offset + length > self.nbytes:
             raise ValueError(
@@ -188,6 +212,7 @@ class DeviceArray:
             "version": 3,
             "shape": self._shape,
             "typestr": self._dtype.typestr,
+            # PyTorch refuses memory that is said to be read-only here; in DLPack, it is said.
             "data": (self._address, False),
             "strides": None,
         }
@@ -225,6 +250,7 @@ class DeviceArray:
                 dtype=self._dtype,
                 device=device,
                 is_versioned=max_version is not None and max_version[0] >= dlpack.VERSION[0],
+                is_read_only=self._holding.is_read_only,
                 on_delete=lambda: self._holding.drop(user),
             )
         except BaseException:

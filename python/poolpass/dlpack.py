@@ -128,6 +128,7 @@ def export_capsule(
     dtype: DType,
     device: tuple[int, int],
     is_versioned: bool,
+    is_read_only: bool = False,
     on_delete: Callable[[], None],
 ) -> Any:
     """Makes a capsule for a C-contiguous array.
@@ -150,6 +151,7 @@ def export_capsule(
     managed.deleter = ctypes.cast(_delete, ctypes.c_void_p)
     if isinstance(managed, _ManagedTensorVersioned):
         managed.major, managed.minor = VERSION
+        managed.flags = READ_ONLY if is_read_only else 0
     place = ctypes.addressof(managed)
     _exports[place] = _Export(managed, sizes, strides, on_delete)
     try:
@@ -180,6 +182,8 @@ class ImportedTensor:
     dtype: DType
     device_type: int
     device_id: int
+    # As far as the capsule says: a legacy one does not.
+    is_read_only: bool
     release: Callable[[], None]
 
 
@@ -192,12 +196,14 @@ def import_capsule(capsule: Any) -> ImportedTensor:
     if _is_valid(capsule, _VERSIONED_NAME):
         address = _get_pointer(capsule, _VERSIONED_NAME)
         managed = _ManagedTensorVersioned.from_address(address)
+        is_read_only = managed.flags & READ_ONLY != 0
         if managed.major != VERSION[0]:
             raise TypeError(f"Cannot use a capsule of DLPack {managed.major}: this package knows {VERSION[0]}")
         _set_name(capsule, _USED_VERSIONED_NAME)
     elif _is_valid(capsule, _NAME):
         address = _get_pointer(capsule, _NAME)
         managed = _ManagedTensor.from_address(address)
+        is_read_only = False
         _set_name(capsule, _USED_NAME)
     else:
         raise TypeError("Cannot import a DLPack capsule: it was imported before, or is none")
@@ -208,13 +214,13 @@ def import_capsule(capsule: Any) -> ImportedTensor:
             _Deleter(deleter)(address)
 
     try:
-        return _read_tensor(managed.tensor, release)
+        return _read_tensor(managed.tensor, is_read_only, release)
     except BaseException:
         release()
         raise
 
 
-def _read_tensor(tensor: _Tensor, release: Callable[[], None]) -> ImportedTensor:
+def _read_tensor(tensor: _Tensor, is_read_only: bool, release: Callable[[], None]) -> ImportedTensor:
     shape = tuple(tensor.shape[: tensor.ndim])
     return ImportedTensor(
         address=(tensor.data or 0) + tensor.byte_offset,
@@ -223,5 +229,6 @@ def _read_tensor(tensor: _Tensor, release: Callable[[], None]) -> ImportedTensor
         dtype=dtype_of_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes),
         device_type=tensor.device.type,
         device_id=tensor.device.id,
+        is_read_only=is_read_only,
         release=release,
     )

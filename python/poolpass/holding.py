@@ -46,6 +46,8 @@ class Holding:
 
     def __init__(self, on_last: Callable[[UsedStreams], None]):
         self.streams = StreamSet()
+        # Whether the device can only read the memory.
+        self.is_read_only = False
         self._forks = fork_count()
         self._on_last = [on_last]
         self._users: set[object] = set()

@@ -1,7 +1,6 @@
 """Pools whose memory can be shared, and buffers in them."""
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import threading
@@ -9,7 +8,7 @@ import weakref
 from typing import Any, Sequence
 
 from .closing import Closing
-from .cuda import HOST_TO_DEVICE, cuda, stream_handle
+from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_shape
 from .dtypes import UINT8, DType, to_dtype
 from .errors import CudaError
@@ -177,21 +176,6 @@ class Buffer(DeviceArray):
     @property
     def pool(self) -> MemoryPool:
         return self._holding.pool
-
-    def write(self, data: Any, *, byte_offset: int = 0) -> None:
-        """Copies bytes, or any contiguous object with the buffer protocol, from the host, in the order of the stream.
-
-        Returns once the copy is done.
-        """
-        self._check()
-        view = memoryview(data).cast("B")
-        self._check_part("write", view.nbytes, byte_offset)
-        host = (ctypes.c_char * max(1, view.nbytes)).from_buffer_copy(view) if view.nbytes else None
-        if host is None:
-            return
-        calls, stream, device = cuda(), self._holding.stream, self._holding.pool.device
-        calls.copy(self._address + byte_offset, ctypes.addressof(host), view.nbytes, HOST_TO_DEVICE, stream, device)
-        calls.synchronize(stream, device)
 
     def export_pointer(self) -> bytes:
         """The 64 bytes by which a process that has imported the whole pool maps this buffer.

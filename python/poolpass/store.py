@@ -49,7 +49,8 @@ class StoreEntry:
 class StoreMapping(DeviceArray):
     """Memory of a store, mapped: an array of the element type and the shape that its metadata states.
 
-    Unless it was mapped for writing, work that writes it fails, and takes the process's context along.
+    Unless it was mapped for writing, work that writes it fails, and takes the process's context along. Versioned
+    capsules of DLPack say that it is read-only, which PyTorch and CuPy do not heed.
     It is unmapped by `release`, at the end of a `with` block, or when nothing refers to it any more.
     """
 
@@ -319,7 +320,9 @@ class StoreClient(Closing):
             raise
         finally:
             discard(descriptor)
-        return memory, hold, Holding(lambda streams: link.release(memory, hold, streams))
+        holding = Holding(lambda streams: link.release(memory, hold, streams))
+        holding.is_read_only = access == "read"
+        return memory, hold, holding
 
 
 def _type_of(nbytes: int | None, shape: Sequence[int] | None, dtype: Any) -> tuple[DType, tuple[int, ...]]:

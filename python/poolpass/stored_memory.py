@@ -63,11 +63,13 @@ class StoredMemory(Closing):
             self._wait_written(handle)
             # Nobody writes what others may read.
             self._memory.set_access("read")
+            self.array._holding.is_read_only = True
             try:
                 answer = self._link.ask({"do": "publish", "id": self._hold.id}, None).answer
                 self._generation = number_of(answer or {}, "generation", 1)
             except SharingError as error:
                 self._memory.set_access("read-write")
+                self.array._holding.is_read_only = False
                 if not self._hold.is_lost:
                     raise
                 raise SharingError("peer-gone", f"{what}: the store was started again without it") from error

@@ -154,6 +154,18 @@ class ChannelTest(support.PoolpassTest):
         gate.set()
         self.assertEqual(consumer.next(support.TIMEOUT).sequence, 1)
 
+    def test_slots_are_written_from_the_host(self) -> None:
+        channel = self.create()
+        consumer = self.connect().channel("frames", timeout=support.TIMEOUT)
+        slot = channel.reserve(timeout=support.TIMEOUT)
+        slot.write(b"x" * 996)
+        slot.view("int32").write(b"last", byte_offset=996)
+        self.assertRaises(ValueError, slot.write, b"more", byte_offset=997)
+        channel.send(slot)
+        self.assertRaises(RuntimeError, slot.write, b"x")
+        with consumer.next(support.TIMEOUT) as frame:
+            self.assertEqual(frame.read(), b"x" * 996 + b"last")
+
     def test_frames_are_dropped(self) -> None:
         channel = self.create(overflow="drop-oldest", slots=4, window=1)
         consumer = self.connect().channel("frames", timeout=support.TIMEOUT)
@@ -210,7 +222,8 @@ class ChannelTest(support.PoolpassTest):
     def test_wrong_channels(self) -> None:
         for options in (
             {"slots": 0}, {"slots": 1025}, {"window": 2}, {"overflow": "drop"}, {"slot_nbytes": 0},
-            {"shape": (3,), "dtype": "float32"}, {"overflow": "drop-oldest", "window": 4}, {"minimum_consumers": -1}, {"hold_timeout": -1},
+            {"shape": (3,), "dtype": "float32"}, {"overflow": "drop-oldest", "window": 4},
+            {"minimum_consumers": -1}, {"hold_timeout": -1},
         ):
             with self.subTest(options=options), self.assertRaises(ValueError):
                 self.create(**options)

@@ -297,6 +297,17 @@ class SharingTest(support.PoolpassTest):
         self.assertEqual([error.code for error in self.ends if error], ["cut-off"])
         self.abandon_leases()
 
+    def test_write_comes_behind_other_streams(self) -> None:
+        buffer = self.pool.allocate(4)
+        stream, gate = cuda().call("cudaStreamCreateWithFlags", 1), threading.Event()
+        tensor = dlpack.import_capsule(buffer.__dlpack__(stream=int(stream)))
+        stream.add(gate.wait)
+        stream.add(lambda: ctypes.memset(tensor.address, 1, 4))
+        threading.Timer(0.05, gate.set).start()
+        buffer.write(b"last")
+        self.assertEqual(buffer.read(), b"last")
+        tensor.release()
+
     def test_whole_pool(self) -> None:
         buffer = self.pool.allocate_array((2, 3), "float32")
         buffer.write(FLOATS)

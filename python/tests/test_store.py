@@ -160,6 +160,30 @@ class DenoStoreTest(StoreTest):
         self.assertEqual(peer.next(), {"published": 6})
         self.assertEqual(peer.end(), [])
 
+    def test_what_is_read_only_says_so(self) -> None:
+        self.start_store(self.path)
+        client = self.connect()
+        with client.create("x", 8) as memory:
+            memory.array.write(bytes(range(8)))
+            self.assertFalse(self.is_read_only(memory.array))
+            memory.publish()
+            self.assertTrue(self.is_read_only(memory.array))
+            self.assertRaisesRegex(RuntimeError, "mapped for reading", memory.array.write, b"x")
+        with client.map("x") as mapping:
+            self.assertTrue(self.is_read_only(mapping.view("int32")))
+            self.assertRaisesRegex(RuntimeError, "mapped for reading", mapping.view("int32").write, b"x")
+            self.assertEqual(mapping.read(), bytes(range(8)))
+        with client.map("x", write=True) as mapping:
+            self.assertFalse(self.is_read_only(mapping))
+            mapping.write(b"xy", byte_offset=3)
+            self.assertEqual(mapping.read(), b"\0\1\2xy\5\6\7")
+
+    @staticmethod
+    def is_read_only(array: Any) -> bool:
+        tensor = dlpack.import_capsule(array.__dlpack__(stream=0, max_version=(1, 1)))
+        tensor.release()
+        return tensor.is_read_only
+
     def test_generations(self) -> None:
         self.start_store(self.path)
         client = self.connect()
