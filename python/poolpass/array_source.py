@@ -1,7 +1,7 @@
 """An array of another library that is copied from."""
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from . import dlpack
 from .cuda import DEVICE_TO_DEVICE, HOST_TO_DEVICE, cuda
@@ -54,10 +54,7 @@ class ArraySource:
         tensor = dlpack.import_capsule(call_dlpack(array, None if ordinal is None else stream))
         self._release = tensor.release
         try:
-            expected = dlpack.contiguous_strides(tensor.shape)
-            strides = zip(tensor.shape, tensor.strides, expected)
-            if any(size > 1 and stride != wanted for size, stride, wanted in strides):
-                raise ValueError(f"Cannot copy an array of strides {list(tensor.strides)}: make it contiguous first")
+            check_contiguous(tensor.shape, tensor.strides, 1)
         except BaseException:
             self.release()
             raise
@@ -69,15 +66,20 @@ class ArraySource:
         self.shape = tuple(interface["shape"])
         strides = interface.get("strides")
         if strides is not None:
-            expected = (self.dtype.itemsize * each for each in dlpack.contiguous_strides(self.shape))
-            if any(size > 1 and stride != wanted for size, stride, wanted in zip(self.shape, strides, expected)):
-                raise ValueError(f"Cannot copy an array of strides {list(strides)}: make it contiguous first")
+            check_contiguous(self.shape, strides, self.dtype.itemsize)
         self.address = interface["data"][0]
         self.copy_kind = DEVICE_TO_DEVICE
         before = interface.get("stream")
         if before is not None:
             ordinal = cuda().device_of_address(self.address)
             cuda().order(stream, before, ordinal)
+
+
+def check_contiguous(shape: Sequence[int], strides: Sequence[int], unit: int) -> None:
+    """Raises ValueError for an array that is not C-contiguous. The strides of one without elements mean nothing."""
+    expected = (unit * each for each in dlpack.contiguous_strides(tuple(shape)))
+    if 0 not in shape and any(size > 1 and own != wanted for size, own, wanted in zip(shape, strides, expected)):
+        raise ValueError(f"Cannot copy an array of strides {list(strides)}: make it contiguous first")
 
 
 def call_dlpack(array: Any, stream: int | None) -> Any:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Sequence, TypeGuard
@@ -11,9 +12,13 @@ from . import dlpack
 from .cuda import HOST_TO_DEVICE, NO_STREAM, cuda, stream_handle
 from .dtypes import UINT8, DType, find_dtype, to_dtype
 from .holding import Holding, StreamSet
+from .messages import MAXIMUM_INTEGER
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+# NumPy's limit.
+MAXIMUM_DIMENSIONS = 64
 
 
 class DeviceArray:
@@ -94,6 +99,7 @@ class DeviceArray:
         """
         self._check()
         element = self._dtype if dtype is None else to_dtype(dtype)
+        byte_offset = check_nbytes(byte_offset, "an offset")
         left = self.nbytes - byte_offset
         if byte_offset < 0 or left < 0 or byte_offset % element.itemsize != 0:
             raise ValueError(
@@ -124,7 +130,8 @@ class DeviceArray:
     def read(self, nbytes: int | None = None, *, byte_offset: int = 0) -> bytes:
         """Copies bytes to the host, by default all, behind the work of all streams on which the memory is used."""
         self._check()
-        length = self.nbytes - byte_offset if nbytes is None else nbytes
+        byte_offset = check_nbytes(byte_offset, "an offset")
+        length = self.nbytes - byte_offset if nbytes is None else check_nbytes(nbytes, "a length")
         self._check_part("read", length, byte_offset)
         address = self._address + byte_offset
         if self._device is None:
@@ -203,6 +210,12 @@ class DeviceArray:
             raise AttributeError(f"{self._what} lies in device memory: use __cuda_array_interface__ or DLPack")
         return self._interface()
 
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        # Without this, NumPy would make an array of one Python object.
+        raise TypeError(
+            f"Cannot make a NumPy array of {self._what}: it lies in device memory; use DLPack, or copy it with read"
+        )
+
     def _interface(self) -> dict[str, Any]:
         self._check()
         if self._dtype.typestr is None:
@@ -279,10 +292,27 @@ class DeviceArray:
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    sizes = tuple(int(size) for size in shape)
+    """Raises TypeError if a shape is no sequence of whole numbers, and ValueError if they are out of range."""
+    try:
+        sizes = tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise TypeError(f"Cannot use {shape!r} as a shape: give whole numbers, such as (2, 3)") from None
     if any(size < 0 for size in sizes):
         raise ValueError(f"Cannot use the shape {list(sizes)}: a size is negative")
+    if math.prod(sizes) > MAXIMUM_INTEGER or max(sizes, default=0) > MAXIMUM_INTEGER:
+        raise ValueError(f"Cannot use the shape {list(sizes)}: it has more than 2^53 - 1 elements")
     return sizes
+
+
+def check_nbytes(nbytes: int, what: str) -> int:
+    """Raises TypeError if a number of bytes is no whole number, and ValueError if it is out of range."""
+    try:
+        number = operator.index(nbytes)
+    except TypeError:
+        raise TypeError(f"Cannot use {nbytes!r} as {what}: it must be a whole number of bytes") from None
+    if not 0 <= number <= MAXIMUM_INTEGER:
+        raise ValueError(f"Cannot use {number} as {what}: it must be 0 to 2^53 - 1")
+    return number
 
 
 def array_type(metadata: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
@@ -298,4 +328,6 @@ def array_type(metadata: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
 
 
 def is_shape(value: Any) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and len(value) <= 64 and all(type(size) is int and size >= 0 for size in value)
+    return isinstance(value, list) and len(value) <= MAXIMUM_DIMENSIONS and all(
+        type(size) is int and 0 <= size <= MAXIMUM_INTEGER for size in value
+    )

@@ -14,7 +14,7 @@ from .channel_producer import DEFAULT_HOLD_TIMEOUT, ChannelProducer, Overflow, s
 from .closing import Closing
 from .connection import Connection
 from .cuda import cuda, stream_handle
-from .device_array import DeviceArray, check_shape
+from .device_array import DeviceArray, check_nbytes, check_shape
 from .dtypes import UINT8, to_dtype
 from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
@@ -293,6 +293,8 @@ class Exporter(Closing):
         drops = overflow == "drop-oldest"
         if overflow not in ("wait", "drop-oldest"):
             raise ValueError(f'Cannot create a channel with overflow {overflow!r}: use "wait" or "drop-oldest"')
+        if isinstance(slots, bool) or not isinstance(slots, int):
+            raise TypeError(f"Cannot create a channel of {slots!r} slots: it must be a whole number")
         if not 1 <= slots <= m.MAXIMUM_SLOTS:
             raise ValueError(f"Cannot create a channel of {slots} slots: it has 1 to {m.MAXIMUM_SLOTS}")
         if window is not None and not (drops and 1 <= window <= slots):
@@ -301,11 +303,13 @@ class Exporter(Closing):
         if shape is not None:
             sizes = check_shape(shape)
         elif slot_nbytes is not None:
-            sizes = (slot_nbytes // element.itemsize,)
+            sizes = (check_nbytes(slot_nbytes, "slot_nbytes") // element.itemsize,)
         else:
             raise TypeError("Cannot create a channel whose slots have no size: give slot_nbytes, or shape and dtype")
         nbytes = element.itemsize * math.prod(sizes)
-        if nbytes < 1 or slot_nbytes is not None and nbytes != slot_nbytes:
+        if nbytes < 1:
+            raise ValueError("Cannot create slots of 0 bytes: a slot has at least one")
+        if slot_nbytes is not None and nbytes != slot_nbytes:
             raise ValueError(f"Cannot create slots of {slot_nbytes} bytes for {element.name} of shape {list(sizes)}")
         if shape is not None or dtype is not None:
             metadata = described(metadata, element.name, sizes)

@@ -9,7 +9,7 @@ from typing import Any, Sequence
 
 from .closing import Closing
 from .cuda import cuda, stream_handle
-from .device_array import DeviceArray, check_shape
+from .device_array import DeviceArray, check_nbytes, check_shape
 from .dtypes import UINT8, DType, to_dtype
 from .errors import CudaError
 from .holding import Holding, UsedStreams
@@ -46,7 +46,7 @@ class MemoryPool(Closing):
 
     def allocate(self, nbytes: int, *, stream: Any = None) -> Buffer:
         """Allocates bytes in the order of a stream: by default the device's default stream. See `Buffer`."""
-        return self._allocate(UINT8, (nbytes,), stream, is_typed=False)
+        return self._allocate(UINT8, (check_nbytes(nbytes, "a size"),), stream, is_typed=False)
 
     def allocate_array(self, shape: Sequence[int], dtype: Any, *, stream: Any = None) -> Buffer:
         """Allocates an array in the order of a stream. `dtype` is a name, or a dtype of NumPy, CuPy or PyTorch.

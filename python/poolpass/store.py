@@ -11,7 +11,7 @@ from . import messages as m
 from .closing import Closing
 from .cuda import cuda, format_uuid, parse_uuid, stream_handle
 from .descriptors import discard
-from .device_array import DeviceArray, array_type, check_shape
+from .device_array import DeviceArray, array_type, check_nbytes, check_shape
 from .documents import JsonObject, number_of, objects_of, text_of
 from .dtypes import UINT8, DType, to_dtype
 from .errors import SharingError, needing_descriptors, quoted
@@ -335,6 +335,7 @@ def _type_of(nbytes: int | None, shape: Sequence[int] | None, dtype: Any) -> tup
         return element, sizes
     if nbytes is None:
         raise TypeError("Cannot create memory that has no size: give nbytes, or shape and dtype")
+    nbytes = check_nbytes(nbytes, "a size")
     if nbytes % element.itemsize != 0:
         raise ValueError(f"Cannot create {nbytes} bytes of {element.name}: they are no multiple")
     return element, (nbytes // element.itemsize,)

@@ -92,6 +92,19 @@ class CapsuleTest(support.PoolpassTest):
         self.assertEqual((tensor.shape, tensor.strides), ((), ()))
         tensor.release()
 
+    def test_shapes_and_sizes(self) -> None:
+        array = Memory(16).array
+        for shape in (5, (2, 2.5), "ab", (None,)):
+            with self.subTest(shape=shape):
+                self.assertRaisesRegex(TypeError, "as a shape", array.view, "int8", shape)
+        for shape in ((-1,), (2**70,), (2**40, 2**40), (0, 2**60)):
+            with self.subTest(shape=shape):
+                self.assertRaisesRegex(ValueError, "Cannot use the shape", array.view, "int8", shape)
+        self.assertRaisesRegex(TypeError, "whole number", array.read, 2.5)
+        self.assertRaisesRegex(ValueError, "-1", array.read, -1)
+        self.assertRaisesRegex(TypeError, "whole number", array.view, byte_offset=1.0)
+        self.assertEqual(array_type({"dtype": "int8", "shape": [0, 2**60]}, 0), (DTYPES["uint8"], (0,)))
+
     def test_arguments(self) -> None:
         array = Memory(4).array
         self.assertRaises(BufferError, array.__dlpack__, copy=True)
@@ -132,6 +145,13 @@ class CapsuleTest(support.PoolpassTest):
         self.assertEqual(source.address, array.ctypes.data)
         source.release()
         self.assertRaisesRegex(ValueError, "make it contiguous", ArraySource, array.T, 0)
+        nothing = ArraySource(numpy.zeros((0, 3), numpy.float32), 0)
+        self.assertEqual(nothing.shape, (0, 3))
+        nothing.release()
+
+    @unittest.skipIf(numpy is None, "there is no NumPy")
+    def test_numpy_makes_no_array_of_objects(self) -> None:
+        self.assertRaisesRegex(TypeError, "device memory", numpy.asarray, Memory(8).array)
 
     def test_what_is_no_array(self) -> None:
         self.assertRaisesRegex(TypeError, "neither __dlpack__ nor", ArraySource.device_of, 3)

@@ -364,7 +364,10 @@ class SharingTest(support.PoolpassTest):
         self.assertRaises(TypeError, self.exporter.offer, "x", b"1234")
         self.assertRaises(TypeError, self.exporter.offer, "x", buffer, metadata=object())
         self.assertRaises(ValueError, self.exporter.offer, "x", buffer, metadata="x" * 40_000)
-        self.assertRaises(ValueError, self.pool.allocate, 0)
+        for nbytes in (0, -1, 2**60):
+            self.assertRaises(ValueError, self.pool.allocate, nbytes)
+        for nbytes in (1.5, "4"):
+            self.assertRaises(TypeError, self.pool.allocate, nbytes)
         self.assertRaises(ValueError, MemoryPool, 7)
         buffer.free()
         self.assertRaises(RuntimeError, self.exporter.offer, "x", buffer)
