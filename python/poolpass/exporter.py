@@ -52,6 +52,7 @@ class Exporter(Closing):
         *,
         users: frozenset[int],
         maximum_importers: int,
+        maximum_importers_per_user: int | None,
         maximum_handshakes: int,
         handshake_timeout: float,
         message_timeout: float,
@@ -67,6 +68,7 @@ class Exporter(Closing):
         self._listener = listener
         self._users = users
         self._maximum_importers = maximum_importers
+        self._maximum_importers_per_user = maximum_importers_per_user
         self._maximum_handshakes = maximum_handshakes
         self._handshake_timeout = handshake_timeout
         self._message_timeout = message_timeout
@@ -102,6 +104,7 @@ class Exporter(Closing):
         *,
         users: Collection[int] = (),
         maximum_importers: int = 1024,
+        maximum_importers_per_user: int | None = None,
         maximum_handshakes: int = 128,
         handshake_timeout: float = 5.0,
         message_timeout: float = 5.0,
@@ -115,6 +118,7 @@ class Exporter(Closing):
 
         users: the IDs of other users whose processes may connect. Without them, the socket's mode is 0600.
         maximum_importers: how many importers may be connected.
+        maximum_importers_per_user: how many of one user; by default an equal share for each user who may connect.
         maximum_handshakes: how many connections may not have said yet what they are.
         handshake_timeout, message_timeout: seconds that an importer has for that, and to send a whole message.
         close_timeout: seconds that `close` waits for importers to release what they hold.
@@ -127,6 +131,8 @@ class Exporter(Closing):
         Raises SharingError: "address-in-use", "not-found", "not-permitted", "path-too-long" or "out-of-descriptors".
         """
         check_maximum(maximum_importers, "maximum_importers")
+        if maximum_importers_per_user is not None:
+            check_maximum(maximum_importers_per_user, "maximum_importers_per_user")
         check_maximum(maximum_handshakes, "maximum_handshakes")
         check_seconds(handshake_timeout, "handshake_timeout")
         check_seconds(message_timeout, "message_timeout")
@@ -141,7 +147,8 @@ class Exporter(Closing):
             listener = Listener(text, allowed)
             try:
                 return cls(
-                    listener, users=allowed, maximum_importers=maximum_importers, maximum_handshakes=maximum_handshakes,
+                    listener, users=allowed, maximum_importers=maximum_importers,
+                    maximum_importers_per_user=maximum_importers_per_user, maximum_handshakes=maximum_handshakes,
                     handshake_timeout=handshake_timeout, message_timeout=message_timeout, close_timeout=close_timeout,
                     on_connect=on_connect, on_disconnect=on_disconnect, on_hold=on_hold, on_release=on_release,
                 )
@@ -405,9 +412,11 @@ class Exporter(Closing):
         connected = [each for each in self._importers if each.is_connected and each.is_welcome]
         if len(connected) >= self._maximum_importers:
             raise m.limit_exceeded(f"{self._maximum_importers} importers (maximum_importers)")
-        share = max(1, self._maximum_importers // len(self._users | {os.geteuid()}))
+        share: float | None = self._maximum_importers_per_user
+        if share is None:
+            share = self._maximum_importers / len(self._users | {os.geteuid()})
         if sum(each.peer.uid == importer.peer.uid for each in connected) >= share:
-            raise m.limit_exceeded(f"{share} importers of one user (maximum_importers)")
+            raise m.limit_exceeded(f"{math.ceil(share)} importers of one user (maximum_importers_per_user)")
         lingering = sum(not each.is_connected for each in self._importers)
         if lingering >= MAXIMUM_LINGERING:
             raise m.limit_exceeded(f"{MAXIMUM_LINGERING} ended connections whose processes may have memory mapped")

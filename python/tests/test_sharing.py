@@ -469,6 +469,16 @@ class SharingTest(support.PoolpassTest):
             self.wait_for(lambda: exporter.importers == [])
             self.connect().close()
 
+    def test_limit_on_the_importers_of_a_user(self) -> None:
+        self.exporter.close()
+        with Exporter.listen(self.path, users=[12345], maximum_importers_per_user=2):
+            importers = [self.connect(), self.connect()]
+            with self.assertRaisesRegex(SharingError, "2 importers of one user") as caught:
+                Importer.connect(self.path)
+            self.assertEqual(caught.exception.code, "limit-exceeded")
+            for importer in importers:
+                importer.close()
+
     def test_connections_that_say_nothing(self) -> None:
         self.exporter.close()
         with Exporter.listen(self.path, maximum_handshakes=2):
