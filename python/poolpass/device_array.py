@@ -57,7 +57,9 @@ class DeviceArray:
         self._user = holding.add()
         if stream is not None:
             holding.streams.add(stream)
-        self._end = weakref.finalize(self, holding.drop, self._user)
+        # The last capsule. If a consumer refuses it, it must not end there: the destructor would lose the error.
+        self._capsule: list[Any] = []
+        self._end = weakref.finalize(self, end_use, holding, self._user, self._capsule)
         # At exit the process ends with all that it has mapped.
         self._end.atexit = False
 
@@ -257,7 +259,7 @@ class DeviceArray:
             self._hand_over(0 if stream is None else int(stream))
         user = self._holding.add()
         try:
-            return dlpack.export_capsule(
+            capsule = dlpack.export_capsule(
                 address=self._address,
                 shape=self._shape,
                 dtype=self._dtype,
@@ -269,6 +271,8 @@ class DeviceArray:
         except BaseException:
             self._holding.drop(user)
             raise
+        self._capsule[:] = [capsule]
+        return capsule
 
     def _hand_over(self, stream: int) -> None:
         """Makes the consumer's stream wait for what was written on the memory's own."""
@@ -289,6 +293,11 @@ class DeviceArray:
     def _check(self) -> None:
         if self.is_released:
             raise RuntimeError(f"Cannot use {self._what}: it was released")
+
+
+def end_use(holding: Holding, user: object, capsule: list[Any]) -> None:
+    capsule.clear()
+    holding.drop(user)
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:

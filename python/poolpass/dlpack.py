@@ -92,24 +92,30 @@ _exports: dict[int, _Export] = {}
 _numbers = itertools.count(1)
 
 
-def _on_delete(address: int) -> None:
+# The functions that the callbacks call first are their arguments: at the process's end, the globals of this module are
+# gone. The process takes along what it has mapped.
+def _on_delete(
+    address: int, clear_error: Callable[[], None] = _clear_error, is_finalizing: Callable[[], bool] = sys.is_finalizing
+) -> None:
     # Called with an exception set if an expression that holds the tensor has failed. No Python code runs before it is
     # cleared.
-    _clear_error()
-    _end(address)
+    clear_error()
+    if not is_finalizing():
+        _end(address)
 
 
 def _end(address: int) -> None:
-    # The process takes along what it has mapped.
-    if sys.is_finalizing():
-        return
     export = _exports.pop(address, None)
     if export is not None:
         export.on_delete()
 
 
-def _on_destroy(capsule: int) -> None:
-    _clear_error()
+def _on_destroy(
+    capsule: int, clear_error: Callable[[], None] = _clear_error, is_finalizing: Callable[[], bool] = sys.is_finalizing
+) -> None:
+    clear_error()
+    if is_finalizing():
+        return
     # A consumer renames the capsule; the deleter is then called by the consumer.
     for name in (_VERSIONED_NAME, _NAME):
         if _is_valid_at(capsule, name):
