@@ -6,7 +6,15 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { type OpenOptions, type SanitizerReport, UnixListener, UnixSocket } from "../../mod.ts";
+import {
+  open,
+  type OpenOptions,
+  Operator,
+  type SanitizerReport,
+  StoreClient,
+  UnixListener,
+  UnixSocket,
+} from "../../mod.ts";
 import { Board, maximumRecord, type Peer } from "../../src/sanitizer/processes/board.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import type { Command } from "../children/sanitizer/share_memory.ts";
@@ -509,6 +517,21 @@ test("a process that has lost what others told causes no report, in any process"
     );
     assertEquals([reports.exporter, reports.importer], [[], []]);
   });
+});
+
+test("a store and an operator order nothing", async () => {
+  await inFolder((folder) =>
+    withPair("software", async (pair) => {
+      const path = `${folder}/store`;
+      await using store = startScript("children/sharing/store_process.ts", ["software", path]);
+      assertStringIncludes((await store.nextLine())!, "serves");
+      using cuda = open({ driver: "software" });
+      await using _client = await StoreClient.connect(cuda, path);
+      await using _operator = await Operator.connect(path);
+      const { exporter, importer } = await pair.reportsOf([["exporter", "fill", 0], ["importer", "fill", 0]]);
+      assert(exporter.length + importer.length > 0);
+    })
+  );
 });
 
 test("a process that does not tell is taken to order everything until it has ended", async () => {

@@ -1,3 +1,4 @@
+import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
@@ -144,6 +145,8 @@ export class Acceptor {
       return;
     }
     if (role !== "operator") totals.accepted++;
+    // An operator and the client of a store get no events, so that they order nothing.
+    if (role === undefined) noteConnection(peer.pid);
     adopt(stream, role);
   }
 

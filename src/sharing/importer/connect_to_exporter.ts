@@ -1,3 +1,4 @@
+import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkMilliseconds, whatIs } from "../../support/validation.ts";
@@ -7,7 +8,7 @@ import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import type { ConnectionRole } from "../protocol/messages.ts";
 import type { ImporterOptions } from "./importer.ts";
-import { mayListenLater, UnixSocket } from "../transport/unix_socket.ts";
+import { connectUnnoted, mayListenLater, type UnixSocket } from "../transport/unix_socket.ts";
 import { checkUser } from "../transport/users.ts";
 
 /** Milliseconds from the first failed attempt to connect to the second. */
@@ -103,6 +104,8 @@ async function connectOnce(
     stream.process[Symbol.dispose]();
     throw error;
   }
+  // A store and an operator get no events, so that they order nothing.
+  if (role === undefined) noteConnection(socket.peer.pid);
   return stream;
 }
 
@@ -121,7 +124,7 @@ async function connectWithin(
     ending.abort(new SharingError("timed-out", `${text}; check whether it is stopped`));
   }, milliseconds);
   try {
-    return await UnixSocket.connect(path, { signal: ending.signal });
+    return await connectUnnoted(path, { signal: ending.signal });
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);

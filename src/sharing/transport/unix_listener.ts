@@ -6,6 +6,7 @@
 import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
 import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { noteConnection } from "../../support/connected_processes.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkOptions, type KnownOptions, shown } from "../../support/validation.ts";
@@ -26,7 +27,8 @@ const acceptOptions = waitOptionsOf("accept a connection");
 
 /**
  * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors. From Linux 6.16
- * on, the kernel refuses those of the others.
+ * on, the kernel refuses those of the others. Does not note which processes are connected: the caller does when it
+ * knows that a connection may pass events.
  */
 export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
@@ -52,6 +54,7 @@ export class UnixListener implements AsyncDisposable {
   #fd: number;
   readonly #identity: FileIdentity;
   readonly #accepting = new Mutex();
+  readonly #notesConnections: boolean;
   readonly #closing = new AbortController();
 
   static {
@@ -65,8 +68,9 @@ export class UnixListener implements AsyncDisposable {
     refuseUsing(this, "UnixListener");
   }
 
-  private constructor(path: string, fd: number, identity: FileIdentity) {
+  private constructor(path: string, fd: number, identity: FileIdentity, notesConnections: boolean) {
     this.path = path;
+    this.#notesConnections = notesConnections;
     this.#fd = fd;
     this.#identity = identity;
     ownSockets.add(identity.join());
@@ -98,11 +102,16 @@ export class UnixListener implements AsyncDisposable {
     checkSocketPath("listen at", path);
     for (let attempt = 0; attempt < maximumAttempts; attempt++) {
       const { fd, identity } = listenAt(path, { mode, passesDescriptors });
-      if (fd >= 0) return new UnixListener(path, fd, identity);
+      if (fd >= 0) return new UnixListener(path, fd, identity, passesDescriptors);
       if (fd !== -errno.EADDRINUSE) throw listenError(path, -fd);
       removeLeftOver(path);
     }
     throw new SharingError("address-in-use", `Cannot listen at ${path}: other processes keep taking it`);
+  }
+
+  #noted(socket: UnixSocket): UnixSocket {
+    if (this.#notesConnections) noteConnection(socket.peer.pid);
+    return socket;
   }
 
   /**
@@ -124,7 +133,7 @@ export class UnixListener implements AsyncDisposable {
       for (;;) {
         this.#closing.signal.throwIfAborted();
         const fd = acceptFrom(this.#fd);
-        if (fd >= 0) return adoptSocket(fd);
+        if (fd >= 0) return this.#noted(adoptSocket(fd));
         if (fd === -errno.EAGAIN) await waitFor([{ fd: this.#fd, events: readable }], signals, { awaited });
         else if (fd !== -errno.EINTR && fd !== -errno.ECONNABORTED) throw acceptError(this.path, -fd);
       }

@@ -80,6 +80,13 @@ export interface ConnectionParts {
 
 /** Moves the descriptors out of a connection. The caller must close them, and the connection counts as disposed. */
 export let takeConnection: (socket: UnixSocket) => ConnectionParts;
+/** Makes a connection from a descriptor, and does not note which process is connected. */
+let adopt: (fd: number) => UnixSocket;
+/**
+ * Connects as `UnixSocket.connect` does, and does not note which process is connected: the caller does when it knows
+ * that the connection may pass events.
+ */
+export let connectUnnoted: (path: string, options: WaitOptions) => Promise<UnixSocket>;
 
 /** The maximum number of bytes of a single receive. */
 const maximumReceive = 2 ** 30;
@@ -124,6 +131,8 @@ export class UnixSocket implements AsyncDisposable {
 
   static {
     takeConnection = (socket) => socket.#take();
+    adopt = (fd) => UnixSocket.#adopt(fd);
+    connectUnnoted = (path, options) => UnixSocket.#connect(path, options);
     printAs(
       this,
       "UnixSocket",
@@ -137,7 +146,6 @@ export class UnixSocket implements AsyncDisposable {
     const { pid, uid, gid, pidfd } = peerOf(fd);
     if (pidfd === -errno.EMFILE || pidfd === -errno.ENFILE) throw new SystemError(-pidfd, "pidfd_open");
     this.peer = Object.freeze({ pid, uid, gid });
-    noteConnection(pid);
     this.#fd = fd;
     this.#pidfd = pidfd;
     this.#peerEnded = pidfd === -errno.ESRCH;
@@ -154,6 +162,12 @@ export class UnixSocket implements AsyncDisposable {
    * `not-supported` if the system has no such sockets
    */
   static async connect(path: string, options: WaitOptions = {}): Promise<UnixSocket> {
+    const socket = await UnixSocket.#connect(path, options);
+    noteConnection(socket.peer.pid);
+    return socket;
+  }
+
+  static async #connect(path: string, options: WaitOptions): Promise<UnixSocket> {
     checkOptions(options, connectOptions);
     const { signal } = options;
     throwIfAborted(signal);
@@ -174,6 +188,12 @@ export class UnixSocket implements AsyncDisposable {
    * @throws {SharingError} `out-of-descriptors`; the caller keeps the descriptor
    */
   static fromFd(fd: number): UnixSocket {
+    const socket = adopt(fd);
+    noteConnection(socket.peer.pid);
+    return socket;
+  }
+
+  static #adopt(fd: number): UnixSocket {
     fd = checkDescriptor(fd);
     checkSocketSupport(`take over descriptor ${fd}`);
     try {
@@ -350,10 +370,10 @@ export class UnixSocket implements AsyncDisposable {
   }
 }
 
-/** Makes a connection from a descriptor that it owns from now on. */
+/** Makes a connection from a descriptor that it owns from now on. Does not note which process is connected. */
 export function adoptSocket(fd: number): UnixSocket {
   try {
-    return UnixSocket.fromFd(fd);
+    return adopt(fd);
   } catch (error) {
     closeSocket(fd);
     throw error;
