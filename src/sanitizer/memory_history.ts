@@ -56,6 +56,13 @@ export class MemoryHistory {
     this.#segments = [{ begin: 0, end: byteLength, write: undefined, reads: nothing, atomics: nothing }];
   }
 
+  /** The same accesses. What is added to either later is not in the other. */
+  copy(): MemoryHistory {
+    const copy = new MemoryHistory(0);
+    copy.#segments = [...this.#segments];
+    return copy;
+  }
+
   /** Adds an access, and returns its conflicts with those before. */
   add(touch: Touch): Conflict[] {
     const first = this.#indexOf(touch.begin);

@@ -12,6 +12,13 @@ export class PossibleTouches {
   /** The last of each timeline and kind. */
   #touches: Touch[] = [];
 
+  /** The same accesses. What is added to either later is not in the other. */
+  copy(): PossibleTouches {
+    const copy = new PossibleTouches();
+    copy.#touches = [...this.#touches];
+    return copy;
+  }
+
   /** Adds one, and returns its conflicts with those before, the certain ones of the history included. */
   add(touch: Touch, history: MemoryHistory): Conflict[] {
     const conflicts = [...history.conflictsWith(touch), ...this.conflictsWith(touch)];

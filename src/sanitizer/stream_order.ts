@@ -32,12 +32,26 @@ export interface PossibleAccess {
   readonly source: string;
 }
 
+/** What was done with memory that has several addresses, by any of them. */
+export interface SharedContents {
+  readonly history: MemoryHistory;
+  readonly possible: PossibleTouches;
+}
+
+/** Memory that an operation allocates, or maps. */
+interface AllocatedRange {
+  readonly address: number;
+  readonly byteLength: number;
+  /** What was done with it by other addresses. Called when all operations before have been looked at. */
+  readonly contents?: (() => SharedContents | undefined) | undefined;
+}
+
 /** An operation, and what it does. */
 export interface Deed {
   readonly operation?: Operation;
   /** Called when all operations before it have been looked at. */
   readonly then?: () => void;
-  readonly allocates?: { readonly address: number; readonly byteLength: number } | undefined;
+  readonly allocates?: AllocatedRange | undefined;
   /** The address of the allocation that it frees. */
   readonly frees?: number | undefined;
   /** What it accesses. Undefined until that is known. */
@@ -50,8 +64,11 @@ export interface Deed {
 export interface Region {
   readonly address: number;
   readonly byteLength: number;
+  /** What was done by its own addresses. */
   history: MemoryHistory;
   possible: PossibleTouches | undefined;
+  /** Undefined if the memory has no other addresses. */
+  contents: SharedContents | undefined;
   readonly allocated: Operation;
   freed: Operation | undefined;
 }
@@ -105,13 +122,20 @@ export class StreamOrder {
     if (frees !== undefined) this.#free(operation, frees);
   }
 
-  #allocate(operation: Operation, { address, byteLength }: { address: number; byteLength: number }): void {
+  #allocate(operation: Operation, { address, byteLength, contents }: AllocatedRange): void {
     const end = address + byteLength;
     const first = this.#indexFrom(address);
     let last = first;
     while (last < this.#regions.length && this.#regions[last]!.address < end) last++;
-    const history = new MemoryHistory(byteLength);
-    const region = { address, byteLength, history, possible: undefined, allocated: operation, freed: undefined };
+    const region: Region = {
+      address,
+      byteLength,
+      history: new MemoryHistory(byteLength),
+      possible: undefined,
+      contents: contents?.(),
+      allocated: operation,
+      freed: undefined,
+    };
     // Memory is mostly allocated where some was freed.
     if (last === first + 1) this.#regions[first] = region;
     else this.#regions.splice(first, last - first, region);
@@ -135,13 +159,14 @@ export class StreamOrder {
         this.#reports.addFreed({ region, touch, freed: region.freed });
         continue;
       }
-      const conflicts = region.history.add(touch);
+      const ownConflicts = region.history.add(touch);
+      const conflicts = region.contents?.history.add(touch) ?? ownConflicts;
       for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
       // What comes after all accesses so far comes after the allocation, too: one report is enough.
       if (conflicts.length === 0 && !isBefore(region.allocated, operation)) {
         this.#reports.addUnallocated({ region, touch });
       }
-      for (const conflict of region.possible?.conflictsWith(touch) ?? []) {
+      for (const conflict of (region.contents ?? region).possible?.conflictsWith(touch) ?? []) {
         this.#reports.addConflict({ region, conflict });
       }
     }
@@ -153,7 +178,8 @@ export class StreamOrder {
     const touch: Touch = { operation, access, begin: 0, end: region.byteLength, source, isPossible: true };
     if (region.freed !== undefined) return this.#reports.addFreed({ region, touch, freed: region.freed });
     region.possible ??= new PossibleTouches();
-    const conflicts = region.possible.add(touch, region.history);
+    const ownConflicts = region.possible.add(touch, region.history);
+    const conflicts = region.contents?.possible.add(touch, region.contents.history) ?? ownConflicts;
     for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
   }
 
@@ -171,6 +197,17 @@ export class StreamOrder {
     region.freed = operation;
     region.history = noHistory;
     region.possible = undefined;
+    region.contents = undefined;
+  }
+
+  /** What was and will be done with an allocation, for other addresses of its memory. Undefined if there is none. */
+  contentsAt(address: number): SharedContents | undefined {
+    const region = this.regionAt(address);
+    if (region?.address !== address || region.freed !== undefined) return undefined;
+    return region.contents ??= {
+      history: region.history.copy(),
+      possible: region.possible?.copy() ?? new PossibleTouches(),
+    };
   }
 
   /** The accesses to a range of addresses, each with its addresses, as far as later ones may conflict with them. */

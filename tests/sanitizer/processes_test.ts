@@ -297,6 +297,18 @@ for (const driver of ["software", "cuda"] as const) {
   });
 }
 
+test("two processes order what they do with virtual memory, which belongs to neither", async () => {
+  await withPair("software", async (pair) => {
+    for (const link of someOf(links, 4)) {
+      await check(pair, ["fill", "copyOut"], { link, from: "exporter", sharing: "virtual" });
+      await check(pair, ["kernelSaxpy", "copyFrom"], { link, from: "importer", sharing: "virtual" });
+    }
+    // The other process has it longer.
+    const reports = await pair.reportsOf([["importer", "fill", 0], ["exporter", "free"]], { sharing: "virtual" });
+    assertEquals([reports.exporter, reports.importer], [[], []]);
+  });
+});
+
 test("two processes report the same with every schedule", { long: true }, async () => {
   await withPair("software", async (pair) => {
     for (const schedule of schedules) {

@@ -333,6 +333,87 @@ for (const driver of ["software", "unobserved", "cuda"] as const) {
     }
   });
 
+  /** Buffers of the same memory at two addresses. */
+  const twoAddresses: Readonly<
+    Record<string, (context: Context, owned: DisposableStack) => [DeviceBuffer, DeviceBuffer]>
+  > = {
+    "two mappings": ({ cuda, gpu }, owned) => {
+      const memory = gpu.createMemory(byteLength);
+      const range = owned.use(cuda.reserveAddresses(2 * memory.byteLength));
+      return [range.map(memory), range.map(memory)];
+    },
+    "a mapping of a range, and a view of a later one": ({ cuda, gpu }, owned) => {
+      const memory = gpu.createMemory(byteLength);
+      const [first, second] = [0, 1].map(() => owned.use(cuda.reserveAddresses(2 * memory.byteLength)));
+      first!.map(memory).free();
+      const mapped = first!.map(memory);
+      second!.map(memory);
+      second!.map(gpu.createMemory(byteLength));
+      return [mapped, second!.buffer()];
+    },
+    "pool memory, and its import by the same process": ({ gpu, a, x }, owned) => {
+      const exporting = gpu.createPool({ handleType: "posix-fd" });
+      const buffer = owned.use(exporting.allocate(byteLength, a));
+      buffer.copyFrom(x);
+      a.synchronize();
+      using handle = exporting.exportHandle();
+      return [buffer, owned.use(gpu.importPool(handle!).importPointer(buffer.exportPointer(), byteLength))];
+    },
+    // The descriptors of a GPU's memory do not tell which memory it is.
+    ...driver === "cuda" ? {} : {
+      "a mapping, and one of the same memory's import": ({ cuda, gpu }, owned) => {
+        const memory = gpu.createMemory(byteLength, { handleType: "posix-fd" });
+        const range = owned.use(cuda.reserveAddresses(2 * memory.byteLength));
+        const first = range.map(memory);
+        using handle = memory.exportHandle();
+        return [first, range.map(gpu.importMemory(handle, memory.byteLength))];
+      },
+    },
+  };
+  for (const [what, addressesOf] of Object.entries(twoAddresses)) {
+    test(`memory at two addresses needs the order of memory at one: ${what} [${driver}]`, { skip }, async () => {
+      for (const isOrdered of [true, false]) {
+        const reports = await reportsOf(driver, (context) => {
+          const { gpu, a, b, y, fill, saxpy } = context;
+          using owned = new DisposableStack();
+          const [first, second] = addressesOf(context, owned);
+          fill(a, first);
+          if (isOrdered) b.wait(recorded(gpu, a));
+          saxpy(b, second, y);
+          // Parts that do not overlap need no order.
+          const half = byteLength / 2;
+          if (isOrdered) {
+            a.wait(recorded(gpu, b));
+            first.subarray(0, half).fill(1, a);
+            second.subarray(half, half).fill(1, b);
+          }
+          gpu.synchronize();
+          if (what.startsWith("pool memory")) { for (const buffer of [second, first]) buffer.free(); }
+        });
+        assertEquals(reports.map(({ kind }) => kind), isOrdered ? [] : ["unordered-write-read"]);
+        if (!isOrdered) {
+          assertEquals(reports[0]!.accesses.map(({ operation }) => operation), ["kernel saxpy", "kernel fill"]);
+        }
+      }
+    });
+  }
+
+  test(`unmapping an address is no end of the work by another one [${driver}]`, { skip }, async () => {
+    for (const isOrdered of [true, false]) {
+      const reports = await reportsOf(driver, ({ cuda, gpu, a, b, fill }) => {
+        const memory = gpu.createMemory(byteLength);
+        using range = cuda.reserveAddresses(3 * memory.byteLength);
+        const [first, second] = [range.map(memory), range.map(memory)];
+        fill(a, first);
+        second.free();
+        if (isOrdered) b.wait(recorded(gpu, a));
+        range.map(memory, { byteOffset: 2 * memory.byteLength }).fill(1, b);
+        gpu.synchronize();
+      });
+      assertEquals(reports.map(({ kind }) => kind), isOrdered ? [] : ["unordered-write-write"]);
+    }
+  });
+
   test(
     `reads on several streams need no order, and a write comes after all of them [${driver}]`,
     { skip },

@@ -17,6 +17,7 @@ import {
   type DeviceBuffer,
   open,
   type OpenOptions,
+  type PhysicalMemory,
   type SanitizerReport,
   type ShareableHandle,
   type UnixSocket,
@@ -26,7 +27,7 @@ import {
 export type Side = "exporter" | "importer";
 
 /** How the memory is shared. */
-export type Sharing = "pool" | "legacy";
+export type Sharing = "pool" | "legacy" | "virtual";
 
 /** What a process does with the buffer. */
 export type Action = "copyFrom" | "fill" | "copyIn" | "copyOut" | "kernelFill" | "kernelSaxpy";
@@ -44,7 +45,7 @@ export type Step =
 /** What the importer needs. */
 export interface Shared {
   readonly sharing: Sharing;
-  /** In hexadecimal. */
+  /** In hexadecimal. Empty if the handle is all that it takes. */
   readonly memory: string;
   readonly events: readonly string[];
 }
@@ -53,6 +54,8 @@ export const streamCount = 3;
 export const eventCount = 2;
 const elements = 256;
 const byteLength = 4 * elements;
+/** The granularity of virtual memory. */
+const unit = 2 ** 21;
 
 /** One of the two processes. */
 export class Participant implements Disposable {
@@ -66,6 +69,8 @@ export class Participant implements Disposable {
   readonly #fill: CudaKernel;
   readonly #saxpy: CudaKernel;
   #shared: DeviceBuffer | undefined;
+  /** What is freed, if that is larger. */
+  #whole: DeviceBuffer | undefined;
   readonly #stack = new DisposableStack();
 
   constructor(driver: "software" | "cuda", softwareSchedule: OpenOptions["softwareSchedule"]) {
@@ -98,11 +103,16 @@ export class Participant implements Disposable {
       this.#shared = pool.allocate(byteLength, this.#streams[0]!);
       handle = this.#stack.use(pool.exportHandle() as ShareableHandle);
       memory = this.#shared.exportPointer();
+    } else if (sharing === "virtual") {
+      const physical = this.#stack.use(this.#gpu.createMemory(byteLength, { handleType: "posix-fd" }));
+      handle = this.#stack.use(physical.exportHandle());
+      memory = new Uint8Array();
+      this.#mapVirtual(physical);
     } else {
       this.#shared = this.#gpu.allocate(byteLength);
       memory = this.#shared.exportHandle();
     }
-    this.#shared.fill(0);
+    this.#shared!.fill(0);
     this.#gpu.synchronize();
     return { shared: { sharing, memory: memory.toHex(), events: this.events }, handle };
   }
@@ -113,10 +123,19 @@ export class Participant implements Disposable {
     if (sharing === "pool") {
       const pool = this.#stack.use(this.#gpu.importPool(handle!));
       this.#shared = pool.importPointer(bytes, byteLength);
+    } else if (sharing === "virtual") {
+      // Memory has whole units.
+      this.#mapVirtual(this.#stack.use(this.#gpu.importMemory(handle!, unit)));
     } else {
       this.#shared = this.#gpu.openMemory(bytes, byteLength);
     }
     this.openEvents(events);
+  }
+
+  #mapVirtual(physical: PhysicalMemory): void {
+    const range = this.#stack.use(this.#cuda.reserveAddresses(physical.byteLength));
+    this.#whole = range.map(physical);
+    this.#shared = this.#whole.subarray(0, byteLength);
   }
 
   /** Opens the events of the other process. */
@@ -163,7 +182,7 @@ export class Participant implements Disposable {
       case "synchronizeDevice":
         return this.#gpu.synchronize();
       case "free":
-        return x.free(this.#streams[0]!);
+        return (this.#whole ?? x).free(this.#streams[0]!);
     }
   }
 
@@ -198,7 +217,7 @@ export class Participant implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#shared?.[Symbol.dispose]();
+    (this.#whole ?? this.#shared)?.[Symbol.dispose]();
     this.#stack.dispose();
   }
 }

@@ -8,12 +8,14 @@ import type { Operation } from "../operation.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
+import { ObservedVirtualMemory } from "./virtual_memory.ts";
 
 /** The device memory of a program. */
 export class ObservedDeviceMemory {
   readonly #streams: ObservedStreams;
   readonly #work: ObservedWork;
   readonly #processes: OtherProcesses;
+  readonly #virtualMemory: ObservedVirtualMemory;
   /** The sizes of allocations that may be shared, by address. */
   readonly #byteLengths = new Map<number, number | undefined>();
 
@@ -21,11 +23,12 @@ export class ObservedDeviceMemory {
     this.#streams = streams;
     this.#work = work;
     this.#processes = streams.processes;
+    this.#virtualMemory = new ObservedVirtualMemory(streams.processes, work);
   }
 
   /** The calls to make instead of the driver's own. */
   calls(driver: Driver): Partial<Driver> {
-    return { ...this.#allocationCalls(driver), ...this.#mappingCalls(driver), ...this.#sharingCalls(driver) };
+    return { ...this.#allocationCalls(driver), ...this.#sharingCalls(driver), ...this.#virtualMemory.calls(driver) };
   }
 
   #allocationCalls(driver: Driver): Partial<Driver> {
@@ -49,20 +52,6 @@ export class ObservedDeviceMemory {
         driver.free(device, address);
         this.#streams.hostKnowsDevice(device);
         this.#freed(work.nextOfHost("free"), Number(address));
-      },
-    };
-  }
-
-  /** Mapped memory is new, although it may hold what was there before: nothing is known of other mappings. */
-  #mappingCalls(driver: Driver): Partial<Driver> {
-    return {
-      memMap: (address, byteLength, memory) => {
-        driver.memMap(address, byteLength, memory);
-        this.#allocated(this.#work.nextOfHost("map"), Number(address), byteLength);
-      },
-      memUnmap: (address, byteLength) => {
-        driver.memUnmap(address, byteLength);
-        this.#freed(this.#work.nextOfHost("unmap"), Number(address));
       },
     };
   }
@@ -98,7 +87,7 @@ export class ObservedDeviceMemory {
 
   #allocated(operation: Operation, address: number, byteLength: number): void {
     this.#byteLengths.set(address, byteLength);
-    this.#work.allocated(operation, address, byteLength);
+    this.#work.allocated(operation, { address, byteLength });
   }
 
   #freed(operation: Operation, address: number): void {
@@ -113,7 +102,10 @@ export class ObservedDeviceMemory {
   }
 
   #imported(handle: Uint8Array, address: bigint, byteLength: number): void {
-    this.#work.allocated(this.#work.nextOfHost("import"), Number(address), byteLength);
-    this.#processes.imported(handle, address, byteLength);
+    // In the process that has exported it, the memory has two addresses.
+    const own = this.#processes.ownAddressOf(handle);
+    const contents = own === undefined ? undefined : () => this.#work.order.contentsAt(own);
+    this.#work.allocated(this.#work.nextOfHost("import"), { address: Number(address), byteLength }, contents);
+    if (own === undefined) this.#processes.imported(handle, address, byteLength);
   }
 }

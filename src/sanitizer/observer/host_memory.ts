@@ -48,7 +48,7 @@ export class ObservedHostMemory {
         const allocation = driver.hostAlloc(byteLength);
         const address = Number(this.#addressForKernels(allocation));
         this.#addresses.set(allocation.buffer, address);
-        work.allocated(work.nextOfHost("allocate"), address, byteLength);
+        work.allocated(work.nextOfHost("allocate"), { address, byteLength });
         return allocation;
       },
       hostGetDevicePointer: (allocation) => {

@@ -97,7 +97,7 @@ export class ObservedKernels {
     if (this.#variables.has(key)) return;
     this.#variables.add(key);
     const { work } = this.#parts;
-    work.allocated(work.nextOfHost("allocate"), Number(address), byteLength);
+    work.allocated(work.nextOfHost("allocate"), { address: Number(address), byteLength });
   }
 
   #launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void): void {

@@ -6,7 +6,7 @@
 import type { CallSite } from "../call_sites.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Operation } from "../operation.ts";
-import type { RangeAccess, StreamOrder } from "../stream_order.ts";
+import type { RangeAccess, SharedContents, StreamOrder } from "../stream_order.ts";
 import type { Point } from "../timelines.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 
@@ -50,10 +50,14 @@ export class ObservedWork {
     return operation;
   }
 
-  /** Adds an operation that allocates. */
-  allocated(operation: Operation, address: number, byteLength: number): void {
+  /** Adds an operation that allocates. `contents` says what was done with the memory by its other addresses. */
+  allocated(
+    operation: Operation,
+    { address, byteLength }: { address: number; byteLength: number },
+    contents?: () => SharedContents | undefined,
+  ): void {
     this.#live.set(address, { operation, byteLength });
-    this.order.add({ operation, allocates: { address, byteLength }, accesses: nothing });
+    this.order.add({ operation, allocates: { address, byteLength, contents }, accesses: nothing });
   }
 
   /** Adds an operation that frees. */

@@ -122,7 +122,7 @@ export class Observer {
   partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
     this.work.site = callSiteHere();
     this.#driver.partAllocated?.({ address, byteLength }, device, stream);
-    this.work.allocated(this.work.next("allocate", device, stream), Number(address), byteLength);
+    this.work.allocated(this.work.next("allocate", device, stream), { address: Number(address), byteLength });
   }
 
   /** Notes that an allocator has got a part back. */

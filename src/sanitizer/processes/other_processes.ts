@@ -16,7 +16,7 @@ import { type Clock, lastPoint, type Point, type Timeline } from "../timelines.t
 import { Announcements } from "./announcements.ts";
 import { Board, type BoardReader, Bystander, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
-import { decodeRecord, type SentAccess } from "./records.ts";
+import { decodeRecord, nameOf, type SentAccess } from "./records.ts";
 import { SharedAccesses } from "./shared_accesses.ts";
 import type { PeerTouch, SharedMemory } from "./shared_memory.ts";
 
@@ -75,8 +75,7 @@ export class OtherProcesses implements BoardReader {
       const name = [board.own.slot, board.own.generation, ++this.#shareCount] as const;
       const memory = { name, address: at, byteLength, isOwn: true };
       this.#shares.set(at, share = { memory, handles: new Set() });
-      const known = lastPoint(this.#parts.host);
-      this.#inOrder(() => this.#accesses.share(memory, known));
+      this.#share(memory);
     }
     if (share.handles.has(hexadecimal)) return;
     share.handles.add(hexadecimal);
@@ -101,6 +100,20 @@ export class OtherProcesses implements BoardReader {
         isOwn: false,
       });
     });
+  }
+
+  /** Where memory of this process lies that has such a handle. Undefined if it has none. */
+  ownAddressOf(handle: Uint8Array): number | undefined {
+    const hexadecimal = handle.toHex();
+    for (const [address, { handles }] of this.#shares) if (handles.has(hexadecimal)) return address;
+    return undefined;
+  }
+
+  /** Notes that memory is mapped that belongs to no process. `identity` is the same in all processes that have it. */
+  mapped(identity: string, address: number, byteLength: number): void {
+    if (this.#join() === undefined) return;
+    this.read();
+    this.#share({ name: nameOf(identity), address, byteLength, isOwn: false });
   }
 
   /** Notes that memory is freed, or unmapped. */
@@ -241,6 +254,11 @@ export class OtherProcesses implements BoardReader {
       }
     }
     return this.#announcements.board;
+  }
+
+  #share(memory: SharedMemory): void {
+    const known = lastPoint(this.#parts.host);
+    this.#inOrder(() => this.#accesses.share(memory, known));
   }
 
   /** Does something when all operations before it have been looked at. */

@@ -4,12 +4,23 @@
  *
  * @module
  */
+import { sha256 } from "../../support/sha256.ts";
 
 /** A point of a stream's work: the slot and generation of its process, the stream's number there, and the position. */
 export type SentPoint = readonly [slot: number, generation: number, stream: number, position: number];
 
-/** Memory that is shared: the slot and generation of the process that allocated it, and its number there. */
+/**
+ * Memory that is shared: the slot and generation of the process that allocated it, and its number there. The generation
+ * of memory that belongs to no process is 0: see `nameOf`.
+ */
 export type ShareName = readonly [slot: number, generation: number, share: number];
+
+/** The name of memory that belongs to no process: a digest of what it is called in all that have it. */
+export function nameOf(identity: string): ShareName {
+  const digest = new DataView(sha256(new TextEncoder().encode(identity)).buffer);
+  const half = (offset: number) => digest.getUint32(offset) * 2 ** 16 + digest.getUint16(offset + 4);
+  return [half(0), 0, half(6)];
+}
 
 /** An access to shared memory. */
 export interface SentAccess {

@@ -32,7 +32,7 @@ export class SharedAccesses {
   }
 
   /**
-   * Adds memory of this process, and tells others what it does with it.
+   * Adds memory of this process, or of none, and tells others what it does with it.
    *
    * @param known what the host knew to be done when others could not have it yet
    */

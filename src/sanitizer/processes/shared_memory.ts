@@ -14,7 +14,7 @@ export interface SharedMemory {
   readonly name: ShareName;
   readonly address: number;
   readonly byteLength: number;
-  /** Whether this process has allocated it. */
+  /** Whether this process has allocated it. Memory that is mapped may belong to none. */
   readonly isOwn: boolean;
 }
 
