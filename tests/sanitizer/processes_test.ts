@@ -49,8 +49,10 @@ class Pair {
   /** Runs a program, and returns what each process has reported. */
   async reportsOf(
     steps: readonly Step[],
-    { sharing = "pool", schedule, onStep, during }: {
+    { sharing = "pool", schedule, onStep, during, collectives }: {
       sharing?: Sharing;
+      /** Both join a communicator before, and wait for their streams 0 together, before these steps. */
+      collectives?: readonly Step[];
       schedule?: Schedule;
       onStep?: () => void | Promise<void>;
       /**
@@ -72,10 +74,15 @@ class Pair {
         handle,
       ) as string[],
     );
-    for (const step of steps) {
-      await onStep?.();
+    const id = exporter.createId();
+    if (collectives !== undefined) await Promise.all([exporter.join(id, 0), this.#ask({ do: "join", id: id.toHex() })]);
+    const run = async (step: Step) => {
       if (step[0] === "exporter") await exporter.run(step);
       else await this.#ask({ do: "step", step });
+    };
+    for (const step of steps) {
+      await onStep?.();
+      await run(step);
     }
     if (during !== undefined) {
       const { importer, exporter: between, file } = during;
@@ -91,6 +98,10 @@ class Pair {
       }
       await Promise.all([...steps, done]);
     }
+    if (collectives !== undefined) {
+      await Promise.all([run(["exporter", "finished", 0]), run(["importer", "finished", 0])]);
+      for (const step of collectives) await run(step);
+    }
     // What a kernel accesses is known when it is done, and then the other process gets to know.
     for (let time = 0; time < 2; time++) {
       exporter.settle();
@@ -99,6 +110,7 @@ class Pair {
     exporter.settle();
     const importer = await this.#ask({ do: "reports" }) as SanitizerReport[];
     const reports = { exporter: [...exporter.reports], importer };
+    if (collectives !== undefined) await Promise.all([exporter.leave(), this.#ask({ do: "leave" })]);
     await this.#ask({ do: "end" });
     exporter[Symbol.dispose]();
     return reports;
@@ -528,6 +540,26 @@ test("a process that has lost what others told causes no report, in any process"
       { onStep },
     );
     assertEquals([reports.exporter, reports.importer], [[], []]);
+  });
+});
+
+test("a collective orders two processes, whichever calls it first, until both know that it is done", async () => {
+  await withPair("software", async (pair) => {
+    for (const [first, schedule] of [["fill", "oldest"], ["kernelFill", "newest"]] as const) {
+      const [before, after]: readonly Step[][] = [
+        [["exporter", first, 0], ["exporter", "collective", 0]],
+        [["importer", "collective", 0], ["importer", "copyOut", 0]],
+      ];
+      for (const steps of [[...before!, ...after!], [...after!, ...before!]]) {
+        const reports = await pair.reportsOf(steps, { schedule, collectives: [] });
+        assertEquals([reports.exporter, reports.importer], [[], []]);
+        const wrong = await pair.reportsOf(steps, {
+          schedule,
+          collectives: [["exporter", "fill", 0], ["importer", "copyOut", 0]],
+        });
+        assert(wrong.exporter.length + wrong.importer.length > 0);
+      }
+    }
   });
 });
 

@@ -8,6 +8,7 @@ import { closeDescriptor, describeDescriptor, openDescriptor, writeAt } from "..
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import {
+  Communicator,
   type Cuda,
   type CudaDevice,
   CudaError,
@@ -40,7 +41,9 @@ export type Step =
   | readonly [side: Side, action: "record" | "waitOwn" | "waitOther", stream: number, event: number]
   | readonly [side: Side, action: "synchronize" | "finished", stream: number]
   | readonly [side: Side, action: "finishedOther", event: number]
-  | readonly [side: Side, action: "synchronizeDevice" | "free"];
+  | readonly [side: Side, action: "synchronizeDevice" | "free"]
+  /** Of both processes, which have joined a communicator before. */
+  | readonly [side: Side, action: "collective", stream: number];
 
 /** What the importer needs. */
 export interface Shared {
@@ -66,6 +69,7 @@ export class Participant implements Disposable {
   readonly #events: CudaEvent[];
   #others: CudaEvent[] = [];
   readonly #own: DeviceBuffer;
+  #communicator: Communicator | undefined;
   readonly #fill: CudaKernel;
   readonly #saxpy: CudaKernel;
   #shared: DeviceBuffer | undefined;
@@ -143,6 +147,22 @@ export class Participant implements Disposable {
     this.#others = events.map((event) => this.#gpu.openEvent(Uint8Array.fromHex(event)));
   }
 
+  /** Joins a communicator of both processes. Returns when the other one has, too. */
+  async join(id: Uint8Array, rank: number): Promise<void> {
+    this.#communicator = await Communicator.create(this.#gpu, { id, rank, size: 2 });
+  }
+
+  /** The id of a communicator. */
+  createId(): Uint8Array {
+    return Communicator.createId(this.#cuda);
+  }
+
+  /** Leaves the communicator. */
+  async leave(): Promise<void> {
+    await this.#communicator?.[Symbol.asyncDispose]();
+    this.#communicator = undefined;
+  }
+
   /** Does a step. */
   async run([, action, first = 0, event = 0]: Step): Promise<void> {
     const stream = this.#streams[first]!;
@@ -177,6 +197,13 @@ export class Participant implements Disposable {
         return stream.synchronize();
       case "finished":
         return await stream.finished();
+      case "collective":
+        return this.#communicator!.allReduce(
+          this.#own.as(Uint32Array).subarray(0, 1),
+          this.#own.as(Uint32Array).subarray(0, 1),
+          "sum",
+          { stream },
+        );
       case "finishedOther":
         return await this.#others[first]!.finished();
       case "synchronizeDevice":

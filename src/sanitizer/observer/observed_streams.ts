@@ -44,6 +44,8 @@ export class ObservedStreams {
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
+  /** The last collective of each stream with ranks of other processes that the host does not know to be done. */
+  readonly #pendingCollectives = new Map<Timeline, Point>();
   /** What the records of interprocess events are taken to order. The map does not change. */
   #assumed: Clock = new Map();
   /** The stream that was used last: programs mostly use it again. */
@@ -137,7 +139,12 @@ export class ObservedStreams {
     meeting.wait();
     add.write();
     meeting.end();
-    if (!meeting.isHere && this.processes.hasJoined) this.processes.hasBystander();
+    if (meeting.isHere) return;
+    for (const { device, stream } of calls) {
+      const point = lastPoint(this.streamOf(device, stream));
+      this.#pendingCollectives.set(point.timeline, point);
+    }
+    this.processes.madeCollective();
   }
 
   /** What the host does next. */
@@ -191,8 +198,17 @@ export class ObservedStreams {
     this.#parts.beforeWait();
     this.processes.tellKnown();
     this.processes.read();
+    this.#finishCollectives();
     this.#parts.afterWait({ ...lastPoint(this.host), assumed: this.#assumed });
     this.#retire();
+  }
+
+  #finishCollectives(): void {
+    if (this.#pendingCollectives.size === 0) return;
+    for (const [timeline, point] of this.#pendingCollectives) {
+      if (this.isKnown(point)) this.#pendingCollectives.delete(timeline);
+    }
+    if (this.#pendingCollectives.size === 0) this.processes.finishedCollectives();
   }
 
   /** Takes all that comes before a point, and the point, to be known to the host. */

@@ -40,6 +40,8 @@ export class OtherProcesses implements BoardReader {
   /** The memory that this process shares, and its handles, by addresses. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
+  /** Whether this process has made collectives with ranks of others, and does not know them to be done. */
+  #hasCollectives = false;
   /** What this process had asked for up to here is taken to come before all that others do. */
   #ownHorizon = 0;
 
@@ -154,6 +156,21 @@ export class OtherProcesses implements BoardReader {
     this.#accesses.addOwn(operation, access);
   }
 
+  /** Notes a collective with ranks of other processes. */
+  madeCollective(): void {
+    this.#hasCollectives = true;
+    // Each time: others learn how much was asked for before.
+    this.#announcements.tell({ type: "collective", isPending: true });
+  }
+
+  /** Notes that the host knows all collectives with ranks of other processes to be done. */
+  finishedCollectives(): void {
+    this.#hasCollectives = false;
+    if (!this.hasJoined) return;
+    this.hasBystander();
+    this.#announcements.tell({ type: "collective", isPending: false });
+  }
+
   /** Tells others what the host knows to be done. */
   tellKnown(): void {
     this.#announcements.tellKnown();
@@ -216,6 +233,9 @@ export class OtherProcesses implements BoardReader {
       case "ended":
         state.connected.delete(record.pid);
         return this.hasBystander();
+      case "collective":
+        state.hasCollectives = record.isPending;
+        return this.hasBystander();
       case "retired":
         return this.#retire(state.timelines.get(record.stream));
       case "access":
@@ -250,6 +270,7 @@ export class OtherProcesses implements BoardReader {
       else if (board !== undefined) {
         this.#peers = new Peers(board.own, (number) => this.#announcements.timelineOf(number));
         this.#announcements.begin(board);
+        if (this.#hasCollectives) this.madeCollective();
         this.read();
       }
     }
@@ -293,6 +314,7 @@ export class OtherProcesses implements BoardReader {
    */
   #counts(own: Operation, { peer, operation }: PeerTouch): boolean {
     const { board } = this.#announcements;
+    if (this.#hasCollectives || peer.hasCollectives) return false;
     return operation.asked > peer.horizon && own.asked > this.#ownHorizon && !hasManyConnections() &&
       board?.hasPlace(peer) === true && !board.hasBystander() &&
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);

@@ -47,6 +47,8 @@ export class PeerState implements Peer {
   readonly pid: number;
   /** What it had asked for up to here is taken to come before and after everything. */
   horizon = 0;
+  /** Whether it has made collectives with ranks of other processes, and does not know them to be done. */
+  hasCollectives = false;
   /** By number. */
   readonly timelines: Map<number, PeerTimeline> = new Map();
   /** By number. */

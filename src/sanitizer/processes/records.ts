@@ -58,6 +58,11 @@ export type SentRecord =
   | { readonly type: "tells"; readonly pid: number }
   /** A process that it was connected to, and that did not tell what it did, has ended. */
   | { readonly type: "ended"; readonly pid: number }
+  /**
+   * The process has made a collective with ranks of others, or knows all of those to be done. Until it does, everything
+   * is ordered: what others do before they make it comes before what this process does behind it.
+   */
+  | { readonly type: "collective"; readonly isPending: boolean }
   /** A stream gets no more work, and its work is done. */
   | { readonly type: "retired"; readonly stream: number };
 
@@ -110,6 +115,8 @@ function isRecord(value: Record<string, unknown>): boolean {
     case "tells":
     case "ended":
       return isCount(value.pid);
+    case "collective":
+      return typeof value.isPending === "boolean";
     case "retired":
       return isCount(value.stream);
     case "access":

@@ -14,8 +14,9 @@ export type Command =
   | { readonly do: "begin"; readonly shared: Shared; readonly schedule?: "oldest" }
   | { readonly do: "step"; readonly step: Step }
   | { readonly do: "connect"; readonly path: string }
+  | { readonly do: "join"; readonly id: string }
   | { readonly do: "runWithoutTurns"; readonly file: string; readonly parts: readonly (readonly Step[])[] }
-  | { readonly do: "settle" | "reports" | "end" };
+  | { readonly do: "settle" | "reports" | "leave" | "end" };
 
 const [path, driver, board] = process.argv.slice(2) as [string, "software" | "cuda", string];
 useBoard(board);
@@ -39,6 +40,12 @@ async function answer(command: Command, handle: Awaited<ReturnType<typeof receiv
       return null;
     case "connect":
       others.push(await UnixSocket.connect(command.path));
+      return null;
+    case "join":
+      await participant!.join(Uint8Array.fromHex(command.id), 1);
+      return null;
+    case "leave":
+      await participant!.leave();
       return null;
     case "runWithoutTurns":
       participant!.runWithoutTurns(command.file, command.parts);
