@@ -150,6 +150,8 @@ export class StoreRequests {
         throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
       }
       await this.#memories.whenPublished(name, signal);
+      // The client may have left since, and what it holds been released.
+      signal.throwIfAborted();
     }
   }
 

@@ -64,6 +64,15 @@ elif how == "burst":
     documents = json.loads(args[0])
     one.sendall(b"".join(ask(number + 1, document) for number, document in enumerate(documents)))
     say(answers(one, len(documents)))
+elif how == "leave":
+    one.sendall(ask(1, json.loads(args[0])))
+    (created,) = answers(one, 1)
+    waiting = ask(2, {"do": "map", "name": json.loads(args[0])["name"], "wait": True})
+    publish = ask(3, {"do": "publish", "id": created["id"]})
+    one.sendall(waiting + publish + message(GOODBYE, struct.pack("<HHHH", 0, 1, 1, 0)))
+    answers(one, 3)
+    say("left")
+    signal.pause()
 elif how == "twice":
     one.sendall(ask(1, {"do": "map", "name": "never", "wait": True}) * 2)
 elif how == "flood":

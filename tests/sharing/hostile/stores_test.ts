@@ -150,6 +150,14 @@ storeTest("memory that is given back before the answer is sent is not sent", asy
   assertEquals(answers.length, documents.length);
 });
 
+storeTest("a client that leaves in the moment in which it is given memory does not hold it", async (path, client) => {
+  const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
+  const create = JSON.stringify({ do: "create", name: "x", byteLength: 16, device });
+  await using gone = startHostile("store_abusers.py", [path, "leave", create]);
+  assertEquals(await gone.nextLine(), '"left"');
+  assertEquals((await client.entries()).map(({ name, readers }) => [name, readers]), [["x", []]]);
+});
+
 test(
   "a standby that connects and asks for nothing does not keep clients waiting",
   { skip },
