@@ -192,10 +192,19 @@ function ofProcesses(
 function metricsOfStore({ statistics, limits, entries }: StoreStatus): Metric[] {
   const { path, clients, operators, entries: count, byteLength, published } = statistics;
   const limit = (value: number | null): Metric["samples"] => value === null ? [] : [[{ path }, value]];
-  const of = (read: (entry: StoreStatus["entries"][number]) => number) =>
-    entries.map((entry) =>
-      [{ path, name: entry.name, generation: entry.generation, state: entry.state }, read(entry)] as const
-    );
+  // Several writers may have memory for a name, and a name that was removed begins with generation 1 again.
+  const ofSeries = new Map<string, StoreStatus["entries"][number][]>();
+  for (const entry of entries) {
+    const series = `${entry.state} ${entry.generation} ${entry.name}`;
+    const known = ofSeries.get(series);
+    if (known === undefined) ofSeries.set(series, [entry]);
+    else known.push(entry);
+  }
+  const of = (read: (entry: StoreStatus["entries"][number]) => number): Metric["samples"] =>
+    [...ofSeries.values()].map((same) => {
+      const { name, generation, state } = same[0]!;
+      return [{ path, name, generation, state }, same.reduce((sum, entry) => sum + read(entry), 0)] as const;
+    });
   return [
     since(statistics),
     gauge("store_clients_connected", "Connected clients.", [{ path }, clients]),
@@ -205,7 +214,11 @@ function metricsOfStore({ statistics, limits, entries }: StoreStatus): Metric[] 
     counter("store_published", "Generations that were published.", [{ path }, published]),
     gauge("store_limit_bytes", "The maximum number of bytes of each device.", ...limit(limits.maxSize)),
     gauge("store_limit_of_user_bytes", "The maximum number of bytes of one user.", ...limit(limits.maxSizeOfUser)),
-    gauge("store_entry_bytes", "Bytes of an entry.", ...of(({ byteLength }) => byteLength)),
-    gauge("store_entry_readers", "Processes that have an entry mapped.", ...of(({ readers }) => readers.length)),
+    gauge(
+      "store_entry_bytes",
+      "Bytes of the entries of a name, generation and state.",
+      ...of(({ byteLength }) => byteLength),
+    ),
+    gauge("store_entry_readers", "Processes that have one of them mapped.", ...of(({ readers }) => readers.length)),
   ];
 }

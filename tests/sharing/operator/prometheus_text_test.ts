@@ -80,3 +80,16 @@ test("a store's numbers are counters and gauges, and a limit that there is not i
   assertEquals(samples.get(`poolpass_store_entry_readers${old}`), 2);
   assertEquals(samples.get(`poolpass_store_entry_bytes${old}`), 2 ** 30);
 });
+
+test("memory that several writers have for a name is one sample", () => {
+  const [entry] = storeStatus.entries;
+  const unpublished = { ...entry!, name: "x", generation: 0, state: "unpublished" as const, byteLength: 100 };
+  const removed = { ...entry!, name: "x", generation: 1, state: "removed" as const, byteLength: 16, readers: [] };
+  const reader = { pid: 7, uid: 0, since: 0 };
+  const entries = [unpublished, { ...removed, readers: [reader] }, unpublished, { ...removed, readers: [reader] }];
+  const samples = samplesIn(prometheusText({ ...storeStatus, entries }));
+  const labels = '{path="/run/store.sock",name="x",generation=';
+  assertEquals(samples.get(`poolpass_store_entry_bytes${labels}"0",state="unpublished"}`), 200);
+  assertEquals(samples.get(`poolpass_store_entry_bytes${labels}"1",state="removed"}`), 32);
+  assertEquals(samples.get(`poolpass_store_entry_readers${labels}"1",state="removed"}`), 2);
+});
