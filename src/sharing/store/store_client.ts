@@ -246,7 +246,7 @@ export class StoreClient implements AsyncDisposable {
   async remove(name: string): Promise<void> {
     this.#check();
     checkOfferName(name);
-    await this.#link.ask({ do: "remove", name });
+    await this.#link.ask({ do: "remove", name }, { doneCode: "not-found" });
   }
 
   /**

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { SharingError, sharingErrorCodes } from "../../support/errors.ts";
+import { SharingError, type SharingErrorCode, sharingErrorCodes } from "../../support/errors.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import { throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
@@ -35,6 +35,19 @@ interface Ask {
   /** Gets the answer, also if nobody waits for it any more. */
   readonly onAnswer: (answer: StoreAnswer) => void;
   readonly onFailure: (error: unknown) => void;
+  /** The connection by which it was asked last. */
+  stream?: MessageStream;
+  /** Whether it was asked by another connection before. */
+  isRepeated?: boolean;
+}
+
+/** How something is asked for. */
+interface AskOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** What is waited for, for the error of an aborted wait. */
+  readonly awaited?: string;
+  /** The code with which a store refuses what was done when it was asked for before, and the answer lost. */
+  readonly doneCode?: SharingErrorCode;
 }
 
 /** What a `StoreLink` needs. */
@@ -88,7 +101,7 @@ export class StoreLink {
    */
   ask(
     document: JsonObject,
-    { signal, awaited }: { readonly signal?: AbortSignal | undefined; readonly awaited?: string } = {},
+    { signal, awaited, doneCode }: AskOptions = {},
   ): Promise<StoreAnswer> {
     return new Promise((resolve, reject) => {
       throwIfAborted(signal);
@@ -102,20 +115,21 @@ export class StoreLink {
         isWanted = false;
         const store = `the store at ${this.#parts.path}`;
         reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
-        // The next store need not be asked.
-        if (this.#stream === undefined) return void this.#asks.delete(request);
+        // A store that was not asked yet need not be.
+        if (this.#stream === undefined || ask.stream !== this.#stream) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });
       };
       signal?.addEventListener("abort", onAbort, { once: true });
       const settle = (): void => signal?.removeEventListener("abort", onAbort);
-      this.#asks.set(request, {
+      const ask: Ask = {
         document,
         isWanted: () => isWanted,
         onAnswer: (answer) => {
           settle();
           if (!isWanted) return this.#parts.onUnwanted(answer);
           const error = errorOf(answer.document);
-          if (error === undefined) return resolve(answer);
+          const wasDone = ask.isRepeated === true && error?.code === doneCode;
+          if (error === undefined || wasDone) return resolve(answer);
           answer.handle?.[Symbol.dispose]();
           reject(error);
         },
@@ -123,8 +137,8 @@ export class StoreLink {
           settle();
           reject(error);
         },
-      });
-      this.#send(request, document);
+      };
+      this.#send(request, ask);
     });
   }
 
@@ -142,8 +156,7 @@ export class StoreLink {
         handle?.[Symbol.dispose]();
         resolve(document);
       };
-      this.#asks.set(request, { document, isOfConnection: true, onAnswer, onFailure: () => resolve(undefined) });
-      this.#send(request, document);
+      this.#send(request, { document, isOfConnection: true, onAnswer, onFailure: () => resolve(undefined) });
     });
   }
 
@@ -160,10 +173,14 @@ export class StoreLink {
     return this.#lastRequest;
   }
 
-  #send(request: number, document: JsonObject): void {
+  /** Asks now, or when there is a store again. */
+  #send(request: number, ask: Ask): void {
+    this.#asks.set(request, ask);
     const stream = this.#stream;
     if (stream === undefined) return;
-    sendDocument((message) => stream.send(message), { type: "ask", request }, document);
+    ask.isRepeated = ask.stream !== undefined;
+    ask.stream = stream;
+    sendDocument((message) => stream.send(message), { type: "ask", request }, ask.document);
     stream.flush();
     awaitAnswer();
   }
@@ -256,7 +273,7 @@ export class StoreLink {
     // There may be another connection by now, which has its own claim.
     if (document === undefined || this.#stream !== stream) return;
     this.#parts.onUnknown(numbersOf(document, "unknown", 1));
-    for (const [request, { document }] of asks) if (this.#asks.has(request)) this.#send(request, document);
+    for (const [request, ask] of asks) if (this.#asks.has(request)) this.#send(request, ask);
   }
 
   #fail(error: SharingError): void {
