@@ -157,6 +157,18 @@ storeTest("new memory waits for room, in order, and what can never be is refused
   assertEquals(order, ["two", "one"]);
 }, () => ({ maxSize: 4 * unit }));
 
+storeTest("who waits for room on a device keeps nobody from another one", async ({ cuda, connect }) => {
+  const other = cuda.devices[1];
+  if (other === undefined) return;
+  const client = await connect();
+  await using _all = await client.create("all", 2 * unit);
+  const ending = new AbortController();
+  const waiting = client.create("more", unit, { signal: ending.signal });
+  await using _other = await client.create("other", unit, { device: other, signal: AbortSignal.timeout(20_000) });
+  ending.abort();
+  await assertRejects(() => waiting, DOMException);
+}, () => ({ maxSize: 2 * unit }));
+
 storeTest("what nobody maps gives way if that was asked for, and a user has a quota", async ({ connect }) => {
   const maker = await connect();
   for (const name of ["a", "b", "c"]) await publish(maker, name, 1);

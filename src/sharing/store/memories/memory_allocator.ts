@@ -31,15 +31,22 @@ interface AllocatorParts {
   readonly evictOne: (device: CudaDevice) => boolean;
 }
 
-/** Allocates memory in the order in which it is asked for. */
+/** Somebody who waits for memory. */
+interface Waiting {
+  readonly device: CudaDevice;
+  /** Returns whether it need not wait any more. */
+  readonly attempt: () => boolean;
+}
+
+/** Allocates memory of each device in the order in which it is asked for. */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
   readonly #limits: StoreLimits;
   readonly #budget: StoreBudget;
   readonly #evictOne: (device: CudaDevice) => boolean;
   #isRetrying = false;
-  /** The attempts to create memory for which there was none, in order. */
-  readonly #waiting = new Set<() => boolean>();
+  /** Those for whom there was no memory, in order. */
+  readonly #waiting = new Set<Waiting>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 
   constructor({ cuda, limits, budget, evictOne }: AllocatorParts) {
@@ -73,13 +80,14 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates at once what nobody has waited for longer. Undefined if there is no room, or others wait.
+   * Allocates at once what nobody has waited for longer. Undefined if there is no room, or others wait for the device.
    *
    * @throws {SharingError} `limit-exceeded`, `out-of-descriptors`
    * @throws {CudaError} If the driver refuses for another reason than that there is no memory
    */
   allocate(request: SpaceRequest): Grant | undefined {
-    return this.#waiting.size === 0 ? this.#tryAllocate(request) : undefined;
+    for (const { device } of this.#waiting) if (device === request.device) return undefined;
+    return this.#tryAllocate(request);
   }
 
   /** Waits until there is room, behind those who wait already. Throws as `allocate` does. */
@@ -97,8 +105,9 @@ export class MemoryAllocator implements Disposable {
             return true;
           }
         };
-        this.#waiting.add(attempt);
-        return () => void this.#waiting.delete(attempt);
+        const waiting: Waiting = { device: request.device, attempt };
+        this.#waiting.add(waiting);
+        return () => void this.#waiting.delete(waiting);
       }, { signal });
     } finally {
       if (this.#waiting.size === 0) {
@@ -114,10 +123,12 @@ export class MemoryAllocator implements Disposable {
     if (this.#isRetrying) return;
     this.#isRetrying = true;
     try {
-      for (const attempt of this.#waiting) {
-        // In order: a small request must not keep a large one from its turn.
-        if (!attempt()) return;
-        this.#waiting.delete(attempt);
+      // In order: a small request must not keep a large one from its turn.
+      const full = new Set<CudaDevice>();
+      for (const waiting of this.#waiting) {
+        if (full.has(waiting.device)) continue;
+        if (waiting.attempt()) this.#waiting.delete(waiting);
+        else full.add(waiting.device);
       }
     } finally {
       this.#isRetrying = false;
