@@ -45,6 +45,27 @@ async function publish(client: StoreClient, name: string): Promise<void> {
   await memory.publish();
 }
 
+standbyTest("what happens while the table is written anew is in it", async ({ start, client }) => {
+  const store = start();
+  await lineOf(store, "serves");
+  const standby = start();
+  await lineOf(store, "has a standby");
+  const user = await client();
+  const expected: (readonly [string, number, number])[] = [];
+  // It is written anew whenever it has grown by some MiB: at any of these changes, sooner or later.
+  for (let index = 0; index < 20; index++) {
+    for (let generation = 1; generation <= 2; generation++) {
+      await using memory = await user.create(`entry ${index}`, 16, { metadata: "x".repeat(2 ** 18 - 100) });
+      await memory.publish();
+    }
+    expected.push([`entry ${index}`, 2, 16]);
+  }
+  store.kill("SIGKILL");
+  await lineOf(standby, "serves");
+  const entries = (await user.entries()).map(({ name, generation, byteLength }) => [name, generation, byteLength]);
+  assertEquals(entries.sort(), expected.sort());
+});
+
 standbyTest("a standby that is stopped delays what is created, and is left behind", async ({ start, client }) => {
   const store = start();
   await lineOf(store, "serves");

@@ -4,6 +4,7 @@
  * @module
  */
 import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
+import { SystemError } from "../../../../ffi/shim/system_error.ts";
 import type { Keeper, KeptName } from "../keepers.ts";
 import { Journal } from "./journal.ts";
 import { encodeChange, type StoredRecord, type TableChange } from "./stored_record.ts";
@@ -57,11 +58,12 @@ export class StoreTable implements Disposable {
     for (const keeper of this.#keepers) keeper.forget(nameOf(id));
   }
 
-  /** Writes a change. What cannot be written has not happened. */
+  /** Writes a change, which the memories do not show yet. What cannot be written has not happened. */
   write(change: TableChange): void {
     const record = encodeChange(change);
-    for (const journal of this.#journals) journal.append(record);
+    // First: the table is written anew from what the memories show.
     this.#compactIfLong();
+    for (const journal of this.#journals) journal.append(record);
   }
 
   /** Closes the table. What others keep stays. */
@@ -73,7 +75,15 @@ export class StoreTable implements Disposable {
   #compactIfLong(): void {
     const [journal, second] = this.#journals;
     if (second !== undefined || journal!.byteLength < this.#longestJournal) return;
-    const fresh = this.#writeAnew();
+    let fresh: Journal;
+    try {
+      fresh = this.#writeAnew();
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      // There is no descriptor or no memory left: the table goes on as it is for a while.
+      this.#longestJournal = journal!.byteLength + compactionByteLength;
+      return;
+    }
     this.#longestJournal = Math.max(compactionByteLength, 2 * fresh.byteLength);
     this.#journals.push(fresh);
     void Promise.all([...this.#keepers].map((keeper) => keeper.keep("table", fresh.fd))).then(() => {
