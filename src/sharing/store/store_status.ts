@@ -73,6 +73,7 @@ function processOf({ peer: { pid, uid } }: Holder, since: number) {
   return { pid, uid, since };
 }
 
+/** A limit as a status has it: whole, and null if it is more than any device has. */
 function orNull(size: number): number | null {
-  return size === Infinity ? null : size;
+  return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);
 }

@@ -198,6 +198,16 @@ storeTest("operators see a store's entries and who holds them", async ({ connect
   assertEquals(status.limits, { maxSize: 8 * unit, maxSizeOfUser: null });
 }, () => ({ maxSize: 8 * unit }));
 
+for (const [maxSize, shown] of [[1e300, null], [2 ** 60, null], [4.5 * unit + 0.5, 4.5 * unit]] as const) {
+  storeTest(`operators see a limit of ${maxSize} bytes as ${shown}`, async ({ connect, path }) => {
+    await publish(await connect(), "x", 1);
+    await using operator = await Operator.connect(path);
+    const status = await operator.status();
+    if (status.kind !== "store") throw new Error(status.kind);
+    assertEquals(status.limits, { maxSize: shown, maxSizeOfUser: shown });
+  }, () => ({ maxSize, maxSizeOfUser: maxSize }));
+}
+
 storeTest("whoever takes a store for an exporter, or an exporter for a store, is told", async ({ cuda, path }) => {
   await isCode(Importer.connect(cuda, path), "bad-message", "connect with StoreClient.connect");
   await using exporter = Exporter.listen(`${path}.exporter`);
