@@ -66,7 +66,8 @@ export class StoredMemory implements AsyncDisposable {
       // Nobody writes what others may read.
       mapped.setAccess("read");
       await publish();
-      this.#state = "published";
+      // It may have been disposed of meanwhile.
+      if (this.#state === "publishing") this.#state = "published";
     } catch (error) {
       if (this.#state === "publishing") {
         this.#state = "new";

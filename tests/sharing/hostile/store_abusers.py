@@ -56,10 +56,12 @@ if how != "role":
     receive(one)
 if how == "raw":
     one.sendall(ask(1, args[0].encode()))
-elif how == "documents":
+elif how in ("documents", "hold"):
     for number, document in enumerate(json.loads(args[0])):
         one.sendall(ask(number + 1, document))
         say(answers(one, 1))
+    if how == "hold":
+        signal.pause()
 elif how == "burst":
     documents = json.loads(args[0])
     one.sendall(b"".join(ask(number + 1, document) for number, document in enumerate(documents)))

@@ -1,7 +1,8 @@
 /** Clients of a store that break its rules. They cost nothing but their own connections. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import process from "node:process";
-import { MemoryStore, open, StoreClient } from "../../../mod.ts";
+import { MemoryStore, type MemoryStoreOptions, open, StoreClient } from "../../../mod.ts";
+import { Operator } from "../../../src/sharing/operator/operator.ts";
 import { startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { someOf, test } from "../../support/test.ts";
@@ -9,13 +10,20 @@ import { noPython, startHostile } from "./hostile_peers.ts";
 
 const skip = noPython ?? false;
 
+/** The first software device's. */
+const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
+
 /** Runs a test with a store, and checks afterwards that it serves. */
-function storeTest(name: string, body: (path: string, client: StoreClient) => Promise<void>): void {
+function storeTest(
+  name: string,
+  body: (path: string, client: StoreClient) => Promise<void>,
+  options: MemoryStoreOptions = {},
+): void {
   test(name, { skip }, () =>
     inFolder(async (folder) => {
       using cuda = open({ driver: "software" });
       const path = `${folder}/store`;
-      await using _store = MemoryStore.listen(cuda, path, { messageTimeout: 1000 });
+      await using _store = MemoryStore.listen(cuda, path, { messageTimeout: 1000, ...options });
       await using client = await StoreClient.connect(cuda, path);
       await body(path, client);
       await using memory = await client.create("after", 16);
@@ -59,7 +67,6 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
   await using published = await client.create("published", 4096);
   await published.publish();
   // Numbers begin anywhere: another client is told of the next one.
-  const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
   const [created] = await answersOf(
     path,
     "documents",
@@ -134,7 +141,6 @@ storeTest("whoever maps gets the metadata, unless it asks for a brief answer", a
 storeTest("memory that is given back before the answer is sent is not sent", async (path, client) => {
   await using published = await client.create("x", 4096);
   await published.publish();
-  const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
   const create = { do: "create", name: "y", byteLength: 16, device };
   const [created] = await answersOf(path, "documents", JSON.stringify([create]));
   const { id } = created as { id: number };
@@ -151,12 +157,67 @@ storeTest("memory that is given back before the answer is sent is not sent", asy
 });
 
 storeTest("a client that leaves in the moment in which it is given memory does not hold it", async (path, client) => {
-  const device = "GPU-706f6f6c-7061-7373-2073-6f6674776100";
   const create = JSON.stringify({ do: "create", name: "x", byteLength: 16, device });
   await using gone = startHostile("store_abusers.py", [path, "leave", create]);
   assertEquals(await gone.nextLine(), '"left"');
   assertEquals((await client.entries()).map(({ name, readers }) => [name, readers]), [["x", []]]);
 });
+
+storeTest("a device's UUID is listed as the store knows it", async (path, client) => {
+  const create = { do: "create", name: "x", byteLength: 16, device: `\u001b[2J${device.slice(4)}` };
+  await using peer = startHostile("store_abusers.py", [path, "hold", JSON.stringify([create])]);
+  const [{ id }] = JSON.parse((await peer.nextLine())!) as [{ id: number }];
+  assert(id > 0);
+  await using operator = await Operator.connect(path);
+  const status = await operator.status();
+  assertEquals(status.kind === "store" && status.entries.map(({ device }) => device), [device]);
+  assertEquals(await client.entries(), []);
+});
+
+storeTest(
+  "what a process has used until its end was used last",
+  async (path, client) => {
+    const publish = async (name: string) => {
+      await using memory = await client.create(name, 16);
+      await memory.publish();
+    };
+    for (const name of ["a", "b"]) await publish(name);
+    await using reader = startHostile("store_abusers.py", [path, "hold", JSON.stringify([{ do: "map", name: "a" }])]);
+    assert((await reader.nextLine())!.includes('"ok": true'));
+    // Time passes, which is measured in milliseconds.
+    for (const now = Date.now(); Date.now() <= now + 1;);
+    (await client.map("b")).free();
+    // By then, the store has been told.
+    await client.entries();
+    for (const now = Date.now(); Date.now() <= now + 1;);
+    reader.kill("SIGKILL");
+    while ((await client.entries()).some(({ readers }) => readers.length > 0));
+    await publish("c");
+    assertEquals((await client.entries()).map(({ name }) => name), ["a", "c"]);
+  },
+  { maxSize: 2 * 2 ** 21, evict: true },
+);
+
+test("a store that takes over uses no number again", { skip }, () =>
+  inFolder(async (folder) => {
+    using cuda = open({ driver: "software" });
+    const [path, standby] = [`${folder}/store`, `${folder}/standby`];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    await using first = MemoryStore.listen(cuda, path, { standby, onStandby: resolve });
+    await using _second = MemoryStore.listen(cuda, path, { standby });
+    await promise;
+    await using client = await StoreClient.connect(cuda, path);
+    await using memory = await client.create("x", 16);
+    await memory.publish();
+    const create = JSON.stringify([{ do: "create", name: "y", byteLength: 16, device }]);
+    // Who has made it is gone, and so is the memory.
+    const [before] = await answersOf(path, "documents", create);
+    while (first.status()!.entries.length > 1) await client.entries();
+    await first[Symbol.asyncDispose]();
+    await client.entries();
+    const [after] = await answersOf(path, "documents", create);
+    assertNotEquals((after as { id: number }).id, (before as { id: number }).id);
+  }));
 
 test(
   "a standby that connects and asks for nothing does not keep clients waiting",

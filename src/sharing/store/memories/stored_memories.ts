@@ -34,8 +34,11 @@ export class StoredMemories implements Disposable {
   readonly #table: StoreTable;
   readonly #budget: StoreBudget;
   readonly #allocator: MemoryAllocator;
-  /** Another store at the same path must not take one for its own: a new table begins anywhere. */
-  #nextId = 1 + Math.floor(Math.random() * 2 ** 40) * 2 ** 10;
+  /**
+   * Each process begins anywhere, because a client may claim what it has had of an earlier one: its number must not be that
+   * of something else.
+   */
+  #nextId = 1 + Math.floor(Math.random() * 2 ** 32) * 2 ** 20;
   /** The answers that are sent while their clients read them. They may need the metadata of memory that is gone. */
   readonly unsent: UnsentAnswers;
   /** Total of generations that were published. */
@@ -60,7 +63,6 @@ export class StoredMemories implements Disposable {
       budget.metadataByteLength += memory.metadata?.length ?? 0;
       if (memory.state === "published") this.#published.set(memory.name, memory);
     }
-    if (restored.length > 0) this.#nextId = 1 + Math.max(...restored.map(({ record }) => record.id));
     this.#table = new StoreTable(() => this.#records());
   }
 
@@ -107,9 +109,10 @@ export class StoredMemories implements Disposable {
     }
     this.#budget.endGrant(grant);
     const record: StoredRecord = {
-      id: this.#nextId++,
+      id: this.#takeId(),
       name: request.name,
-      device: request.device,
+      // Not as the client has written it: others are told of it.
+      device: device.uuid,
       byteLength: request.byteLength,
       size,
       metadata: request.metadata,
@@ -133,6 +136,11 @@ export class StoredMemories implements Disposable {
       throw error;
     }
     return memory;
+  }
+
+  #takeId(): number {
+    while (this.#memories.has(this.#nextId)) this.#nextId++;
+    return this.#nextId++;
   }
 
   /** The memory with a number, if a process writes it. */
@@ -210,7 +218,9 @@ export class StoredMemories implements Disposable {
     for (const memory of [...this.#memories.values()]) {
       const isWriter = memory.writer === holder;
       if (isWriter) memory.writer = undefined;
-      if (memory.readers.delete(holder) || isWriter) this.#dropIfUnused(memory);
+      const wasReader = memory.readers.delete(holder);
+      if (wasReader) memory.lastUse = Date.now();
+      if (wasReader || isWriter) this.#dropIfUnused(memory);
     }
   }
 
