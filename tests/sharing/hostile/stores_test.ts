@@ -1,7 +1,7 @@
 /** Clients of a store that break its rules. They cost nothing but their own connections. */
-import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import process from "node:process";
-import { MemoryStore, type MemoryStoreOptions, open, StoreClient } from "../../../mod.ts";
+import { MemoryStore, type MemoryStoreOptions, open, SharingError, StoreClient } from "../../../mod.ts";
 import { Operator } from "../../../src/sharing/operator/operator.ts";
 import { startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
@@ -196,6 +196,30 @@ storeTest(
     assertEquals((await client.entries()).map(({ name }) => name), ["a", "c"]);
   },
   { maxSize: 2 * 2 ** 21, evict: true },
+);
+
+test(
+  "what nobody claims of a store that is gone costs its user no refusal",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      using cuda = open({ driver: "software" });
+      const [path, standby, unit] = [`${folder}/store`, `${folder}/standby`, 2 ** 21];
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const options = { standby, maxSizeOfUser: 3 * unit, reclaimTimeout: 300 };
+      await using first = MemoryStore.listen(cuda, path, { ...options, onStandby: resolve });
+      await using _second = MemoryStore.listen(cuda, path, options);
+      await promise;
+      await using client = await StoreClient.connect(cuda, path);
+      await using _mine = await client.create("mine", unit);
+      const create = JSON.stringify([{ do: "create", name: "theirs", byteLength: 2 * unit, device }]);
+      await using gone = startHostile("store_abusers.py", [path, "hold", create]);
+      assert((await gone.nextLine())!.includes('"ok": true'));
+      await first[Symbol.asyncDispose]();
+      await using _more = await client.create("more", 2 * unit);
+      const error = await assertRejects(() => client.create("too much", 1), SharingError);
+      assertEquals(error.code, "limit-exceeded");
+    }),
 );
 
 test("a store that takes over uses no number again", { skip }, () =>

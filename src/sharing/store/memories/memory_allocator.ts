@@ -143,7 +143,7 @@ export class MemoryAllocator implements Disposable {
   /** New memory, or undefined if there is no room. */
   #tryAllocate({ name, device, uid, size }: SpaceRequest): Grant | undefined {
     this.#budget.check({ name, device, uid, size }, 0);
-    const handle = this.#makeRoom(device, size);
+    const handle = this.#budget.fitsUser(uid, size) ? this.#makeRoom(device, size) : undefined;
     if (handle === undefined) return undefined;
     const grant = { device: device.uuid, uid, size, handle };
     this.#budget.grant(grant);

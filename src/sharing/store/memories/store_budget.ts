@@ -8,6 +8,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
+import { isUnclaimed, type Stored } from "./stored.ts";
 
 /** How much a store may have. */
 export interface StoreLimits {
@@ -44,14 +45,14 @@ const maximumMemories = 65_536;
 export class StoreBudget {
   readonly #cuda: Cuda;
   readonly #limits: StoreLimits;
-  readonly #memories: ReadonlyMap<number, TakenMemory>;
+  readonly #memories: ReadonlyMap<number, Stored>;
   /** What was allocated and is no memory of the table yet. */
   readonly #granted = new Set<TakenMemory>();
   /** Bytes of the metadata of all memories, and of those that are waited for. */
   metadataByteLength = 0;
 
   /** @param memories those of the table */
-  constructor(cuda: Cuda, limits: StoreLimits, memories: ReadonlyMap<number, TakenMemory>) {
+  constructor(cuda: Cuda, limits: StoreLimits, memories: ReadonlyMap<number, Stored>) {
     this.#cuda = cuda;
     this.#limits = limits;
     this.#memories = memories;
@@ -70,7 +71,10 @@ export class StoreBudget {
     const all = sessionOf(this.#cuda).driver.deviceTotalMem(device.ordinal);
     if (size > all) throw limitExceeded(what, `${all} bytes, all that device ${device.ordinal} has`);
     let ofUser = size;
-    for (const taken of this.#taken()) if (taken.uid === uid) ofUser += taken.size;
+    for (const memory of this.#memories.values()) {
+      if (memory.uid === uid && !isUnclaimed(memory)) ofUser += memory.size;
+    }
+    for (const granted of this.#granted) if (granted.uid === uid) ofUser += granted.size;
     if (ofUser > maxSizeOfUser) {
       throw limitExceeded(
         what,
@@ -81,6 +85,13 @@ export class StoreBudget {
       throw limitExceeded(what, `${maximumMetadata} bytes of metadata (maximumMetadata)`);
     }
     if (this.#memories.size >= maximumMemories) throw limitExceeded(what, `${maximumMemories} entries`);
+  }
+
+  /** Whether a user may have so many bytes more now. */
+  fitsUser(uid: number, size: number): boolean {
+    let used = size;
+    for (const taken of this.#taken()) if (taken.uid === uid) used += taken.size;
+    return used <= this.#limits.maxSizeOfUser;
   }
 
   /** Whether a device may have so many bytes more now. */

@@ -54,6 +54,11 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   };
 }
 
+/** Whether memory goes soon, unless somebody claims it who held it before this process took over. */
+export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): boolean {
+  return mayBeClaimed && state !== "published" && writer === undefined && readers.size === 0;
+}
+
 /** What the table says of a memory. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
