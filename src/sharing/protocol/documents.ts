@@ -76,7 +76,8 @@ export function* partsOfPieces(
 
 /** The parts of a document that has not arrived completely. */
 interface Pending {
-  readonly parts: Uint8Array<ArrayBuffer>[];
+  /** Grows with what has arrived: a peer may send a document in parts of a byte, or announce much and send nothing. */
+  bytes: Uint8Array<ArrayBuffer>;
   byteLength: number;
   remaining: number;
 }
@@ -100,7 +101,8 @@ export class Documents {
    * @throws {SharingError} `bad-message` if the parts contradict each other, or are no JSON object, `limit-exceeded`
    */
   add({ type, request, remaining, part }: DocumentMessage): JsonObject | undefined {
-    const pending = this.#pending.get(request) ?? { parts: [], byteLength: 0, remaining: part.length + remaining };
+    const pending = this.#pending.get(request) ??
+      { bytes: new Uint8Array(), byteLength: 0, remaining: part.length + remaining };
     if (pending.remaining !== part.length + remaining) {
       throw badMessage(`the parts of document ${request} of ${type.toUpperCase()} contradict each other`);
     }
@@ -114,9 +116,7 @@ export class Documents {
     if (remaining > 0 && this.#pending.size >= maximumPending && !this.#pending.has(request)) {
       throw limitExceeded("accept another document", `${maximumPending} documents that have arrived in part`);
     }
-    pending.parts.push(part);
-    pending.byteLength += part.length;
-    pending.remaining = remaining;
+    append(pending, part);
     this.#byteLength += part.length;
     if (remaining > 0) return void this.#pending.set(request, pending);
     this.#pending.delete(request);
@@ -126,16 +126,23 @@ export class Documents {
   }
 }
 
-function parse({ parts, byteLength }: Pending, name: string): JsonObject {
-  const bytes = new Uint8Array(byteLength);
-  let position = 0;
-  for (const part of parts) {
-    bytes.set(part, position);
-    position += part.length;
+function append(pending: Pending, part: Uint8Array<ArrayBuffer>): void {
+  const byteLength = pending.byteLength + part.length;
+  const whole = pending.byteLength + pending.remaining;
+  if (byteLength > pending.bytes.length) {
+    const longer = new Uint8Array(Math.min(whole, Math.max(byteLength, 2 * pending.bytes.length)));
+    longer.set(pending.bytes.subarray(0, pending.byteLength));
+    pending.bytes = longer;
   }
+  pending.bytes.set(part, pending.byteLength);
+  pending.byteLength = byteLength;
+  pending.remaining -= part.length;
+}
+
+function parse({ bytes, byteLength }: Pending, name: string): JsonObject {
   let value: JsonValue;
   try {
-    value = JSON.parse(decoder.decode(bytes)) as JsonValue;
+    value = JSON.parse(decoder.decode(bytes.subarray(0, byteLength))) as JsonValue;
   } catch {
     throw badMessage(`${name} is not JSON`);
   }

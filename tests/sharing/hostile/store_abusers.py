@@ -1,4 +1,5 @@
 """Clients of a store that break its rules: store_abusers.py SOCKET HOW [ARGS...]. Prints what it was answered."""
+import itertools
 import json
 import signal
 import socket
@@ -85,6 +86,11 @@ elif how == "flood":
         pass  # the store has answered already, and gone
 elif how == "long":
     one.sendall(ask(1, b"{", 2**31))
+elif how == "crumbs":
+    document = json.dumps({"do": "remove", "name": "x", "more": "x" * int(args[0])}).encode()
+    crumbs = (ask(1, document[at : at + 1], len(document) - at - 1) for at in range(len(document)))
+    for some in itertools.batched(crumbs, 10_000) if hasattr(itertools, "batched") else [crumbs]:
+        one.sendall(b"".join(some))
 elif how == "contradiction":
     one.sendall(ask(1, b"{", 10) + ask(1, b"}", 3))
 elif how == "memory":

@@ -198,6 +198,16 @@ storeTest(
   { maxSize: 2 * 2 ** 21, evict: true },
 );
 
+storeTest("a document in parts of a byte costs a store little more than its bytes", async (path) => {
+  const before = process.memoryUsage().rss;
+  let most = 0;
+  const timer = setInterval(() => most = Math.max(most, process.memoryUsage().rss - before), 20);
+  const [answer] = await answersOf(path, "crumbs", String(2 ** 18));
+  clearInterval(timer);
+  assertEquals((answer as { code?: string }).code, "not-found");
+  assert(most < 50 * 2 ** 20, `${most / 2 ** 20} MiB more`);
+});
+
 test(
   "what nobody claims of a store that is gone costs its user no refusal",
   { skip },
