@@ -12,6 +12,9 @@ const address = "127.0.0.1";
 /** The maximum number of connections at a time. */
 const maximumConnections = 64;
 
+/** Milliseconds from a connection's begin in which it must have asked and read the answer. */
+const connectionTimeout = 10_000;
+
 /** A server of metrics. */
 export interface MetricsServer extends AsyncDisposable {
   /** Where the metrics are. */
@@ -23,13 +26,17 @@ export interface MetricsServer extends AsyncDisposable {
  *
  * @param port 0 for any that is free
  * @param text Returns the metrics. If it throws, the answer is 503 with the error's message.
+ * @param options `timeout`: milliseconds after which a connection ends, whatever it does
  */
-export async function serveMetrics(port: number, text: () => string | Promise<string>): Promise<MetricsServer> {
+export async function serveMetrics(
+  port: number,
+  text: () => string | Promise<string>,
+  { timeout = connectionTimeout }: { readonly timeout?: number } = {},
+): Promise<MetricsServer> {
   const server = createServer(
-    { requestTimeout: 5000, headersTimeout: 5000, keepAliveTimeout: 5000 },
     (request, response) => {
       const answer = (status: number, body: string, headers: Record<string, string> = {}): void => {
-        response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...headers });
+        response.writeHead(status, { "content-type": "text/plain; charset=utf-8", connection: "close", ...headers });
         response.end(body);
       };
       // A page of another site must not read them, which it could by a name that leads here.
@@ -44,6 +51,11 @@ export async function serveMetrics(port: number, text: () => string | Promise<st
     },
   );
   server.maxConnections = maximumConnections;
+  // The server's own limits end no connection that does not read, and in some runtimes none that says nothing.
+  server.on("connection", (socket) => {
+    const timer = setTimeout(() => socket.destroy(), timeout);
+    socket.once("close", () => clearTimeout(timer));
+  });
   await listen(server, port);
   const { port: actual } = server.address() as { port: number };
   return {

@@ -13,7 +13,10 @@ interface Answer {
 }
 
 /** Makes a request. By Node's module: the runtimes' own fetch does not send every header. */
-function ask(url: string, options: { method?: string; headers?: Record<string, string> } = {}): Promise<Answer> {
+function ask(
+  url: string,
+  options: { method?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const asking = request(url, { agent: false, ...options }, (response) => {
       let body = "";
@@ -107,3 +110,31 @@ test("a connection that says nothing does not hold up others, nor the end of the
   }
   assert(performance.now() - since < 5000);
 });
+
+for (const said of ["", "GET /metr", "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"]) {
+  test(`connections that ask for nothing or read nothing make room for others: ${JSON.stringify(said)}`, async () => {
+    // More than a socket buffers.
+    const text = "x".repeat(2 ** 23);
+    await using server = await serveMetrics(0, () => text, { timeout: 200 });
+    const { port } = new URL(server.url);
+    // As many as are served at a time.
+    const sockets = Array.from({ length: 64 }, () => connect(Number(port), "127.0.0.1").pause());
+    try {
+      await Promise.all(sockets.map((socket) =>
+        new Promise((resolve) => {
+          socket.on("error", () => {});
+          socket.on("connect", () => socket.write(said, resolve));
+        })
+      ));
+      const since = performance.now();
+      let length = 0;
+      while (length !== text.length) {
+        assert(performance.now() - since < 10_000, "they hold up others");
+        const late = AbortSignal.timeout(2000);
+        length = await ask(server.url, { signal: late }).then(({ body }) => body.length, () => 0);
+      }
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
+  });
+}
