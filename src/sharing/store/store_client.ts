@@ -157,7 +157,8 @@ export class StoreClient implements AsyncDisposable {
    * @param byteLength Size in bytes, at least 1. The memory itself has a multiple of 2 MiB.
    * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
    * @throws {RangeError} If the name or the size is out of range
-   * @throws {SharingError} `limit-exceeded` if the store will never have so much; `device-not-visible`, `peer-gone`
+   * @throws {SharingError} `limit-exceeded` if the store will never have so much, or the user would have more than
+   * its quota, when this is called or while it waits; `device-not-visible`, `peer-gone`
    */
   async create(name: string, byteLength: number, options: CreateEntryOptions = {}): Promise<StoredMemory> {
     this.#check();
@@ -239,7 +240,8 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Takes the name from what is published under it. The memory goes when its last reader has let go.
+   * Takes the name from what is published under it. The memory goes when its last reader has let go. If the store is gone
+   * before it has answered, the next one is asked, and then it is no error that nothing is published under the name.
    *
    * @throws {SharingError} `not-found` if nothing is published under the name; `not-permitted`, `peer-gone`
    */
@@ -250,8 +252,8 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Ends the connection. Memory that was not published goes; what is mapped stays valid until it is freed, and counts as
-   * read until this process has ended.
+   * Ends the connection. Memory that it has created is unmapped, and goes if it was not published. What it has mapped stays
+   * valid until it is freed, and counts as read until this process has ended or another store has taken over.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDisposed) return;
