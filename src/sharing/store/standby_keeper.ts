@@ -14,9 +14,16 @@ import type { Keeper, KeptName } from "./keepers.ts";
 /** Something to keep or to let go. */
 interface Change {
   readonly name: KeptName;
-  /** Undefined to let it go. */
-  readonly handle?: ShareableHandle;
+  /** Borrowed until it is sent. Undefined to let it go. */
+  readonly fd?: number;
   readonly onKept?: () => void;
+}
+
+/** A change that was sent. */
+interface SentChange {
+  /** What the standby is to keep. */
+  readonly handle: ShareableHandle | undefined;
+  readonly onKept: (() => void) | undefined;
 }
 
 /**
@@ -29,7 +36,7 @@ export class StandbyKeeper implements Keeper {
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #changes: Change[] = [];
   /** The change that the standby was sent, and has not confirmed. */
-  #sent: Change | undefined;
+  #sent: SentChange | undefined;
   /** Ends the connection if the standby does not confirm it in time: clients wait for that. */
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The request that waits for a change. */
@@ -50,15 +57,21 @@ export class StandbyKeeper implements Keeper {
 
   keep(name: KeptName, fd: number): Promise<void> {
     if (this.#isOver) return Promise.resolve();
-    const handle = ShareableHandle.fromFd(duplicateDescriptor(fd));
     return new Promise((resolve) => {
-      this.#changes.push({ name, handle, onKept: resolve });
+      // Not duplicated yet: a standby that has just come is to keep everything, and the store may have no descriptors for
+      // twice as much.
+      this.#changes.push({ name, fd, onKept: resolve });
       this.#sendNext();
     });
   }
 
   forget(name: KeptName): void {
     if (this.#isOver) return;
+    const unsent = this.#changes.findIndex((change) => change.name === name && change.fd !== undefined);
+    if (unsent >= 0) {
+      const [change] = this.#changes.splice(unsent, 1);
+      return change!.onKept?.();
+    }
     this.#changes.push({ name });
     this.#sendNext();
   }
@@ -96,9 +109,17 @@ export class StandbyKeeper implements Keeper {
     if (this.#changes.length === 0) return;
     if (request === undefined) return this.#startTimer();
     this.#request = undefined;
-    const change = this.#sent = this.#changes.shift()!;
+    const { name, fd, onKept } = this.#changes.shift()!;
+    let handle: ShareableHandle | undefined;
+    try {
+      handle = fd === undefined ? undefined : ShareableHandle.fromFd(duplicateDescriptor(fd));
+    } catch {
+      onKept?.();
+      this.#stream.end("out-of-resources", "the store has no descriptor left");
+      return this.#end();
+    }
+    this.#sent = { handle, onKept };
     this.#startTimer();
-    const { name, handle } = change;
     const send = (message: Message): void => this.#stream.send(message);
     if (handle !== undefined) send({ type: "memory", request, handle });
     sendDocument(send, { type: "answer", request }, { ok: true, [handle === undefined ? "forget" : "keep"]: name });
@@ -116,10 +137,7 @@ export class StandbyKeeper implements Keeper {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#confirm();
-    for (const { handle, onKept } of this.#changes.splice(0)) {
-      handle?.[Symbol.dispose]();
-      onKept?.();
-    }
+    for (const { onKept } of this.#changes.splice(0)) onKept?.();
     this.#stream.process[Symbol.dispose]();
     this.#onEnd();
   }

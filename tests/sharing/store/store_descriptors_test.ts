@@ -64,3 +64,26 @@ test(
       assertEquals(published, ["last", ...early.map(({ name }) => name)].sort());
     }),
 );
+
+test(
+  "a store that has descriptors for its memory alone can give a standby everything",
+  { skip: shimRefusal() ?? false },
+  () =>
+    inFolder(async (folder) => {
+      const args = ["software", `${folder}/store`, `${folder}/standby`];
+      await using store = startScript("children/sharing/store_process.ts", args, { descriptorLimit: 120 });
+      await lineOf(store, "serves");
+      using cuda = open({ driver: "software" });
+      await using client = await StoreClient.connect(cuda, `${folder}/store`);
+      const count = 60;
+      for (let index = 0; index < count; index++) {
+        await using memory = await client.create(`entry ${index}`, 16);
+        await memory.publish();
+      }
+      await using standby = startScript("children/sharing/store_process.ts", args);
+      await lineOf(store, "has a standby");
+      store.kill("SIGKILL");
+      await lineOf(standby, "serves");
+      assertEquals((await client.entries()).length, count);
+    }),
+);
