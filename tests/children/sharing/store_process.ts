@@ -1,8 +1,11 @@
-/** A store: `store_process.ts DRIVER SOCKET [STANDBY]`. Says when it serves. */
+/**
+ * A store: `store_process.ts DRIVER SOCKET [STANDBY [OPTIONS]]`, with options as JSON. Says when it serves. Ends at
+ * SIGTERM.
+ */
 import process from "node:process";
-import { MemoryStore, open } from "../../../mod.ts";
+import { MemoryStore, type MemoryStoreOptions, open } from "../../../mod.ts";
 
-const [driver, path, standby] = process.argv.slice(2);
+const [driver, path, standby, options = "{}"] = process.argv.slice(2);
 using cuda = open({ driver: driver as "software" | "cuda" });
 await using _store = MemoryStore.listen(cuda, path!, {
   reclaimTimeout: 2000,
@@ -10,7 +13,13 @@ await using _store = MemoryStore.listen(cuda, path!, {
   onStandby: () => console.log("has a standby"),
   onError: (error) => console.log(`error ${error.message}`),
   ...standby === undefined ? {} : { standby },
+  ...JSON.parse(options) as MemoryStoreOptions,
 });
 if (!_store.isServing) console.log("stands by");
-// Until it is killed.
-await new Promise(() => setInterval(() => {}, 2 ** 30));
+await new Promise<void>((resolve) => {
+  const timer = setInterval(() => {}, 2 ** 30);
+  process.once("SIGTERM", () => {
+    clearInterval(timer);
+    resolve();
+  });
+});
