@@ -94,7 +94,8 @@ export class StoreConnection implements ClientProcess, AnswerReader {
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    this.#queue.length = 0;
+    // What it has given back before it left: nobody waits for the answers.
+    for (const { document } of this.#queue.splice(0)) if (document.do === "release") this.#perform(document);
     this.#finished.length = 0;
     this.#sending = undefined;
     this.#owner.memories.unsent.end(this);
@@ -156,12 +157,7 @@ export class StoreConnection implements ClientProcess, AnswerReader {
 
   #begin(request: number, document: JsonObject): void {
     const { signal } = this.#requests.get(request)!;
-    let outcome: Outcome | Promise<Outcome>;
-    try {
-      outcome = this.#perform(document, signal);
-    } catch (error) {
-      outcome = failureOf(error);
-    }
+    const outcome = this.#perform(document, signal);
     if (!(outcome instanceof Promise)) return void this.#finished.push({ request, outcome });
     void outcome.catch(failureOf).then((outcome) => {
       if (!this.isConnected) return;
@@ -170,12 +166,16 @@ export class StoreConnection implements ClientProcess, AnswerReader {
     });
   }
 
-  #perform(document: JsonObject, signal: AbortSignal): Outcome | Promise<Outcome> {
-    const what = textOf(document, "do");
-    if (what !== "cancel") return this.#performer.perform(what, document, signal);
-    const request = numberOf(document, "request", 1);
-    this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));
-    return done({});
+  #perform(document: JsonObject, signal?: AbortSignal): Outcome | Promise<Outcome> {
+    try {
+      const what = textOf(document, "do");
+      if (what !== "cancel") return this.#performer.perform(what, document, signal ?? AbortSignal.abort());
+      const request = numberOf(document, "request", 1);
+      this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));
+      return done({});
+    } catch (error) {
+      return failureOf(error);
+    }
   }
 
   #beginAnswer({ request, outcome }: Finished): void {

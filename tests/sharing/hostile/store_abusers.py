@@ -9,6 +9,7 @@ import sys
 from poolpass_wire import GOODBYE, connect, message, receive
 
 ASK, ANSWER, MEMORY = 6, 7, 8
+DEVICE = "GPU-706f6f6c-7061-7373-2073-6f6674776100"
 REASONS = [
     "done", "version-mismatch", "not-permitted", "bad-message", "timed-out", "cut-off", "limit-exceeded", "device-lost",
     "out-of-resources", "not-released", "internal-error",
@@ -74,6 +75,19 @@ elif how == "leave":
     publish = ask(3, {"do": "publish", "id": created["id"]})
     one.sendall(waiting + publish + message(GOODBYE, struct.pack("<HHHH", 0, 1, 1, 0)))
     answers(one, 3)
+    say("left")
+    signal.pause()
+elif how == "let go":
+    ids = []
+    for name in args:
+        one.sendall(ask(1, {"do": "create", "name": name, "byteLength": 16, "device": DEVICE}))
+        ids.append(answers(one, 1)[0]["id"])
+        one.sendall(ask(1, {"do": "publish", "id": ids[-1]}))
+        answers(one, 1)
+    released = b"".join(ask(number + 1, {"do": "release", "id": id}) for number, id in enumerate(ids))
+    not_released = REASONS.index("not-released")
+    one.sendall(released + message(GOODBYE, struct.pack("<HHHH", not_released, 1, 1, 0)))
+    one.close()
     say("left")
     signal.pause()
 elif how == "twice":

@@ -163,6 +163,18 @@ storeTest("a client that leaves in the moment in which it is given memory does n
   assertEquals((await client.entries()).map(({ name, readers }) => [name, readers]), [["x", []]]);
 });
 
+storeTest("a client that leaves without reading has given back what it said", async (path, client) => {
+  const names = ["a", "b", "c"];
+  await using gone = startHostile("store_abusers.py", [path, "let go", ...names]);
+  assertEquals(await gone.nextLine(), '"left"');
+  await using operator = await Operator.connect(path);
+  for (let clients = 2; clients > 1;) {
+    const status = await operator.status();
+    if (status.kind === "store") clients = status.statistics.clients;
+  }
+  assertEquals((await client.entries()).map(({ name, readers }) => [name, readers]), names.map((name) => [name, []]));
+});
+
 storeTest("a device's UUID is listed as the store knows it", async (path, client) => {
   const create = { do: "create", name: "x", byteLength: 16, device: `\u001b[2J${device.slice(4)}` };
   await using peer = startHostile("store_abusers.py", [path, "hold", JSON.stringify([create])]);
