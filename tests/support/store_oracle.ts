@@ -297,6 +297,8 @@ export class StoreOracle {
       const unread = this.#memories.filter((memory) => {
         return memory.device === device && memory.state === "published" && memory.readers.size === 0;
       });
+      const evictable = unread.reduce((sum, { units }) => sum + units, 0);
+      if (this.used(device) + units - evictable > this.#limits.ofDevice) return false;
       const oldest = Math.min(...unread.map(({ lastUse }) => lastUse));
       const candidates = unread.filter(({ lastUse }) => lastUse === oldest);
       if (candidates.length === 0) return false;

@@ -258,6 +258,17 @@ storeTest("metadata of many tensors travels with an entry", async ({ connect }) 
   await memory[Symbol.asyncDispose]();
 });
 
+storeTest("nothing gives way for what does not fit afterwards", async ({ connect }) => {
+  const client = await connect();
+  for (const name of ["a", "b", "c"]) await publish(client, name, 1);
+  const mapped = await client.map("a");
+  const waiting = client.create("all", 3 * unit);
+  assertEquals((await client.entries()).map(({ name }) => name), ["a", "b", "c"]);
+  mapped.free();
+  await using _all = await waiting;
+  assertEquals(await client.entries(), []);
+}, () => ({ maxSize: 3 * unit, evict: true }));
+
 storeTest("memory that several wait for is granted once, and what gives way is given to one", async ({ connect }) => {
   const client = await connect();
   const all = await client.create("all", 2 * unit);

@@ -27,6 +27,8 @@ interface AllocatorParts {
   readonly cuda: Cuda;
   readonly limits: StoreLimits;
   readonly budget: StoreBudget;
+  /** The bytes of a device that nobody maps. */
+  readonly evictable: (device: CudaDevice) => number;
   /** Removes memory of a device that nobody maps. Returns whether there was any. */
   readonly evictOne: (device: CudaDevice) => boolean;
 }
@@ -43,16 +45,18 @@ export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
   readonly #limits: StoreLimits;
   readonly #budget: StoreBudget;
+  readonly #evictable: (device: CudaDevice) => number;
   readonly #evictOne: (device: CudaDevice) => boolean;
   #isRetrying = false;
   /** Those for whom there was no memory, in order. */
   readonly #waiting = new Set<Waiting>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 
-  constructor({ cuda, limits, budget, evictOne }: AllocatorParts) {
+  constructor({ cuda, limits, budget, evictable, evictOne }: AllocatorParts) {
     this.#cuda = cuda;
     this.#limits = limits;
     this.#budget = budget;
+    this.#evictable = evictable;
     this.#evictOne = evictOne;
   }
 
@@ -155,7 +159,9 @@ export class MemoryAllocator implements Disposable {
     for (;;) {
       const handle = this.#budget.fits(device, size) ? createHandle(device, size) : undefined;
       if (handle !== undefined) return handle;
-      if (!this.#limits.evict || !this.#evictOne(device)) return undefined;
+      // Nothing goes in vain.
+      const mayFit = this.#limits.evict && this.#budget.fits(device, size - this.#evictable(device));
+      if (!mayFit || !this.#evictOne(device)) return undefined;
     }
   }
 }

@@ -55,7 +55,13 @@ export class StoredMemories implements Disposable {
     restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle }[],
   ) {
     const budget = this.#budget = new StoreBudget(cuda, limits, this.#memories);
-    this.#allocator = new MemoryAllocator({ cuda, limits, budget, evictOne: (device) => this.#evictOne(device) });
+    this.#allocator = new MemoryAllocator({
+      cuda,
+      limits,
+      budget,
+      evictable: (device) => this.#unused(device).reduce((sum, { size }) => sum + size, 0),
+      evictOne: (device) => this.#evictOne(device),
+    });
     this.unsent = new UnsentAnswers(limits.maximumMetadata);
     for (const { record, handle } of restored) {
       const memory = restoredMemory(record, handle);
@@ -273,14 +279,17 @@ export class StoredMemories implements Disposable {
 
   /** Removes the published memory that nobody maps and that was used longest ago. */
   #evictOne(device: CudaDevice): boolean {
-    let oldest: Stored | undefined;
-    for (const memory of this.#published.values()) {
-      if (memory.readers.size > 0 || memory.mayBeClaimed || !isSameUuid(memory.device, device.uuid)) continue;
-      if (oldest === undefined || memory.lastUse < oldest.lastUse) oldest = memory;
-    }
+    const [oldest] = this.#unused(device).sort((one, other) => one.lastUse - other.lastUse);
     if (oldest === undefined) return false;
     this.#retire(oldest, "removed");
     return true;
+  }
+
+  /** What is published on a device, and nobody maps. */
+  #unused(device: CudaDevice): Stored[] {
+    return [...this.#published.values()].filter((memory) =>
+      memory.readers.size === 0 && !memory.mayBeClaimed && isSameUuid(memory.device, device.uuid)
+    );
   }
 
   /** Takes the name from a published memory. It goes when nobody maps it. */
