@@ -253,7 +253,7 @@ class StoreClient(Closing):
         Raises SharingError: "not-found", "not-permitted", "timed-out", "peer-gone".
         """
         m.check_name(name, "the name of an entry")
-        self._link.ask({"do": "remove", "name": name}, deadline_of(timeout))
+        self._link.ask({"do": "remove", "name": name}, deadline_of(timeout), done_code="not-found")
 
     def close(self) -> None:
         """Unmaps what is mapped, and disconnects. Memory that was not published goes.

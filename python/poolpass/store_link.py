@@ -41,7 +41,12 @@ class Request:
     takes_memory: bool = False
     # Whether it means nothing to another store.
     is_of_connection: bool = False
+    # The code with which a store refuses what was done when it was asked for before, and the answer lost.
+    done_code: SharingErrorCode | None = None
     is_sent: bool = False
+    # Whether it was sent by this connection or one before, and by one before.
+    was_sent: bool = False
+    is_repeated: bool = False
     # Whether anybody waits for the answer.
     is_wanted: bool = True
     answer: JsonObject | None = None
@@ -130,12 +135,21 @@ class StoreLink:
 
     # What follows runs on the caller's thread, and takes the lock itself.
 
-    def ask(self, document: JsonObject, deadline: float | None, *, takes_memory: bool = False) -> Request:
+    def ask(
+        self,
+        document: JsonObject,
+        deadline: float | None,
+        *,
+        takes_memory: bool = False,
+        done_code: SharingErrorCode | None = None,
+    ) -> Request:
         """Asks the store for something, and waits for the answer. The caller then owns its descriptor.
+
+        done_code: the code with which a store refuses what was done when it was asked for before, and the answer lost.
 
         Raises SharingError: what the store answers, "timed-out" or "peer-gone".
         """
-        request = Request(document, takes_memory)
+        request = Request(document, takes_memory, done_code=done_code)
         with self.loop.lock:
             self._check_open()
             number = self._next_number()
@@ -214,7 +228,8 @@ class StoreLink:
 
     def _send(self, number: int, request: Request) -> None:
         assert self.connection is not None
-        request.is_sent = True
+        request.is_repeated = request.was_sent
+        request.is_sent = request.was_sent = True
         for message in asks_of(number, request.document):
             self.connection.send(message)
         if self.connection.wants_to_write and not self.loop.is_current:
@@ -416,8 +431,10 @@ class StoreLink:
 
     def _settle(self, request: Request, document: JsonObject) -> None:
         if document.get("ok") is not True:
-            request.error = _error_of(document)
-            return
+            error = _error_of(document)
+            if not request.is_repeated or error.code != request.done_code:
+                request.error = error
+                return
         if request.takes_memory:
             request.hold = Hold(number_of(document, "id", 1))
             self._holds.add(request.hold)

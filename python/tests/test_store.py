@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -28,6 +29,8 @@ from poolpass.documents import Documents, asks_of
 from poolpass.tensor_bundle import tensors_of
 from test_processes import DENO, DenoPeer
 
+# A store that ends its first connection when it is asked for something.
+FORGETFUL_STORE = os.path.join(support.ROOT, "tests", "sharing", "hostile", "forgetful_store.py")
 FLOATS = bytes((ctypes.c_float * 6)(*range(6)))
 UNIT = 2 * 2**20
 
@@ -337,6 +340,27 @@ class DenoStoreTest(StoreTest):
         begin = time.monotonic()
         client.close()
         self.assertLess(time.monotonic() - begin, 5)
+
+
+class ForgetfulStoreTest(StoreTest):
+    def test_removal_whose_answer_was_lost(self) -> None:
+        store = subprocess.Popen(
+            [sys.executable, "-S", FORGETFUL_STORE, self.path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(lambda: (store.kill(), store.communicate()))
+        assert store.stdout is not None
+        self.assertEqual(store.stdout.readline(), '"ready"\n')
+        client = self.connect()
+        removing = threading.Thread(target=lambda: removed.append(client.remove("x")))
+        removed: list[None] = []
+        removing.start()
+        self.assertEqual([store.stdout.readline() for _ in range(2)], ['"remove"\n', '"claim"\n'])
+        store.send_signal(signal.SIGUSR1)
+        removing.join(support.TIMEOUT)
+        self.assertEqual(removed, [None])
+        # Nobody else has removed anything.
+        self.assert_fails("not-found", lambda: client.remove("x"))
 
 
 class HostileStoreTest(StoreTest):
