@@ -6,6 +6,8 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { sharesProcess } from "./parallel.ts";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { preparePolling } from "../../src/sharing/transport/poller.ts";
 import { isLong, test, type TestOptions } from "./test.ts";
 
 /** The number of resources of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
@@ -94,6 +96,8 @@ function onceOf(warmUp: () => Promise<void>): Promise<void> {
  * something is left the body runs again, and the second run is counted. In the long run the body always runs twice.
  */
 export async function assertLeavesNothing(body: () => Promise<void> | void): Promise<void> {
+  // What it keeps for later calls is created when something has to be waited for, which it need not be in the first run.
+  if (shimRefusal() === undefined) preparePolling();
   const before = countResources();
   await body();
   if (!isLong && await findLeft(before, moment) === "") return;
