@@ -776,7 +776,12 @@ export class SoftwareDriver implements Driver {
     if (shadow === undefined) return;
     // What had the part before may not be done with it.
     const target = this.#stream(device, stream, "cudaMallocFromPoolAsync");
-    this.#scheduler.enqueue(target, () => shadow.noteAllocation(begin, byteLength), { outlivesDevice: true });
+    // Nor may the slab be there any more, which may be exported until then.
+    const slab = this.#allocations.containing(begin, byteLength);
+    const note = (): void => {
+      if (slab === undefined || !this.#exported.has(slab)) shadow.noteAllocation(begin, byteLength);
+    };
+    this.#scheduler.enqueue(target, note, { outlivesDevice: true });
   }
 
   partFreed(address: bigint): void {

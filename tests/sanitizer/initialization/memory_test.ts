@@ -69,6 +69,10 @@ test("page-locked memory, host pools and exported memory count as initialized", 
     using exported = pool.allocate(4096, stream);
     exported.exportPointer();
     run("branches", exported, exported);
+    using allocator = pool.createCachingAllocator();
+    using part = allocator.allocate(4096, stream);
+    allocator.slabOf(part).slab.exportPointer();
+    run("branches", part, part);
   });
   assertEquals(reports.map(({ message }) => message), []);
 });
