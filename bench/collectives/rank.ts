@@ -14,8 +14,11 @@ import { median } from "../measurement.ts";
 
 const rounds = 7;
 const warmUps = 5;
-/** Before the first size, so many that the engine has compiled what they take: C++ is compiled already. */
-const firstWarmUps = 20_000;
+/**
+ * Before the first size, so often so many that the engine has compiled what they take, as C++ is compiled already. What it
+ * has compiled before anything was freed, it compiles again.
+ */
+const firstWarmUps = { times: 3, count: 30_000, byteLength: 8 } as const;
 /** Milliseconds in which all must come, and a collective must be done. */
 const timeout = 60_000;
 
@@ -33,27 +36,40 @@ const id = idText === "-" ? Communicator.createId(cuda) : Uint8Array.fromHex(idT
 if (idText === "-") console.log(JSON.stringify({ id: id.toHex() }));
 using stream = device.createStream({ nonBlocking: true });
 await using communicator = await Communicator.create(device, { id, rank, size, timeout });
-for (const [index, byteLength] of sizes.split(",").map(Number).entries()) {
-  // As in C++, from cudaMalloc.
+
+/** What a function does with arrays of a size, from cudaMalloc as in C++. */
+function withArrays<Result>(byteLength: number, body: (allReduce: () => void) => Result): Result {
   using source = device.allocate(byteLength);
   using target = device.allocate(byteLength);
   source.fill(0, stream);
   const [from, to] = [source.as(Float32Array), target.as(Float32Array)];
   const options = { stream };
-  const allReduce = () => communicator.allReduce(from, to, "sum", options);
-  const count = Math.floor(Math.max(5, Math.min(iterations, iterations * 2 ** 22 / byteLength)));
-  const isFirst = index === 0 && cuda.driver === "cuda" && byteLength <= 4096;
-  for (let run = 0; run < (isFirst ? firstWarmUps : warmUps); run++) allReduce();
+  return body(() => communicator.allReduce(from, to, "sum", options));
+}
+
+function repeat(allReduce: () => void, count: number): void {
+  for (let run = 0; run < count; run++) allReduce();
   stream.synchronize();
-  const times: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+}
+
+/** The median of the rounds, in microseconds. */
+function measure(allReduce: () => void, count: number): number {
+  repeat(allReduce, warmUps);
+  return median(Array.from({ length: rounds }, () => {
     // All ranks have come when this one is done.
-    allReduce();
-    stream.synchronize();
+    repeat(allReduce, 1);
     const begin = performance.now();
-    for (let run = 0; run < count; run++) allReduce();
-    stream.synchronize();
-    times.push(1000 * (performance.now() - begin) / count);
-  }
-  if (rank === 0) console.log(JSON.stringify({ byteLength, microseconds: median(times) }));
+    repeat(allReduce, count);
+    return 1000 * (performance.now() - begin) / count;
+  }));
+}
+
+if (cuda.driver === "cuda") {
+  const { times, count, byteLength } = firstWarmUps;
+  for (let time = 0; time < times; time++) withArrays(byteLength, (allReduce) => repeat(allReduce, count));
+}
+for (const byteLength of sizes.split(",").map(Number)) {
+  const count = Math.floor(Math.max(5, Math.min(iterations, iterations * 2 ** 22 / byteLength)));
+  const microseconds = withArrays(byteLength, (allReduce) => measure(allReduce, count));
+  if (rank === 0) console.log(JSON.stringify({ byteLength, microseconds }));
 }
