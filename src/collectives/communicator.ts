@@ -33,6 +33,7 @@ import {
 } from "./collective_arguments.ts";
 import {
   type AnyCall,
+  type Collective,
   type CollectiveName,
   issue,
   type Issuer,
@@ -42,6 +43,7 @@ import {
 import { checkedCommunicatorOptions, checkInt, type CommunicatorOptions } from "./communicator_options.ts";
 import { begin, type CreationOptions, libraryOf, type Parts, untilReady } from "./creation.ts";
 import { PendingCollectives } from "./pending_collectives.ts";
+import { RepeatedCall } from "./repeated_call.ts";
 
 const noOptions: CollectiveOptions = {};
 const splitOptions = waitOptionsOf("split a communicator");
@@ -92,6 +94,9 @@ export class Communicator implements AsyncDisposable {
   readonly #issuer: Issuer;
   /** What the sanitizer knows it by. */
   readonly #sanitized: CommunicatorRank | undefined;
+  /** What the last all-reduce read, and that one if it was called twice. */
+  #lastSource: DeviceBuffer | undefined;
+  #repeated: RepeatedCall | undefined;
   /** How many others were divided from it. */
   #divisions = 0;
   readonly #endWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
@@ -193,6 +198,10 @@ export class Communicator implements AsyncDisposable {
     reduction: Reduction = "sum",
     options: CollectiveOptions = noOptions,
   ): void {
+    if (this.#repeated?.isFor(source, target, reduction, options) === true) {
+      this.#check();
+      return issue(this.#repeated.collective);
+    }
     checkCollectiveOptions(options);
     const from = checkBuffer(source, this.#parts, "allReduce");
     const to = checkBuffer(target, this.#parts, "allReduce");
@@ -202,13 +211,19 @@ export class Communicator implements AsyncDisposable {
     checkRoom(target, byteLength, "allReduce");
     this.#checkApartOrSame("allReduce", source, target);
     const used = { source: from, readByteLength: byteLength, target: to, writtenByteLength: byteLength };
-    this.#issue("allReduce", streamFor(options, source, this.#parts), used, {
+    const collective = this.#issue("allReduce", streamFor(options, source, this.#parts), used, {
       source: source.address,
       target: target.address,
       count,
       type: elements.type,
       operation: operationOf(reduction),
     });
+    // The sanitizer tells where each one was called.
+    if (this.#sanitized !== undefined) return;
+    if (source === this.#lastSource) {
+      this.#repeated = new RepeatedCall(collective, { source, target, reduction, options });
+    }
+    this.#lastSource = source;
   }
 
   /**
@@ -541,12 +556,14 @@ export class Communicator implements AsyncDisposable {
     { source, target, count, type, operation = 0, root = 0 }:
       & Pick<AnyCall, "source" | "target" | "count" | "type">
       & Partial<Pick<AnyCall, "operation" | "root">>,
-  ): void {
+  ): Collective {
     this.#check();
     const { comm } = this.#parts;
     const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
     const site = this.#sanitized === undefined ? undefined : callSiteHere();
-    issue({ issuer: this.#issuer, name, call, stream, used, site });
+    const collective = { issuer: this.#issuer, name, call, stream, used, site };
+    issue(collective);
+    return collective;
   }
 
   /** Does one thing at a time. */

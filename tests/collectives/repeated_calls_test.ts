@@ -1,0 +1,112 @@
+/** Calls that are made again with the same objects, which may have changed since. */
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  type CollectiveOptions,
+  Communicator,
+  type CudaDevice,
+  type CudaStream,
+  type DeviceArray,
+  open,
+} from "../../mod.ts";
+import { driverNamed } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
+
+interface Repeated {
+  readonly gpu: CudaDevice;
+  readonly communicator: Communicator;
+  readonly stream: CudaStream;
+  readonly source: DeviceArray<Float32Array>;
+  readonly target: DeviceArray<Float32Array>;
+  /** Changed by tests. */
+  readonly options: CollectiveOptions;
+  /** Calls the same again. */
+  again(): void;
+}
+
+for (const driver of ["software", "cuda"] as const) {
+  const { skip } = driverNamed(driver);
+
+  /** Runs a test with a communicator of one rank that has made the same all-reduce three times. */
+  const repeatedTest = (name: string, body: (repeated: Repeated) => Promise<void> | void): void => {
+    test(`${name} [${driver}]`, { skip }, async () => {
+      using cuda = open({ driver });
+      const gpu = cuda.device(0);
+      const own = { id: Communicator.createId(cuda), rank: 0, size: 1 };
+      await using communicator = await Communicator.create(gpu, own);
+      using stream = gpu.createStream({ nonBlocking: true });
+      using pool = gpu.createPool();
+      using source = pool.allocateArray(Float32Array, 4, stream);
+      using target = pool.allocateArray(Float32Array, 4, stream);
+      source.fill(1, stream);
+      const options: CollectiveOptions = { stream };
+      const again = () => communicator.allReduce(source, target, "sum", options);
+      for (let time = 0; time < 3; time++) again();
+      await body({ gpu, communicator, stream, source, target, options, again });
+    });
+  };
+
+  repeatedTest("a call that is made again does it again", async ({ stream, source, target, again }) => {
+    for (const value of [2, 3]) {
+      source.fill(value, stream);
+      again();
+      assertEquals(await target.toTypedArray({ stream }), new Float32Array(4).fill(value));
+    }
+  });
+
+  repeatedTest("a call with a buffer that was freed is refused again", ({ source, again }) => {
+    source.free();
+    assertThrows(again, ReferenceError, "freed");
+  });
+
+  repeatedTest("a call with a target that was freed is refused again", ({ target, again }) => {
+    target.free();
+    assertThrows(again, ReferenceError, "freed");
+  });
+
+  repeatedTest("a call with a stream that was disposed of is refused again", ({ gpu, options, source, again }) => {
+    const other = gpu.createStream();
+    source.stream = other;
+    delete options.stream;
+    for (let time = 0; time < 3; time++) again();
+    other[Symbol.dispose]();
+    assertThrows(again, ReferenceError, "it was disposed");
+  });
+
+  repeatedTest("a call with other options is checked again", ({ options, again }) => {
+    options.type = "f32" as never;
+    assertThrows(again, TypeError, 'Cannot use "f32" as the type of elements');
+    delete options.type;
+    again();
+    options.stream = {} as never;
+    assertThrows(again, TypeError, "as a stream");
+  });
+
+  repeatedTest("a call on another stream is made there", async ({ gpu, stream, source, target, options, again }) => {
+    using other = gpu.createStream({ nonBlocking: true });
+    using event = gpu.createEvent();
+    options.stream = other;
+    source.fill(5, stream);
+    stream.record(event);
+    other.wait(event);
+    again();
+    assertEquals(await target.toTypedArray({ stream: other }), new Float32Array(4).fill(5));
+  });
+
+  repeatedTest("a call of a communicator that was disposed of is refused again", async ({ communicator, again }) => {
+    await communicator[Symbol.asyncDispose]();
+    assertThrows(again, ReferenceError, "it was disposed");
+  });
+
+  repeatedTest("a call that is made again in a group is refused if it is made twice", ({ again }) => {
+    Communicator.group(() => again());
+    assertThrows(
+      () =>
+        Communicator.group(() => {
+          again();
+          again();
+        }),
+      RangeError,
+      "no order",
+    );
+  });
+}
