@@ -561,7 +561,7 @@ export class Communicator implements AsyncDisposable {
     const { comm } = this.#parts;
     const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
     const site = this.#sanitized === undefined ? undefined : callSiteHere();
-    const collective = { issuer: this.#issuer, name, call, stream, used, site };
+    const collective = { issuer: this.#issuer, name, call, stream, used, site, notedAt: -1 };
     issue(collective);
     return collective;
   }

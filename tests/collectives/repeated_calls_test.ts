@@ -110,3 +110,29 @@ for (const driver of ["software", "cuda"] as const) {
     );
   });
 }
+
+test("memory is freed after a call that is made again, also after a wait", async () => {
+  // The default stream is the oldest: its work comes first where nothing orders it.
+  using cuda = open({ driver: "software", softwareSchedule: "oldest" });
+  const gpu = cuda.device(0);
+  const own = { id: Communicator.createId(cuda), rank: 0, size: 1 };
+  await using communicator = await Communicator.create(gpu, own);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  const source = pool.allocateArray(Float32Array, 4);
+  using target = pool.allocateArray(Float32Array, 4);
+  source.fill(7);
+  gpu.synchronize();
+  const options = { stream };
+  const again = () => communicator.allReduce(source, target, "sum", options);
+  for (let time = 0; time < 3; time++) again();
+  stream.synchronize();
+  target.fill(0);
+  gpu.synchronize();
+  again();
+  source.free();
+  using other = pool.allocateArray(Float32Array, 4);
+  other.fill(9);
+  stream.synchronize();
+  assertEquals(await target.toTypedArray({ stream }), new Float32Array(4).fill(7));
+});
