@@ -192,10 +192,7 @@ async function verifyWith(
 
 async function headerOf(file: ReadableFile, path: string): Promise<SafetensorsHeader> {
   try {
-    return await readHeader(async (position, byteLength) => {
-      const bytes = new Uint8Array(byteLength);
-      return bytes.subarray(0, await file.read(bytes, position));
-    }, file.byteLength);
+    return await readHeader((position, byteLength) => file.bytesAt(position, byteLength), file.byteLength);
   } catch (error) {
     throw new Error(`Cannot use ${path}: ${(error as Error).message}`, { cause: error });
   }

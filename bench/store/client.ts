@@ -48,10 +48,10 @@ async function map(request: Request): Promise<number[]> {
 async function loadAgain(request: Request): Promise<number[]> {
   const signal = AbortSignal.timeout(waitTimeout);
   await using file = await ReadableFile.open(path);
-  const { tensors, dataOffset } = await readHeader(async (position, byteLength) => {
-    const bytes = new Uint8Array(byteLength);
-    return bytes.subarray(0, await file.read(bytes, position));
-  }, file.byteLength);
+  const { tensors, dataOffset } = await readHeader(
+    (position, byteLength) => file.bytesAt(position, byteLength),
+    file.byteLength,
+  );
   const { runs, byteLength } = layOutTensors(tensors);
   using memory = device.createMemory(byteLength);
   using range = cuda.reserveAddresses(memory.byteLength);

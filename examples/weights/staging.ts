@@ -13,7 +13,10 @@ const pieceByteLength = 16 * 2 ** 20;
 /** The number of pieces that are read at once, each into page-locked memory of its own. */
 const maximumReaders = 8;
 
-/** A file that is read at several places at once. Each reader has a handle of its own: Deno does one read of a handle at a time. */
+/**
+ * A file that is read at several places at once. Each reader has a handle of its own: Deno does one read of a handle at a
+ * time.
+ */
 export class ReadableFile implements AsyncDisposable {
   readonly byteLength: number;
   readonly #handles: readonly FileHandle[];
@@ -34,6 +37,12 @@ export class ReadableFile implements AsyncDisposable {
     }
     handles.move();
     return new ReadableFile(opened, first!.size);
+  }
+
+  /** Reads some bytes: fewer at the end of the file. */
+  async bytesAt(position: number, byteLength: number): Promise<Uint8Array> {
+    const bytes = new Uint8Array(byteLength);
+    return bytes.subarray(0, await this.read(bytes, position));
   }
 
   /** Reads into `bytes` until they are full or the file ends. Returns the number of bytes. */

@@ -17,8 +17,8 @@ interface ObservedMemory {
   contents: SharedContents | undefined;
   /** The same in all processes. Undefined if other processes do not have it, or if it is not known. */
   identity: string | undefined;
-  /** Where it is mapped. */
-  readonly mappings: Map<number, { readonly byteLength: number }>;
+  /** The sizes of its mappings, by address. */
+  readonly mappings: Map<number, number>;
   handleCount: number;
 }
 
@@ -79,7 +79,7 @@ export class ObservedVirtualMemory {
           history: new MemoryHistory(byteLength),
           possible: new PossibleTouches(),
         };
-        memory.mappings.set(at, { byteLength });
+        memory.mappings.set(at, byteLength);
         this.#mapped.set(at, memory);
         this.#work.allocated(this.#work.nextOfHost("map"), { address: at, byteLength }, () => contents);
         if (memory.identity !== undefined) this.#processes.mapped(memory.identity, at, byteLength);
@@ -118,7 +118,7 @@ export class ObservedVirtualMemory {
     if (identity === undefined || memory.identity !== undefined) return;
     memory.identity = identity;
     this.#byIdentity.set(identity, memory);
-    for (const [address, { byteLength }] of memory.mappings) this.#processes.mapped(identity, address, byteLength);
+    for (const [address, byteLength] of memory.mappings) this.#processes.mapped(identity, address, byteLength);
   }
 
   #forgetUnused({ handleCount, mappings, identity }: ObservedMemory): void {

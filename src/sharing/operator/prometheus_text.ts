@@ -193,13 +193,7 @@ function metricsOfStore({ statistics, limits, entries }: StoreStatus): Metric[] 
   const { path, clients, operators, entries: count, byteLength, published } = statistics;
   const limit = (value: number | null): Metric["samples"] => value === null ? [] : [[{ path }, value]];
   // Several writers may have memory for a name, and a name that was removed begins with generation 1 again.
-  const ofSeries = new Map<string, StoreStatus["entries"][number][]>();
-  for (const entry of entries) {
-    const series = `${entry.state} ${entry.generation} ${entry.name}`;
-    const known = ofSeries.get(series);
-    if (known === undefined) ofSeries.set(series, [entry]);
-    else known.push(entry);
-  }
+  const ofSeries = Map.groupBy(entries, ({ state, generation, name }) => `${state} ${generation} ${name}`);
   const of = (read: (entry: StoreStatus["entries"][number]) => number): Metric["samples"] =>
     [...ofSeries.values()].map((same) => {
       const { name, generation, state } = same[0]!;
