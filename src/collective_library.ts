@@ -89,8 +89,10 @@ export interface CollectiveLibrary {
   /**
    * How far a communicator is. Once it has returned an error, it always does: a rank of this machine has ended, or the
    * library has found that something failed.
+   *
+   * @param options.isDone whether its work is known to be done. Only what the work itself has suffered counts then.
    */
-  commGetAsyncError(comm: bigint): CommunicatorState;
+  commGetAsyncError(comm: bigint, options?: { readonly isDone?: boolean }): CommunicatorState;
   /**
    * The ranks for which a communicator waits, as far as that is known: they have not come yet, or not begun the collective
    * that it does.

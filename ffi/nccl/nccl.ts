@@ -153,10 +153,11 @@ export class Nccl implements CollectiveLibrary {
     return this.#countOf(this.#communicatorOf(comm).manager);
   }
 
-  commGetAsyncError(comm: bigint): CommunicatorState {
+  commGetAsyncError(comm: bigint, { isDone = false }: { readonly isDone?: boolean } = {}): CommunicatorState {
     const communicator = this.#communicatorOf(comm);
     if (communicator.failure !== undefined) return communicator.failure;
     try {
+      if (isDone) return this.#isDone(communicator.worker, "NCCL", communicator) ? "ready" : "in-progress";
       const ended = communicator.lookForEnded();
       if (ended !== undefined) return communicator.failure = ended;
       return this.#advance(communicator) ? "ready" : "in-progress";

@@ -14,12 +14,12 @@ import { pause } from "../support/waiting/pause.ts";
 
 /** A communicator that may have unfinished work. */
 export interface PolledCommunicator {
-  /**
-   * Finds out whether its work can end, and ends it if it cannot.
-   *
-   * @param isUrgent whether not to wait for the next time
-   */
-  poll(isUrgent: boolean): void;
+  /** Finds out whether its work can end, and ends it if it cannot. Does so now and then, however often it is called. */
+  poll(): void;
+  /** Does so now. */
+  look(): void;
+  /** Finds out whether the work of a stream has failed, all of which is done. Takes less time. */
+  settle(stream: StreamFaults): void;
 }
 
 /** What is known of a stream that has collectives, or comes after one that has. */
@@ -53,9 +53,14 @@ interface EventRecord {
 }
 
 const found = new WeakMap<Session, CollectiveFaults>();
-/** How long the host asks again and again, as CUDA's own waits do, and how long it pauses then between two questions. */
-const eagerMilliseconds = 0.5;
+/**
+ * How long the host asks again and again, as CUDA's own waits do, and how long it pauses then between two questions, which
+ * is some 0.08 ms. The ranks of the software device are processes that share the processor's cores.
+ */
+const eagerMilliseconds = { cuda: 5, software: 0.5 } as const;
 const pauseMilliseconds = 0.02;
+/** How long a wait asks for nothing else: the collectives of most are done by then. */
+const trustingMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
 
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
@@ -81,9 +86,11 @@ export class CollectiveFaults implements WorkFaults {
   readonly #unfinished = new Set<PolledCommunicator>();
   /** The driver that is guarded. */
   readonly #guarded: Driver;
+  readonly #eagerMilliseconds: number;
 
   constructor(driver: Driver) {
     this.#guarded = driver;
+    this.#eagerMilliseconds = eagerMilliseconds[driver.kind];
     this.driver = this.#guard(driver);
   }
 
@@ -117,19 +124,22 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   ofStream(device: number, stream: bigint, isDone: boolean): void {
-    this.#poll(isDone);
     const faults = this.#known(device, stream);
-    if (faults !== undefined) throwFailure(faults, faults.thrown);
+    if (!isDone) this.#poll();
+    if (faults === undefined) return;
+    if (isDone) { for (const communicator of this.#unfinished) communicator.settle(faults); }
+    throwFailure(faults, faults.thrown);
   }
 
   ofEvent(event: bigint, isDone: boolean): void {
-    this.#poll(isDone);
+    if (isDone) this.#look();
+    else this.#poll();
     const record = this.#records.get(event);
     if (record !== undefined) throwFailure(record.stream, record.thrown);
   }
 
   ofDevice(device: number): void {
-    this.#poll(true);
+    this.#look();
     let failure: Error | undefined;
     for (const faults of [...this.#streams.values(), ...this.#destroyed]) {
       if (faults.device !== device || faults.failures === faults.thrown) continue;
@@ -139,9 +149,12 @@ export class CollectiveFaults implements WorkFaults {
     if (failure !== undefined) throw failure;
   }
 
-  /** Polls the communicators that have work: those that wait now and then, and before a wait succeeds in any case. */
-  #poll(isDone: boolean): void {
-    for (const communicator of this.#unfinished) communicator.poll(isDone);
+  #poll(): void {
+    for (const communicator of this.#unfinished) communicator.poll();
+  }
+
+  #look(): void {
+    for (const communicator of this.#unfinished) communicator.look();
   }
 
   #streamOf(device: number, stream: bigint): StreamFaults {
@@ -179,8 +192,9 @@ export class CollectiveFaults implements WorkFaults {
   #until(isDone: () => boolean): void {
     const begin = performance.now();
     while (this.#unfinished.size > 0 && !isDone()) {
-      this.#poll(false);
-      if (performance.now() - begin > eagerMilliseconds) pause(pauseMilliseconds);
+      const waited = performance.now() - begin;
+      if (waited > trustingMilliseconds) this.#poll();
+      if (waited > this.#eagerMilliseconds) pause(pauseMilliseconds);
     }
   }
 

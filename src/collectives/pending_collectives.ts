@@ -83,12 +83,30 @@ export class PendingCollectives implements PolledCommunicator {
 
   /** Whether nothing is left to be done, or nothing can be. */
   get isDone(): boolean {
-    this.#look();
-    return this.#unmarked.size === 0 && this.#marked.length === 0;
+    this.look();
+    return this.#isIdle;
   }
 
-  poll(isUrgent: boolean): void {
-    if (isUrgent || performance.now() >= this.#nextPoll) this.#look();
+  poll(): void {
+    if (performance.now() >= this.#nextPoll) this.look();
+  }
+
+  settle(stream: StreamFaults): void {
+    if (this.failure !== undefined) return;
+    const { library, comm } = this.#parts;
+    const state = library.commGetAsyncError(comm, { isDone: true });
+    if (state instanceof Error) return this.fail(state);
+    for (const [given, { faults, letGo }] of this.#unmarked) {
+      if (faults !== stream) continue;
+      letGo();
+      this.#unmarked.delete(given);
+      this.#lastStream = undefined;
+    }
+    this.#marked = this.#marked.filter(({ faults, event }) => {
+      if (faults === stream) this.#unmark(faults, event);
+      return faults !== stream;
+    });
+    if (this.#isIdle) this.#faults.end(this);
   }
 
   /**
@@ -121,7 +139,7 @@ export class PendingCollectives implements PolledCommunicator {
 
   #watch(): void {
     try {
-      this.#look();
+      this.look();
     } catch {
       // The device is lost, or the Cuda object is gone: the program's own calls say so.
       return this.stop();
@@ -133,7 +151,7 @@ export class PendingCollectives implements PolledCommunicator {
     return this.#unmarked.size === 0 && this.#marked.length === 0;
   }
 
-  #look(): void {
+  look(): void {
     const now = performance.now();
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
@@ -145,10 +163,8 @@ export class PendingCollectives implements PolledCommunicator {
     const state = library.commGetAsyncError(comm);
     if (state instanceof Error) return this.fail(state);
     this.#marked = this.#marked.filter(({ event, faults }, index) => {
-      if (!areDone[index]) return true;
-      faults.marks--;
-      session.destroyMarker(event);
-      return false;
+      if (areDone[index]) this.#unmark(faults, event);
+      return !areDone[index];
     });
     if (this.#marked.some(({ deadline }) => deadline < now)) {
       const late = library.lateRanks(comm);
@@ -174,6 +190,11 @@ export class PendingCollectives implements PolledCommunicator {
       this.#marked.push({ faults, event, deadline: now + timeout });
     }
     this.#forgetUnmarked();
+  }
+
+  #unmark(faults: StreamFaults, event: bigint): void {
+    faults.marks--;
+    this.#parts.session.destroyMarker(event);
   }
 
   #forgetUnmarked(): void {
