@@ -5,7 +5,8 @@
  *       [--timeout 120] [--out FOLDER]
  *
  * The programs run in turn, `--repetitions` times each, with new processes each time. A number is the median of their
- * medians. `--timeout` is in seconds: a run that takes longer is killed. Needs nvcc and NCCL (`NCCL_HOME` may name its
+ * medians. Small all-reduces take one process half as long again as the next one, whoever calls: so C++ is also measured
+ * in poolpass's processes, in turns with it, and the ratio is the median of those of each process. `--timeout` is in seconds: a run that takes longer is killed. Needs nvcc and NCCL (`NCCL_HOME` may name its
  * folder); PyTorch is measured if `python3`, or what `PYTHON` names, has it. On the software device, only poolpass runs,
  * with small sizes: this only shows that the benchmark works. Prints a table, and writes it to FOLDER as JSON; without
  * `--out`, to `bench/results` if it is a complete run on GPUs. Exits with 1 if something cannot be measured.
@@ -18,7 +19,16 @@ import { parseArgs } from "@std/cli/parse-args";
 import { formatSize, parseBytes, parseCount } from "../examples/command_line.ts";
 import { formatTable } from "../examples/table.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
-import { buildNative, type Measurement, type Run, type Runner, runPoolpass, runTorch } from "./collectives/programs.ts";
+import {
+  buildNative,
+  type Measurement,
+  type Native,
+  type Run,
+  runNative,
+  type Runner,
+  runPoolpass,
+  runTorch,
+} from "./collectives/programs.ts";
 import { describeDevice } from "./cuda/device.ts";
 import { missingPackage, python } from "./cuda/programs.ts";
 import { median } from "./measurement.ts";
@@ -35,25 +45,31 @@ interface Contender {
   readonly run: Runner;
   /** Microseconds of each repetition, by the size. */
   readonly times: Map<number, number[]>;
+  /** The same of C++ in its processes, if that is measured. */
+  readonly besideTimes: Map<number, number[]>;
   version: string | undefined;
 }
 
 function contender(name: Contender["name"], run: Runner): Contender {
-  return { name, run, times: new Map(), version: undefined };
+  return { name, run, times: new Map(), besideTimes: new Map(), version: undefined };
 }
 
 /** Finds the programs that this machine can run. Those that it should run, and cannot, are failures. */
 async function findContenders(folder: string, isSoftware: boolean, failures: string[]): Promise<Contender[]> {
-  const own = contender("poolpass", runPoolpass);
-  own.version = `Deno ${Deno.version.deno}`;
-  if (isSoftware) return [own];
   const found: Contender[] = [];
-  try {
-    found.push(contender("C++", await buildNative(folder)));
-  } catch (error) {
-    failures.push(`C++: ${(error as Error).message}`);
+  let native: Native | undefined;
+  if (!isSoftware) {
+    try {
+      native = await buildNative(folder);
+      found.push(contender("C++", runNative(native)));
+    } catch (error) {
+      failures.push(`C++: ${(error as Error).message}`);
+    }
   }
+  const own = contender("poolpass", runPoolpass(native));
+  own.version = `Deno ${Deno.version.deno}`;
   found.push(own);
+  if (isSoftware) return found;
   const missing = await missingPackage(["torch"]).catch((error: Error) => error.message);
   if (missing === undefined) found.push(contender("PyTorch", runTorch(python(), folder)));
   else console.log(`PyTorch is not measured: ${missing}`);
@@ -80,13 +96,18 @@ async function measure(
         continue;
       }
       each.version ??= run.version;
-      for (const [size, microseconds] of run.microseconds) {
-        if (!each.times.has(size)) each.times.set(size, []);
-        each.times.get(size)!.push(microseconds);
-      }
+      addTimes(each.times, run.microseconds);
+      addTimes(each.besideTimes, run.nativeMicroseconds);
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
       console.error(`${each.name}, repetition ${repetition + 1}: ${seconds} s`);
     }
+  }
+}
+
+function addTimes(times: Map<number, number[]>, run: ReadonlyMap<number, number> = new Map()): void {
+  for (const [size, microseconds] of run) {
+    if (!times.has(size)) times.set(size, []);
+    times.get(size)!.push(microseconds);
   }
 }
 
@@ -96,20 +117,35 @@ interface Row {
   readonly byteLength: number;
   readonly unit: "microseconds";
   readonly contenders: Readonly<
-    Record<string, { rounds: number[]; median: number; ofNative?: number; busBandwidth: number }>
+    Record<string, {
+      rounds: number[];
+      median: number;
+      ofNative?: number;
+      /** The same of C++ in the same processes, and how many times as long the contender takes. */
+      beside?: { rounds: number[]; median: number; ofNative: number };
+      busBandwidth: number;
+    }>
   >;
 }
 
 function rowOf(byteLength: number, contenders: readonly Contender[], ranks: number): Row {
   const measured = contenders.filter(({ times }) => times.has(byteLength));
   const native = measured.find(({ name }) => name === "C++")?.times.get(byteLength);
-  const entries = measured.map(({ name, times }) => {
+  const entries = measured.map(({ name, times, besideTimes }) => {
     const rounds = times.get(byteLength)!;
     const middle = median(rounds);
+    const beside = besideTimes.get(byteLength);
     return [name, {
       rounds,
       median: middle,
       ...native === undefined ? {} : { ofNative: middle / median(native) },
+      ...beside === undefined ? {} : {
+        beside: {
+          rounds: beside,
+          median: median(beside),
+          ofNative: median(rounds.map((time, round) => time / beside[round]!)),
+        },
+      },
       // GB/s, as nccl-tests count it.
       busBandwidth: byteLength / middle / 1000 * 2 * (ranks - 1) / ranks,
     }] as const;
@@ -125,18 +161,24 @@ function rowOf(byteLength: number, contenders: readonly Contender[], ranks: numb
 function formatRows(rows: readonly Row[], contenders: readonly Contender[]): string {
   const names = contenders.map(({ name }) => name);
   const ratios = names.includes("C++") ? names.filter((name) => name !== "C++") : [];
+  const sideways = contenders.filter(({ besideTimes }) => besideTimes.size > 0).map(({ name }) => name);
   const number = (value: number | undefined, digits: number) => value === undefined ? "" : value.toFixed(digits);
   return formatTable([
     [
       "size",
       ...names.map((name) => `${name}, us`),
       ...ratios.map((name) => `${name} / C++`),
+      ...sideways.flatMap((name) => [`C++ in its processes, us`, `${name} / that`]),
       ...names.map((name) => `${name}, busbw GB/s`),
     ],
     ...rows.map(({ byteLength, contenders }) => [
       formatSize(byteLength),
       ...names.map((name) => number(contenders[name]?.median, 2)),
       ...ratios.map((name) => number(contenders[name]?.ofNative, 3)),
+      ...sideways.flatMap((name) => {
+        const { median, ofNative } = contenders[name]?.beside ?? {};
+        return [number(median, 2), number(ofNative, 3)];
+      }),
       ...names.map((name) => number(contenders[name]?.busBandwidth, 2)),
     ]),
   ]);

@@ -1,4 +1,5 @@
-// All-reduces of NCCL as C++ calls them, a process for each device, to compare with the library's.
+// All-reduces of NCCL as C++ calls them, to compare with the library's: a program with a process for each device, and
+// as a shared library a rank in the library's own process.
 //
 //   native DEVICES SIZES ITERATIONS: prints a line of JSON for each size in bytes, {"byteLength", "microseconds"}, the
 //   median of the rounds of rank 0. Each process waits for the others at each size, as the library's script does.
@@ -26,39 +27,66 @@
   } while (0)
 
 static const int rounds = 7;
+static const int warmUps = 5;
+
+// The rank of this process.
+static ncclComm_t comm;
+static cudaStream_t stream;
+static float *source, *target;
+static size_t byteLength;
+
+static void repeat(int count) {
+  for (int i = 0; i < count; i++) CHECK(ncclAllReduce(source, target, byteLength / 4, ncclFloat32, ncclSum, comm, stream));
+  CHECK(cudaStreamSynchronize(stream));
+}
+
+extern "C" void createId(ncclUniqueId *id) { CHECK(ncclGetUniqueId(id)); }
+
+extern "C" void createRank(int rank, int size, const ncclUniqueId *id) {
+  CHECK(cudaSetDevice(rank));
+  CHECK(ncclCommInitRank(&comm, size, *id, rank));
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+}
+
+extern "C" void destroyRank() { CHECK(ncclCommDestroy(comm)); }
+
+// The rounds that follow are with arrays of this size.
+extern "C" void begin(size_t size) {
+  byteLength = size;
+  CHECK(cudaMalloc(&source, byteLength));
+  CHECK(cudaMalloc(&target, byteLength));
+  CHECK(cudaMemset(source, 0, byteLength));
+  repeat(warmUps);
+}
+
+// Microseconds of an all-reduce.
+extern "C" double measureRound(int count) {
+  // All ranks have come when this one is done.
+  repeat(1);
+  auto begin = std::chrono::steady_clock::now();
+  repeat(count);
+  std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
+  return time.count() / count;
+}
+
+extern "C" void end() {
+  CHECK(cudaFree(source));
+  CHECK(cudaFree(target));
+}
 
 static void run(int rank, int size, const ncclUniqueId &id, const std::vector<size_t> &byteLengths, int iterations) {
-  CHECK(cudaSetDevice(rank));
-  ncclComm_t comm;
-  CHECK(ncclCommInitRank(&comm, size, id, rank));
-  cudaStream_t stream;
-  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  createRank(rank, size, &id);
   for (size_t byteLength : byteLengths) {
-    float *source, *target;
-    CHECK(cudaMalloc(&source, byteLength));
-    CHECK(cudaMalloc(&target, byteLength));
-    CHECK(cudaMemset(source, 0, byteLength));
     int count = (int)std::max<size_t>(5, std::min<size_t>(iterations, (size_t)iterations * (1 << 22) / byteLength));
-    auto reduce = [&] { CHECK(ncclAllReduce(source, target, byteLength / 4, ncclFloat32, ncclSum, comm, stream)); };
-    for (int i = 0; i < 5; i++) reduce();
-    CHECK(cudaStreamSynchronize(stream));
+    begin(byteLength);
     std::vector<double> times;
-    for (int round = 0; round < rounds; round++) {
-      reduce();
-      CHECK(cudaStreamSynchronize(stream));
-      auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < count; i++) reduce();
-      CHECK(cudaStreamSynchronize(stream));
-      std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-      times.push_back(time.count() / count);
-    }
+    for (int round = 0; round < rounds; round++) times.push_back(measureRound(count));
+    end();
     std::sort(times.begin(), times.end());
     if (rank == 0) printf("{\"byteLength\": %zu, \"microseconds\": %.3f}\n", byteLength, times[rounds / 2]);
     if (rank == 0) fflush(stdout);
-    CHECK(cudaFree(source));
-    CHECK(cudaFree(target));
   }
-  CHECK(ncclCommDestroy(comm));
+  destroyRank();
 }
 
 int main(int argc, char **argv) {
@@ -82,7 +110,7 @@ int main(int argc, char **argv) {
   }
   ncclUniqueId id;
   if (rank == 0) {
-    CHECK(ncclGetUniqueId(&id));
+    createId(&id);
     for (int end : pipes) CHECK(write(end, &id, sizeof id) != sizeof id);
   } else CHECK(read(reading, &id, sizeof id) != sizeof id);
   run(rank, size, id, byteLengths, iterations);

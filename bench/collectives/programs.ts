@@ -22,6 +22,8 @@ export interface Measurement {
 /** What a run gives: microseconds, by the size in bytes. */
 export interface Run {
   readonly microseconds: ReadonlyMap<number, number>;
+  /** The same of C++ in the same processes, if it was measured there. */
+  readonly nativeMicroseconds?: ReadonlyMap<number, number>;
   /** What has run, if the program says so. */
   readonly version: string | undefined;
 }
@@ -103,13 +105,15 @@ async function runTogether(
   };
   try {
     const { first, version } = await start(add);
-    const lines = await first.rest<{ byteLength: number; microseconds: number }>();
+    const lines = await first.rest<{ byteLength: number; microseconds: number; nativeMicroseconds?: number }>();
     // The first one that fails is the one that says why.
     await Promise.all(processes.map(({ ended }) => ended));
     const microseconds = new Map(lines.map(({ byteLength, microseconds }) => [byteLength, microseconds]));
     const missing = sizes.find((size) => !microseconds.has(size));
     if (missing !== undefined) throw new Error(`it has not measured ${missing} bytes`);
-    return { microseconds, version };
+    const beside = lines.filter((line) => line.nativeMicroseconds !== undefined);
+    const nativeMicroseconds = new Map(beside.map((line) => [line.byteLength, line.nativeMicroseconds!]));
+    return { microseconds, nativeMicroseconds, version };
   } catch (error) {
     throw isLate ? new Error(`it took longer than ${timeout / 1000} s (--timeout)`) : error;
   } finally {
@@ -119,21 +123,35 @@ async function runTogether(
   }
 }
 
+/** What `native.cu` is built to: a program, and a library for the processes of `rank.ts`. */
+export interface Native {
+  readonly program: string;
+  readonly library: string;
+}
+
 /**
  * Builds `native.cu`. `NCCL_HOME` may name the folder that has `include/nccl.h` and `lib`.
  *
  * @throws {Error} If it cannot be built
  */
-export async function buildNative(folder: string): Promise<Runner> {
-  const program = `${folder}/native`;
+export async function buildNative(folder: string): Promise<Native> {
+  const native = { program: `${folder}/native`, library: `${folder}/libnative.so` };
   const home = Deno.env.get("NCCL_HOME");
   const found = home === undefined ? [] : [`-I${home}/include`, `-L${home}/lib`, "-Xlinker", `-rpath=${home}/lib`];
-  // NVIDIA's package for Python has no libnccl.so.
-  const args = ["-O2", "-std=c++17", "-o", program, path("native.cu"), ...found, "-l:libnccl.so.2"];
-  const { success, stderr } = await new Deno.Command("nvcc", { args, stderr: "piped" }).output().catch(() => {
-    throw new Error("nvcc was not found");
-  });
-  if (!success) throw new Error(`nvcc failed: ${new TextDecoder().decode(stderr).trim().split("\n")[0]}`);
+  const build = async (out: string, ...options: string[]) => {
+    // NVIDIA's package for Python has no libnccl.so.
+    const args = ["-O2", "-std=c++17", ...options, "-o", out, path("native.cu"), ...found, "-l:libnccl.so.2"];
+    const { success, stderr } = await new Deno.Command("nvcc", { args, stderr: "piped" }).output().catch(() => {
+      throw new Error("nvcc was not found");
+    });
+    if (!success) throw new Error(`nvcc failed: ${new TextDecoder().decode(stderr).trim().split("\n")[0]}`);
+  };
+  await Promise.all([build(native.program), build(native.library, "-shared", "-Xcompiler", "-fPIC")]);
+  return native;
+}
+
+/** Measures C++ in processes of its own. */
+export function runNative({ program }: Native): Runner {
   return (measurement) =>
     runTogether(measurement, (add) => {
       const { ranks, sizes, iterations } = measurement;
@@ -141,26 +159,29 @@ export async function buildNative(folder: string): Promise<Runner> {
     });
 }
 
-/** Measures the library. */
-export function runPoolpass(measurement: Measurement): Promise<Run> {
-  const { ranks, sizes, iterations } = measurement;
-  const rank = (number: number, id: string) =>
-    new Process(Deno.execPath(), [
-      "run",
-      "--allow-all",
-      path("rank.ts"),
-      `${number}`,
-      `${ranks}`,
-      id,
-      sizes.join(),
-      `${iterations}`,
-    ]);
-  return runTogether(measurement, async (add) => {
-    const first = add(rank(0, "-"));
-    const { id } = await first.next<{ id: string }>();
-    for (let number = 1; number < ranks; number++) add(rank(number, id));
-    return { first };
-  });
+/** Measures the library, and C++ in the same processes if it was built. */
+export function runPoolpass(native?: Native): Runner {
+  return (measurement) => {
+    const { ranks, sizes, iterations } = measurement;
+    const rank = (number: number, id: string) =>
+      new Process(Deno.execPath(), [
+        "run",
+        "--allow-all",
+        path("rank.ts"),
+        `${number}`,
+        `${ranks}`,
+        id,
+        sizes.join(),
+        `${iterations}`,
+        ...native === undefined ? [] : [native.library],
+      ]);
+    return runTogether(measurement, async (add) => {
+      const first = add(rank(0, "-"));
+      const { id } = await first.next<{ id: string }>();
+      for (let number = 1; number < ranks; number++) add(rank(number, id));
+      return { first };
+    });
+  };
 }
 
 /** Measures torch.distributed. */

@@ -1,10 +1,12 @@
 /**
  * A rank that measures all-reduces, in the rounds of `native.cu`.
  *
- *     rank.ts RANK SIZE ID SIZES ITERATIONS
+ *     rank.ts RANK SIZE ID SIZES ITERATIONS [LIBRARY]
  *
  * ID is that of the communicator in hexadecimal, or `-` for rank 0, which prints it as `{"id"}`. Prints a line of JSON for
- * each size in bytes, `{"byteLength", "microseconds"}`: the median of the rounds.
+ * each size in bytes, `{"byteLength", "microseconds"}`: the median of the rounds. With a LIBRARY, which is `native.cu`, it
+ * measures that in turns with poolpass, as `nativeMicroseconds`: a process has its memory where all-reduces are faster or
+ * slower than in another one, by far more than what the two differ.
  *
  * @module
  */
@@ -21,13 +23,16 @@ const warmUps = 5;
 const firstWarmUps = { times: 3, count: 30_000, byteLength: 8 } as const;
 /** Milliseconds in which all must come, and a collective must be done. */
 const timeout = 60_000;
+/** The size of NCCL's `ncclUniqueId`, in bytes. */
+const idByteLength = 128;
 
-const [rankText, sizeText, idText, sizes, iterationsText] = process.argv.slice(2) as [
+const [rankText, sizeText, idText, sizes, iterationsText, library] = process.argv.slice(2) as [
   string,
   string,
   string,
   string,
   string,
+  string | undefined,
 ];
 const [rank, size, iterations] = [rankText, sizeText, iterationsText].map(Number) as [number, number, number];
 using cuda = open();
@@ -36,6 +41,26 @@ const id = idText === "-" ? Communicator.createId(cuda) : Uint8Array.fromHex(idT
 if (idText === "-") console.log(JSON.stringify({ id: id.toHex() }));
 using stream = device.createStream({ nonBlocking: true });
 await using communicator = await Communicator.create(device, { id, rank, size, timeout });
+const native = library === undefined ? undefined : await openNative(library);
+
+/** The same rank of a communicator that C++ uses. */
+async function openNative(library: string) {
+  const { symbols } = Deno.dlopen(library, {
+    createId: { parameters: ["buffer"], result: "void" },
+    createRank: { parameters: ["i32", "i32", "buffer"], result: "void" },
+    destroyRank: { parameters: [], result: "void" },
+    begin: { parameters: ["usize"], result: "void" },
+    measureRound: { parameters: ["i32"], result: "f64" },
+    end: { parameters: [], result: "void" },
+  });
+  using shared = device.allocate(idByteLength).as(Uint8Array);
+  const own = new Uint8Array(idByteLength);
+  if (rank === 0) symbols.createId(own);
+  shared.copyFrom(own, stream);
+  communicator.broadcast(shared, 0, { stream });
+  symbols.createRank(rank, size, await shared.toTypedArray({ stream }));
+  return symbols;
+}
 
 /** What a function does with arrays of a size, from cudaMalloc as in C++. */
 function withArrays<Result>(byteLength: number, body: (allReduce: () => void) => Result): Result {
@@ -52,16 +77,29 @@ function repeat(allReduce: () => void, count: number): void {
   stream.synchronize();
 }
 
-/** The median of the rounds, in microseconds. */
-function measure(allReduce: () => void, count: number): number {
+/** Microseconds of an all-reduce. */
+function measureRound(allReduce: () => void, count: number): number {
+  // All ranks have come when this one is done.
+  repeat(allReduce, 1);
+  const begin = performance.now();
+  repeat(allReduce, count);
+  return 1000 * (performance.now() - begin) / count;
+}
+
+function measure(byteLength: number, allReduce: () => void): { microseconds: number; nativeMicroseconds?: number } {
+  const count = Math.floor(Math.max(5, Math.min(iterations, iterations * 2 ** 22 / byteLength)));
   repeat(allReduce, warmUps);
-  return median(Array.from({ length: rounds }, () => {
-    // All ranks have come when this one is done.
-    repeat(allReduce, 1);
-    const begin = performance.now();
-    repeat(allReduce, count);
-    return 1000 * (performance.now() - begin) / count;
-  }));
+  native?.begin(BigInt(byteLength));
+  const times: number[] = [], nativeTimes: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    times.push(measureRound(allReduce, count));
+    if (native !== undefined) nativeTimes.push(native.measureRound(count));
+  }
+  native?.end();
+  return {
+    microseconds: median(times),
+    ...native === undefined ? {} : { nativeMicroseconds: median(nativeTimes) },
+  };
 }
 
 if (cuda.driver === "cuda") {
@@ -69,7 +107,7 @@ if (cuda.driver === "cuda") {
   for (let time = 0; time < times; time++) withArrays(byteLength, (allReduce) => repeat(allReduce, count));
 }
 for (const byteLength of sizes.split(",").map(Number)) {
-  const count = Math.floor(Math.max(5, Math.min(iterations, iterations * 2 ** 22 / byteLength)));
-  const microseconds = withArrays(byteLength, (allReduce) => measure(allReduce, count));
-  if (rank === 0) console.log(JSON.stringify({ byteLength, microseconds }));
+  const measured = withArrays(byteLength, (allReduce) => measure(byteLength, allReduce));
+  if (rank === 0) console.log(JSON.stringify({ byteLength, ...measured }));
 }
+native?.destroyRank();
