@@ -5,7 +5,7 @@
  */
 import type { CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
 import type { Allocation } from "../memory/allocation.ts";
-import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { CallSite } from "../sanitizer/call_sites.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
@@ -61,12 +61,15 @@ export interface Collective {
   readonly used: UsedMemory;
   /** Where the program called it, for the sanitizer. */
   readonly site: CallSite | undefined;
-  /** The position of its stream's progress at which its memory was noted last: it need not be again. */
-  notedAt: number;
 }
 
 /** Those of the group that is being made. */
 let group: Collective[] | undefined;
+
+/** Whether calls belong to a group. */
+export function isGrouping(): boolean {
+  return group !== undefined;
+}
 
 /** Gives a collective to its stream, or to the group that is being made. */
 export function issue(collective: Collective): void {
@@ -144,14 +147,9 @@ function run({ issuer: { library, name: communicator }, name, call }: Collective
 }
 
 /** Notes that a stream has a collective. */
-function note(collective: Collective): void {
-  const { issuer: { pending }, stream, used: { source, target } } = collective;
-  const { position } = progressOf(stream);
-  if (collective.notedAt !== position) {
-    source?.noteUse(stream);
-    target?.noteUse(stream);
-    collective.notedAt = position;
-  }
+function note({ issuer: { pending }, stream, used: { source, target } }: Collective): void {
+  source?.noteUse(stream);
+  target?.noteUse(stream);
   pending.add(stream);
 }
 

@@ -200,7 +200,7 @@ export class Communicator implements AsyncDisposable {
   ): void {
     if (this.#repeated?.isFor(source, target, reduction, options) === true) {
       this.#check();
-      return issue(this.#repeated.collective);
+      return this.#repeated.issue();
     }
     checkCollectiveOptions(options);
     const from = checkBuffer(source, this.#parts, "allReduce");
@@ -561,7 +561,7 @@ export class Communicator implements AsyncDisposable {
     const { comm } = this.#parts;
     const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
     const site = this.#sanitized === undefined ? undefined : callSiteHere();
-    const collective = { issuer: this.#issuer, name, call, stream, used, site, notedAt: -1 };
+    const collective = { issuer: this.#issuer, name, call, stream, used, site };
     issue(collective);
     return collective;
   }

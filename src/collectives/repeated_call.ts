@@ -3,11 +3,17 @@
  *
  * @module
  */
+import type { CollectiveLibrary } from "../collective_library.ts";
+import type { Allocation } from "../memory/allocation.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
+import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
+import type { StreamProgress } from "../objects/stream_progress.ts";
+import { cannot } from "../support/driver_errors.ts";
 import type { CollectiveOptions, CommunicationType, Reduction } from "./collective_arguments.ts";
-import type { Collective } from "./collective_group.ts";
+import { type AnyCall, type Collective, isGrouping, issue } from "./collective_group.ts";
+import type { PendingCollectives } from "./pending_collectives.ts";
 
-/** What a collective was called with. */
+/** What an all-reduce was called with. */
 interface Arguments {
   readonly source: DeviceBuffer;
   readonly target: DeviceBuffer;
@@ -16,28 +22,67 @@ interface Arguments {
 }
 
 /**
- * A collective that was checked. Programs call the same one again and again. What its checks touch is not in the
- * processor's cache any more when the last one was given to its stream, and takes a tenth of a small all-reduce.
+ * An all-reduce that was checked. Programs call the same one again and again. What its checks touch is not in the
+ * processor's cache any more when the last one was given to its stream, and takes a tenth of a small all-reduce. So all
+ * that a call needs is in this object.
  */
 export class RepeatedCall {
-  readonly collective: Collective;
-  readonly #arguments: Arguments;
+  readonly #source: DeviceBuffer;
+  readonly #target: DeviceBuffer;
+  readonly #reduction: Reduction;
+  readonly #options: CollectiveOptions;
   readonly #type: CommunicationType | undefined;
+  readonly #stream: CudaStream;
+  readonly #from: Allocation;
+  readonly #to: Allocation;
+  readonly #library: CollectiveLibrary;
+  readonly #call: AnyCall;
+  readonly #progress: StreamProgress;
+  readonly #pending: PendingCollectives;
+  readonly #collective: Collective;
+  /** The position of the stream's progress at which the memory was noted last: it need not be again. */
+  #notedAt = -1;
 
-  constructor(collective: Collective, args: Arguments) {
-    this.collective = collective;
-    this.#arguments = args;
-    this.#type = args.options.type;
+  constructor(collective: Collective, { source, target, reduction, options }: Arguments) {
+    const { stream, used, call, issuer: { library, pending } } = collective;
+    this.#source = source;
+    this.#target = target;
+    this.#reduction = reduction;
+    this.#options = options;
+    this.#type = options.type;
+    this.#stream = stream;
+    this.#from = used.source!;
+    this.#to = used.target!;
+    this.#library = library;
+    this.#call = call;
+    this.#progress = progressOf(stream);
+    this.#pending = pending;
+    this.#collective = collective;
   }
 
-  /** Whether the call is the same, and as right as it was. */
+  /** Whether a call is the same, and as right as it was. */
   isFor(source: DeviceBuffer, target: DeviceBuffer, reduction: Reduction, options: CollectiveOptions): boolean {
-    const same = this.#arguments;
-    if (source !== same.source || target !== same.target) return false;
-    if (reduction !== same.reduction || options !== same.options) return false;
-    const { stream, used } = this.collective;
+    if (source !== this.#source || target !== this.#target) return false;
+    if (reduction !== this.#reduction || options !== this.#options) return false;
     // Programs may change what the objects have.
-    return options.type === this.#type && (options.stream ?? source.stream) === stream && !stream.disposed &&
-      used.source?.isFreed === false && used.target?.isFreed === false;
+    return options.type === this.#type && (options.stream ?? source.stream) === this.#stream &&
+      !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
+  }
+
+  /** Gives it to its stream again, or to the group that is being made. */
+  issue(): void {
+    if (isGrouping()) return issue(this.#collective);
+    try {
+      this.#library.allReduce(this.#call);
+    } catch (error) {
+      throw cannot(`call allReduce of ${this.#collective.issuer.name}`, error);
+    }
+    const { position } = this.#progress;
+    if (this.#notedAt !== position) {
+      this.#from.noteUse(this.#stream);
+      this.#to.noteUse(this.#stream);
+      this.#notedAt = position;
+    }
+    this.#pending.add(this.#stream);
   }
 }
