@@ -10,10 +10,10 @@ export interface CallSite {
 }
 
 /**
- * Engines note ten frames unless told otherwise, and up to seven of the library come first. Each takes V8 a quarter of a
- * microsecond, for each call of the program.
+ * As many as engines note unless they are told otherwise. Up to seven of the library come first, mostly two to four. Each
+ * one takes V8 a quarter to half a microsecond, for each call of the program.
  */
-export const frameCount = 16;
+export const frameCount = 10;
 /** V8's and JavaScriptCore's `Error`; TypeScript's own library does not declare the limit. */
 export const errors = Error as unknown as { stackTraceLimit: number };
 /** How the engine names the folder of the library's sources in call stacks. Undefined if they are bundled. */
