@@ -7,6 +7,7 @@ import { test } from "../support/test.ts";
 
 /** Milliseconds after which a collective has failed. */
 const timeout = 200;
+const long = 600_000;
 
 interface Parts {
   readonly cuda: Cuda;
@@ -14,20 +15,25 @@ interface Parts {
   readonly ranks: readonly Communicator[];
 }
 
-/** A test with a communicator of which some ranks are idle. */
-function testRanks(name: string, body: (parts: Parts) => Promise<void>, milliseconds = timeout): void {
+/** A test with a communicator of which some ranks are idle. All have the same timeout, or each its own. */
+function testRanks(
+  name: string,
+  body: (parts: Parts) => Promise<void>,
+  timeouts: number | readonly number[] = timeout,
+): void {
   leakTest(name, async () => {
     using cuda = open({ driver: "software" });
     const gpu = cuda.device(0);
     const id = Communicator.createId(cuda);
     const ranks = await Promise.all(
-      [0, 1, 2].map((rank) => Communicator.create(gpu, { id, rank, size: 3, timeout: milliseconds })),
+      [0, 1, 2].map((rank) => {
+        const own = typeof timeouts === "number" ? timeouts : timeouts[rank]!;
+        return Communicator.create(gpu, { id, rank, size: 3, timeout: own });
+      }),
     );
     await body({ cuda, gpu, ranks });
   });
 }
-
-const long = 600_000;
 
 testRanks("the end of the Cuda object ends communicators without another error", async ({ cuda, gpu, ranks }) => {
   using pool = gpu.createPool();
@@ -204,7 +210,7 @@ testRanks("a late rank learns that the others wait for it no more, and gets no r
     assertEquals(error.code, "timed-out");
   }
   for (const rank of [...rest, ranks[2]!]) await rank[Symbol.asyncDispose]();
-});
+}, [timeout, long, long]);
 
 testRanks(
   "a rank that has aborted is named to all others, also to those who see that one has given up",
