@@ -470,8 +470,12 @@ export interface Driver {
   /** The memory stays while it is mapped, or as long as anybody has a descriptor of it. */
   memRelease(memory: bigint): void;
   memExportToShareableHandle(memory: bigint, handleType: number): OsHandle;
-  /** Does not say how large the memory is: mapping more than there is fails. */
-  memImportFromShareableHandle(handle: OsHandle, handleType: number): bigint;
+  /**
+   * Does not say how large the memory is: mapping more than there is fails.
+   *
+   * @param name what all processes call the memory, for those who observe the calls
+   */
+  memImportFromShareableHandle(handle: OsHandle, handleType: number, name?: string): bigint;
   memGetAllocationPropertiesFromHandle(memory: bigint): MemAllocationProps;
   /** Reserves addresses, which nothing can access yet. An `alignment` of 0 is any. */
   memAddressReserve(byteLength: number, alignment: number): bigint;

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { type CudaStream, open, type SanitizerReport, StoreClient } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
+import { driverNamed } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { boardOfTest, withOwnBoard } from "../support/own_board.ts";
 import { test } from "../support/test.ts";
@@ -15,14 +16,17 @@ interface Context {
 }
 
 /** Runs a program beside another process, and returns what both have reported. */
-async function reportsOf(program: (context: Context) => Promise<void>): Promise<SanitizerReport[]> {
+async function reportsOf(
+  driver: "software" | "cuda",
+  program: (context: Context) => Promise<void>,
+): Promise<SanitizerReport[]> {
   const reports: SanitizerReport[] = [];
   await withOwnBoard(() =>
     inFolder(async (folder) => {
       const path = `${folder}/store`;
-      await using store = startScript("children/sharing/store_process.ts", ["software", path]);
+      await using store = startScript("children/sharing/store_process.ts", [driver, path]);
       assertStringIncludes((await store.nextLine())!, "serves");
-      using cuda = open({ driver: "software", sanitize: ["stream-order"], onReport: (report) => reports.push(report) });
+      using cuda = open({ driver, sanitize: ["stream-order"], onReport: (report) => reports.push(report) });
       const gpu = cuda.device(0);
       const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true })) as [CudaStream, CudaStream];
       await using client = await StoreClient.connect(cuda, path);
@@ -32,7 +36,7 @@ async function reportsOf(program: (context: Context) => Promise<void>): Promise<
         client,
         streams,
         async other(access) {
-          child = children.use(startScript("children/sanitizer/use_entry.ts", [path, access, boardOfTest]));
+          child = children.use(startScript("children/sanitizer/use_entry.ts", [driver, path, access, boardOfTest]));
           assertEquals(await child.nextLine(), "done");
         },
       });
@@ -98,17 +102,20 @@ const programs: readonly Program[] = [
   },
 ];
 
-for (const { name, kinds, run } of programs) {
-  test(`${name}, or that is reported`, { long: kinds.length > 1 }, async () => {
-    for (const isRight of [true, false]) {
-      const reports = await reportsOf((context) => run(context, isRight));
-      const what = JSON.stringify(reports, null, 1);
-      assertEquals(reports.length === 0, isRight, what);
-      for (const { kind, accesses } of reports) {
-        assert(kinds.includes(kind), what);
-        assertEquals(accesses.filter(({ pid }) => pid !== undefined).length, 1);
-        for (const { stack } of accesses) assertStringIncludes(stack, ".ts:");
+for (const driver of ["software", "cuda"] as const) {
+  const { skip } = driverNamed(driver);
+  for (const { name, kinds, run } of programs) {
+    test(`${name}, or that is reported [${driver}]`, { skip, long: kinds.length > 1 }, async () => {
+      for (const isRight of [true, false]) {
+        const reports = await reportsOf(driver, (context) => run(context, isRight));
+        const what = JSON.stringify(reports, null, 1);
+        assertEquals(reports.length === 0, isRight, what);
+        for (const { kind, accesses } of reports) {
+          assert(kinds.includes(kind), what);
+          assertEquals(accesses.filter(({ pid }) => pid !== undefined).length, 1);
+          for (const { stack } of accesses) assertStringIncludes(stack, ".ts:");
+        }
       }
-    }
-  });
+    });
+  }
 }

@@ -21,6 +21,8 @@ import { isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
 export interface WholeMemoryParts {
   /** Borrowed. */
   readonly handle: ShareableHandle;
+  /** What all processes call the memory. */
+  readonly name: string;
   /** All bytes of the memory: a multiple of the granularity. */
   readonly byteLength: number;
   /** The bytes that the buffer has, from the first on. */
@@ -83,7 +85,7 @@ export class WholeMemory {
     this.#access = access;
   }
 
-  #map({ handle, byteLength, access }: WholeMemoryParts): bigint {
+  #map({ handle, name, byteLength, access }: WholeMemoryParts): bigint {
     const { driver } = this.#session;
     const what = `map ${countOf(byteLength, "byte")} of another process on device ${this.#device.ordinal}`;
     using undo = new DisposableStack();
@@ -95,7 +97,7 @@ export class WholeMemory {
       }
     };
     const memory = attempt(
-      () => driver.memImportFromShareableHandle(handle.fd, memHandleType.posixFileDescriptor),
+      () => driver.memImportFromShareableHandle(handle.fd, memHandleType.posixFileDescriptor, name),
       "its descriptor must be one of memory on the same machine",
     );
     // The mapping keeps the memory.

@@ -49,9 +49,9 @@ export class ObservedVirtualMemory {
         this.#addHandle(handle, undefined);
         return handle;
       },
-      memImportFromShareableHandle: (shared, handleType) => {
+      memImportFromShareableHandle: (shared, handleType, name) => {
         const handle = driver.memImportFromShareableHandle(shared, handleType);
-        this.#addHandle(handle, identityOf(shared));
+        this.#addHandle(handle, identityOf(shared) ?? name);
         return handle;
       },
       memExportToShareableHandle: (handle, handleType) => {

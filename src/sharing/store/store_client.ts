@@ -305,6 +305,8 @@ export class StoreClient implements AsyncDisposable {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
+      // Each process of a store numbers its memory from a place of its own, which is one of billions.
+      name: `memory ${id} of a store on ${device.uuid}`,
       byteLength: size,
       used: byteLength,
       access,

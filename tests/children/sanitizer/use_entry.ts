@@ -1,7 +1,7 @@
 /**
  * Maps what another process has published in a store, while the sanitizer looks, and fills or reads it. Arguments: the
- * store's path, "read" or "write", and the file in which the processes tell their order. Prints "done" when it has asked
- * for that, waits for the entry "over", and prints what was reported.
+ * driver, the store's path, "read" or "write", and the file in which the processes tell their order. Prints "done" when
+ * it has asked for that, waits for the entry "over", and prints what was reported.
  *
  * @module
  */
@@ -9,11 +9,16 @@ import process from "node:process";
 import { open, type SanitizerReport, StoreClient } from "../../../mod.ts";
 import { useBoard } from "../../support/own_board.ts";
 
-const [path, access, board] = process.argv.slice(2) as [string, "read" | "write", string];
+const [driver, path, access, board] = process.argv.slice(2) as [
+  "software" | "cuda",
+  string,
+  "read" | "write",
+  string,
+];
 useBoard(board);
 const reports: SanitizerReport[] = [];
 {
-  using cuda = open({ driver: "software", sanitize: ["stream-order"], onReport: (report) => reports.push(report) });
+  using cuda = open({ driver, sanitize: ["stream-order"], onReport: (report) => reports.push(report) });
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   await using client = await StoreClient.connect(cuda, path);
