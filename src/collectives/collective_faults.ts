@@ -18,7 +18,10 @@ export interface PolledCommunicator {
   poll(): void;
   /** Does so now. */
   look(): void;
-  /** Finds out whether the work of a stream has failed, all of which is done. Takes less time. */
+  /**
+   * Does so when all work of a stream is done, and forgets what it had. Takes less time if it was the only stream with
+   * work.
+   */
   settle(stream: StreamFaults): void;
 }
 
@@ -54,8 +57,8 @@ interface EventRecord {
 
 const found = new WeakMap<Session, CollectiveFaults>();
 /**
- * How long the host asks again and again, as CUDA's own waits do, and how long it pauses then between two questions, which
- * is some 0.08 ms. The ranks of the software device are processes that share the processor's cores.
+ * How long the host asks again and again, as CUDA's own waits do, and what pauses it asks for then between two questions:
+ * each takes some 0.08. The ranks of the software device are processes that share the processor's cores.
  */
 const eagerMilliseconds = { cuda: 5, software: 0.5 } as const;
 const pauseMilliseconds = 0.02;
@@ -125,10 +128,9 @@ export class CollectiveFaults implements WorkFaults {
 
   ofStream(device: number, stream: bigint, isDone: boolean): void {
     const faults = this.#known(device, stream);
-    if (!isDone) this.#poll();
-    if (faults === undefined) return;
-    if (isDone) { for (const communicator of this.#unfinished) communicator.settle(faults); }
-    throwFailure(faults, faults.thrown);
+    if (!isDone || faults === undefined) this.#poll();
+    else for (const communicator of this.#unfinished) communicator.settle(faults);
+    if (faults !== undefined) throwFailure(faults, faults.thrown);
   }
 
   ofEvent(event: bigint, isDone: boolean): void {
@@ -189,11 +191,11 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Waits for work that may come after collectives, as long as there are such. */
-  #until(isDone: () => boolean): void {
+  #until(isDone: () => boolean, trusting: number = trustingMilliseconds): void {
     const begin = performance.now();
     while (this.#unfinished.size > 0 && !isDone()) {
       const waited = performance.now() - begin;
-      if (waited > trustingMilliseconds) this.#poll();
+      if (waited >= trusting) this.#poll();
       if (waited > this.#eagerMilliseconds) pause(pauseMilliseconds);
     }
   }
@@ -203,7 +205,8 @@ export class CollectiveFaults implements WorkFaults {
       const stream = key < 0n ? defaultStream : key;
       if (faults.device === device) this.#until(() => driver.streamQuery(device, stream, forLibrary));
     }
-    for (const faults of this.#destroyed) if (faults.device === device) this.#until(() => faults.marks === 0);
+    // The polls find those complete.
+    for (const faults of this.#destroyed) if (faults.device === device) this.#until(() => faults.marks === 0, 0);
   }
 
   /** A driver that does the same, and waits by asking as long as a collective may not end. */

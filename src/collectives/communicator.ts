@@ -5,7 +5,7 @@ import type { CudaStream } from "../objects/cuda_stream.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
 import { callSiteHere } from "../sanitizer/call_sites.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
-import { isLoss } from "../support/driver_errors.ts";
+import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";
 import { printAs, refuseUsing } from "../support/printing.ts";
 import { checkOptions, maximumInt, refuseConstruction, whatIs } from "../support/validation.ts";
@@ -592,6 +592,8 @@ export class Communicator implements AsyncDisposable {
     if (this.#freeing === undefined) {
       if (this.#state === "open") this.#ended = why;
       this.#state = "aborted";
+      // What is done already was not ended. A device that is lost tells the program so itself.
+      ignoreLoss(() => this.#pending.look());
       const error = new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`);
       this.#pending.fail(error, { isAborted: true });
     }

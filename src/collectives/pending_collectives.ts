@@ -54,7 +54,7 @@ export class PendingCollectives implements PolledCommunicator {
   failure: Error | undefined;
   readonly #parts: Parts;
   readonly #faults: CollectiveFaults;
-  /** The streams that were given collectives since the last look. */
+  /** The streams that were given collectives since the last look, and since they were done. */
   readonly #unmarked = new Map<CudaStream, Given>();
   #lastStream: CudaStream | undefined;
   #marked: Marked[] = [];
@@ -93,20 +93,16 @@ export class PendingCollectives implements PolledCommunicator {
 
   settle(stream: StreamFaults): void {
     if (this.failure !== undefined) return;
+    // Work of other streams may be done, too, or hang.
+    for (const { faults } of this.#unmarked.values()) if (faults !== stream) return this.look();
+    for (const { faults } of this.#marked) if (faults !== stream) return this.look();
     const { library, comm } = this.#parts;
     const state = library.commGetAsyncError(comm, { isDone: true });
     if (state instanceof Error) return this.fail(state);
-    for (const [given, { faults, letGo }] of this.#unmarked) {
-      if (faults !== stream) continue;
-      letGo();
-      this.#unmarked.delete(given);
-      this.#lastStream = undefined;
-    }
-    this.#marked = this.#marked.filter(({ faults, event }) => {
-      if (faults === stream) this.#unmark(faults, event);
-      return faults !== stream;
-    });
-    if (this.#isIdle) this.#faults.end(this);
+    this.#forgetUnmarked();
+    for (const { faults, event } of this.#marked) this.#unmark(faults, event);
+    this.#marked = [];
+    this.#faults.end(this);
   }
 
   /**

@@ -40,8 +40,13 @@ export class RepeatedCall {
   readonly #progress: StreamProgress;
   readonly #pending: PendingCollectives;
   readonly #collective: Collective;
-  /** The position of the stream's progress at which the memory was noted last: it need not be again. */
+  /**
+   * The position of the stream's progress at which the memory was noted last, and the streams that the buffers had: it
+   * need not be again.
+   */
   #notedAt = -1;
+  #fromStream: CudaStream | undefined;
+  #toStream: CudaStream | undefined;
 
   constructor(collective: Collective, { source, target, reduction, options }: Arguments) {
     const { stream, used, call, issuer: { library, pending } } = collective;
@@ -65,11 +70,12 @@ export class RepeatedCall {
     if (source !== this.#source || target !== this.#target) return false;
     if (reduction !== this.#reduction || options !== this.#options) return false;
     // Programs may change what the objects have.
-    return options.type === this.#type && (options.stream ?? source.stream) === this.#stream &&
+    return options.type === this.#type &&
+      (options.stream === undefined ? source.stream : options.stream) === this.#stream &&
       !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
   }
 
-  /** Gives it to its stream again, or to the group that is being made. */
+  /** Gives it to its stream again, or to the group that is being made, as `issue` of a collective does. */
   issue(): void {
     if (isGrouping()) return issue(this.#collective);
     try {
@@ -78,10 +84,13 @@ export class RepeatedCall {
       throw cannot(`call allReduce of ${this.#collective.issuer.name}`, error);
     }
     const { position } = this.#progress;
-    if (this.#notedAt !== position) {
+    const { stream: fromStream } = this.#from, { stream: toStream } = this.#to;
+    if (this.#notedAt !== position || this.#fromStream !== fromStream || this.#toStream !== toStream) {
       this.#from.noteUse(this.#stream);
       this.#to.noteUse(this.#stream);
       this.#notedAt = position;
+      this.#fromStream = fromStream;
+      this.#toStream = toStream;
     }
     this.#pending.add(this.#stream);
   }

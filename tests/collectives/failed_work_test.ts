@@ -162,6 +162,54 @@ testRanks("a stream that once waited for another one does not get its later erro
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
 
+for (const who of ["this rank", "another rank"]) {
+  testRanks(`work that is done has not failed when ${who} aborts`, async ({ gpu, ranks }) => {
+    using pool = gpu.createPool();
+    using waiting = gpu.createStream({ nonBlocking: true });
+    using event = gpu.createEvent();
+    using stack = new DisposableStack();
+    const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+    const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
+    for (const array of arrays) array.fill(1);
+    gpu.synchronize();
+    Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
+    streams[0]!.record(event);
+    waiting.wait(event);
+    // Nothing has waited for the stream itself.
+    waiting.synchronize();
+    for (const stream of streams.slice(1)) stream.synchronize();
+    await ranks[who === "this rank" ? 0 : 2]!.abort();
+    streams[0]!.synchronize();
+    waiting.synchronize();
+    assertEquals(await arrays[0]!.toTypedArray(), new Float32Array(4).fill(3));
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  }, long);
+}
+
+for (const isKnown of [false, true]) {
+  const name = `waits for another stream find what hangs${isKnown ? ", if that has had collectives, too" : ""}`;
+  testRanks(name, async ({ cuda, gpu, ranks }) => {
+    using pool = gpu.createPool();
+    using hanging = gpu.createStream({ nonBlocking: true });
+    using other = gpu.createStream({ nonBlocking: true });
+    using array = pool.allocateArray(Float32Array, 4, hanging);
+    using bytes = pool.allocateArray(Uint8Array, 16, other);
+    await using alone = await Communicator.create(gpu, { id: Communicator.createId(cuda), rank: 0, size: 1 });
+    if (isKnown) {
+      alone.allReduce(bytes, bytes, "sum", { stream: other });
+      other.synchronize();
+    }
+    ranks[0]!.allReduce(array, array);
+    // No timer runs meanwhile.
+    for (const begin = performance.now(); performance.now() - begin < 2 * timeout;) {
+      bytes.fill(1, other);
+      other.synchronize();
+    }
+    assertThrows(() => hanging.query(), SharingError, "ranks 1 and 2 did not take part");
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  });
+}
+
 testRanks("calls of a group that need each other's memory are refused, and none is made", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
   using x = pool.allocateArray(Float32Array, 8);

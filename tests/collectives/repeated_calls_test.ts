@@ -3,16 +3,21 @@ import { assertEquals, assertThrows } from "@std/assert";
 import {
   type CollectiveOptions,
   Communicator,
+  type Cuda,
   type CudaDevice,
   type CudaStream,
   type DeviceArray,
+  type MemoryPool,
   open,
 } from "../../mod.ts";
 import { driverNamed } from "../support/drivers.ts";
+import { Gate } from "../support/gate.ts";
 import { test } from "../support/test.ts";
 
 interface Repeated {
+  readonly cuda: Cuda;
   readonly gpu: CudaDevice;
+  readonly pool: MemoryPool;
   readonly communicator: Communicator;
   readonly stream: CudaStream;
   readonly source: DeviceArray<Float32Array>;
@@ -41,7 +46,7 @@ for (const driver of ["software", "cuda"] as const) {
       const options: CollectiveOptions = { stream };
       const again = () => communicator.allReduce(source, target, "sum", options);
       for (let time = 0; time < 3; time++) again();
-      await body({ gpu, communicator, stream, source, target, options, again });
+      await body({ cuda, gpu, pool, communicator, stream, source, target, options, again });
     });
   };
 
@@ -70,6 +75,22 @@ for (const driver of ["software", "cuda"] as const) {
     for (let time = 0; time < 3; time++) again();
     other[Symbol.dispose]();
     assertThrows(again, ReferenceError, "it was disposed");
+  });
+
+  repeatedTest("memory whose stream was changed is not reused before a call that was made again", async (parts) => {
+    const { cuda, gpu, pool, source, target, stream, again } = parts;
+    using other = gpu.createStream({ nonBlocking: true });
+    using gate = new Gate(cuda);
+    gate.hold(stream);
+    again();
+    source.stream = other;
+    again();
+    source.free();
+    using next = pool.allocateArray(Float32Array, 4, other);
+    next.fill(7, other);
+    other.query();
+    gate.open();
+    assertEquals(await target.toTypedArray({ stream }), new Float32Array(4).fill(1));
   });
 
   repeatedTest("a call with other options is checked again", ({ options, again }) => {

@@ -85,6 +85,11 @@ export class Communicator {
         this.fail(error);
       }
     }
+    return this.stateOfWork;
+  }
+
+  /** The error that has ended its work, if one has. */
+  get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
   }
 

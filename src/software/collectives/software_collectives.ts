@@ -97,8 +97,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).membershipFor("ask for the number of ranks").size;
   }
 
-  commGetAsyncError(comm: bigint): CommunicatorState {
-    return this.#communicator(comm).state;
+  commGetAsyncError(comm: bigint, { isDone = false }: { readonly isDone?: boolean } = {}): CommunicatorState {
+    const communicator = this.#communicator(comm);
+    return isDone ? communicator.stateOfWork : communicator.state;
   }
 
   lateRanks(comm: bigint): readonly number[] {
