@@ -10,8 +10,8 @@ export interface CallSite {
 }
 
 /**
- * As many as engines note unless they are told otherwise. Up to seven of the library come first, mostly two to four. Each
- * one takes V8 a quarter to half a microsecond, for each call of the program.
+ * The frames to note at least: as many as engines do unless they are told otherwise. Up to seven of the library come
+ * first, mostly two to four. Each one takes V8 a quarter to half a microsecond, for each call of the program.
  */
 export const frameCount = 10;
 /** V8's and JavaScriptCore's `Error`; TypeScript's own library does not declare the limit. */
@@ -25,7 +25,7 @@ const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$
 /** Notes where the library was called. */
 export function callSiteHere(): CallSite {
   const limit = errors.stackTraceLimit;
-  errors.stackTraceLimit = frameCount;
+  if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
   // JavaScriptCore's captureStackTrace writes the stack out at once.
   const site = new Error();
   errors.stackTraceLimit = limit;

@@ -68,6 +68,42 @@ test("an operation that meets the same earlier one in several places is counted 
   for (const stream of streams) stream[Symbol.dispose]();
 });
 
+test("call stacks have as many frames as Error.stackTraceLimit asks for", () => {
+  const errors = Error as unknown as { stackTraceLimit: number };
+  const limit = errors.stackTraceLimit;
+  const reports: SanitizerReport[] = [];
+  using cuda = open({ driver: "software", sanitize: true, onReport: (report) => reports.push(report) });
+  const gpu = cuda.device(0);
+  using buffer = gpu.allocate(1024);
+  using one = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  const nested = (depth: number, fill: () => void): void => {
+    if (depth > 0) nested(depth - 1, fill);
+    else fill();
+    // Not a call in the last place, of which engines keep no frame.
+    void depth;
+  };
+  const outermost = () => {
+    nested(12, () => buffer.fill(1, one));
+    nested(12, () => buffer.fill(2, other));
+  };
+  try {
+    for (const frames of [undefined, 40]) {
+      errors.stackTraceLimit = frames ?? limit;
+      outermost();
+      gpu.synchronize();
+      assertEquals(errors.stackTraceLimit, frames ?? limit);
+    }
+  } finally {
+    errors.stackTraceLimit = limit;
+  }
+  assertEquals(reports.map(({ accesses }) => accesses.every(({ stack }) => stack.includes("outermost"))), [
+    false,
+    true,
+  ]);
+  assert(reports.every(({ accesses }) => accesses.every(({ stack }) => stack.includes("nested"))));
+});
+
 test("the end says what was found and how often, and fails the process", async () => {
   const summary = `1 mistake: unordered-write-write at ${script}:34 (seen 3 times)`;
   const ended = await run(["end"]);

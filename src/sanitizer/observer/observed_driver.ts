@@ -25,7 +25,7 @@ export function observedDriver(driver: Driver, observer: Observer, reports: Repo
   // As far out as can be, and not by a function of its own: each frame of the stack takes time.
   const methodWithSiteOf = (target: Driver, value: CallableFunction) => (...args: unknown[]) => {
     const limit = errors.stackTraceLimit;
-    errors.stackTraceLimit = frameCount;
+    if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
     work.site = new Error();
     errors.stackTraceLimit = limit;
     try {
