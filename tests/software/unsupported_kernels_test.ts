@@ -202,7 +202,8 @@ function instructionLines(statements: readonly Statement[]): number[] {
 }
 
 test("kernels give the same results beside one with an unsupported instruction", async () => {
-  using cuda = open({ driver: "software" });
+  // Some of the kernels race on purpose.
+  using cuda = open({ driver: "software", sanitize: false });
   const names = programNames(nvccCorpus).filter((name) => {
     return readPtx(nvccCorpus, name, nvccCorpus.variants[0]!).split(".entry").length > 2;
   });
