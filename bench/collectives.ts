@@ -5,11 +5,12 @@
  *       [--timeout 120] [--out FOLDER]
  *
  * The programs run in turn, `--repetitions` times each, with new processes each time. A number is the median of their
- * medians. Small all-reduces take one process half as long again as the next one, whoever calls: so C++ is also measured
- * in poolpass's processes, in turns with it, and the ratio is the median of those of each process. `--timeout` is in seconds: a run that takes longer is killed. Needs nvcc and NCCL (`NCCL_HOME` may name its
- * folder); PyTorch is measured if `python3`, or what `PYTHON` names, has it. On the software device, only poolpass runs,
- * with small sizes: this only shows that the benchmark works. Prints a table, and writes it to FOLDER as JSON; without
- * `--out`, to `bench/results` if it is a complete run on GPUs. Exits with 1 if something cannot be measured.
+ * medians. Small all-reduces are also measured with each waited for. They take one process half as long again as the next
+ * one, whoever calls: so C++ is also measured in poolpass's processes, in turns with it, and the ratio is the median of
+ * those of each process. `--timeout` is in seconds: a run that takes longer is killed. Needs nvcc and NCCL (`NCCL_HOME`
+ * may name its folder); PyTorch is measured if `python3`, or what `PYTHON` names, has it. On the software device, only
+ * poolpass runs, with small sizes: this only shows that the benchmark works. Prints a table, and writes it to FOLDER as
+ * JSON; without `--out`, to `bench/results` if it is a complete run on GPUs. Exits with 1 if something cannot be measured.
  *
  * @module
  */
@@ -28,6 +29,7 @@ import {
   type Runner,
   runPoolpass,
   runTorch,
+  type Times,
 } from "./collectives/programs.ts";
 import { describeDevice } from "./cuda/device.ts";
 import { missingPackage, python } from "./cuda/programs.ts";
@@ -43,15 +45,22 @@ const softwareSizes: readonly number[] = allSizes.slice(0, 5);
 interface Contender {
   readonly name: "C++" | "poolpass" | "PyTorch";
   readonly run: Runner;
-  /** Microseconds of each repetition, by the size. */
-  readonly times: Map<number, number[]>;
-  /** The same of C++ in its processes, if that is measured. */
-  readonly besideTimes: Map<number, number[]>;
+  /** What each run has measured. */
+  readonly runs: Run[];
   version: string | undefined;
 }
 
 function contender(name: Contender["name"], run: Runner): Contender {
-  return { name, run, times: new Map(), besideTimes: new Map(), version: undefined };
+  return { name, run, runs: [], version: undefined };
+}
+
+/** Microseconds of each run of a contender, and those of C++ in the same processes, where they were measured. */
+function timesOf({ runs }: Contender, byteLength: number, time: keyof Times): { own: number[]; native: number[] } {
+  const measured = runs.flatMap(({ sizes }) => sizes.filter((each) => each.byteLength === byteLength));
+  const numbers = (times: readonly (Times | undefined)[]) => {
+    return times.map((each) => each?.[time]).filter((each) => each !== undefined);
+  };
+  return { own: numbers(measured), native: numbers(measured.map(({ native }) => native)) };
 }
 
 /** Finds the programs that this machine can run. Those that it should run, and cannot, are failures. */
@@ -96,18 +105,10 @@ async function measure(
         continue;
       }
       each.version ??= run.version;
-      addTimes(each.times, run.microseconds);
-      addTimes(each.besideTimes, run.nativeMicroseconds);
+      each.runs.push(run);
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
       console.error(`${each.name}, repetition ${repetition + 1}: ${seconds} s`);
     }
-  }
-}
-
-function addTimes(times: Map<number, number[]>, run: ReadonlyMap<number, number> = new Map()): void {
-  for (const [size, microseconds] of run) {
-    if (!times.has(size)) times.set(size, []);
-    times.get(size)!.push(microseconds);
   }
 }
 
@@ -128,18 +129,22 @@ interface Row {
   >;
 }
 
-function rowOf(byteLength: number, contenders: readonly Contender[], ranks: number): Row {
-  const measured = contenders.filter(({ times }) => times.has(byteLength));
-  const native = measured.find(({ name }) => name === "C++")?.times.get(byteLength);
-  const entries = measured.map(({ name, times, besideTimes }) => {
-    const rounds = times.get(byteLength)!;
+/** Returns undefined if nothing has measured it. */
+function rowOf(
+  byteLength: number,
+  { time, contenders, ranks }: { time: keyof Times; contenders: readonly Contender[]; ranks: number },
+): Row | undefined {
+  const measured = contenders.map((each) => ({ name: each.name, ...timesOf(each, byteLength, time) }))
+    .filter(({ own }) => own.length > 0);
+  if (measured.length === 0) return undefined;
+  const native = measured.find(({ name }) => name === "C++")?.own;
+  const entries = measured.map(({ name, own: rounds, native: beside }) => {
     const middle = median(rounds);
-    const beside = besideTimes.get(byteLength);
     return [name, {
       rounds,
       median: middle,
       ...native === undefined ? {} : { ofNative: middle / median(native) },
-      ...beside === undefined ? {} : {
+      ...beside.length === 0 ? {} : {
         beside: {
           rounds: beside,
           median: median(beside),
@@ -151,7 +156,7 @@ function rowOf(byteLength: number, contenders: readonly Contender[], ranks: numb
     }] as const;
   });
   return {
-    name: `all-reduce, ${formatSize(byteLength)}`,
+    name: `all-reduce, ${formatSize(byteLength)}${time === "waitedMicroseconds" ? ", each waited for" : ""}`,
     byteLength,
     unit: "microseconds",
     contenders: Object.fromEntries(entries),
@@ -161,18 +166,18 @@ function rowOf(byteLength: number, contenders: readonly Contender[], ranks: numb
 function formatRows(rows: readonly Row[], contenders: readonly Contender[]): string {
   const names = contenders.map(({ name }) => name);
   const ratios = names.includes("C++") ? names.filter((name) => name !== "C++") : [];
-  const sideways = contenders.filter(({ besideTimes }) => besideTimes.size > 0).map(({ name }) => name);
+  const sideways = names.filter((name) => rows.some(({ contenders }) => contenders[name]?.beside !== undefined));
   const number = (value: number | undefined, digits: number) => value === undefined ? "" : value.toFixed(digits);
   return formatTable([
     [
-      "size",
+      "all-reduce",
       ...names.map((name) => `${name}, us`),
       ...ratios.map((name) => `${name} / C++`),
       ...sideways.flatMap((name) => [`C++ in its processes, us`, `${name} / that`]),
       ...names.map((name) => `${name}, busbw GB/s`),
     ],
-    ...rows.map(({ byteLength, contenders }) => [
-      formatSize(byteLength),
+    ...rows.map(({ name, contenders }) => [
+      name.replace("all-reduce, ", ""),
       ...names.map((name) => number(contenders[name]?.median, 2)),
       ...ratios.map((name) => number(contenders[name]?.ofNative, 3)),
       ...sideways.flatMap((name) => {
@@ -231,7 +236,9 @@ async function main(): Promise<void> {
   try {
     const contenders = await findContenders(folder, isSoftware, failures);
     await measure(contenders, { measurement: { ranks, sizes, iterations, timeout }, repetitions, failures });
-    const rows = sizes.map((size) => rowOf(size, contenders, ranks));
+    const rows = (["microseconds", "waitedMicroseconds"] as const).flatMap((time) => {
+      return sizes.map((size) => rowOf(size, { time, contenders, ranks })).filter((row) => row !== undefined);
+    });
     for (const { name, version } of contenders) if (version !== undefined) console.log(`${name}: ${version}`);
     console.log(`\nmedians of ${repetitions} runs, each the median of 7 rounds\n\n${formatRows(rows, contenders)}`);
     const isComplete = !isSoftware && given === undefined && failures.length === 0;

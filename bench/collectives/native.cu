@@ -2,7 +2,8 @@
 // as a shared library a rank in the library's own process.
 //
 //   native DEVICES SIZES ITERATIONS: prints a line of JSON for each size in bytes, {"byteLength", "microseconds"}, the
-//   median of the rounds of rank 0. Each process waits for the others at each size, as the library's script does.
+//   median of the rounds of rank 0, and for small ones "waitedMicroseconds", if each all-reduce is waited for. Each process
+//   waits for the others at each size, as the library's script does.
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <signal.h>
@@ -28,6 +29,8 @@
 
 static const int rounds = 7;
 static const int warmUps = 5;
+// In bytes: whether smaller ones are waited for one by one matters.
+static const size_t leastLarge = 1 << 20;
 
 // The rank of this process.
 static ncclComm_t comm;
@@ -59,14 +62,14 @@ extern "C" void begin(size_t size) {
   repeat(warmUps);
 }
 
-// Microseconds of an all-reduce.
-extern "C" double measureRound(int count) {
+// Microseconds of an all-reduce, of which `count` are made `times` times, and waited for.
+extern "C" double measureRound(int count, int times) {
   // All ranks have come when this one is done.
   repeat(1);
   auto begin = std::chrono::steady_clock::now();
-  repeat(count);
+  for (int time = 0; time < times; time++) repeat(count);
   std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-  return time.count() / count;
+  return time.count() / times / count;
 }
 
 extern "C" void end() {
@@ -74,17 +77,27 @@ extern "C" void end() {
   CHECK(cudaFree(target));
 }
 
+static double median(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
 static void run(int rank, int size, const ncclUniqueId &id, const std::vector<size_t> &byteLengths, int iterations) {
   createRank(rank, size, &id);
   for (size_t byteLength : byteLengths) {
     int count = (int)std::max<size_t>(5, std::min<size_t>(iterations, (size_t)iterations * (1 << 22) / byteLength));
     begin(byteLength);
-    std::vector<double> times;
-    for (int round = 0; round < rounds; round++) times.push_back(measureRound(count));
+    std::vector<double> times, waitedTimes;
+    for (int round = 0; round < rounds; round++) {
+      times.push_back(measureRound(count, 1));
+      if (byteLength < leastLarge) waitedTimes.push_back(measureRound(1, count));
+    }
     end();
-    std::sort(times.begin(), times.end());
-    if (rank == 0) printf("{\"byteLength\": %zu, \"microseconds\": %.3f}\n", byteLength, times[rounds / 2]);
-    if (rank == 0) fflush(stdout);
+    if (rank != 0) continue;
+    printf("{\"byteLength\": %zu, \"microseconds\": %.3f", byteLength, median(times));
+    if (!waitedTimes.empty()) printf(", \"waitedMicroseconds\": %.3f", median(waitedTimes));
+    printf("}\n");
+    fflush(stdout);
   }
   destroyRank();
 }

@@ -19,11 +19,23 @@ export interface Measurement {
   readonly timeout: number;
 }
 
-/** What a run gives: microseconds, by the size in bytes. */
-export interface Run {
-  readonly microseconds: ReadonlyMap<number, number>;
+/** What an all-reduce takes. */
+export interface Times {
+  readonly microseconds: number;
+  /** If each is waited for: only of small ones. */
+  readonly waitedMicroseconds?: number;
+}
+
+/** What a program says of a size. */
+export interface Measured extends Times {
+  readonly byteLength: number;
   /** The same of C++ in the same processes, if it was measured there. */
-  readonly nativeMicroseconds?: ReadonlyMap<number, number>;
+  readonly native?: Times;
+}
+
+/** What a run gives. */
+export interface Run {
+  readonly sizes: readonly Measured[];
   /** What has run, if the program says so. */
   readonly version: string | undefined;
 }
@@ -105,15 +117,12 @@ async function runTogether(
   };
   try {
     const { first, version } = await start(add);
-    const lines = await first.rest<{ byteLength: number; microseconds: number; nativeMicroseconds?: number }>();
+    const measured = await first.rest<Measured>();
     // The first one that fails is the one that says why.
     await Promise.all(processes.map(({ ended }) => ended));
-    const microseconds = new Map(lines.map(({ byteLength, microseconds }) => [byteLength, microseconds]));
-    const missing = sizes.find((size) => !microseconds.has(size));
+    const missing = sizes.find((size) => !measured.some(({ byteLength }) => byteLength === size));
     if (missing !== undefined) throw new Error(`it has not measured ${missing} bytes`);
-    const beside = lines.filter((line) => line.nativeMicroseconds !== undefined);
-    const nativeMicroseconds = new Map(beside.map((line) => [line.byteLength, line.nativeMicroseconds!]));
-    return { microseconds, nativeMicroseconds, version };
+    return { sizes: measured, version };
   } catch (error) {
     throw isLate ? new Error(`it took longer than ${timeout / 1000} s (--timeout)`) : error;
   } finally {

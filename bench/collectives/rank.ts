@@ -4,9 +4,10 @@
  *     rank.ts RANK SIZE ID SIZES ITERATIONS [LIBRARY]
  *
  * ID is that of the communicator in hexadecimal, or `-` for rank 0, which prints it as `{"id"}`. Prints a line of JSON for
- * each size in bytes, `{"byteLength", "microseconds"}`: the median of the rounds. With a LIBRARY, which is `native.cu`, it
- * measures that in turns with poolpass, as `nativeMicroseconds`: a process has its memory where all-reduces are faster or
- * slower than in another one, by far more than what the two differ.
+ * each size in bytes, `{"byteLength", "microseconds", "waitedMicroseconds"}`: the medians of the rounds, and for small ones
+ * also if each all-reduce is waited for. With a LIBRARY, which is `native.cu`, it measures that in turns with poolpass, as
+ * `native`, which has the same properties: a process has its memory where all-reduces are faster or slower than in another
+ * one, by far more than what the two differ.
  *
  * @module
  */
@@ -16,6 +17,8 @@ import { median } from "../measurement.ts";
 
 const rounds = 7;
 const warmUps = 5;
+/** In bytes: whether smaller ones are waited for one by one matters. */
+const leastLarge = 2 ** 20;
 /**
  * Before the first size, so often so many that the engine has compiled what they take, as C++ is compiled already. What it
  * has compiled before anything was freed, it compiles again.
@@ -50,7 +53,7 @@ async function openNative(library: string) {
     createRank: { parameters: ["i32", "i32", "buffer"], result: "void" },
     destroyRank: { parameters: [], result: "void" },
     begin: { parameters: ["usize"], result: "void" },
-    measureRound: { parameters: ["i32"], result: "f64" },
+    measureRound: { parameters: ["i32", "i32"], result: "f64" },
     end: { parameters: [], result: "void" },
   });
   using shared = device.allocate(idByteLength).as(Uint8Array);
@@ -77,29 +80,51 @@ function repeat(allReduce: () => void, count: number): void {
   stream.synchronize();
 }
 
-/** Microseconds of an all-reduce. */
-function measureRound(allReduce: () => void, count: number): number {
-  // All ranks have come when this one is done.
-  repeat(allReduce, 1);
-  const begin = performance.now();
-  repeat(allReduce, count);
-  return 1000 * (performance.now() - begin) / count;
+/** Microseconds of an all-reduce, of which `count` are made `times` times, and waited for. */
+type Round = (count: number, times: number) => number;
+
+function roundOf(allReduce: () => void): Round {
+  return (count, times) => {
+    // All ranks have come when this one is done.
+    repeat(allReduce, 1);
+    const begin = performance.now();
+    for (let time = 0; time < times; time++) repeat(allReduce, count);
+    return 1000 * (performance.now() - begin) / times / count;
+  };
 }
 
-function measure(byteLength: number, allReduce: () => void): { microseconds: number; nativeMicroseconds?: number } {
+/** The times of the rounds of poolpass, or of C++. */
+class Times {
+  readonly #together: number[] = [];
+  readonly #waited: number[] = [];
+
+  add(measure: Round, count: number, isSmall: boolean): void {
+    this.#together.push(measure(count, 1));
+    if (isSmall) this.#waited.push(measure(1, count));
+  }
+
+  medians(): { microseconds: number; waitedMicroseconds?: number } {
+    return {
+      microseconds: median(this.#together),
+      ...this.#waited.length === 0 ? {} : { waitedMicroseconds: median(this.#waited) },
+    };
+  }
+}
+
+function measure(byteLength: number, allReduce: () => void) {
   const count = Math.floor(Math.max(5, Math.min(iterations, iterations * 2 ** 22 / byteLength)));
   repeat(allReduce, warmUps);
   native?.begin(BigInt(byteLength));
-  const times: number[] = [], nativeTimes: number[] = [];
+  const own = { times: new Times(), round: roundOf(allReduce) };
+  const inTurn = native === undefined ? [own] : [own, { times: new Times(), round: native.measureRound }];
   for (let round = 0; round < rounds; round++) {
-    times.push(measureRound(allReduce, count));
-    if (native !== undefined) nativeTimes.push(native.measureRound(count));
+    for (const { times, round: measureRound } of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
+      times.add(measureRound, count, byteLength < leastLarge);
+    }
   }
   native?.end();
-  return {
-    microseconds: median(times),
-    ...native === undefined ? {} : { nativeMicroseconds: median(nativeTimes) },
-  };
+  const [ofOwn, ofNative] = inTurn.map(({ times }) => times.medians());
+  return { ...ofOwn, native: ofNative };
 }
 
 if (cuda.driver === "cuda") {
