@@ -25,12 +25,15 @@ export function checkDevices(machine: Machine): Finding[] {
     if (cuda.driver === "cuda") return [...findings, ...librariesOf(cuda, machine)];
   }
   // Why programs get the software device, and not a GPU.
+  const wanted = machine.variable("POOLPASS_DRIVER");
   try {
-    open({ driver: "cuda" })[Symbol.dispose]();
+    using cuda = open({ driver: "cuda" });
+    const found = `POOLPASS_DRIVER=${wanted} leaves alone what is here: ${describeDevices(cuda)}`;
+    if (wanted) findings.push(finding("note", "driver", found, "unset POOLPASS_DRIVER to use it"));
   } catch (error) {
     const { message } = error as Error;
     const expected = error instanceof CudaUnavailableError && !hasGpu(machine);
-    if (machine.variable("POOLPASS_DRIVER") === "cuda" && opened === undefined) return findings;
+    if (wanted === "cuda" && opened === undefined) return findings;
     findings.push(fromMessage(expected ? "note" : "problem", "driver", message));
   }
   return findings;
