@@ -23,7 +23,7 @@ const leastLarge = 2 ** 20;
  * Before the first size, so often so many that the engine has compiled what they take, as C++ is compiled already. What it
  * has compiled before anything was freed, it compiles again.
  */
-const firstWarmUps = { times: 3, count: 30_000, byteLength: 8 } as const;
+const firstWarmUps = { times: 3, count: 30_000, waited: 5_000, byteLength: 8 } as const;
 /** Milliseconds in which all must come, and a collective must be done. */
 const timeout = 60_000;
 /** The size of NCCL's `ncclUniqueId`, in bytes. */
@@ -128,8 +128,13 @@ function measure(byteLength: number, allReduce: () => void) {
 }
 
 if (cuda.driver === "cuda") {
-  const { times, count, byteLength } = firstWarmUps;
-  for (let time = 0; time < times; time++) withArrays(byteLength, (allReduce) => repeat(allReduce, count));
+  const { times, count, waited, byteLength } = firstWarmUps;
+  for (let time = 0; time < times; time++) {
+    withArrays(byteLength, (allReduce) => {
+      repeat(allReduce, count);
+      for (let run = 0; run < waited; run++) repeat(allReduce, 1);
+    });
+  }
 }
 for (const byteLength of sizes.split(",").map(Number)) {
   const measured = withArrays(byteLength, (allReduce) => measure(byteLength, allReduce));
