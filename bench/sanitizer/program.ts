@@ -22,13 +22,18 @@ using cuda = open({ driver: what === "calls" ? "auto" : "software", sanitize: ki
 const gpu = cuda.device(0);
 using owned = new DisposableStack();
 
-/** Takes samples, in nanoseconds. Not in an asynchronous function, whose callers would be in each call stack. */
+/**
+ * Takes samples, in nanoseconds. In a microtask, and not in an asynchronous function, whose callers would be in each call
+ * stack: what is measured is called by functions as deep as those of a script, not by timers of the runtime.
+ */
 function samples(time: () => number): Workload {
   return ({ repetitions, warmUp = 0 }: Request) =>
     new Promise((resolve) =>
-      setTimeout(() => {
+      queueMicrotask(() => {
+        const times: number[] = [];
         for (let sample = 0; sample < warmUp; sample++) time();
-        resolve(Array.from({ length: repetitions }, time));
+        for (let sample = 0; sample < repetitions; sample++) times.push(time());
+        resolve(times);
       })
     );
 }
