@@ -34,6 +34,10 @@ export interface WorkFaults {
   ofEvent(event: bigint, isDone: boolean): void;
   /** To be called when all is done. */
   ofDevice(device: number): void;
+  /** Calls a function whose waits are the library's own: the errors are left to the program's. */
+  unheard(action: () => void): void;
+  /** Notes that the program no longer uses a stream, which may be destroyed at any time. */
+  streamLeft(device: number, stream: bigint): void;
 }
 
 /** Lists how the software device supports the instructions of a module. */

@@ -10,19 +10,61 @@
  */
 import { defaultStream, type Driver, type QueryOptions, streamFlags } from "../driver.ts";
 import type { Session, WorkFaults } from "../session.ts";
+import { isLoss } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
 import { pause } from "../support/waiting/pause.ts";
 
 /** A communicator that may have unfinished work. */
 export interface PolledCommunicator {
   /** Finds out whether its work can end, and ends it if it cannot. Does so now and then, however often it is called. */
   poll(): void;
-  /** Does so now. */
-  look(): void;
+  /** Does so now. `done` is what the program has just found done. */
+  look(done?: StreamPoint): void;
   /**
    * Does so when all work of a stream is done, and forgets what it had. Takes less time if it was the only stream with
    * work.
    */
-  settle(stream: StreamFaults): void;
+  settle(done: StreamPoint): void;
+}
+
+/**
+ * A moment in what the program has asked for: records of events, waits for them, and what it has found done are counted,
+ * in all streams together. Collectives between two of those are of one moment.
+ */
+export type Moment = number;
+
+/** What a stream was given before a moment. */
+export interface StreamPoint {
+  readonly stream: StreamFaults;
+  readonly before: Moment;
+}
+
+/** Unfinished collectives of a stream, and of a communicator. */
+export interface PendingWork {
+  readonly owner: PolledCommunicator;
+  /** Milliseconds in which they should be done, once it is their turn. */
+  readonly timeout: number;
+  /** The moment of the first of them. */
+  since: Moment;
+  /** When they should be done, by `performance.now()`. Undefined as long as nobody has looked at them. */
+  deadline: number | undefined;
+}
+
+/** Collectives that have failed, on a stream: what comes after a moment there is undefined. */
+interface Failure {
+  readonly error: Error;
+  readonly since: Moment;
+  /** When a wait has thrown it. */
+  thrown: Moment;
+}
+
+/** A stream that waits for another one. */
+interface Follower {
+  readonly stream: StreamFaults;
+  /** For what the other one was given before a moment. */
+  readonly before: Moment;
+  /** What it is given after this moment waits. */
+  readonly since: Moment;
 }
 
 /** What is known of a stream that has collectives, or comes after one that has. */
@@ -31,28 +73,27 @@ export class StreamFaults {
   readonly isDefault: boolean;
   /** Whether the default stream and this one wait for each other. */
   readonly isBlocking: boolean;
-  /** Of collectives on it, the last error, and how many there were. */
-  failure: Error | undefined;
-  failures = 0;
-  /** How many of them a wait has thrown. */
-  thrown = 0;
-  /** How many events behind collectives are not complete, and are not known to be ended. */
-  marks = 0;
-  /** The streams that wait for this one. */
-  readonly followers: Set<StreamFaults> = new Set();
+  readonly failures: Failure[] = [];
+  /** In the order in which it was given them. */
+  readonly pending: Set<PendingWork> = new Set();
+  followers: Follower[] = [];
 
   constructor(device: number, { isDefault, isBlocking }: { isDefault: boolean; isBlocking: boolean }) {
     this.device = device;
     this.isDefault = isDefault;
     this.isBlocking = isBlocking;
   }
+
+  /** Whether no wait can throw an error of this stream's any more. */
+  get isSettled(): boolean {
+    return this.pending.size === 0 && this.failures.every(({ thrown }) => thrown < Infinity);
+  }
 }
 
-/** A record of an event on such a stream. */
+/** What comes before a record of an event: the work of a stream, or of all streams of a device. */
 interface EventRecord {
-  readonly stream: StreamFaults;
-  /** How many failures a wait had thrown when the event was recorded. */
-  readonly thrown: number;
+  readonly of: StreamFaults | number;
+  readonly at: Moment;
 }
 
 const found = new WeakMap<Session, CollectiveFaults>();
@@ -65,6 +106,10 @@ const pauseMilliseconds = 0.02;
 /** How long a wait asks for nothing else: the collectives of most are done by then. */
 const trustingMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
+/** How many errors of a stream are remembered. */
+const mostFailures = 64;
+/** So few streams that wait for others are not looked through. */
+const fewFollowers = 256;
 
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
 export function faultsOf(session: Session): CollectiveFaults {
@@ -81,6 +126,8 @@ export function faultsOf(session: Session): CollectiveFaults {
 export class CollectiveFaults implements WorkFaults {
   /** A driver whose calls do not block behind a collective that cannot end. */
   readonly driver: Driver;
+  /** Work that is asked for now is of this moment. */
+  now: Moment = 0;
   /** By handles, and for default streams by the device's number below zero. */
   readonly #streams = new Map<bigint, StreamFaults>();
   /** Streams that were destroyed: their work may go on, and fail. */
@@ -90,6 +137,10 @@ export class CollectiveFaults implements WorkFaults {
   /** The driver that is guarded. */
   readonly #guarded: Driver;
   readonly #eagerMilliseconds: number;
+  /** How many streams that wait for others are noted before those are forgotten that cannot get an error. */
+  #followersToKeep = fewFollowers;
+  #followerCount = 0;
+  #isUnheard = false;
 
   constructor(driver: Driver) {
     this.#guarded = driver;
@@ -109,54 +160,110 @@ export class CollectiveFaults implements WorkFaults {
   /** Notes that all work of a communicator has ended. */
   end(communicator: PolledCommunicator): void {
     this.#unfinished.delete(communicator);
-    if (this.#unfinished.size > 0) return;
-    // What waited for the work that is done does not wait for what comes later.
-    for (const { followers } of this.#streams.values()) followers.clear();
-    for (const faults of this.#destroyed) if (faults.failures === faults.thrown) this.#destroyed.delete(faults);
+    for (const faults of this.#destroyed) if (faults.isSettled) this.#destroyed.delete(faults);
+    if (this.#followerCount > 0 && this.#unfinished.size === 0) this.#forgetFollowers();
   }
 
-  /** Notes that collectives on a stream have failed: what they should have written is undefined. */
-  fail(stream: StreamFaults, error: Error): void {
+  /** Notes that collectives on a stream have failed: what comes after a moment there is undefined. */
+  fail(stream: StreamFaults, since: Moment, error: Error): void {
+    const now = performance.now();
+    const reached = new Map<StreamFaults, Moment>();
+    const reach = (stream: StreamFaults, since: Moment): void => {
+      if ((reached.get(stream) ?? Infinity) <= since) return;
+      reached.set(stream, since);
+      for (const follower of stream.followers) if (follower.before > since) reach(follower.stream, follower.since);
+    };
+    reach(stream, since);
     // What the default stream orders goes one step: whether it has work between two others is not known.
-    const reached = new Set([stream, ...this.#orderedAfter(stream)]);
-    for (const faults of reached) {
-      faults.failure = error;
-      faults.failures++;
-      for (const follower of faults.followers) reached.add(follower);
+    for (const other of this.#orderedAfter(stream)) reach(other, since);
+    for (const [each, since] of reached) {
+      each.failures.push({ error, since, thrown: Infinity });
+      if (each.failures.length > mostFailures) each.failures.shift();
+      // Their time begins when it is their turn.
+      for (const work of each.pending) if (work.since >= since) work.deadline = later(work, now);
+    }
+  }
+
+  /** Before which moment a stream's work is done, as far as records after a moment show. To be asked before it is ended. */
+  doneBefore(stream: StreamFaults, since: Moment): Moment {
+    let moment = since;
+    for (const [event, { of, at }] of this.#records) {
+      if (of === stream && at > moment && this.#isComplete(event)) moment = at;
+    }
+    return moment;
+  }
+
+  #isComplete(event: bigint): boolean {
+    try {
+      return this.#guarded.eventQuery(event, forLibrary);
+    } catch (error) {
+      if (isLoss(error)) throw error;
+      return false;
+    }
+  }
+
+  /** Calls a function whose waits are the library's own: they throw no errors of collectives. */
+  unheard(action: () => void): void {
+    const isUnheard = this.#isUnheard;
+    this.#isUnheard = true;
+    try {
+      action();
+    } finally {
+      this.#isUnheard = isUnheard;
     }
   }
 
   ofStream(device: number, stream: bigint, isDone: boolean): void {
+    if (this.#isUnheard) return;
     const faults = this.#known(device, stream);
-    if (!isDone || faults === undefined) this.#poll();
-    else for (const communicator of this.#unfinished) communicator.settle(faults);
-    if (faults !== undefined) throwFailure(faults, faults.thrown);
+    if (!isDone || faults === undefined) {
+      this.#poll();
+    } else {
+      const done = { stream: faults, before: ++this.now };
+      for (const communicator of this.#unfinished) communicator.settle(done);
+    }
+    if (faults !== undefined) this.#throw(faults.failures.filter(isUnthrown));
   }
 
   ofEvent(event: bigint, isDone: boolean): void {
-    if (isDone) this.#look();
-    else this.#poll();
+    if (this.#isUnheard) return;
     const record = this.#records.get(event);
-    if (record !== undefined) throwFailure(record.stream, record.thrown);
+    if (!isDone) this.#poll();
+    else if (record === undefined || typeof record.of === "number") this.#look();
+    else this.#look({ stream: record.of, before: record.at });
+    if (record === undefined) return;
+    this.#throw(this.#streamsOf(record).flatMap(({ failures }) => failures.filter((failure) => isIn(record, failure))));
   }
 
   ofDevice(device: number): void {
+    if (this.#isUnheard) return;
     this.#look();
-    let failure: Error | undefined;
-    for (const faults of [...this.#streams.values(), ...this.#destroyed]) {
-      if (faults.device !== device || faults.failures === faults.thrown) continue;
-      failure ??= faults.failure;
-      faults.thrown = faults.failures;
-    }
-    if (failure !== undefined) throw failure;
+    const failures = this.#allOf(device).flatMap(({ failures }) => failures.filter(isUnthrown));
+    this.#throw(failures);
+  }
+
+  streamLeft(device: number, stream: bigint): void {
+    const key = keyOf(device, stream);
+    const faults = this.#streams.get(key);
+    if (faults !== undefined && !faults.isSettled) this.#destroyed.add(faults);
+    this.#streams.delete(key);
+  }
+
+  /** Throws the first one, rather one that no wait has thrown yet. */
+  #throw(failures: readonly Failure[]): void {
+    const failure = failures.find(isUnthrown) ?? failures[0];
+    if (failure === undefined) return;
+    const now = ++this.now;
+    for (const each of failures) if (each.error === failure.error && isUnthrown(each)) each.thrown = now;
+    throw failure.error;
   }
 
   #poll(): void {
     for (const communicator of this.#unfinished) communicator.poll();
   }
 
-  #look(): void {
-    for (const communicator of this.#unfinished) communicator.look();
+  #look(done?: StreamPoint): void {
+    for (const communicator of this.#unfinished) communicator.look(done);
   }
 
   #streamOf(device: number, stream: bigint): StreamFaults {
@@ -167,11 +274,7 @@ export class CollectiveFaults implements WorkFaults {
       const isBlocking = isDefault || this.#guarded.streamGetFlags(device, stream) !== streamFlags.nonBlocking;
       this.#streams.set(key, faults = new StreamFaults(device, { isDefault, isBlocking }));
       const before = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
-      if (before !== undefined) {
-        faults.failure = before.failure;
-        faults.failures = before.failures;
-        faults.thrown = before.thrown;
-      }
+      if (before !== undefined) faults.failures.push(...before.failures.map((failure) => ({ ...failure })));
     }
     return faults;
   }
@@ -182,12 +285,49 @@ export class CollectiveFaults implements WorkFaults {
       (this.#streams.has(keyOf(device, defaultStream)) ? this.#streamOf(device, stream) : undefined);
   }
 
+  /** What is known of the streams of a device, those that were destroyed included. */
+  #allOf(device: number): StreamFaults[] {
+    return [...this.#streams.values(), ...this.#destroyed].filter((faults) => faults.device === device);
+  }
+
   /** The streams whose work CUDA orders after that of another one without being asked to. */
   #orderedAfter({ device, isDefault, isBlocking }: StreamFaults): StreamFaults[] {
     if (!isBlocking) return [];
     return [...this.#streams.values()].filter((other) =>
       other.device === device && other.isBlocking && other.isDefault !== isDefault
     );
+  }
+
+  /** The streams whose work comes before a record. */
+  #streamsOf({ of }: EventRecord): StreamFaults[] {
+    return typeof of === "number" ? this.#allOf(of) : [of];
+  }
+
+  /** Notes that a stream waits for an event. */
+  #follow(record: EventRecord, stream: StreamFaults): void {
+    const since = ++this.now;
+    for (const followed of this.#streamsOf(record)) {
+      if (followed === stream) continue;
+      followed.followers.push({ stream, before: record.at, since });
+      this.#followerCount++;
+      // What has failed before has reached those who followed before.
+      const errors = new Set(followed.failures.filter((failure) => isIn(record, failure)).map(({ error }) => error));
+      for (const error of errors) this.fail(stream, since, error);
+    }
+    if (this.#followerCount > this.#followersToKeep) this.#forgetFollowers();
+  }
+
+  /** Forgets who waits for what is done. */
+  #forgetFollowers(): void {
+    const all = [...this.#streams.values(), ...this.#destroyed];
+    const oldest = Math.min(...all.flatMap(({ pending }) => [...pending].map(({ since }) => since)));
+    this.#followerCount = 0;
+    for (const faults of all) {
+      if (faults.followers.length === 0) continue;
+      faults.followers = faults.followers.filter(({ before }) => before > oldest);
+      this.#followerCount += faults.followers.length;
+    }
+    this.#followersToKeep = Math.max(fewFollowers, 2 * this.#followerCount);
   }
 
   /** Waits for work that may come after collectives, as long as there are such. */
@@ -202,11 +342,21 @@ export class CollectiveFaults implements WorkFaults {
 
   #untilIdle(driver: Driver, device: number): void {
     for (const [key, faults] of this.#streams) {
+      if (faults.device !== device) continue;
       const stream = key < 0n ? defaultStream : key;
-      if (faults.device === device) this.#until(() => driver.streamQuery(device, stream, forLibrary));
+      this.#until(() => {
+        try {
+          return driver.streamQuery(device, stream, forLibrary);
+        } catch (error) {
+          // Whoever owns a wrapped stream has destroyed it.
+          if (!isGone(error)) throw error;
+          this.streamLeft(device, stream);
+          return true;
+        }
+      });
     }
     // The polls find those complete.
-    for (const faults of this.#destroyed) if (faults.device === device) this.#until(() => faults.marks === 0, 0);
+    for (const faults of this.#destroyed) if (faults.device === device) this.#until(() => faults.pending.size === 0, 0);
   }
 
   /** A driver that does the same, and waits by asking as long as a collective may not end. */
@@ -215,8 +365,12 @@ export class CollectiveFaults implements WorkFaults {
       eventRecord: (device, event, stream) => {
         driver.eventRecord(device, event, stream);
         const faults = this.#known(device, stream);
-        if (faults !== undefined) this.#records.set(event, { stream: faults, thrown: faults.thrown });
+        if (faults !== undefined) this.#records.set(event, { of: faults, at: ++this.now });
         else if (this.#records.size > 0) this.#records.delete(event);
+      },
+      ctxRecordEvent: (device, event) => {
+        driver.ctxRecordEvent(device, event);
+        this.#records.set(event, { of: device, at: ++this.now });
       },
       eventDestroy: (device, event) => {
         this.#records.delete(event);
@@ -226,15 +380,10 @@ export class CollectiveFaults implements WorkFaults {
         driver.streamWaitEvent(device, stream, event);
         const record = this.#records.get(event);
         if (record === undefined) return;
-        const faults = this.#streamOf(device, stream);
-        if (faults === record.stream) return;
-        record.stream.followers.add(faults);
-        if (record.stream.failures > record.thrown) this.fail(faults, record.stream.failure!);
+        this.#follow(record, this.#streamOf(device, stream));
       },
       streamDestroy: (device, stream) => {
-        const faults = this.#streams.get(stream);
-        if (faults !== undefined) this.#destroyed.add(faults);
-        this.#streams.delete(stream);
+        this.streamLeft(device, stream);
         driver.streamDestroy(device, stream);
       },
       eventSynchronize: (event) => {
@@ -249,10 +398,19 @@ export class CollectiveFaults implements WorkFaults {
         this.#untilIdle(driver, device);
         driver.deviceSynchronize(device);
       },
-      // It blocks until the device's work is done.
+      // These block until the device's work is done.
       free: (device, address) => {
         this.#untilIdle(driver, device);
         driver.free(device, address);
+      },
+      ipcCloseMemHandle: (device, address) => {
+        this.#untilIdle(driver, device);
+        driver.ipcCloseMemHandle(device, address);
+      },
+      freeHost: (allocation) => {
+        const devices = new Set([...this.#streams.values(), ...this.#destroyed].map(({ device }) => device));
+        for (const device of devices) this.#untilIdle(driver, device);
+        driver.freeHost(allocation);
       },
     };
     const guarded: Driver = Object.create(
@@ -275,9 +433,20 @@ function keyOf(device: number, stream: bigint): bigint {
   return stream === defaultStream ? -1n - BigInt(device) : stream;
 }
 
-/** Throws what no wait has thrown yet. */
-function throwFailure(faults: StreamFaults, thrown: number): void {
-  if (faults.failures <= thrown) return;
-  faults.thrown = faults.failures;
-  throw faults.failure;
+function isUnthrown({ thrown }: Failure): boolean {
+  return thrown === Infinity;
+}
+
+/** Whether what comes before a record has failed, and no wait had thrown that by then. */
+function isIn({ at }: EventRecord, { since, thrown }: Failure): boolean {
+  return since < at && thrown > at;
+}
+
+/** A deadline that begins now, for work that has one. */
+function later({ deadline, timeout }: PendingWork, now: number): number | undefined {
+  return deadline === undefined ? undefined : now + timeout;
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
 }

@@ -10,9 +10,17 @@ import type { CollectiveLibrary } from "../collective_library.ts";
 import { type CudaStream, whenStreamDisposed } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
-import { ignoreLoss } from "../support/driver_errors.ts";
+import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
-import { type CollectiveFaults, faultsOf, type PolledCommunicator, type StreamFaults } from "./collective_faults.ts";
+import {
+  type CollectiveFaults,
+  faultsOf,
+  type Moment,
+  type PendingWork,
+  type PolledCommunicator,
+  type StreamFaults,
+  type StreamPoint,
+} from "./collective_faults.ts";
 import { namesOfRanks } from "./creation.ts";
 
 /** Milliseconds between two polls by waits of the program. */
@@ -20,21 +28,21 @@ const pollInterval = 1;
 /** Milliseconds between two polls by the timer, while nobody waits. */
 const watchInterval = 50;
 
-/** A stream that was given collectives. */
-interface Given {
+/** Collectives of a stream. */
+interface Given extends PendingWork {
   readonly device: number;
   readonly stream: bigint;
   readonly faults: StreamFaults;
+  /** The moment of the last of them. */
+  last: Moment;
   /** Takes back what is done when the stream is disposed of. */
   readonly letGo: () => void;
 }
 
-/** An event behind collectives of a stream. */
+/** Collectives of a stream, and an event behind them; none if they were done when that was to be recorded. */
 interface Marked {
-  readonly faults: StreamFaults;
-  readonly event: bigint;
-  /** When they should be done, by `performance.now()`. */
-  readonly deadline: number;
+  readonly work: Given;
+  readonly event: bigint | undefined;
 }
 
 /** What it works with. */
@@ -54,9 +62,10 @@ export class PendingCollectives implements PolledCommunicator {
   failure: Error | undefined;
   readonly #parts: Parts;
   readonly #faults: CollectiveFaults;
-  /** The streams that were given collectives since the last look, and since they were done. */
+  /** What streams were given since the last look, and since they were done. */
   readonly #unmarked = new Map<CudaStream, Given>();
   #lastStream: CudaStream | undefined;
+  #lastWork: Given | undefined;
   #marked: Marked[] = [];
   #nextPoll = 0;
   /** Resolves when what could not end has been ended. */
@@ -70,14 +79,34 @@ export class PendingCollectives implements PolledCommunicator {
 
   /** Notes that a stream was given a collective. */
   add(stream: CudaStream): void {
-    if (stream === this.#lastStream) return;
+    if (stream !== this.#lastStream) this.#addStream(stream);
+    this.#lastWork!.last = this.#faults.now;
+  }
+
+  #addStream(stream: CudaStream): void {
     this.#lastStream = stream;
-    if (this.#unmarked.has(stream)) return;
+    this.#lastWork = this.#unmarked.get(stream);
+    if (this.#lastWork !== undefined) return;
     const { device: { ordinal: device }, unsafeHandle: handle } = stream;
+    const { now } = this.#faults;
     const faults = this.#faults.begin(this, device, handle);
     // Afterwards, nothing can be recorded on it.
-    const letGo = whenStreamDisposed(stream, () => this.#mark(performance.now()));
-    this.#unmarked.set(stream, { device, stream: handle, faults, letGo });
+    const letGo = whenStreamDisposed(stream, () => this.look());
+    const { timeout } = this.#parts;
+    const work = {
+      owner: this,
+      timeout,
+      since: now,
+      last: now,
+      deadline: undefined,
+      device,
+      stream: handle,
+      faults,
+      letGo,
+    };
+    this.#lastWork = work;
+    this.#unmarked.set(stream, work);
+    faults.pending.add(work);
     this.#timer.start();
   }
 
@@ -91,18 +120,15 @@ export class PendingCollectives implements PolledCommunicator {
     if (performance.now() >= this.#nextPoll) this.look();
   }
 
-  settle(stream: StreamFaults): void {
+  settle(done: StreamPoint): void {
     if (this.failure !== undefined) return;
     // Work of other streams may be done, too, or hang.
-    for (const { faults } of this.#unmarked.values()) if (faults !== stream) return this.look();
-    for (const { faults } of this.#marked) if (faults !== stream) return this.look();
+    for (const { faults } of this.#unmarked.values()) if (faults !== done.stream) return this.look(done);
+    for (const { work: { faults } } of this.#marked) if (faults !== done.stream) return this.look(done);
     const { library, comm } = this.#parts;
     const state = library.commGetAsyncError(comm, { isDone: true });
     if (state instanceof Error) return this.fail(state);
-    this.#forgetUnmarked();
-    for (const { faults, event } of this.#marked) this.#unmark(faults, event);
-    this.#marked = [];
-    this.#faults.end(this);
+    this.#forget();
   }
 
   /**
@@ -113,9 +139,9 @@ export class PendingCollectives implements PolledCommunicator {
   fail(error: Error, options: { readonly isAborted?: boolean } = {}): void {
     if (this.failure !== undefined) return;
     this.failure = error;
-    const streams = new Set([...this.#unmarked.values(), ...this.#marked].map(({ faults }) => faults));
-    for (const faults of streams) this.#faults.fail(faults, error);
-    for (const { faults } of this.#marked) faults.marks--;
+    const works = [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
+    for (const work of works) work.faults.pending.delete(work);
+    for (const { faults, since } of works) this.#faults.fail(faults, since, error);
     this.#forgetUnmarked();
     const { library, comm } = this.#parts;
     // What cannot be ended has been reported by the error itself.
@@ -136,9 +162,9 @@ export class PendingCollectives implements PolledCommunicator {
   #watch(): void {
     try {
       this.look();
-    } catch {
+    } catch (error) {
       // The device is lost, or the Cuda object is gone: the program's own calls say so.
-      return this.stop();
+      if (isLoss(error) || this.#parts.session.hasEnded) return this.stop();
     }
     if (!this.#isIdle) this.#timer.start();
   }
@@ -147,65 +173,147 @@ export class PendingCollectives implements PolledCommunicator {
     return this.#unmarked.size === 0 && this.#marked.length === 0;
   }
 
-  look(): void {
+  look(done?: StreamPoint): void {
     const now = performance.now();
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
-    const { session, library, comm, timeout, name } = this.#parts;
-    const { driver } = session;
+    const { library, comm } = this.#parts;
     this.#mark(now);
-    const areDone = this.#marked.map(({ event }) => driver.eventQuery(event, { forLibrary: true }));
+    const areDone = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
     // Asked afterwards: what has failed is done, too.
+    const stateOfWork = library.commGetAsyncError(comm, { isDone: true });
+    if (stateOfWork instanceof Error) return this.fail(stateOfWork);
+    this.#dropDone(({ work }, index) => areDone[index]! || done?.stream === work.faults && advance(work, done.before));
+    if (this.#isIdle) return this.#faults.end(this);
     const state = library.commGetAsyncError(comm);
-    if (state instanceof Error) return this.fail(state);
-    this.#marked = this.#marked.filter(({ event, faults }, index) => {
-      if (areDone[index]) this.#unmark(faults, event);
-      return !areDone[index];
+    const failure = state instanceof Error ? state : this.#lateness(now);
+    if (failure === undefined) return;
+    this.#dropDone(({ work }) => advance(work, this.#faults.doneBefore(work.faults, work.since)));
+    if (this.#isIdle) return this.#faults.end(this);
+    this.fail(failure);
+  }
+
+  /** Forgets what is done. */
+  #dropDone(isDone: (marked: Marked, index: number) => boolean): void {
+    this.#marked = this.#marked.filter((marked, index) => {
+      if (!isDone(marked, index)) return true;
+      this.#unmark(marked);
+      return false;
     });
-    if (this.#marked.some(({ deadline }) => deadline < now)) {
-      const late = library.lateRanks(comm);
-      const who = late.length === 0 ? "not all ranks took part" : `${namesOfRanks(late)} did not take part`;
-      return this.fail(
-        new SharingError(
-          "timed-out",
-          `Cannot finish a collective of ${name}: ${who} in ${timeout} ms; ranks that one thread works for have to be ` +
-            "called together, in Communicator.group",
-        ),
-      );
+  }
+
+  /** The error if a collective should be done by now. */
+  #lateness(now: number): Error | undefined {
+    const { library, comm, timeout, name } = this.#parts;
+    let isLate = false;
+    for (const { work } of this.#marked) {
+      if (work.deadline! >= now) continue;
+      if (this.#isInTurn(work)) isLate = true;
+      else work.deadline = now + timeout;
     }
-    if (this.#isIdle) this.#faults.end(this);
+    if (!isLate) return undefined;
+    const late = library.lateRanks(comm);
+    const who = late.length === 0 ? "not all ranks took part" : `${namesOfRanks(late)} did not take part`;
+    return new SharingError(
+      "timed-out",
+      `Cannot finish a collective of ${name}: ${who} in ${timeout} ms; ranks that one thread works for have to be ` +
+        "called together, in Communicator.group",
+    );
+  }
+
+  /** Whether no unfinished work of another communicator comes first on the stream. */
+  #isInTurn(work: Given): boolean {
+    for (const other of work.faults.pending) {
+      if (other === work) break;
+      if (other.owner !== this) return false;
+    }
+    return true;
   }
 
   /** Records events behind what was asked for since the last time. */
   #mark(now: number): void {
     const { session, timeout } = this.#parts;
-    for (const { device, stream, faults } of this.#unmarked.values()) {
-      const event = session.createMarker(device);
-      session.driver.eventRecord(device, event, stream);
-      faults.marks++;
-      this.#marked.push({ faults, event, deadline: now + timeout });
+    for (const work of this.#unmarked.values()) {
+      work.deadline = now + timeout;
+      // An event that is recorded on an idle stream is not done at once.
+      if (this.#isIdleStream(work)) {
+        this.#marked.push({ work, event: undefined });
+        continue;
+      }
+      const event = session.createMarker(work.device);
+      try {
+        this.#recordBehind(work, event);
+        this.#marked.push({ work, event });
+      } catch (error) {
+        session.destroyMarker(event);
+        this.#throwIfOver(error);
+        // Nobody can tell when it is done.
+        work.faults.pending.delete(work);
+      }
     }
     this.#forgetUnmarked();
   }
 
-  #unmark(faults: StreamFaults, event: bigint): void {
-    faults.marks--;
-    this.#parts.session.destroyMarker(event);
+  #isIdleStream({ device, stream }: Given): boolean {
+    const { driver } = this.#parts.session;
+    try {
+      // A query would end a capture.
+      return !driver.streamIsCapturing(device, stream) && driver.streamQuery(device, stream, { forLibrary: true });
+    } catch (error) {
+      this.#throwIfOver(error);
+      return false;
+    }
+  }
+
+  #isComplete(event: bigint): boolean {
+    try {
+      return this.#parts.session.driver.eventQuery(event, { forLibrary: true });
+    } catch (error) {
+      this.#throwIfOver(error);
+      return false;
+    }
+  }
+
+  /** Throws the error of a device that is lost, or of a session that has ended. Others concern a stream alone. */
+  #throwIfOver(error: unknown): void {
+    if (isLoss(error) || this.#parts.session.hasEnded) throw error;
+  }
+
+  #recordBehind({ device, stream }: Given, event: bigint): void {
+    const { driver } = this.#parts.session;
+    try {
+      driver.eventRecord(device, event, stream);
+    } catch (error) {
+      // Whoever owns a wrapped stream has destroyed it: an event behind all streams comes after its work, too.
+      this.#throwIfOver(error);
+      if (!driver.hasContextEvents) throw error;
+      driver.ctxRecordEvent(device, event);
+    }
+  }
+
+  #unmark({ work, event }: Marked): void {
+    work.faults.pending.delete(work);
+    if (event !== undefined) this.#parts.session.destroyMarker(event);
   }
 
   #forgetUnmarked(): void {
     for (const { letGo } of this.#unmarked.values()) letGo();
     this.#unmarked.clear();
     this.#lastStream = undefined;
+    this.#lastWork = undefined;
   }
 
   #forget(): void {
-    for (const { event, faults } of this.#marked) {
-      if (this.failure === undefined) faults.marks--;
-      ignoreLoss(() => this.#parts.session.destroyMarker(event));
-    }
+    for (const work of this.#unmarked.values()) work.faults.pending.delete(work);
+    for (const marked of this.#marked) ignoreLoss(() => this.#unmark(marked));
     this.#marked = [];
     this.#forgetUnmarked();
     this.#faults.end(this);
   }
+}
+
+/** Notes that what was given before a moment is done. Returns whether that is all. */
+function advance(work: Given, moment: Moment): boolean {
+  work.since = Math.max(work.since, moment);
+  return work.last < moment;
 }

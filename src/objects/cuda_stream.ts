@@ -383,7 +383,9 @@ export class CudaStream implements Disposable {
     try {
       ignoreLoss(() => this.#onDispose?.(handle));
     } finally {
-      if (!this.#isForeign) {
+      if (this.#isForeign) {
+        this.#session.faults?.streamLeft(this.device.ordinal, handle);
+      } else {
         this.#session.opened.delete(this.#opened!);
         ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
       }

@@ -1,39 +1,9 @@
 /** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import process from "node:process";
-import { Communicator, type Cuda, type CudaDevice, open, SharingError } from "../../mod.ts";
-import { leakTest } from "../support/resources.ts";
+import { Communicator, open, SharingError } from "../../mod.ts";
 import { test } from "../support/test.ts";
-
-/** Milliseconds after which a collective has failed. */
-const timeout = 200;
-const long = 600_000;
-
-interface Parts {
-  readonly cuda: Cuda;
-  readonly gpu: CudaDevice;
-  readonly ranks: readonly Communicator[];
-}
-
-/** A test with a communicator of which some ranks are idle. All have the same timeout, or each its own. */
-function testRanks(
-  name: string,
-  body: (parts: Parts) => Promise<void>,
-  timeouts: number | readonly number[] = timeout,
-): void {
-  leakTest(name, async () => {
-    using cuda = open({ driver: "software" });
-    const gpu = cuda.device(0);
-    const id = Communicator.createId(cuda);
-    const ranks = await Promise.all(
-      [0, 1, 2].map((rank) => {
-        const own = typeof timeouts === "number" ? timeouts : timeouts[rank]!;
-        return Communicator.create(gpu, { id, rank, size: 3, timeout: own });
-      }),
-    );
-    await body({ cuda, gpu, ranks });
-  });
-}
+import { long, testRanks, timeout } from "./idle_ranks.ts";
 
 testRanks("the end of the Cuda object ends communicators without another error", async ({ cuda, gpu, ranks }) => {
   using pool = gpu.createPool();

@@ -1,0 +1,44 @@
+/**
+ * Communicators of which some ranks take no part in a collective.
+ *
+ * @module
+ */
+import { Communicator, type Cuda, type CudaDevice, open } from "../../mod.ts";
+import { leakTest } from "../support/resources.ts";
+
+/** Milliseconds after which a collective has failed. */
+export const timeout = 200;
+/** Milliseconds that no test takes. */
+export const long = 600_000;
+
+/** What a test gets. */
+export interface Parts {
+  readonly cuda: Cuda;
+  readonly gpu: CudaDevice;
+  readonly ranks: readonly Communicator[];
+}
+
+/** Creates all ranks of another communicator in this process. */
+export async function createRanks(
+  { cuda, gpu }: Omit<Parts, "ranks">,
+  timeouts: readonly number[],
+): Promise<Communicator[]> {
+  const id = Communicator.createId(cuda);
+  return await Promise.all(
+    timeouts.map((timeout, rank) => Communicator.create(gpu, { id, rank, size: timeouts.length, timeout })),
+  );
+}
+
+/** A test with a communicator of three ranks. All have the same timeout, or each its own. */
+export function testRanks(
+  name: string,
+  body: (parts: Parts) => Promise<void>,
+  timeouts: number | readonly number[] = timeout,
+): void {
+  leakTest(name, async () => {
+    using cuda = open({ driver: "software" });
+    const gpu = cuda.device(0);
+    const each = typeof timeouts === "number" ? [timeouts, timeouts, timeouts] : timeouts;
+    await body({ cuda, gpu, ranks: await createRanks({ cuda, gpu }, each) });
+  });
+}
