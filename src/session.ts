@@ -35,7 +35,7 @@ export interface WorkFaults {
   /** To be called when all is done. */
   ofDevice(device: number): void;
   /** Calls a function whose waits are the library's own: the errors are left to the program's. */
-  unheard(action: () => void): void;
+  unheard<Result>(action: () => Result): Result;
   /** Notes that the program no longer uses a stream, which may be destroyed at any time. */
   streamLeft(device: number, stream: bigint): void;
 }

@@ -10,12 +10,14 @@
  */
 import { defaultStream, type Driver, type QueryOptions, streamFlags } from "../driver.ts";
 import type { Session, WorkFaults } from "../session.ts";
-import { isLoss } from "../support/driver_errors.ts";
+import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { pause } from "../support/waiting/pause.ts";
 
 /** A communicator that may have unfinished work. */
 export interface PolledCommunicator {
+  /** Notes where the work ends that it has given to streams so far. */
+  mark(): void;
   /** Finds out whether its work can end, and ends it if it cannot. Does so now and then, however often it is called. */
   poll(): void;
   /** Does so now. `done` is what the program has just found done. */
@@ -44,9 +46,13 @@ export interface PendingWork {
   readonly owner: PolledCommunicator;
   /** Milliseconds in which they should be done, once it is their turn. */
   readonly timeout: number;
+  /** Of the session's: what was given later has a larger one. */
+  readonly sequence: number;
   /** The moment of the first of them. */
   since: Moment;
-  /** When they should be done, by `performance.now()`. Undefined as long as nobody has looked at them. */
+  /** The moment of the last of them. */
+  last: Moment;
+  /** When they should be done, by `performance.now()`. Undefined as long as nobody has marked where they end. */
   deadline: number | undefined;
 }
 
@@ -74,7 +80,6 @@ export class StreamFaults {
   /** Whether the default stream and this one wait for each other. */
   readonly isBlocking: boolean;
   readonly failures: Failure[] = [];
-  /** In the order in which it was given them. */
   readonly pending: Set<PendingWork> = new Set();
   followers: Follower[] = [];
 
@@ -128,6 +133,7 @@ export class CollectiveFaults implements WorkFaults {
   readonly driver: Driver;
   /** Work that is asked for now is of this moment. */
   now: Moment = 0;
+  #sequence = 0;
   /** By handles, and for default streams by the device's number below zero. */
   readonly #streams = new Map<bigint, StreamFaults>();
   /** Streams that were destroyed: their work may go on, and fail. */
@@ -157,6 +163,20 @@ export class CollectiveFaults implements WorkFaults {
     return faults;
   }
 
+  /** To be called before a communicator gives a stream work: or else nobody could tell later whose work hangs there. */
+  markOthers(communicator: PolledCommunicator, device: number, stream: bigint): void {
+    const pending = this.#streams.get(keyOf(device, stream))?.pending ?? [];
+    for (const { owner, deadline } of pending) {
+      // Another device's loss does not concern this one.
+      if (deadline === undefined && owner !== communicator) ignoreLoss(() => owner.mark());
+    }
+  }
+
+  /** The place of new work among all. */
+  nextSequence(): number {
+    return this.#sequence++;
+  }
+
   /** Notes that all work of a communicator has ended. */
   end(communicator: PolledCommunicator): void {
     this.#unfinished.delete(communicator);
@@ -167,6 +187,27 @@ export class CollectiveFaults implements WorkFaults {
   /** Notes that collectives on a stream have failed: what comes after a moment there is undefined. */
   fail(stream: StreamFaults, since: Moment, error: Error): void {
     const now = performance.now();
+    for (const [each, from] of this.#behind(stream, since)) {
+      each.failures.push({ error, since: from, thrown: Infinity });
+      if (each.failures.length > mostFailures) each.failures.shift();
+      // Their time begins when it is their turn.
+      for (const work of each.pending) if (work.last >= from) work.deadline = later(work, now);
+    }
+  }
+
+  /** Whether a stream's work does not come after unfinished work of another communicator. */
+  isInTurn(stream: StreamFaults, { owner, sequence, last }: PendingWork): boolean {
+    for (const each of [...this.#streams.values(), ...this.#destroyed]) {
+      for (const other of each.pending) {
+        if (other.owner === owner || other.sequence > sequence) continue;
+        if ((this.#behind(each, other.since).get(stream) ?? Infinity) <= last) return false;
+      }
+    }
+    return true;
+  }
+
+  /** Since which moment streams are given what comes after what one is given after a moment. */
+  #behind(stream: StreamFaults, since: Moment): Map<StreamFaults, Moment> {
     const reached = new Map<StreamFaults, Moment>();
     const reach = (stream: StreamFaults, since: Moment): void => {
       if ((reached.get(stream) ?? Infinity) <= since) return;
@@ -176,12 +217,7 @@ export class CollectiveFaults implements WorkFaults {
     reach(stream, since);
     // What the default stream orders goes one step: whether it has work between two others is not known.
     for (const other of this.#orderedAfter(stream)) reach(other, since);
-    for (const [each, since] of reached) {
-      each.failures.push({ error, since, thrown: Infinity });
-      if (each.failures.length > mostFailures) each.failures.shift();
-      // Their time begins when it is their turn.
-      for (const work of each.pending) if (work.since >= since) work.deadline = later(work, now);
-    }
+    return reached;
   }
 
   /** Before which moment a stream's work is done, as far as records after a moment show. To be asked before it is ended. */
@@ -203,11 +239,11 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Calls a function whose waits are the library's own: they throw no errors of collectives. */
-  unheard(action: () => void): void {
+  unheard<Result>(action: () => Result): Result {
     const isUnheard = this.#isUnheard;
     this.#isUnheard = true;
     try {
-      action();
+      return action();
     } finally {
       this.#isUnheard = isUnheard;
     }

@@ -74,6 +74,7 @@ export function isGrouping(): boolean {
 /** Gives a collective to its stream, or to the group that is being made. */
 export function issue(collective: Collective): void {
   if (group !== undefined) return void group.push(collective);
+  collective.issuer.pending.prepare(collective.stream);
   run(collective);
   note(collective);
   if (collective.issuer.sanitizer !== undefined) tell([collective]);
@@ -107,6 +108,7 @@ export function issueTogether(body: () => void): void {
 }
 
 function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]): void {
+  for (const { issuer, stream } of collectives) issuer.pending.prepare(stream);
   library.groupStart();
   try {
     for (const collective of collectives) run(collective);

@@ -33,8 +33,6 @@ interface Given extends PendingWork {
   readonly device: number;
   readonly stream: bigint;
   readonly faults: StreamFaults;
-  /** The moment of the last of them. */
-  last: Moment;
   /** Takes back what is done when the stream is disposed of. */
   readonly letGo: () => void;
 }
@@ -68,6 +66,7 @@ export class PendingCollectives implements PolledCommunicator {
   #lastWork: Given | undefined;
   #marked: Marked[] = [];
   #nextPoll = 0;
+  #lastLook = 0;
   /** Resolves when what could not end has been ended. */
   #ending: Promise<void> | undefined;
   readonly #timer = new UnreferencedTimer(() => this.#watch(), watchInterval);
@@ -75,6 +74,13 @@ export class PendingCollectives implements PolledCommunicator {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#faults = faultsOf(parts.session);
+  }
+
+  /** To be called before a stream is given a collective. */
+  prepare(stream: CudaStream): void {
+    // Whoever has given it work since then has marked where that of this communicator ends.
+    if (stream === this.#lastStream) return;
+    this.#faults.markOthers(this, stream.device.ordinal, stream.unsafeHandle);
   }
 
   /** Notes that a stream was given a collective. */
@@ -96,6 +102,7 @@ export class PendingCollectives implements PolledCommunicator {
     const work = {
       owner: this,
       timeout,
+      sequence: this.#faults.nextSequence(),
       since: now,
       last: now,
       deadline: undefined,
@@ -177,8 +184,12 @@ export class PendingCollectives implements PolledCommunicator {
     const now = performance.now();
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
-    const { library, comm } = this.#parts;
-    this.#mark(now);
+    const { session: { driver }, library, comm } = this.#parts;
+    // The software device works while its program waits, or awaits.
+    const lost = driver.kind === "software" ? now - this.#lastLook - 2 * watchInterval : 0;
+    if (lost > 0) { for (const { work } of this.#marked) work.deadline! += lost; }
+    this.#lastLook = now;
+    this.mark();
     const areDone = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
     // Asked afterwards: what has failed is done, too.
     const stateOfWork = library.commGetAsyncError(comm, { isDone: true });
@@ -208,7 +219,7 @@ export class PendingCollectives implements PolledCommunicator {
     let isLate = false;
     for (const { work } of this.#marked) {
       if (work.deadline! >= now) continue;
-      if (this.#isInTurn(work)) isLate = true;
+      if (this.#faults.isInTurn(work.faults, work)) isLate = true;
       else work.deadline = now + timeout;
     }
     if (!isLate) return undefined;
@@ -221,18 +232,10 @@ export class PendingCollectives implements PolledCommunicator {
     );
   }
 
-  /** Whether no unfinished work of another communicator comes first on the stream. */
-  #isInTurn(work: Given): boolean {
-    for (const other of work.faults.pending) {
-      if (other === work) break;
-      if (other.owner !== this) return false;
-    }
-    return true;
-  }
-
   /** Records events behind what was asked for since the last time. */
-  #mark(now: number): void {
+  mark(): void {
     const { session, timeout } = this.#parts;
+    const now = performance.now();
     for (const work of this.#unmarked.values()) {
       work.deadline = now + timeout;
       // An event that is recorded on an idle stream is not done at once.

@@ -78,6 +78,7 @@ export class RepeatedCall {
   /** Gives it to its stream again, or to the group that is being made, as `issue` of a collective does. */
   issue(): void {
     if (isGrouping()) return issue(this.#collective);
+    this.#pending.prepare(this.#stream);
     try {
       this.#library.allReduce(this.#call);
     } catch (error) {

@@ -1,6 +1,7 @@
 import type { Driver } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
+import { finishedUnheard, unheard } from "../objects/unheard_waits.ts";
 import { allSettledUnseen } from "../support/lost_devices.ts";
 
 /** Disposed streams are replaced by their devices when the number of streams reaches a multiple of this. */
@@ -35,13 +36,14 @@ export class FreedStreams {
   /** Resolves when the frees are complete, or their device is lost. */
   async finished(): Promise<void> {
     this.#sweep();
-    await allSettledUnseen([...this.#streams, ...this.#devices].map((each) => each.finished()));
+    await allSettledUnseen([...this.#streams, ...this.#devices].map(finishedUnheard));
   }
 
   /** Blocks until the frees are complete. */
   synchronize(): void {
     this.#sweep();
-    for (const each of [...this.#streams, ...this.#devices]) each.synchronize();
+    for (const stream of this.#streams) unheard(stream.device, () => stream.synchronize());
+    for (const device of this.#devices) unheard(device, () => device.synchronize());
     this.#streams.clear();
     this.#devices.clear();
     this.#last = undefined;

@@ -93,7 +93,7 @@ export class CudaDevice {
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
     this.#streams = new DeviceStreams(session, this.defaultStream);
-    registerDevice(this, session);
+    registerDevice(this, { session, finishedUnheard: () => this.#finish({}, false) });
   }
 
   /**
@@ -716,8 +716,12 @@ export class CudaDevice {
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
+    await this.#finish(options, true);
+  }
+
+  async #finish(options: WaitOptions, isHeard: boolean): Promise<void> {
     try {
-      await this.#streams.finished(options);
+      await this.#streams.finished(options, isHeard);
     } catch (error) {
       const awaited = `device ${this.ordinal}`;
       throw cannot(`wait for ${awaited}`, errorOfWait(driverErrorOf(error), awaited, options));

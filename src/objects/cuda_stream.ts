@@ -56,6 +56,9 @@ export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () 
 /** Returns how far a stream has got. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
 
+/** What `CudaStream.finished` does. If it is not heard, errors of collectives are left to the program's waits. */
+export let finishStream: (stream: CudaStream, options: WaitOptions, isHeard: boolean) => Promise<void>;
+
 /** Returns where the launches on a stream are noted. */
 export let launchesOf: (stream: CudaStream) => StreamLaunches;
 
@@ -150,6 +153,7 @@ export class CudaStream implements Disposable {
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
     };
     progressOf = (stream) => stream.#progress;
+    finishStream = (stream, options, isHeard) => stream.#finish(options, isHeard);
     launchesOf = (stream) => stream.#launches ??= stream.#addLaunches();
     markEnd = (stream) => {
       const { marker, position } = stream.#mark();
@@ -313,10 +317,14 @@ export class CudaStream implements Disposable {
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
+    await this.#finish(options, true);
+  }
+
+  async #finish(options: WaitOptions, isHeard: boolean): Promise<void> {
     void this.unsafeHandle;
     try {
       const { marker, position } = this.#mark();
-      await this.#markers.wait(marker, options);
+      await this.#markers.wait(marker, options, isHeard);
       this.#progress.complete(position);
     } catch (error) {
       const awaited = `a stream of device ${this.device.ordinal}`;

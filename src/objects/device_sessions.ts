@@ -1,5 +1,5 @@
 /**
- * The session of each device. It is not kept in `cuda_device.ts`, because pools need it and `cuda_device.ts` imports
+ * The session of each device, and a wait for it. They are not kept in `cuda_device.ts`, because pools need it and `cuda_device.ts` imports
  * pools.
  *
  * @module
@@ -8,16 +8,28 @@ import type { CudaDevice } from "./cuda_device.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 
-const sessions = new WeakMap<CudaDevice, Session>();
+/** What others than the device itself need of it. */
+interface DeviceParts {
+  readonly session: Session;
+  /** Does what `CudaDevice.finished` does, and leaves errors of collectives to the program's waits. */
+  readonly finishedUnheard: () => Promise<void>;
+}
+
+const parts = new WeakMap<CudaDevice, DeviceParts>();
 
 /** Registers the session of a new device. */
-export function registerDevice(device: CudaDevice, session: Session): void {
-  sessions.set(device, session);
+export function registerDevice(device: CudaDevice, ofDevice: DeviceParts): void {
+  parts.set(device, ofDevice);
+}
+
+/** Resolves when all work of a device is done. Errors of collectives are left to the program's waits. */
+export function deviceFinishedUnheard(device: CudaDevice): Promise<void> {
+  return parts.get(device)!.finishedUnheard();
 }
 
 /** The session of a device. Throws a `TypeError` unless `device` is one. */
 export function sessionOfDevice(device: CudaDevice): Session {
-  return sessions.get(device) ?? refuseDevice(device);
+  return parts.get(device)?.session ?? refuseDevice(device);
 }
 
 /** Throws unless `device` is a device of the `Cuda` object that `session` belongs to. */

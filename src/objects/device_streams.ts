@@ -3,7 +3,7 @@ import type { Session } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
-import { type CudaStream, markEnd, progressOf } from "./cuda_stream.ts";
+import { type CudaStream, finishStream, markEnd, progressOf } from "./cuda_stream.ts";
 import { type Marker, Markers } from "./markers.ts";
 
 /** The streams of a device, for `CudaDevice.finished`, which waits for the work of all of them. */
@@ -41,18 +41,23 @@ export class DeviceStreams {
     if (!this.#session.driver.hasContextEvents) this.#markDisposedStream(handle);
   }
 
-  /** Resolves when all work enqueued so far is done. */
-  async finished(options?: WaitOptions): Promise<void> {
-    if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await this.#knownStreamsFinished(options);
+  /**
+   * Resolves when all work enqueued so far is done.
+   *
+   * @param isHeard whether it rejects with errors of collectives
+   */
+  async finished(options: WaitOptions, isHeard: boolean): Promise<void> {
+    const known = () => this.#knownStreamsFinished(options, isHeard);
+    if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await known();
     // Pools count memory as free after a synchronization with an event of the stream, but not with one of the context.
     const ends = [...this.#created].map(markEnd);
     let isComplete = false;
     try {
       const marker = this.#recordAllStreams();
-      if (marker === undefined) return await this.#knownStreamsFinished(options);
+      if (marker === undefined) return await known();
       const progress = progressOf(this.#defaultStream);
       const position = progress.record();
-      await this.#markers.wait(marker, options);
+      await this.#markers.wait(marker, options, isHeard);
       isComplete = true;
       progress.complete(position);
       // An event on the default stream would be a barrier: pools count its work as done if it is still idle then.
@@ -84,15 +89,15 @@ export class DeviceStreams {
   }
 
   /** Resolves when all work enqueued so far on the streams that this object knows is done. */
-  async #knownStreamsFinished(options?: WaitOptions): Promise<void> {
+  async #knownStreamsFinished(options: WaitOptions, isHeard: boolean): Promise<void> {
     const { driver } = this.#session;
     const streams = [...this.#created].filter(({ unsafeHandle }) => {
       return !driver.streamIsCapturing(this.#device, unsafeHandle);
     });
     await Promise.all([
-      this.#defaultStreamFinished(options),
-      ...streams.map((stream) => stream.finished(options)),
-      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options)),
+      this.#defaultStreamFinished(options, isHeard),
+      ...streams.map((stream) => finishStream(stream, options, isHeard)),
+      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options, isHeard)),
     ]);
   }
 
@@ -100,7 +105,7 @@ export class DeviceStreams {
    * Resolves when the default stream's work so far is done. A record on the default stream itself would make blocking
    * streams wait for each other. So this records on a new blocking stream, which waits for the default stream only.
    */
-  async #defaultStreamFinished(options?: WaitOptions): Promise<void> {
+  async #defaultStreamFinished(options: WaitOptions, isHeard: boolean): Promise<void> {
     const { driver } = this.#session;
     const marker = this.#defaultStreamMarkers.record((event) => {
       const stream = driver.streamCreateWithPriority(this.#device, streamFlags.default, 0);
@@ -112,7 +117,7 @@ export class DeviceStreams {
     });
     const progress = progressOf(this.#defaultStream);
     const position = progress.record();
-    await this.#defaultStreamMarkers.wait(marker, options);
+    await this.#defaultStreamMarkers.wait(marker, options, isHeard);
     progress.complete(position);
   }
 
@@ -138,11 +143,13 @@ export class DeviceStreams {
     return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);
   }
 
-  async #disposedStreamFinished(marker: bigint, options?: WaitOptions): Promise<void> {
-    await waitUntil(
-      () => !this.#disposedStreamMarkers.has(marker) || this.#session.driver.eventQuery(marker),
-      options,
-    );
+  async #disposedStreamFinished(marker: bigint, options: WaitOptions, isHeard: boolean): Promise<void> {
+    await waitUntil(() => {
+      if (!this.#disposedStreamMarkers.has(marker)) return true;
+      const isDone = this.#session.driver.eventQuery(marker);
+      if (isHeard) this.#session.faults?.ofEvent(marker, isDone);
+      return isDone;
+    }, options);
     if (!this.#disposedStreamMarkers.has(marker)) return;
     // Pools count the work as done only after a synchronization.
     ignoreLoss(() => this.#session.driver.eventSynchronize(marker));

@@ -40,13 +40,17 @@ export class Markers implements Disposable {
     return { event, order: ++this.#recordCount };
   }
 
-  /** Resolves when a marker is complete. */
-  async wait(marker: Marker, options?: WaitOptions): Promise<void> {
+  /**
+   * Resolves when a marker is complete.
+   *
+   * @param isHeard whether it rejects with errors of collectives
+   */
+  async wait(marker: Marker, options: WaitOptions, isHeard: boolean): Promise<void> {
     try {
       // Reads the driver at each poll, because the session replaces it at its end.
       await waitUntil(() => {
         const isDone = this.#session.driver.eventQuery(marker.event);
-        this.#session.faults?.ofEvent(marker.event, isDone);
+        if (isHeard) this.#session.faults?.ofEvent(marker.event, isDone);
         return isDone;
       }, options);
       this.complete(marker);

@@ -3,6 +3,7 @@ import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
+import { unheard } from "../../objects/unheard_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import type { CacheMemory } from "../memory_registry.ts";
 import { isOutOfMemory, outOfMemory, type Refusal } from "../out_of_memory.ts";
@@ -278,7 +279,11 @@ export class Slabs implements CacheMemory {
     let lastRefusal = this.#grow(byteLength, list);
     if (lastRefusal !== undefined && streams.size > 0 && mayBlock) {
       const deadline = performance.now() + idleTimeoutMilliseconds;
-      for (const stream of streams) if (becomesIdle(stream, deadline)) stream.synchronize();
+      for (const stream of streams) {
+        if (becomesIdle(stream, deadline)) {
+          unheard(stream.device, () => stream.synchronize());
+        }
+      }
       lastRefusal = this.#grow(byteLength, list);
     }
     const isRefusedByPool = lastRefusal !== undefined && byteLength <= this.#maxSize - this.reserved;
@@ -387,7 +392,7 @@ function isIdle(slab: Slab): boolean {
 /** Waits until the deadline for a stream to become idle. Returns whether it did. */
 function becomesIdle(stream: CudaStream, deadline: number): boolean {
   do {
-    if (stream.query()) return true;
+    if (unheard(stream.device, () => stream.query())) return true;
   } while (performance.now() < deadline);
   return false;
 }

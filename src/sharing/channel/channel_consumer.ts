@@ -1,5 +1,6 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
+import { finishedUnheard } from "../../objects/unheard_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -249,7 +250,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     await this.#freedOn.finished();
     await Promise.all([...this.#beingRead].map(readsDone));
     const isFreed = this.#parts.freeRing();
-    await allSettledUnseen([this.#parts.whole.stream.finished()]);
+    await allSettledUnseen([finishedUnheard(this.#parts.whole.stream)]);
     this.#hasLeft = true;
     this.#parts.close(isFreed);
   }
@@ -276,7 +277,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     const releaseStream = allocation.releaseStream(stream);
     if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
-    else void allSettledUnseen([releaseStream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
+    else void allSettledUnseen([finishedUnheard(releaseStream), readsDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.add(releaseStream);
     this.#held.delete(slot);
     this.#full.delete(index);

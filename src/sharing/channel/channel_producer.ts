@@ -1,4 +1,5 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
+import { unheard } from "../../objects/unheard_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
@@ -376,9 +377,9 @@ function missingConsumers(joined: number, minimum: number): string {
 }
 
 /** Whether the last write to a slot is done. If the device is lost, nothing is written any more. */
-function isWritten({ event }: LocalEvent): boolean {
+function isWritten({ device, event }: LocalEvent): boolean {
   try {
-    return event.query();
+    return unheard(device, () => event.query());
   } catch {
     return true;
   }

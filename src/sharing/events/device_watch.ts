@@ -1,3 +1,4 @@
+import { unheard } from "../../objects/unheard_waits.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import type { LocalEvent } from "./local_events.ts";
 
@@ -31,9 +32,9 @@ export class DeviceWatch {
   #poll(): void {
     let isPending = false;
     try {
-      for (const { event } of this.#pending()) {
+      for (const { device, event } of this.#pending()) {
         isPending = true;
-        event.query();
+        unheard(device, () => event.query());
       }
     } catch (error) {
       return this.#onLost(error);

@@ -1,5 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
+import { unheard } from "../../objects/unheard_waits.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { parseUuid } from "../../support/uuid.ts";
@@ -80,7 +81,7 @@ export class LocalEvents {
     wait.waiting.add(waiting);
     if (wait.waiting.size === 1) {
       this.#waits.set(localEvent, wait);
-      wait.cancel = whenDone(() => localEvent.event.query(), (error) => {
+      wait.cancel = whenDone(() => unheard(localEvent.device, () => localEvent.event.query()), (error) => {
         this.#waits.delete(localEvent);
         const all = [...wait.waiting];
         wait.waiting.clear();

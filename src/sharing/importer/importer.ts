@@ -1,6 +1,7 @@
 import { Cuda, sessionOf } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import type { OpenedObject, OpenedObjects } from "../../objects/opened_objects.ts";
+import { finishedUnheard } from "../../objects/unheard_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -389,7 +390,7 @@ export class Importer implements AsyncDisposable {
       if (mapped instanceof DeviceBuffer) allocationOf(mapped).owner.useEnd = importerEnd;
       if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
         // The stream's work continues, and only the whole device can be waited for.
-        await mapped.device.finished();
+        await finishedUnheard(mapped.device);
         mapped.stream = mapped.device.defaultStream;
       }
       ignoreLoss(() => mapped[Symbol.dispose]());
