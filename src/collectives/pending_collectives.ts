@@ -33,6 +33,8 @@ interface Given extends PendingWork {
   readonly device: number;
   readonly stream: bigint;
   readonly faults: StreamFaults;
+  /** Milliseconds by which the deadline was put off. */
+  given: number;
   /** Takes back what is done when the stream is disposed of. */
   readonly letGo: () => void;
 }
@@ -106,6 +108,7 @@ export class PendingCollectives implements PolledCommunicator {
       since: now,
       last: now,
       deadline: undefined,
+      given: 0,
       device,
       stream: handle,
       faults,
@@ -186,8 +189,7 @@ export class PendingCollectives implements PolledCommunicator {
     if (this.failure !== undefined) return;
     const { session: { driver }, library, comm } = this.#parts;
     // The software device works while its program waits, or awaits.
-    const lost = driver.kind === "software" ? now - this.#lastLook - 2 * watchInterval : 0;
-    if (lost > 0) { for (const { work } of this.#marked) work.deadline! += lost; }
+    if (driver.kind === "software") this.#giveTime(now - this.#lastLook - 2 * watchInterval);
     this.#lastLook = now;
     this.mark();
     const areDone = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
@@ -202,6 +204,16 @@ export class PendingCollectives implements PolledCommunicator {
     this.#dropDone(({ work }) => advance(work, this.#faults.doneBefore(work.faults, work.since)));
     if (this.#isIdle) return this.#faults.end(this);
     this.fail(failure);
+  }
+
+  /** Lets work have more time, at most twice as much as it had. */
+  #giveTime(milliseconds: number): void {
+    if (milliseconds <= 0) return;
+    for (const { work } of this.#marked) {
+      const more = Math.min(milliseconds, work.timeout - work.given);
+      work.deadline! += more;
+      work.given += more;
+    }
   }
 
   /** Forgets what is done. */
