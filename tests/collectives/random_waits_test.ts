@@ -143,7 +143,7 @@ async function run(seed: number): Promise<{ steps: readonly string[]; wrong: rea
 }
 
 test("exactly the waits behind a collective that cannot end throw its error, in random programs", async () => {
-  const programs = isLong ? 400 : 40;
+  const programs = isLong ? 400 : together;
   let behind = 0;
   for (let seed = 1; seed <= programs; seed += together) {
     const seeds = Array.from({ length: together }, (_, index) => seed + index);
