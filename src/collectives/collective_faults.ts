@@ -16,6 +16,8 @@ import { pause } from "../support/waiting/pause.ts";
 
 /** A communicator that may have unfinished work. */
 export interface PolledCommunicator {
+  /** Whether it has so many marks that more would cost more than they tell. */
+  readonly isBusy: boolean;
   /** Notes where the work ends that it has given to streams so far. */
   mark(): void;
   /** Finds out whether its work can end, and ends it if it cannot. Does so now and then, however often it is called. */
@@ -60,6 +62,10 @@ export interface PendingWork {
 interface Failure {
   readonly error: Error;
   readonly since: Moment;
+  /** When it was found. */
+  readonly found: Moment;
+  /** Whether it is here only because the default stream may order the stream behind. */
+  readonly isByOrder: boolean;
   /** When a wait has thrown it. */
   thrown: Moment;
 }
@@ -113,6 +119,8 @@ const trustingMilliseconds = 0.5;
 const forLibrary: QueryOptions = { forLibrary: true };
 /** How many errors of a stream are remembered. */
 const mostFailures = 64;
+/** How many destroyed streams are remembered whose errors no wait has thrown. */
+const mostDestroyed = 256;
 /** So few streams that wait for others are not looked through. */
 const fewFollowers = 256;
 
@@ -140,6 +148,8 @@ export class CollectiveFaults implements WorkFaults {
   readonly #destroyed = new Set<StreamFaults>();
   readonly #records = new Map<bigint, EventRecord>();
   readonly #unfinished = new Set<PolledCommunicator>();
+  /** When streams were created, since the first communicator was. */
+  readonly #created = new Map<bigint, Moment>();
   /** The driver that is guarded. */
   readonly #guarded: Driver;
   readonly #eagerMilliseconds: number;
@@ -165,10 +175,18 @@ export class CollectiveFaults implements WorkFaults {
 
   /** To be called before a communicator gives a stream work: or else nobody could tell later whose work hangs there. */
   markOthers(communicator: PolledCommunicator, device: number, stream: bigint): void {
-    const pending = this.#streams.get(keyOf(device, stream))?.pending ?? [];
-    for (const { owner, deadline } of pending) {
-      // Another device's loss does not concern this one.
-      if (deadline === undefined && owner !== communicator) ignoreLoss(() => owner.mark());
+    const faults = this.#streams.get(keyOf(device, stream));
+    if (faults === undefined || this.#unfinished.size === 0) return;
+    this.#markAll([faults, ...this.#orderedAfter(faults)], communicator);
+  }
+
+  /** Notes where the work ends that streams were given so far. */
+  #markAll(streams: readonly StreamFaults[], except?: PolledCommunicator): void {
+    for (const { pending } of streams) {
+      for (const { owner, deadline } of pending) {
+        // Another device's loss does not concern this one.
+        if (deadline === undefined && owner !== except && !owner.isBusy) ignoreLoss(() => owner.mark());
+      }
     }
   }
 
@@ -187,8 +205,9 @@ export class CollectiveFaults implements WorkFaults {
   /** Notes that collectives on a stream have failed: what comes after a moment there is undefined. */
   fail(stream: StreamFaults, since: Moment, error: Error): void {
     const now = performance.now();
-    for (const [each, from] of this.#behind(stream, since)) {
-      each.failures.push({ error, since: from, thrown: Infinity });
+    const found = ++this.now;
+    for (const [each, { since: from, isByOrder }] of this.#behind(stream, since)) {
+      each.failures.push({ error, since: from, found, isByOrder, thrown: Infinity });
       if (each.failures.length > mostFailures) each.failures.shift();
       // Their time begins when it is their turn.
       for (const work of each.pending) if (work.last >= from) work.deadline = later(work, now);
@@ -198,25 +217,31 @@ export class CollectiveFaults implements WorkFaults {
   /** Whether a stream's work does not come after unfinished work of another communicator. */
   isInTurn(stream: StreamFaults, { owner, sequence, last }: PendingWork): boolean {
     for (const each of [...this.#streams.values(), ...this.#destroyed]) {
+      if (each !== stream && each.followers.length === 0 && !(each.isBlocking && stream.isBlocking)) continue;
       for (const other of each.pending) {
         if (other.owner === owner || other.sequence > sequence) continue;
-        if ((this.#behind(each, other.since).get(stream) ?? Infinity) <= last) return false;
+        const behind = this.#behind(each, other.since).get(stream);
+        if (behind !== undefined && behind.since <= last) return false;
       }
     }
     return true;
   }
 
   /** Since which moment streams are given what comes after what one is given after a moment. */
-  #behind(stream: StreamFaults, since: Moment): Map<StreamFaults, Moment> {
-    const reached = new Map<StreamFaults, Moment>();
-    const reach = (stream: StreamFaults, since: Moment): void => {
-      if ((reached.get(stream) ?? Infinity) <= since) return;
-      reached.set(stream, since);
-      for (const follower of stream.followers) if (follower.before > since) reach(follower.stream, follower.since);
+  #behind(stream: StreamFaults, since: Moment): Map<StreamFaults, { since: Moment; isByOrder: boolean }> {
+    const reached = new Map<StreamFaults, { since: Moment; isByOrder: boolean }>();
+    const reach = (begin: StreamFaults, isByOrder: boolean): void => {
+      const left = [{ stream: begin, since }];
+      for (let next = left.pop(); next !== undefined; next = left.pop()) {
+        const { stream, since } = next;
+        if ((reached.get(stream)?.since ?? Infinity) <= since) continue;
+        reached.set(stream, { since, isByOrder });
+        left.push(...stream.followers.filter(({ before }) => before > since));
+      }
     };
-    reach(stream, since);
+    reach(stream, false);
     // What the default stream orders goes one step: whether it has work between two others is not known.
-    for (const other of this.#orderedAfter(stream)) reach(other, since);
+    for (const other of this.#orderedAfter(stream)) reach(other, true);
     return reached;
   }
 
@@ -256,7 +281,7 @@ export class CollectiveFaults implements WorkFaults {
       this.#poll();
     } else {
       const done = { stream: faults, before: ++this.now };
-      for (const communicator of this.#unfinished) communicator.settle(done);
+      this.#each((communicator) => communicator.settle(done));
     }
     if (faults !== undefined) this.#throw(faults.failures.filter(isUnthrown));
   }
@@ -281,8 +306,14 @@ export class CollectiveFaults implements WorkFaults {
   streamLeft(device: number, stream: bigint): void {
     const key = keyOf(device, stream);
     const faults = this.#streams.get(key);
-    if (faults !== undefined && !faults.isSettled) this.#destroyed.add(faults);
     this.#streams.delete(key);
+    this.#created.delete(key);
+    if (faults === undefined || faults.isSettled) return;
+    this.#destroyed.add(faults);
+    if (this.#destroyed.size <= mostDestroyed) return;
+    // Nobody has waited for it, and nobody can but with the whole device.
+    const oldest = this.#destroyed.values().find(({ pending }) => pending.size === 0);
+    if (oldest !== undefined) this.#destroyed.delete(oldest);
   }
 
   /** Throws the first one, rather one that no wait has thrown yet. */
@@ -295,11 +326,22 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   #poll(): void {
-    for (const communicator of this.#unfinished) communicator.poll();
+    this.#each((communicator) => communicator.poll());
   }
 
   #look(done?: StreamPoint): void {
-    for (const communicator of this.#unfinished) communicator.look(done);
+    this.#each((communicator) => communicator.look(done));
+  }
+
+  #each(action: (communicator: PolledCommunicator) => void): void {
+    for (const communicator of this.#unfinished) {
+      try {
+        action(communicator);
+      } catch (error) {
+        // Another device's loss does not concern this one, and its own is thrown by the call itself.
+        if (!isLoss(error)) throw error;
+      }
+    }
   }
 
   #streamOf(device: number, stream: bigint): StreamFaults {
@@ -310,7 +352,10 @@ export class CollectiveFaults implements WorkFaults {
       const isBlocking = isDefault || this.#guarded.streamGetFlags(device, stream) !== streamFlags.nonBlocking;
       this.#streams.set(key, faults = new StreamFaults(device, { isDefault, isBlocking }));
       const before = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
-      if (before !== undefined) faults.failures.push(...before.failures.map((failure) => ({ ...failure })));
+      const created = this.#created.get(key) ?? 0;
+      for (const failure of before?.failures ?? []) {
+        if (!failure.isByOrder && failure.found > created) faults.failures.push({ ...failure, isByOrder: true });
+      }
     }
     return faults;
   }
@@ -412,9 +457,19 @@ export class CollectiveFaults implements WorkFaults {
         this.#records.delete(event);
         driver.eventDestroy(device, event);
       },
+      streamCreateWithPriority: (device, flags, priority) => {
+        const stream = driver.streamCreateWithPriority(device, flags, priority);
+        this.#created.set(stream, ++this.now);
+        return stream;
+      },
       streamWaitEvent: (device, stream, event) => {
-        driver.streamWaitEvent(device, stream, event);
         const record = this.#records.get(event);
+        // What comes next may be behind another communicator's work, and what came before is not.
+        const known = record === undefined || this.#unfinished.size < 2
+          ? undefined
+          : this.#streams.get(keyOf(device, stream));
+        if (known !== undefined) this.#markAll([known]);
+        driver.streamWaitEvent(device, stream, event);
         if (record === undefined) return;
         this.#follow(record, this.#streamOf(device, stream));
       },

@@ -126,6 +126,7 @@ function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]
     throw cannot("call a group of collectives", error);
   }
   for (const collective of collectives) note(collective);
+  for (const { issuer } of collectives) issuer.pending.endGroup();
   tell(collectives);
 }
 

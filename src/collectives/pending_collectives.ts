@@ -27,6 +27,8 @@ import { namesOfRanks } from "./creation.ts";
 const pollInterval = 1;
 /** Milliseconds between two polls by the timer, while nobody waits. */
 const watchInterval = 50;
+/** So many marks tell apart what communicators have given to one stream in turns. */
+const mostMarks = 64;
 
 /** Collectives of a stream. */
 interface Given extends PendingWork {
@@ -76,6 +78,16 @@ export class PendingCollectives implements PolledCommunicator {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#faults = faultsOf(parts.session);
+  }
+
+  get isBusy(): boolean {
+    return this.#marked.length >= mostMarks;
+  }
+
+  /** To be called when a group was given to streams: others of it have not marked where this one's work ends. */
+  endGroup(): void {
+    this.#lastStream = undefined;
+    this.#lastWork = undefined;
   }
 
   /** To be called before a stream is given a collective. */
@@ -150,12 +162,12 @@ export class PendingCollectives implements PolledCommunicator {
     if (this.failure !== undefined) return;
     this.failure = error;
     const works = [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
-    for (const work of works) work.faults.pending.delete(work);
-    for (const { faults, since } of works) this.#faults.fail(faults, since, error);
-    this.#forgetUnmarked();
     const { library, comm } = this.#parts;
     // What cannot be ended has been reported by the error itself.
     this.#ending = library.commRevoke(comm, options).catch(() => {}).then(() => this.#forget());
+    for (const work of works) work.faults.pending.delete(work);
+    for (const { faults, since } of works) this.#faults.fail(faults, since, error);
+    this.#forgetUnmarked();
   }
 
   /** Resolves when what could not end has been ended. */
@@ -228,13 +240,17 @@ export class PendingCollectives implements PolledCommunicator {
   /** The error if a collective should be done by now. */
   #lateness(now: number): Error | undefined {
     const { library, comm, timeout, name } = this.#parts;
-    let isLate = false;
-    for (const { work } of this.#marked) {
-      if (work.deadline! >= now) continue;
-      if (this.#faults.isInTurn(work.faults, work)) isLate = true;
-      else work.deadline = now + timeout;
+    const behind: Given[] = [];
+    const isLate = this.#marked.some(({ work }) => {
+      if (work.deadline! >= now) return false;
+      if (this.#faults.isInTurn(work.faults, work)) return true;
+      behind.push(work);
+      return false;
+    });
+    if (!isLate) {
+      for (const work of behind) work.deadline = now + timeout;
+      return undefined;
     }
-    if (!isLate) return undefined;
     const late = library.lateRanks(comm);
     const who = late.length === 0 ? "not all ranks took part" : `${namesOfRanks(late)} did not take part`;
     return new SharingError(
@@ -248,6 +264,7 @@ export class PendingCollectives implements PolledCommunicator {
   mark(): void {
     const { session, timeout } = this.#parts;
     const now = performance.now();
+    if (this.#marked.length === 0) this.#lastLook = now;
     for (const work of this.#unmarked.values()) {
       work.deadline = now + timeout;
       // An event that is recorded on an idle stream is not done at once.

@@ -1,6 +1,6 @@
 /** Which waits get the error of a collective that cannot end: those behind it, and no others; and none of them hangs. */
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { Communicator, type CudaDevice, type CudaStream, open, SharingError } from "../../mod.ts";
+import { Communicator, type CudaDevice, type CudaStream, type DeviceArray, open, SharingError } from "../../mod.ts";
 import { streamFlags } from "../../src/driver.ts";
 import { sessionOf } from "../../src/objects/cuda.ts";
 import { handleOf } from "../../src/objects/cuda_event.ts";
@@ -144,6 +144,89 @@ testRanks("work behind that of another communicator has time from when it is its
   shared!.synchronize();
   assertEquals(await b!.toTypedArray({ stream: own! }), new Float32Array(4).fill(2));
   for (const rank of [...ranks, ...behind]) await rank[Symbol.asyncDispose]();
+});
+
+testRanks("a group of two communicators on a stream does not hide later whose work hangs", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using shared = gpu.createStream({ nonBlocking: true });
+  using apart = gpu.createStream({ nonBlocking: true });
+  const all = [shared, shared, apart, apart].map((stream) => pool.allocateArray(Float32Array, 4, stream));
+  using stack = new DisposableStack();
+  const [a, b, ofPeerA, ofPeerB] = all.map((array) => stack.use(array)) as [
+    DeviceArray<Float32Array>,
+    DeviceArray<Float32Array>,
+    DeviceArray<Float32Array>,
+    DeviceArray<Float32Array>,
+  ];
+  // One waits longer for its ranks than the other one, whose turn comes then.
+  const [hanging, behind] = [await createRanks(parts, [600, long]), await createRanks(parts, [200, long])];
+  const sum = (rank: Communicator | undefined, array: DeviceArray<Float32Array>) => rank!.allReduce(array, array);
+  Communicator.group(() => {
+    sum(behind[0], b);
+    sum(hanging[0], a);
+    sum(behind[1], ofPeerB);
+    sum(hanging[1], ofPeerA);
+  });
+  sum(hanging[0], a);
+  Communicator.group(() => {
+    sum(behind[0], b);
+    sum(behind[1], ofPeerB);
+  });
+  const error = assertThrows(() => shared.synchronize(), SharingError, late);
+  assertStringIncludes(error.message, "in 600 ms");
+  shared.synchronize();
+  apart.synchronize();
+  Communicator.group(() => {
+    sum(behind[0], b);
+    sum(behind[1], ofPeerB);
+  });
+  shared.synchronize();
+  apart.synchronize();
+  for (const rank of [...ranks, ...hanging, ...behind]) await rank.abort();
+}, long);
+
+testRanks("a communicator waits on one stream for another one's work on another", async (parts) => {
+  const { gpu, ranks } = parts;
+  using pool = gpu.createPool();
+  using stack = new DisposableStack();
+  const [first, second, apart] = [0, 1, 2].map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+  using event = gpu.createEvent();
+  const [a, b, ofPeerA, ofPeerB] = [first!, second!, apart!, apart!].map((stream) => {
+    return stack.use(pool.allocateArray(Float32Array, 4, stream));
+  });
+  const [waiting, slow] = [await createRanks(parts, [200, long]), await createRanks(parts, [long, long])];
+  Communicator.group(() => {
+    waiting[0]!.allReduce(a!, a!);
+    waiting[1]!.allReduce(ofPeerA!, ofPeerA!);
+  });
+  slow[0]!.allReduce(b!, b!);
+  second!.record(event);
+  first!.wait(event);
+  Communicator.group(() => {
+    waiting[0]!.allReduce(a!, a!);
+    waiting[1]!.allReduce(ofPeerA!, ofPeerA!);
+  });
+  // Longer than the first one may take, whose turn has not come.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  slow[1]!.allReduce(ofPeerB!, ofPeerB!, "sum", { stream: stack.use(gpu.createStream({ nonBlocking: true })) });
+  for (const stream of [first!, second!, apart!]) await stream.finished();
+  for (const rank of [...ranks, ...waiting, ...slow]) await rank.abort();
+}, long);
+
+testRanks("blocking streams that were given nothing do not get a blocking stream's error", async ({ gpu, ranks }) => {
+  using pool = gpu.createPool();
+  using used = gpu.createStream();
+  using other = gpu.createStream();
+  using array = pool.allocateArray(Float32Array, 4, used);
+  gpu.synchronize();
+  ranks[0]!.allReduce(array, array);
+  assertThrows(() => used.synchronize(), SharingError, late);
+  other.synchronize();
+  using created = gpu.createStream();
+  created.synchronize();
+  assertThrows(() => gpu.defaultStream.synchronize(), SharingError, late);
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
 
 testRanks("each wait for a device throws the error of another communicator", async (parts) => {
