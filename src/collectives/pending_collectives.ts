@@ -12,16 +12,9 @@ import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
-import {
-  type CollectiveFaults,
-  faultsOf,
-  type Moment,
-  type PendingWork,
-  type PolledCommunicator,
-  type StreamFaults,
-  type StreamPoint,
-} from "./collective_faults.ts";
+import { type CollectiveFaults, faultsOf } from "./collective_faults.ts";
 import { namesOfRanks } from "./creation.ts";
+import type { Moment, PendingWork, PolledCommunicator, StreamFaults, StreamPoint } from "./stream_faults.ts";
 
 /** Milliseconds between two polls by waits of the program. */
 const pollInterval = 1;
