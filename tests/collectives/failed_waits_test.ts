@@ -35,6 +35,7 @@ for (const isDisposed of [false, true]) {
 testRanks("what the library waits for leaves the error to the program", async ({ gpu, ranks }) => {
   using array = gpu.createPool().allocateArray(Float32Array, 4);
   using apart = gpu.createPool({ maxSize: 2 ** 25 });
+  gpu.synchronize();
   using stack = new DisposableStack();
   // What is found done is looked at again later.
   const waits: Readonly<Record<string, () => void>> = {
@@ -195,6 +196,7 @@ testRanks("a communicator waits on one stream for another one's work on another"
   const [a, b, ofPeerA, ofPeerB] = [first!, second!, apart!, apart!].map((stream) => {
     return stack.use(pool.allocateArray(Float32Array, 4, stream));
   });
+  gpu.synchronize();
   const [waiting, slow] = [await createRanks(parts, [200, long]), await createRanks(parts, [long, long])];
   Communicator.group(() => {
     waiting[0]!.allReduce(a!, a!);
