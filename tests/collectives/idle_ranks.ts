@@ -40,5 +40,11 @@ export function testRanks(
     const gpu = cuda.device(0);
     const each = typeof timeouts === "number" ? [timeouts, timeouts, timeouts] : timeouts;
     await body({ cuda, gpu, ranks: await createRanks({ cuda, gpu }, each) });
-  });
+  }, { warmUp });
+}
+
+/** Creates ranks once: an engine that has not compiled yet what they do may take longer than a collective's timeout. */
+export async function warmUp(): Promise<void> {
+  using cuda = open({ driver: "software" });
+  for (const rank of await createRanks({ cuda, gpu: cuda.device(0) }, [long, long, long])) await rank.abort();
 }
