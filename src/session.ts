@@ -134,6 +134,11 @@ export class Session {
     sanitizer?.whenProcessEnds(() => void this.opened.reportUnfreed(sanitizer, "the process ended"));
   }
 
+  /** Calls a function whose waits are the library's own: the errors of collectives are left to the program's. */
+  unheard<Result>(wait: () => Result): Result {
+    return this.faults === undefined ? wait() : this.faults.unheard(wait);
+  }
+
   get hasEnded(): boolean {
     return this.driver === endedDriver;
   }

@@ -166,21 +166,12 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Before which moment a stream's work is done, as far as records after a moment show. To be asked before it is ended. */
-  doneBefore(stream: StreamFaults, since: Moment): Moment {
+  doneBefore(stream: StreamFaults, since: Moment, isComplete: (event: bigint) => boolean): Moment {
     let moment = since;
     for (const [event, { of, at }] of this.#records) {
-      if (of === stream && at > moment && this.#isComplete(event)) moment = at;
+      if (of === stream && at > moment && isComplete(event)) moment = at;
     }
     return moment;
-  }
-
-  #isComplete(event: bigint): boolean {
-    try {
-      return this.#guarded.eventQuery(event, forLibrary);
-    } catch (error) {
-      if (isLoss(error)) throw error;
-      return false;
-    }
   }
 
   /** Calls a function whose waits are the library's own: they throw no errors of collectives. */

@@ -206,7 +206,9 @@ export class PendingCollectives implements PolledCommunicator {
     const state = library.commGetAsyncError(comm);
     const failure = state instanceof Error ? state : this.#lateness(now);
     if (failure === undefined) return;
-    this.#dropDone(({ work }) => advance(work, this.#faults.doneBefore(work.faults, work.since)));
+    this.#dropDone(({ work }) =>
+      advance(work, this.#faults.doneBefore(work.faults, work.since, (event) => this.#isComplete(event)))
+    );
     if (this.#isIdle) return this.#faults.end(this);
     this.fail(failure);
   }

@@ -1,5 +1,4 @@
 import type { Driver } from "../driver.ts";
-import type { WorkFaults } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 
 /** A stream or an event of the application. */
@@ -11,7 +10,7 @@ export interface Waitable {
 /** What destroys markers: the session. */
 interface MarkerOwner {
   readonly driver: Driver;
-  readonly faults?: WorkFaults | undefined;
+  unheard<Result>(wait: () => Result): Result;
   destroyMarker(marker: bigint): void;
 }
 
@@ -74,13 +73,15 @@ export class CompletedEvents {
   /** Synchronizes with all of them that are still complete, which does not block. Returns whether there were any. */
   synchronize(): boolean {
     if (this.#markers.size === 0 && this.#keptEvents.size === 0 && this.#waitables.size === 0) return false;
-    const { driver, faults } = this.#session;
-    const synchronize = () => {
-      for (const marker of this.#markers) driver.eventSynchronize(marker);
-      for (const event of this.#keptEvents) driver.eventSynchronize(event);
-      for (const waitable of this.#waitables) if (waitable.query()) waitable.synchronize();
-    };
-    ignoreLoss(() => faults === undefined ? synchronize() : faults.unheard(synchronize));
+    const session = this.#session;
+    ignoreLoss(() =>
+      session.unheard(() => {
+        const { driver } = session;
+        for (const marker of this.#markers) driver.eventSynchronize(marker);
+        for (const event of this.#keptEvents) driver.eventSynchronize(event);
+        for (const waitable of this.#waitables) if (waitable.query()) waitable.synchronize();
+      })
+    );
     for (const event of this.#keptEvents) this.#session.destroyMarker(event);
     this.#markers.clear();
     this.#waitables.clear();

@@ -10,8 +10,7 @@ import { deviceFinishedUnheard, sessionOfDevice } from "./device_sessions.ts";
 
 /** Returns what a function returns whose waits, for a device's streams and events, are the library's own. */
 export function unheard<Result>(device: CudaDevice, wait: () => Result): Result {
-  const { faults } = sessionOfDevice(device);
-  return faults === undefined ? wait() : faults.unheard(wait);
+  return sessionOfDevice(device).unheard(wait);
 }
 
 /** Resolves when the work so far of a stream, or of a whole device, is done. */

@@ -4,7 +4,8 @@
  *
  * The few tests that cannot pass in this mode are skipped by name. By their folders are skipped the examples of the
  * documentation, which show what pools do, the tests of accesses beside a buffer, where the rest of its slab is, and what
- * asks nothing of a pool: the compiler, the sanitizer's checks of kernels, the command line, packages. The others show that the properties of a pool's buffers hold for an allocator's buffers too.
+ * asks nothing of a pool: the compiler, the sanitizer's checks of kernels, the command line, packages. The others show
+ * that the properties of a pool's buffers hold for an allocator's buffers too.
  *
  * @module
  */
