@@ -5,10 +5,9 @@ import { streamFlags } from "../../src/driver.ts";
 import { sessionOf } from "../../src/objects/cuda.ts";
 import { handleOf } from "../../src/objects/cuda_event.ts";
 import { startScript } from "../support/child_process.ts";
-import { driverNamed } from "../support/drivers.ts";
 import { leakTest } from "../support/resources.ts";
 import { someOf, test } from "../support/test.ts";
-import { createRanks, long, testRanks } from "./idle_ranks.ts";
+import { createRanks, long, reasonWithoutTwo, testRanks } from "./idle_ranks.ts";
 
 const late = "did not take part";
 
@@ -323,11 +322,10 @@ const waitsForDone: Readonly<Record<string, (done: Done) => void | Promise<void>
 };
 
 for (const driver of ["software", "cuda"] as const) {
-  const { skip } = driverNamed(driver);
-  const tooFew = skip || driver === "cuda" && gpuCount() < 2 && "one device only";
+  const skip = reasonWithoutTwo(driver);
   for (const streamCount of [1, 2]) {
     const name = `what was done before its peer was killed has not failed, on ${streamCount} streams`;
-    test(`${name} [${driver}]`, { skip: tooFew }, async () => {
+    test(`${name} [${driver}]`, { skip }, async () => {
       for (const [name, wait] of someOf(Object.entries(waitsForDone), 4)) {
         using cuda = open({ driver });
         const gpu = cuda.device(0);
@@ -364,9 +362,4 @@ for (const driver of ["software", "cuda"] as const) {
       }
     });
   }
-}
-
-function gpuCount(): number {
-  using cuda = open({ driver: "cuda" });
-  return cuda.devices.length;
 }

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { Communicator, type Cuda, type CudaDevice, open } from "../../mod.ts";
+import { Communicator, type Cuda, CudaDevice, open } from "../../mod.ts";
+import { driverNamed } from "../support/drivers.ts";
 import { leakTest } from "../support/resources.ts";
 
 /** Milliseconds after which a collective has failed. */
@@ -18,15 +19,16 @@ export interface Parts {
   readonly ranks: readonly Communicator[];
 }
 
-/** Creates all ranks of another communicator in this process. */
+/** Creates all ranks of another communicator in this process: on one device, or each on its own. */
 export async function createRanks(
-  { cuda, gpu }: Omit<Parts, "ranks">,
+  { cuda, gpu }: { readonly cuda: Cuda; readonly gpu: CudaDevice | readonly CudaDevice[] },
   timeouts: readonly number[],
 ): Promise<Communicator[]> {
   const id = Communicator.createId(cuda);
-  return await Promise.all(
-    timeouts.map((timeout, rank) => Communicator.create(gpu, { id, rank, size: timeouts.length, timeout })),
-  );
+  return await Promise.all(timeouts.map((timeout, rank) => {
+    const device = gpu instanceof CudaDevice ? gpu : gpu[rank]!;
+    return Communicator.create(device, { id, rank, size: timeouts.length, timeout });
+  }));
 }
 
 /** A test with a communicator of three ranks. All have the same timeout, or each its own. */
@@ -41,6 +43,14 @@ export function testRanks(
     const each = typeof timeouts === "number" ? [timeouts, timeouts, timeouts] : timeouts;
     await body({ cuda, gpu, ranks: await createRanks({ cuda, gpu }, each) });
   }, { warmUp });
+}
+
+/** Why two ranks cannot be created in this process, or false: GPUs have one each. */
+export function reasonWithoutTwo(driver: "software" | "cuda"): string | false {
+  const { skip } = driverNamed(driver);
+  if (skip || driver === "software") return skip;
+  using cuda = open({ driver });
+  return cuda.devices.length < 2 && "one device only";
 }
 
 /** Creates ranks once: an engine that has not compiled yet what they do may take longer than a collective's timeout. */

@@ -3,16 +3,23 @@
  * waits throw its error.
  */
 import { assert } from "@std/assert";
-import { Communicator, type CudaEvent, type CudaStream, type DeviceArray, open, SharingError } from "../../mod.ts";
+import {
+  Communicator,
+  type CudaDevice,
+  type CudaEvent,
+  type CudaStream,
+  type DeviceArray,
+  open,
+  SharingError,
+} from "../../mod.ts";
 import { Random } from "../differential/random.ts";
 import { isLong, test } from "../support/test.ts";
-import { createRanks, warmUp } from "./idle_ranks.ts";
+import { createRanks, reasonWithoutTwo, warmUp } from "./idle_ranks.ts";
 
 /** Milliseconds after which the collective has failed: other collectives take less, also on a busy machine. */
 const timeout = 800;
+type Kind = "software" | "cuda";
 const counts = { streams: 4, events: 4, steps: 24 } as const;
-/** How many programs wait at once for their collective to fail. */
-const together = 20;
 
 /** What the oracle knows: whether a stream's or an event's work comes after the collective that cannot end. */
 class Oracle {
@@ -42,28 +49,31 @@ class Oracle {
 }
 
 /** Runs a program. Returns what it did, and where a wait disagreed with the oracle. */
-async function run(seed: number): Promise<{ steps: readonly string[]; wrong: readonly string[]; behind: number }> {
+async function run(
+  kind: Kind,
+  seed: number,
+): Promise<{ steps: readonly string[]; wrong: readonly string[]; behind: number }> {
   const random = new Random(seed);
   const number = (count: number) => random.below(count);
   const steps: string[] = [], wrong: string[] = [];
   const softwareSchedule = random.pick(["oldest", "newest", `random:${seed}`] as const);
-  using cuda = open({ driver: "software", softwareSchedule });
-  const gpu = cuda.device(0);
+  using cuda = open({ driver: kind, softwareSchedule });
+  const gpu = cuda.device(0), peer = cuda.device(kind === "cuda" ? 1 : 0);
   const [hanging, other] = [
-    await createRanks({ cuda, gpu }, [timeout, timeout]),
-    await createRanks({ cuda, gpu }, [timeout, timeout]),
+    await createRanks({ cuda, gpu: [gpu, peer] }, [timeout, timeout]),
+    await createRanks({ cuda, gpu: [gpu, peer] }, [timeout, timeout]),
   ];
   using stack = new DisposableStack();
-  const pool = stack.use(gpu.createPool());
-  const newStream = () => stack.use(gpu.createStream({ nonBlocking: true }));
-  const streams: CudaStream[] = Array.from({ length: counts.streams }, newStream);
+  const newStream = (device: CudaDevice) => stack.use(device.createStream({ nonBlocking: true }));
+  const streams: CudaStream[] = Array.from({ length: counts.streams }, () => newStream(gpu));
   /** Those of the ranks that come always, apart from all others. */
-  const peers = [newStream(), newStream()];
+  const peers = [newStream(peer), newStream(peer)];
   const events: CudaEvent[] = Array.from({ length: counts.events }, () => stack.use(gpu.createEvent()));
+  const pools = new Map([gpu, peer].map((device) => [device, stack.use(device.createPool())]));
   const arrays: DeviceArray<Float32Array>[] = [...streams, ...peers].map((stream) => {
-    return stack.use(pool.allocateArray(Float32Array, 4, stream));
+    return stack.use(pools.get(stream.device)!.allocateArray(Float32Array, 4, stream));
   });
-  gpu.synchronize();
+  for (const device of [gpu, peer]) device.synchronize();
   const oracle = new Oracle();
   for (const [event, each] of events.entries()) {
     const stream = number(counts.streams);
@@ -142,17 +152,23 @@ async function run(seed: number): Promise<{ steps: readonly string[]; wrong: rea
   return { steps, wrong, behind };
 }
 
-test("exactly the waits behind a collective that cannot end throw its error, in random programs", async () => {
-  await warmUp();
-  const programs = isLong ? 400 : together;
-  let behind = 0;
-  for (let seed = 1; seed <= programs; seed += together) {
-    const seeds = Array.from({ length: together }, (_, index) => seed + index);
-    for (const [index, outcome] of (await Promise.all(seeds.map(run))).entries()) {
-      behind += outcome.behind;
-      if (outcome.wrong.length === 0) continue;
-      throw new Error(`program ${seeds[index]}:\n${outcome.steps.join("\n")}\n${outcome.wrong.join("\n")}`);
+/** How many programs run, and how many of them at once: GPUs hang behind a collective of another `Cuda` object, too. */
+const programs = isLong ? { software: 400, cuda: 60 } : { software: 20, cuda: 4 };
+const together = { software: 20, cuda: 1 } as const;
+
+for (const kind of ["software", "cuda"] as const) {
+  const name = "exactly the waits behind a collective that cannot end throw its error, in random programs";
+  test(`${name} [${kind}]`, { skip: reasonWithoutTwo(kind) }, async () => {
+    if (kind === "software") await warmUp();
+    let behind = 0;
+    for (let seed = 1; seed <= programs[kind]; seed += together[kind]) {
+      const seeds = Array.from({ length: together[kind] }, (_, index) => seed + index);
+      for (const [index, outcome] of (await Promise.all(seeds.map((seed) => run(kind, seed)))).entries()) {
+        behind += outcome.behind;
+        if (outcome.wrong.length === 0) continue;
+        throw new Error(`program ${seeds[index]}:\n${outcome.steps.join("\n")}\n${outcome.wrong.join("\n")}`);
+      }
     }
-  }
-  assert(behind > programs && behind < programs * counts.streams, `${behind} streams were behind it`);
-});
+    assert(behind > programs[kind] && behind < programs[kind] * counts.streams, `${behind} streams were behind it`);
+  });
+}
