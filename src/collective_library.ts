@@ -65,6 +65,27 @@ export interface RootedCall extends CollectiveCall {
   readonly root: number;
 }
 
+/** How much of a communicator's work is done: how many of its collectives, and whether all sends and receives are. */
+export interface Extent {
+  readonly collectives: number;
+  readonly messages: boolean;
+}
+
+/** What is right of a communicator's work that is done. The rest may have been given anything by a rank that ended. */
+export interface Cut extends Extent {
+  /** Why the rest is not right. */
+  readonly error: Error;
+}
+
+/** How a communicator's work is ended by force. */
+export interface Revocation {
+  /** Whether it will be aborted then. */
+  readonly isAborted: boolean;
+  /** What was done before. */
+  readonly done: Extent;
+  readonly why: Error;
+}
+
 /** Creates communicators and does their work. Every method throws if its call fails. */
 export interface CollectiveLibrary {
   /** Its name and version for messages, such as `"NCCL 2.27.3"`. */
@@ -99,11 +120,12 @@ export interface CollectiveLibrary {
    */
   lateRanks(comm: bigint): readonly number[];
   /**
-   * Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives.
-   *
-   * @param options.isAborted whether it will be aborted then
+   * What is right of the work that is done, if another rank has ended its own by force; undefined if none has, as far as
+   * that is known. To be asked once the work is done.
    */
-  commRevoke(comm: bigint, options?: { readonly isAborted?: boolean }): Promise<void>;
+  commCut(comm: bigint): Cut | undefined;
+  /** Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives. */
+  commRevoke(comm: bigint, revocation: Revocation): Promise<void>;
   /** Frees a communicator whose work is done. Resolves when nothing of it is left. */
   commDestroy(comm: bigint): Promise<void>;
   /** Ends the work of a communicator, and frees it. The other ranks of this machine get to know. */

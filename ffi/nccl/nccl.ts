@@ -13,8 +13,10 @@ import type {
   CollectiveCall,
   CollectiveLibrary,
   CommunicatorState,
+  Cut,
   RankOptions,
   ReducingCall,
+  Revocation,
   RootedCall,
 } from "../../src/collective_library.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
@@ -171,8 +173,14 @@ export class Nccl implements CollectiveLibrary {
     return [];
   }
 
-  commRevoke(comm: bigint): Promise<void> {
-    return this.#end(this.#communicatorOf(comm), "worker", "ncclCommAbort");
+  commCut(comm: bigint): Cut | undefined {
+    return this.#communicatorOf(comm).cut();
+  }
+
+  commRevoke(comm: bigint, { done, why }: Revocation): Promise<void> {
+    const communicator = this.#communicatorOf(comm);
+    communicator.offerCut(done, why);
+    return this.#end(communicator, "worker", "ncclCommAbort");
   }
 
   async commDestroy(comm: bigint): Promise<void> {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Cut, Extent } from "../../src/collective_library.ts";
 import { SharingError } from "../../src/support/errors.ts";
 import { sha256 } from "../../src/support/sha256.ts";
 import { pause } from "../../src/support/waiting/pause.ts";
@@ -14,6 +15,12 @@ import { Roster } from "../shim/roster.ts";
  */
 const aborted = Uint32Array.of(1);
 const linksOffset = aborted.byteLength;
+/**
+ * What a rank says in its entry when it ends its work by force: how many collectives were done (f64), and before that (u32
+ * each) whether all messages were, and why: one of these.
+ */
+const reasons = { "peer-gone": 1, "timed-out": 2 } as const;
+const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as const;
 /** Of a rank: that this one sends to it. */
 export const sends = 1;
 /** As `sends`, for what it receives. */
@@ -54,6 +61,8 @@ export class NcclCommunicator {
   readonly linksOfAll: Link[] = [];
   /** What this rank has said of each rank in the roster. */
   #links = new Uint8Array(0);
+  /** The entries of all ranks. */
+  #entries = new DataView(new ArrayBuffer(0));
   /** The ranks, and the directions, in which messages find their way. */
   readonly #linked = new Set<number>();
   /** The ranks that it has no more, while it shrinks. */
@@ -73,12 +82,14 @@ export class NcclCommunicator {
 
   /** Takes a place among those of this machine. */
   join(rank: number, size: number): void {
-    const roster = Roster.join(sha256(this.id).toHex(), rank, { places: size, recordByteLength: linksOffset + size });
+    const shape = { places: size, recordByteLength: linksOffset + size, entryByteLength: entry.byteLength };
+    const roster = Roster.join(sha256(this.id).toHex(), rank, shape);
     if (roster === "taken") {
       throw new RangeError(`Cannot create a communicator of rank ${rank}: another one has that rank already`);
     }
     this.roster = roster;
     this.#links = new Uint8Array(size);
+    this.#entries = new DataView(new ArrayBuffer(size * entry.byteLength));
     for (let peer = 0; peer < size; peer++) {
       if (peer !== rank) this.linksOfAll.push({ peer, direction: sends }, { peer, direction: receives });
     }
@@ -117,6 +128,55 @@ export class NcclCommunicator {
       "timed-out",
       `Cannot ${what} rank ${peer}: it ${opposite} nothing in ${this.timeout} ms; in one thread, call both in ` +
         "Communicator.group",
+    );
+  }
+
+  /**
+   * Tells the other ranks that this one ends its work by force. To be called before: NCCL's kernels give the others what
+   * they happen to have then, and those take it for the result.
+   */
+  offerCut({ collectives, messages }: Extent, why: Error): void {
+    const { roster } = this;
+    if (roster === undefined || roster.hasLeft) return;
+    const own = new DataView(new ArrayBuffer(entry.byteLength));
+    own.setUint32(entry.messages, messages ? 1 : 0, true);
+    own.setFloat64(entry.collectives, collectives, true);
+    roster.writeEntry(new Uint8Array(own.buffer));
+    // That it is there is written last.
+    const isLate = why instanceof SharingError && why.code === "timed-out";
+    own.setUint32(entry.reason, isLate ? reasons["timed-out"] : reasons["peer-gone"], true);
+    roster.writeEntry(new Uint8Array(own.buffer, entry.reason, 4), entry.reason);
+  }
+
+  /** What is right of the work that is done, if other ranks of this machine have ended theirs by force. */
+  cut(): Cut | undefined {
+    const { roster } = this;
+    if (roster === undefined || roster.hasLeft || roster.places === 1) return undefined;
+    const entries = this.#entries;
+    roster.readEntriesInto(new Uint8Array(entries.buffer));
+    let least: { place: number; collectives: number } | undefined;
+    let messages = true;
+    for (let place = 0; place < roster.places; place++) {
+      const offset = place * entry.byteLength;
+      if (place === roster.place || entries.getUint32(offset + entry.reason, true) === 0) continue;
+      const collectives = entries.getFloat64(offset + entry.collectives, true);
+      if (least === undefined || !(collectives >= least.collectives)) least = { place, collectives };
+      messages &&= entries.getUint32(offset + entry.messages, true) === 1;
+    }
+    if (least === undefined) return undefined;
+    const { place, collectives } = least;
+    this.#nextLook = 0;
+    return { collectives, messages, error: this.lookForEnded() ?? this.#cutBy(place) };
+  }
+
+  #cutBy(place: number): SharingError {
+    const isLate = this.#entries.getUint32(place * entry.byteLength + entry.reason, true) === reasons["timed-out"];
+    const who = `Rank ${place} (${processOf(this.roster!, place)})`;
+    return new SharingError(
+      isLate ? "timed-out" : "peer-gone",
+      isLate
+        ? `${who} has ended the collectives: not all ranks took part in its timeout`
+        : `${who} has ended the collectives: they cannot be finished there`,
     );
   }
 

@@ -24,10 +24,11 @@ const mostRead = 2 ** 24;
 /** Milliseconds for which others may still come and see who has ended: as long as they wait, unless told otherwise. */
 const remembered = 600_000;
 
-/** How many places there are, and the size of the record in each, in bytes. */
+/** How many places there are, and the sizes of the record in each and of each one's entry, in bytes. */
 export interface RosterShape {
   readonly places: number;
   readonly recordByteLength: number;
+  readonly entryByteLength: number;
 }
 
 /** A place among others. */
@@ -37,6 +38,7 @@ export class Roster {
   readonly places: number;
   readonly #name: string;
   readonly #stride: number;
+  readonly #entryByteLength: number;
   #fd: number;
   #isClosed = false;
 
@@ -50,7 +52,7 @@ export class Roster {
     const stride = headerByteLength + Math.ceil(shape.recordByteLength / 8) * 8;
     removeForgotten();
     const name = `${namePrefix}${key.slice(0, keyDigits)}`;
-    const fd = openNamedMemory(name, stride * shape.places);
+    const fd = openNamedMemory(name, (stride + shape.entryByteLength) * shape.places);
     if (fd === undefined) return undefined;
     const range = { offset: place * stride, byteLength: stride };
     try {
@@ -63,7 +65,7 @@ export class Roster {
         unlockRange(fd, range);
         return closeAs(fd, "taken");
       }
-      return new Roster(fd, name, { place, places: shape.places, stride });
+      return new Roster(fd, name, { ...shape, place, stride });
     } catch (error) {
       closeDescriptor(fd);
       throw error;
@@ -73,13 +75,14 @@ export class Roster {
   private constructor(
     fd: number,
     name: string,
-    { place, places, stride }: { place: number; places: number; stride: number },
+    { place, places, stride, entryByteLength }: RosterShape & { readonly place: number; readonly stride: number },
   ) {
     this.#fd = fd;
     this.#name = name;
     this.place = place;
     this.places = places;
     this.#stride = stride;
+    this.#entryByteLength = entryByteLength;
     this.#writeHeader(numbers.taken);
   }
 
@@ -111,6 +114,16 @@ export class Roster {
   /** Fills `bytes` from the record of a place. */
   readInto(bytes: Uint8Array, place: number, offset = 0): void {
     readAt(this.#fd, bytes, { offset: this.#recordOf(place) + offset });
+  }
+
+  /** Writes to this object's entry. */
+  writeEntry(bytes: Uint8Array, offset = 0): void {
+    writeAt(this.#fd, bytes, { offset: this.#stride * this.places + this.place * this.#entryByteLength + offset });
+  }
+
+  /** Fills `bytes` from the entries of all places, which are read together. */
+  readEntriesInto(bytes: Uint8Array): void {
+    readAt(this.#fd, bytes, { offset: this.#stride * this.places });
   }
 
   /** Removes the name: nobody else can take part. */

@@ -28,6 +28,10 @@ import {
 } from "./stream_faults.ts";
 
 const found = new WeakMap<Session, CollectiveFaults>();
+/** The sessions with GPUs that were opened before a communicator was created on one; undefined once one was. */
+let unguarded: Set<WeakRef<Session>> | undefined = new Set();
+/** Those with unfinished collectives. The streams of a GPU are behind those of all sessions in some calls. */
+const unfinishedOnGpus = new Set<CollectiveFaults>();
 /**
  * How long the host asks again and again, as CUDA's own waits do, and what pauses it asks for then between two questions:
  * each takes some 0.08. The ranks of the software device are processes that share the processor's cores.
@@ -43,9 +47,42 @@ const mostFailures = 64;
 const mostDestroyed = 256;
 /** So few streams that wait for others are not looked through. */
 const fewFollowers = 256;
+/**
+ * A stream of CUDA takes some 1020 kernels and copies that have not begun. One more blocks the host, and with it whoever
+ * could end a collective that they come after. So whoever gives streams work looks for room after so many calls, and waits
+ * for what was unfinished the time before the last one. Programs repeat a few calls: a prime number meets each of them.
+ */
+const callsBetweenLooks = 251;
+const looksBack = 2;
+/** The calls of a driver, but for launches, that take such room, and the places of their streams. The device comes first. */
+const streamArguments = {
+  memcpyHtoDAsync: 3,
+  memcpyDtoHAsync: 3,
+  memcpyAsync: 4,
+  memcpyPeerAsync: 6,
+  memsetAsync: 4,
+  memsetD16Async: 4,
+  memsetD32Async: 4,
+} as const satisfies Partial<Record<keyof Driver, number>>;
+
+/** To be called for each session: with GPUs, its waits may be for another session's collectives. */
+export function noteSession(session: Session): void {
+  if (session.driver.kind !== "cuda") return;
+  if (unguarded === undefined) return void faultsOf(session);
+  for (const each of unguarded) if (each.deref()?.hasEnded !== false) unguarded.delete(each);
+  unguarded.add(new WeakRef(session));
+}
 
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
 export function faultsOf(session: Session): CollectiveFaults {
+  if (session.driver.kind === "cuda" && unguarded !== undefined) {
+    const others = unguarded;
+    unguarded = undefined;
+    for (const each of others) {
+      const other = each.deref();
+      if (other?.hasEnded === false) faultsOf(other);
+    }
+  }
   let faults = found.get(session);
   if (faults === undefined) {
     found.set(session, faults = new CollectiveFaults(session.driver));
@@ -73,10 +110,13 @@ export class CollectiveFaults implements WorkFaults {
   /** The driver that is guarded. */
   readonly #guarded: Driver;
   readonly #eagerMilliseconds: number;
+  readonly #alone: ReadonlySet<CollectiveFaults> = new Set([this]);
   /** How many streams that wait for others are noted before those are forgotten that cannot get an error. */
   #followersToKeep = fewFollowers;
   #followerCount = 0;
   #isUnheard = false;
+  /** How many kernels, copies and collectives streams were given since the last look for room. */
+  #given = 0;
 
   constructor(driver: Driver) {
     this.#guarded = driver;
@@ -84,9 +124,43 @@ export class CollectiveFaults implements WorkFaults {
     this.driver = this.#guard(driver);
   }
 
+  /** Counts work that is given to a stream. Returns whether `awaitRoom` must be called before. */
+  noteWork(): boolean {
+    return ++this.#given >= callsBetweenLooks;
+  }
+
+  /** Waits, if need be, so that a stream can be given more work. */
+  awaitRoom(device: number, stream: bigint): void {
+    const faults = this.#streams.get(keyOf(device, stream));
+    const before = faults === undefined ? [] : this.#unfinishedBefore(faults);
+    if (before.length === 0) {
+      // The next call may be for a stream that has something to wait for.
+      if (this.#unfinished.size === 0) this.#given = 0;
+      if (faults !== undefined) faults.unfinished.length = 0;
+      return;
+    }
+    this.#given = 0;
+    const { unfinished } = faults!;
+    for (const { owner, deadline } of before) {
+      if (deadline === undefined && !owner.isBusy) ignoreLoss(() => owner.mark());
+    }
+    unfinished.push(before);
+    if (unfinished.length <= looksBack) return;
+    const oldest = unfinished.shift()!;
+    this.#until(() => oldest.every((work) => !work.faults.pending.has(work)), 0);
+  }
+
+  /** The unfinished work that a stream's next work comes after. */
+  #unfinishedBefore(stream: StreamFaults): PendingWork[] {
+    return [...this.#streams.values(), ...this.#destroyed].flatMap((each) =>
+      [...each.pending].filter((work) => each === stream || this.#behind(each, work.since).has(stream))
+    );
+  }
+
   /** Notes that a communicator has given a stream work. Returns what is known of the stream. */
   begin(communicator: PolledCommunicator, device: number, stream: bigint): StreamFaults {
     this.#unfinished.add(communicator);
+    if (this.#guarded.kind === "cuda") unfinishedOnGpus.add(this);
     const faults = this.#streamOf(device, stream);
     // Its work comes after that of the blocking streams.
     if (faults.isBlocking) this.#streamOf(device, defaultStream);
@@ -118,6 +192,7 @@ export class CollectiveFaults implements WorkFaults {
   /** Notes that all work of a communicator has ended. */
   end(communicator: PolledCommunicator): void {
     this.#unfinished.delete(communicator);
+    if (this.#unfinished.size === 0) unfinishedOnGpus.delete(this);
     for (const faults of this.#destroyed) if (faults.isSettled) this.#destroyed.delete(faults);
     if (this.#followerCount > 0 && this.#unfinished.size === 0) this.#forgetFollowers();
   }
@@ -323,38 +398,66 @@ export class CollectiveFaults implements WorkFaults {
     this.#followersToKeep = Math.max(fewFollowers, 2 * this.#followerCount);
   }
 
+  /** Those whose collectives the waits of this session may come after. */
+  get #involved(): ReadonlySet<CollectiveFaults> {
+    return this.#guarded.kind === "cuda" ? unfinishedOnGpus : this.#alone;
+  }
+
+  get #isAnyUnfinished(): boolean {
+    return this.#unfinished.size > 0 || this.#guarded.kind === "cuda" && unfinishedOnGpus.size > 0;
+  }
+
   /** Waits for work that may come after collectives, as long as there are such. */
   #until(isDone: () => boolean, trusting: number = trustingMilliseconds): void {
     const begin = performance.now();
-    while (this.#unfinished.size > 0 && !isDone()) {
+    while (this.#isAnyUnfinished && !isDone()) {
       const waited = performance.now() - begin;
-      if (waited >= trusting) this.#poll();
+      if (waited >= trusting) { for (const faults of this.#involved) faults.#poll(); }
       if (waited > this.#eagerMilliseconds) pause(pauseMilliseconds);
     }
   }
 
-  #untilIdle(driver: Driver, device: number): void {
-    for (const [key, faults] of this.#streams) {
-      if (faults.device !== device) continue;
-      const stream = key < 0n ? defaultStream : key;
-      this.#until(() => {
-        try {
-          return driver.streamQuery(device, stream, forLibrary);
-        } catch (error) {
-          // Whoever owns a wrapped stream has destroyed it.
-          if (!isGone(error)) throw error;
-          this.streamLeft(device, stream);
-          return true;
-        }
-      });
+  #untilIdle(device: number): void {
+    for (const faults of this.#involved) {
+      for (const [key, each] of faults.#streams) {
+        if (each.device === device) this.#until(() => faults.#isIdle(device, key < 0n ? defaultStream : key));
+      }
+      // The polls find those complete.
+      for (const each of faults.#destroyed) if (each.device === device) this.#until(() => each.pending.size === 0, 0);
     }
-    // The polls find those complete.
-    for (const faults of this.#destroyed) if (faults.device === device) this.#until(() => faults.pending.size === 0, 0);
+  }
+
+  #isIdle(device: number, stream: bigint): boolean {
+    try {
+      return this.#guarded.streamQuery(device, stream, forLibrary);
+    } catch (error) {
+      // Whoever owns a wrapped stream has destroyed it.
+      if (!isGone(error)) throw error;
+      this.streamLeft(device, stream);
+      return true;
+    }
+  }
+
+  /** The devices that have streams of which something is known. */
+  #devices(): Set<number> {
+    const all = [...this.#involved].flatMap((faults) => [...faults.#streams.values(), ...faults.#destroyed]);
+    return new Set(all.map(({ device }) => device));
   }
 
   /** A driver that does the same, and waits by asking as long as a collective may not end. */
   #guard(driver: Driver): Driver {
+    const given = (device: number, stream: bigint): void => {
+      if (this.#unfinished.size > 0 && this.noteWork()) this.awaitRoom(device, stream);
+    };
     const calls: Partial<Driver> = {
+      launchKernel: (launch) => {
+        given(launch.device, launch.stream);
+        driver.launchKernel(launch);
+      },
+      launchKernelEx: (launch, attributes) => {
+        given(launch.device, launch.stream);
+        driver.launchKernelEx(launch, attributes);
+      },
       eventRecord: (device, event, stream) => {
         driver.eventRecord(device, event, stream);
         const faults = this.#known(device, stream);
@@ -398,24 +501,47 @@ export class CollectiveFaults implements WorkFaults {
         driver.streamSynchronize(device, stream);
       },
       deviceSynchronize: (device) => {
-        this.#untilIdle(driver, device);
+        this.#untilIdle(device);
         driver.deviceSynchronize(device);
       },
       // These block until the device's work is done.
       free: (device, address) => {
-        this.#untilIdle(driver, device);
+        this.#untilIdle(device);
         driver.free(device, address);
       },
       ipcCloseMemHandle: (device, address) => {
-        this.#untilIdle(driver, device);
+        this.#untilIdle(device);
         driver.ipcCloseMemHandle(device, address);
       },
+      deviceDisablePeerAccess: (device, peer) => {
+        this.#untilIdle(device);
+        driver.deviceDisablePeerAccess(device, peer);
+      },
       freeHost: (allocation) => {
-        const devices = new Set([...this.#streams.values(), ...this.#destroyed].map(({ device }) => device));
-        for (const device of devices) this.#untilIdle(driver, device);
+        for (const device of this.#devices()) this.#untilIdle(device);
         driver.freeHost(allocation);
       },
     };
+    for (const [name, place] of Object.entries(streamArguments) as [keyof Driver, number][]) {
+      const call = driver[name] as (...parameters: unknown[]) => unknown;
+      Object.assign(calls, {
+        [name]: (...parameters: unknown[]) => {
+          given(parameters[0] as number, parameters[place] as bigint);
+          return call.apply(driver, parameters);
+        },
+      });
+    }
+    if (driver.kind === "cuda") {
+      // CUDA's loading blocks, too.
+      calls.moduleLoadData = (device, ...parameters) => {
+        this.#untilIdle(device);
+        return driver.moduleLoadData(device, ...parameters);
+      };
+      calls.linkModules = (device, ...parameters) => {
+        this.#untilIdle(device);
+        return driver.linkModules(device, ...parameters);
+      };
+    }
     const guarded: Driver = Object.create(
       new Proxy({}, {
         get(_, name) {

@@ -150,10 +150,15 @@ function run({ issuer: { library, name: communicator }, name, call }: Collective
 }
 
 /** Notes that a stream has a collective. */
-function note({ issuer: { pending }, stream, used: { source, target } }: Collective): void {
+function note({ issuer: { pending }, name, stream, used: { source, target } }: Collective): void {
   source?.noteUse(stream);
   target?.noteUse(stream);
-  pending.add(stream);
+  pending.add(stream, isMessage(name));
+}
+
+/** Whether one rank calls it and not all. */
+function isMessage(name: CollectiveName): boolean {
+  return name === "send" || name === "receive";
 }
 
 /** Tells the sanitizer of collectives that are done together. */
@@ -167,12 +172,11 @@ function tell(collectives: readonly Collective[]): void {
 function workOf({ issuer: { rank }, name, call, stream: { device }, used, site }: Collective): CollectiveOnStream[] {
   if (rank === undefined || site === undefined) return [];
   const { source, readByteLength, target, writtenByteLength } = used;
-  const isMessage = name === "send" || name === "receive";
   return [{
     name,
     site,
     rank,
-    peer: isMessage ? { rank: call.root, isReceiver: name === "send" } : undefined,
+    peer: isMessage(name) ? { rank: call.root, isReceiver: name === "send" } : undefined,
     device: device.ordinal,
     stream: call.stream,
     accesses: [

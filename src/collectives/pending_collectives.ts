@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { CollectiveLibrary } from "../collective_library.ts";
+import type { CollectiveLibrary, Cut, Extent } from "../collective_library.ts";
 import { type CudaStream, whenStreamDisposed } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
@@ -23,11 +23,23 @@ const watchInterval = 50;
 /** So many marks tell apart what communicators have given to one stream in turns. */
 const mostMarks = 64;
 
+/** How many collectives a communicator had been given after those of a moment. */
+interface Step {
+  readonly moment: Moment;
+  count: number;
+}
+
 /** Collectives of a stream. */
 interface Given extends PendingWork {
   readonly device: number;
   readonly stream: bigint;
   readonly faults: StreamFaults;
+  /** Of each moment that has some, oldest first. Those before `since` are done. */
+  readonly steps: Step[];
+  /** How many collectives the communicator had been given before. */
+  readonly before: number;
+  /** Whether there are sends or receives among them. */
+  hasMessages: boolean;
   /** Milliseconds by which the deadline was put off. */
   given: number;
   /** Takes back what is done when the stream is disposed of. */
@@ -62,6 +74,8 @@ export class PendingCollectives implements PolledCommunicator {
   #lastStream: CudaStream | undefined;
   #lastWork: Given | undefined;
   #marked: Marked[] = [];
+  /** How many collectives, but for sends and receives: all ranks call the same ones. */
+  #count = 0;
   #nextPoll = 0;
   #lastLook = 0;
   /** Resolves when what could not end has been ended. */
@@ -83,17 +97,28 @@ export class PendingCollectives implements PolledCommunicator {
     this.#lastWork = undefined;
   }
 
-  /** To be called before a stream is given a collective. */
+  /** To be called before a stream is given a collective. Throws if it can do no more. */
   prepare(stream: CudaStream): void {
+    if (this.#faults.noteWork()) this.#awaitRoom(stream);
     // Whoever has given it work since then has marked where that of this communicator ends.
     if (stream === this.#lastStream) return;
     this.#faults.markOthers(this, stream.device.ordinal, stream.unsafeHandle);
   }
 
-  /** Notes that a stream was given a collective. */
-  add(stream: CudaStream): void {
+  #awaitRoom(stream: CudaStream): void {
+    this.#faults.awaitRoom(stream.device.ordinal, stream.unsafeHandle);
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  /** Notes that a stream was given a collective, or a send or receive. */
+  add(stream: CudaStream, isMessage = false): void {
     if (stream !== this.#lastStream) this.#addStream(stream);
-    this.#lastWork!.last = this.#faults.now;
+    const work = this.#lastWork!;
+    const { now } = this.#faults;
+    if (isMessage) work.hasMessages = true;
+    else this.#count++;
+    if (work.last !== now || work.steps.length === 0) work.steps.push({ moment: work.last = now, count: this.#count });
+    else work.steps[work.steps.length - 1]!.count = this.#count;
   }
 
   #addStream(stream: CudaStream): void {
@@ -117,6 +142,9 @@ export class PendingCollectives implements PolledCommunicator {
       device,
       stream: handle,
       faults,
+      steps: [],
+      before: this.#count,
+      hasMessages: false,
       letGo,
     };
     this.#lastWork = work;
@@ -143,6 +171,10 @@ export class PendingCollectives implements PolledCommunicator {
     const { library, comm } = this.#parts;
     const state = library.commGetAsyncError(comm, { isDone: true });
     if (state instanceof Error) return this.fail(state);
+    const cut = library.commCut(comm);
+    if (cut !== undefined && !this.#works.every((work) => advance(work, beforeCut(work, cut)))) {
+      return this.fail(cut.error);
+    }
     this.#forget();
   }
 
@@ -151,13 +183,14 @@ export class PendingCollectives implements PolledCommunicator {
    *
    * @param options.isAborted whether the program has aborted it
    */
-  fail(error: Error, options: { readonly isAborted?: boolean } = {}): void {
+  fail(error: Error, { isAborted = false }: { readonly isAborted?: boolean } = {}): void {
     if (this.failure !== undefined) return;
     this.failure = error;
-    const works = [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
+    const works = this.#works;
     const { library, comm } = this.#parts;
+    const done = { ...this.#done };
     // What cannot be ended has been reported by the error itself.
-    this.#ending = library.commRevoke(comm, options).catch(() => {}).then(() => this.#forget());
+    this.#ending = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {}).then(() => this.#forget());
     for (const work of works) work.faults.pending.delete(work);
     for (const { faults, since } of works) this.#faults.fail(faults, since, error);
     this.#forgetUnmarked();
@@ -184,6 +217,19 @@ export class PendingCollectives implements PolledCommunicator {
     if (!this.#isIdle) this.#timer.start();
   }
 
+  get #works(): Given[] {
+    return [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
+  }
+
+  /** How much of what it was given is done, as far as that is known. */
+  get #done(): Extent {
+    const works = this.#works;
+    return {
+      collectives: Math.min(this.#count, ...works.map((work) => countBefore(work, work.since))),
+      messages: works.every(({ hasMessages }) => !hasMessages),
+    };
+  }
+
   get #isIdle(): boolean {
     return this.#unmarked.size === 0 && this.#marked.length === 0;
   }
@@ -201,16 +247,18 @@ export class PendingCollectives implements PolledCommunicator {
     // Asked afterwards: what has failed is done, too.
     const stateOfWork = library.commGetAsyncError(comm, { isDone: true });
     if (stateOfWork instanceof Error) return this.fail(stateOfWork);
-    this.#dropDone(({ work }, index) => areDone[index]! || done?.stream === work.faults && advance(work, done.before));
+    const wrong = this.#dropDone((work, index) =>
+      areDone[index]! ? Infinity : done?.stream === work.faults ? done.before : work.since
+    );
+    if (wrong !== undefined) return this.fail(wrong);
     if (this.#isIdle) return this.#faults.end(this);
     const state = library.commGetAsyncError(comm);
-    const failure = state instanceof Error ? state : this.#lateness(now);
-    if (failure === undefined) return;
-    this.#dropDone(({ work }) =>
-      advance(work, this.#faults.doneBefore(work.faults, work.since, (event) => this.#isComplete(event)))
-    );
+    if (!(state instanceof Error) && this.#lateness(now) === undefined) return;
+    this.#dropDone((work) => this.#faults.doneBefore(work.faults, work.since, (event) => this.#isComplete(event)));
     if (this.#isIdle) return this.#faults.end(this);
-    this.fail(failure);
+    // What the records have shown may give it more time.
+    const failure = state instanceof Error ? state : this.#lateness(now);
+    if (failure !== undefined) this.fail(failure);
   }
 
   /** Lets work have more time, at most twice as much as it had. */
@@ -223,13 +271,32 @@ export class PendingCollectives implements PolledCommunicator {
     }
   }
 
-  /** Forgets what is done. */
-  #dropDone(isDone: (marked: Marked, index: number) => boolean): void {
+  /**
+   * Forgets what is done: what was given before a moment. Returns why something of it is not right all the same, which is
+   * not forgotten.
+   */
+  #dropDone(doneBefore: (work: Given, index: number) => Moment): Error | undefined {
+    const moments = this.#marked.map(({ work }, index) => doneBefore(work, index));
+    // Asked afterwards: what another rank ends by force may be done here.
+    const cut = this.#parts.library.commCut(this.#parts.comm);
+    const now = performance.now();
+    const advanced = new Set<StreamFaults>();
+    let wrong: Error | undefined;
     this.#marked = this.#marked.filter((marked, index) => {
-      if (!isDone(marked, index)) return true;
+      const { work } = marked;
+      let moment = moments[index]!;
+      if (cut !== undefined && moment > work.since && beforeCut(work, cut) < moment) {
+        moment = beforeCut(work, cut);
+        wrong = cut.error;
+      }
+      if (moment > work.since) advanced.add(work.faults);
+      if (!advance(work, moment)) return true;
       this.#unmark(marked);
       return false;
     });
+    // The time of what comes next begins when it is its turn.
+    for (const { work } of this.#marked) if (advanced.has(work.faults)) work.deadline = now + work.timeout;
+    return wrong;
   }
 
   /** The error if a collective should be done by now. */
@@ -343,4 +410,15 @@ export class PendingCollectives implements PolledCommunicator {
 function advance(work: Given, moment: Moment): boolean {
   work.since = Math.max(work.since, moment);
   return work.last < moment;
+}
+
+/** How many collectives the communicator had been given before a moment, as far as this work shows. */
+function countBefore({ steps, before }: Given, moment: Moment): number {
+  return steps.findLast((step) => step.moment < moment)?.count ?? before;
+}
+
+/** Before which moment the work is right, if it is done. */
+function beforeCut({ steps, hasMessages, since }: Given, { collectives, messages }: Cut): Moment {
+  if (hasMessages && !messages) return since;
+  return steps.find(({ count }) => count > collectives)?.moment ?? Infinity;
 }

@@ -36,6 +36,7 @@ export interface StreamPoint {
 /** Unfinished collectives of a stream, and of a communicator. */
 export interface PendingWork {
   readonly owner: PolledCommunicator;
+  readonly faults: StreamFaults;
   /** Milliseconds in which they should be done, once it is their turn. */
   readonly timeout: number;
   /** Of the session's: what was given later has a larger one. */
@@ -78,6 +79,8 @@ export class StreamFaults {
   readonly failures: Failure[] = [];
   readonly pending: Set<PendingWork> = new Set();
   followers: Follower[] = [];
+  /** What was unfinished before this stream at the last times that its room was looked at, oldest first. */
+  readonly unfinished: (readonly PendingWork[])[] = [];
 
   constructor(device: number, { isDefault, isBlocking }: { isDefault: boolean; isBlocking: boolean }) {
     this.device = device;

@@ -82,7 +82,7 @@ export class Membership {
    */
   static join(options: MembershipOptions): Membership {
     const { key, rank, size, deviceUuid } = options;
-    const roster = Roster.join(key, rank, { places: size, recordByteLength });
+    const roster = Roster.join(key, rank, { places: size, recordByteLength, entryByteLength: 0 });
     if (roster === undefined) throw notSupported();
     if (roster === "taken") {
       throw new RangeError(

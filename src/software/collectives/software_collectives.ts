@@ -14,6 +14,7 @@ import {
   type RankOptions,
   type ReducingCall,
   reductionOperation,
+  type Revocation,
   type RootedCall,
 } from "../../collective_library.ts";
 import { memAccessFlags } from "../../driver.ts";
@@ -106,7 +107,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).lateRanks;
   }
 
-  async commRevoke(comm: bigint, { isAborted = false }: { readonly isAborted?: boolean } = {}): Promise<void> {
+  /** Nobody takes for a result what others have not finished. */
+  commCut(): undefined {}
+
+  async commRevoke(comm: bigint, { isAborted }: Pick<Revocation, "isAborted">): Promise<void> {
     const communicator = this.#communicator(comm);
     if (isAborted) communicator.stop();
     else communicator.giveUp();

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dataType, reductionOperation } from "../../../src/collective_library.ts";
 import type { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
-import { createRanks, errorsOf, Rank, testCollectives, whenIdle, whenReady } from "./ranks.ts";
+import { createRanks, errorsOf, Rank, revoke, testCollectives, whenIdle, whenReady } from "./ranks.ts";
 
 const type = dataType.float32;
 const operation = reductionOperation.sum;
@@ -108,7 +108,7 @@ testCollectives("a communicator shrinks after a rank has aborted, and after it w
       collectives.allReduce({ comm, stream, source: at, target: at, count: 1, type, operation });
     }
     if (isRevoked) {
-      for (const { comm } of kept) await collectives.commRevoke(comm);
+      for (const rank of kept) await revoke(rank);
     } else {
       await collectives.commAbort(ranks[1]!.comm);
       await errorsOf(kept);

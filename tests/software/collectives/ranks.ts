@@ -99,6 +99,12 @@ export async function createRanks(driver: SoftwareDriver, size: number): Promise
   return ranks;
 }
 
+/** Ends a rank's work by force. */
+export function revoke({ collectives, comm }: Rank): Promise<void> {
+  const done = { collectives: 0, messages: true };
+  return collectives.commRevoke(comm, { isAborted: false, done, why: new Error("The test ends it") });
+}
+
 /** Declares a test with a driver. Fails if a resource or a name of memory is left behind. */
 export function testCollectives(
   name: string,

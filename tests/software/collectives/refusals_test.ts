@@ -3,7 +3,7 @@ import { dataType, reductionOperation } from "../../../src/collective_library.ts
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { CudaError, SharingError } from "../../../src/support/errors.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
-import { createRanks, errorsOf, type Rank, testCollectives, whenIdle } from "./ranks.ts";
+import { createRanks, errorsOf, type Rank, revoke, testCollectives, whenIdle } from "./ranks.ts";
 
 const { float32, int8 } = dataType;
 const { sum, maximum } = reductionOperation;
@@ -137,7 +137,7 @@ testCollectives("a revoked communicator's work ends, and it takes no more", asyn
   const [rank] = ranks as [Rank, Rank];
   const at = rank.put(new Uint8Array(8));
   rank.collectives.allReduce(callOf(rank, at));
-  await rank.collectives.commRevoke(rank.comm);
+  await revoke(rank);
   await whenIdle([rank]);
   assertThrows(() => rank.collectives.allReduce(callOf(rank, at)), Error, "was revoked");
 });

@@ -1,0 +1,58 @@
+/** No call hangs behind a collective that cannot end, whatever CUDA would wait for. */
+import { assertEquals } from "@std/assert";
+import { startScript } from "../support/child_process.ts";
+import { isLong, someOf, test } from "../support/test.ts";
+import { reasonWithoutTwo } from "./idle_ranks.ts";
+
+/** Milliseconds after which a collective has failed. GPUs take nearly as long to create a communicator. */
+const timeouts = { software: 150, cuda: 1500 } as const;
+/** Milliseconds after which a call hangs. */
+const patience = 10_000;
+/** The calls that may be given an error of the collective. */
+const throwing = /^many collectives$/;
+
+/** Lets a child make calls, and returns what came of them: of the last one "hangs", if it did not end. */
+async function outcomesOf(driver: "software" | "cuda", names: readonly string[]): Promise<[name: string, string][]> {
+  const outcomes: [string, string][] = [];
+  await using child = startScript("children/collectives/call_behind.ts", [driver, `${timeouts[driver]}`, ...names], {
+    permissions: ["--allow-ffi", "--allow-env"],
+  });
+  for (let name = await child.nextLine(); name !== undefined; name = await child.nextLine()) {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const hangs = new Promise<"hangs">((resolve) => timer = setTimeout(resolve, patience, "hangs"));
+    const outcome = await Promise.race([child.nextLine(), hangs]);
+    clearTimeout(timer);
+    outcomes.push([name, outcome ?? `the process has ended: ${await child.errors()}`]);
+    if (outcome === "hangs") {
+      child.kill("SIGKILL");
+      break;
+    }
+  }
+  await child.ended;
+  return outcomes;
+}
+
+for (const driver of ["software", "cuda"] as const) {
+  test(
+    `no call hangs behind a collective that cannot end [${driver}]`,
+    { skip: reasonWithoutTwo(driver) },
+    async () => {
+      await using lister = startScript("children/collectives/call_behind.ts", [driver, "0"]);
+      const names: string[] = [];
+      for (let name = await lister.nextLine(); name !== undefined; name = await lister.nextLine()) names.push(name);
+      const wrong: string[] = [];
+      let left = someOf(names, driver === "cuda" ? 6 : 3);
+      while (left.length > 0) {
+        const outcomes = await outcomesOf(driver, left);
+        for (const [name, outcome] of outcomes) {
+          if (isLong) console.log(`${driver}: ${name}: ${outcome}`);
+          const isRight = throwing.test(name) ? outcome.startsWith("timed-out") : outcome.startsWith("done");
+          if (!isRight) wrong.push(`${name}: ${outcome}`);
+        }
+        if (outcomes.length === 0) throw new Error("The child has made no call");
+        left = left.slice(outcomes.length);
+      }
+      assertEquals(wrong, []);
+    },
+  );
+}
