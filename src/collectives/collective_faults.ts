@@ -14,10 +14,12 @@ import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { pause } from "../support/waiting/pause.ts";
 import {
+  type Cause,
   type EventRecord,
   type Failure,
   type Follower,
   isIn,
+  isSameCause,
   isUnthrown,
   later,
   type Moment,
@@ -197,12 +199,16 @@ export class CollectiveFaults implements WorkFaults {
     if (this.#followerCount > 0 && this.#unfinished.size === 0) this.#forgetFollowers();
   }
 
-  /** Notes that collectives on a stream have failed: what comes after a moment there is undefined. */
-  fail(stream: StreamFaults, since: Moment, error: Error): void {
+  /** Notes that collectives on a stream have failed: what comes after the first of them there is undefined. */
+  fail(stream: StreamFaults, { since, last }: Pick<PendingWork, "since" | "last">, what: Cause): void {
     const now = performance.now();
     const found = ++this.now;
     for (const [each, { since: from, isByOrder }] of this.#behind(stream, since)) {
-      each.failures.push({ error, since: from, found, isByOrder, thrown: Infinity });
+      // A wait may have thrown the error of another rank of the communicator already.
+      const known = each.failures.find((other) =>
+        isSameCause(other, what) && !isUnthrown(other) && last < other.thrown
+      );
+      each.failures.push({ ...what, since: from, found, isByOrder, thrown: known?.thrown ?? Infinity });
       if (each.failures.length > mostFailures) each.failures.shift();
       // Their time begins when it is their turn.
       for (const work of each.pending) if (work.last >= from) work.deadline = later(work, now);
@@ -307,7 +313,7 @@ export class CollectiveFaults implements WorkFaults {
     const failure = failures.find(isUnthrown) ?? failures[0];
     if (failure === undefined) return;
     const now = ++this.now;
-    for (const each of failures) if (each.error === failure.error && isUnthrown(each)) each.thrown = now;
+    for (const each of failures) if (isSameCause(each, failure) && isUnthrown(each)) each.thrown = now;
     throw failure.error;
   }
 
@@ -378,8 +384,9 @@ export class CollectiveFaults implements WorkFaults {
       followed.followers.push({ stream, before: record.at, since });
       this.#followerCount++;
       // What has failed before has reached those who followed before.
-      const errors = new Set(followed.failures.filter((failure) => isIn(record, failure)).map(({ error }) => error));
-      for (const error of errors) this.fail(stream, since, error);
+      const failed = followed.failures.filter((failure) => isIn(record, failure));
+      const causes = new Map(failed.map(({ error, identity }) => [error, { error, identity }]));
+      for (const cause of causes.values()) this.fail(stream, { since, last: Infinity }, cause);
     }
     if (this.#followerCount > this.#followersToKeep) this.#forgetFollowers();
   }
@@ -532,10 +539,14 @@ export class CollectiveFaults implements WorkFaults {
       });
     }
     if (driver.kind === "cuda") {
-      // CUDA's loading blocks, too.
+      // CUDA loads and unloads when the device is idle.
       calls.moduleLoadData = (device, ...parameters) => {
         this.#untilIdle(device);
         return driver.moduleLoadData(device, ...parameters);
+      };
+      calls.moduleUnload = (device, module) => {
+        this.#untilIdle(device);
+        driver.moduleUnload(device, module);
       };
       calls.linkModules = (device, ...parameters) => {
         this.#untilIdle(device);

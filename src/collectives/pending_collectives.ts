@@ -57,6 +57,8 @@ interface Parts {
   readonly session: Session;
   readonly library: CollectiveLibrary;
   readonly comm: bigint;
+  /** The same for all its ranks, and for no other communicator. */
+  readonly identity: string;
   /** Milliseconds in which a collective must be done. */
   readonly timeout: number;
   /** The communicator, as messages name it. */
@@ -187,12 +189,12 @@ export class PendingCollectives implements PolledCommunicator {
     if (this.failure !== undefined) return;
     this.failure = error;
     const works = this.#works;
-    const { library, comm } = this.#parts;
-    const done = { ...this.#done };
+    const { library, comm, identity } = this.#parts;
+    const done = this.#done;
     // What cannot be ended has been reported by the error itself.
     this.#ending = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {}).then(() => this.#forget());
     for (const work of works) work.faults.pending.delete(work);
-    for (const { faults, since } of works) this.#faults.fail(faults, since, error);
+    for (const work of works) this.#faults.fail(work.faults, work, { error, identity });
     this.#forgetUnmarked();
   }
 

@@ -49,9 +49,15 @@ export interface PendingWork {
   deadline: number | undefined;
 }
 
-/** Collectives that have failed, on a stream: what comes after a moment there is undefined. */
-export interface Failure {
+/** Why collectives have failed. */
+export interface Cause {
   readonly error: Error;
+  /** Of the communicator. Other ranks of it in this process fail for the same reason, with errors of their own. */
+  readonly identity: string;
+}
+
+/** Collectives that have failed, on a stream: what comes after a moment there is undefined. */
+export interface Failure extends Cause {
   readonly since: Moment;
   /** When it was found. */
   readonly found: Moment;
@@ -98,6 +104,11 @@ export class StreamFaults {
 export interface EventRecord {
   readonly of: StreamFaults | number;
   readonly at: Moment;
+}
+
+/** Whether a wait that throws the one need not throw the other. */
+export function isSameCause(one: Cause, other: Cause): boolean {
+  return one.identity === other.identity;
 }
 
 /** Whether no wait has thrown it yet. */

@@ -10,6 +10,8 @@ import { someOf, test } from "../support/test.ts";
 import { createRanks, long, reasonWithoutTwo, testRanks } from "./idle_ranks.ts";
 
 const late = "did not take part";
+/** Milliseconds between two collectives: less than one may take, and all together more than all may have. */
+const pace = 400;
 
 /** Waits for a moment longer than a collective may take, while the timers run. */
 async function untilFailed(communicator: Communicator): Promise<void> {
@@ -229,6 +231,48 @@ testRanks("blocking streams that were given nothing do not get a blocking stream
   assertThrows(() => gpu.defaultStream.synchronize(), SharingError, late);
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
+
+testRanks("a wait throws the errors of all ranks of this process once", async ({ cuda, gpu, ranks }) => {
+  const buffers = ranks.map(() => gpu.allocate(16));
+  const arrays = buffers.map((buffer) => buffer.as(Float32Array));
+  await ranks[2]!.abort();
+  const left = ranks.slice(0, 2);
+  assertThrows(
+    () => {
+      Communicator.group(() => left.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
+      gpu.defaultStream.synchronize();
+    },
+    SharingError,
+    "Rank 2 of 3 has aborted",
+  );
+  const others = await createRanks({ cuda, gpu }, [long, long]);
+  for (const array of arrays) array.fill(1);
+  Communicator.group(() => others.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
+  assertEquals(await arrays[0]!.toTypedArray(), new Float32Array(4).fill(2));
+  for (const rank of [...ranks, ...others]) await rank.abort();
+  for (const buffer of buffers) buffer.free();
+});
+
+testRanks("a collective has its time from when what comes before it was done", async ({ gpu, ranks }) => {
+  const streams = ranks.map(() => gpu.createStream({ nonBlocking: true }));
+  const pool = gpu.createPool();
+  const arrays = streams.map((stream) => pool.allocateArray(Float32Array, 4, stream));
+  const events = Array.from({ length: 4 }, () => gpu.createEvent());
+  for (const array of arrays) array.fill(1);
+  for (const event of events) {
+    ranks[0]!.allReduce(arrays[0]!, arrays[0]!, "sum", { stream: streams[0]! });
+    streams[0]!.record(event);
+  }
+  const finished = streams[0]!.finished();
+  for (const _event of events) {
+    await new Promise((resolve) => setTimeout(resolve, pace));
+    for (const rank of [1, 2]) {
+      ranks[rank]!.allReduce(arrays[rank]!, arrays[rank]!, "sum", { stream: streams[rank]! });
+    }
+  }
+  await finished;
+  for (const rank of ranks) await rank[Symbol.asyncDispose]();
+}, 1000);
 
 testRanks("each wait for a device throws the error of another communicator", async (parts) => {
   const { gpu, ranks } = parts;

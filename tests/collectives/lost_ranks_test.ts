@@ -26,7 +26,7 @@ const moments: readonly {
   // The first one whose time is over lets the others know that it has gone, too.
   { at: "started", timeout: 2000, code: "timed-out|peer-gone" },
   { at: "creating", timeout: 2000, code: "peer-gone|timed-out" },
-  { at: "created", timeout: 60_000, code: "peer-gone" },
+  { at: "created", timeout: 15_000, code: "peer-gone" },
   { at: "working", timeout: 60_000, code: "peer-gone" },
   { at: "working", how: "idle", timeout: 60_000, code: "peer-gone" },
   { at: "working", signal: "SIGSTOP", timeout: 4000, code: "timed-out" },

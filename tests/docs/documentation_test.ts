@@ -50,7 +50,7 @@ const notRun: Readonly<Record<string, string>> = {
   "src/sharing/transport/unix_socket.ts": "connects to another process",
 };
 const isRun = (block: Block) => !(isFragment(block) && block.file in notRun);
-/** Each script costs a process; .ci/run includes all of them. */
+/** Each script costs a process; .ci/long includes all of them. */
 function isVariant(run: readonly Block[]): boolean {
   return run.every(({ file }) => file !== "README.md");
 }

@@ -130,6 +130,24 @@ test("an error of a call in a group is that call's own, and the next group is ma
   assertStringIncludes(told(), "ncclAllReduce source");
 });
 
+test("what another rank of this machine has ended by force is not taken for done", { skip }, async () => {
+  const { path } = build();
+  using cuda = openWith(path);
+  const gpu = cuda.device(0);
+  const id = Communicator.createId(cuda);
+  const library = openNccl(path, () => {});
+  const [one, other] = [0, 1].map((rank) => library.commInitRank(0, { id, rank, size: 2 })) as [bigint, bigint];
+  const late = new SharingError("timed-out", "It takes too long");
+  assertEquals([library.commCut(one), library.commCut(other)], [undefined, undefined]);
+  await library.commRevoke(one, { isAborted: false, done: { collectives: 3, messages: true }, why: late });
+  assertEquals(library.commCut(one), undefined);
+  const { error, ...extent } = library.commCut(other)!;
+  assertEquals(extent, { collectives: 3, messages: true });
+  assertEquals((error as SharingError).code, "timed-out");
+  assertStringIncludes(error.message, "Rank 0 (process ");
+  for (const comm of [one, other]) await library.commAbort(comm);
+});
+
 test(
   "before NCCL 2.23, the id is passed by value, and what is newer is refused or done by other calls",
   { skip },

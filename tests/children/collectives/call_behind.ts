@@ -205,10 +205,15 @@ const calls: Readonly<Record<string, Preparation>> = {
     const buffer = gpu.allocate(64);
     return () => buffer.exportHandle();
   },
-  "enablePeerAccess": ({ gpu, peer }) => () => gpu.enablePeerAccess(peer),
-  "disablePeerAccess": ({ gpu, peer }) => {
-    gpu.enablePeerAccess(peer);
-    return () => gpu.disablePeerAccess(peer);
+  "enablePeerAccess": ({ cuda, gpu, peer }) => () => {
+    // NCCL has enabled it on GPUs.
+    if (cuda.driver === "software") gpu.enablePeerAccess(peer);
+  },
+  "disablePeerAccess": ({ cuda, gpu, peer }) => {
+    if (cuda.driver === "software") gpu.enablePeerAccess(peer);
+    return () => {
+      if (cuda.driver === "software") gpu.disablePeerAccess(peer);
+    };
   },
   "createMemory": ({ gpu }) => () => gpu.createMemory(2 ** 21),
   "map": ({ cuda, gpu }) => {
