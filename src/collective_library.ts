@@ -81,8 +81,8 @@ export interface Cut extends Extent {
 export interface Revocation {
   /** Whether it will be aborted then. */
   readonly isAborted: boolean;
-  /** What was done before. */
-  readonly done: Extent;
+  /** What was done before; undefined if nothing is unfinished. */
+  readonly done: Extent | undefined;
   readonly why: Error;
 }
 

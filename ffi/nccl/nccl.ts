@@ -179,7 +179,7 @@ export class Nccl implements CollectiveLibrary {
 
   commRevoke(comm: bigint, { done, why }: Revocation): Promise<void> {
     const communicator = this.#communicatorOf(comm);
-    communicator.offerCut(done, why);
+    if (done !== undefined) communicator.offerCut(done, why);
     return this.#end(communicator, "worker", "ncclCommAbort");
   }
 

@@ -21,6 +21,12 @@ const linksOffset = aborted.byteLength;
  */
 const reasons = { "peer-gone": 1, "timed-out": 2 } as const;
 const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as const;
+/**
+ * Milliseconds between what a rank says there and the end of its work, and for which others, who have found nothing there,
+ * need not look again: a look takes a tenth of a small collective.
+ */
+const graceMilliseconds = 10;
+const trustedMilliseconds = 5;
 /** Of a rank: that this one sends to it. */
 export const sends = 1;
 /** As `sends`, for what it receives. */
@@ -53,6 +59,8 @@ export class NcclCommunicator {
   /** Who has taken part, by places: undefined where that is not known. */
   roster: Roster | undefined;
   failure: Error | undefined;
+  /** The error of a rank of this machine that has ended. */
+  #ended: SharingError | undefined;
   #nextLook = 0;
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** Milliseconds for which a call may wait for other ranks. */
@@ -63,6 +71,7 @@ export class NcclCommunicator {
   #links = new Uint8Array(0);
   /** The entries of all ranks. */
   #entries = new DataView(new ArrayBuffer(0));
+  #trustedUntil = 0;
   /** The ranks, and the directions, in which messages find their way. */
   readonly #linked = new Set<number>();
   /** The ranks that it has no more, while it shrinks. */
@@ -132,12 +141,12 @@ export class NcclCommunicator {
   }
 
   /**
-   * Tells the other ranks that this one ends its work by force. To be called before: NCCL's kernels give the others what
-   * they happen to have then, and those take it for the result.
+   * Tells the other ranks that this one ends its work by force, and waits for a moment. To be called before: NCCL's kernels
+   * give the others what they happen to have then, and those take it for the result.
    */
   offerCut({ collectives, messages }: Extent, why: Error): void {
     const { roster } = this;
-    if (roster === undefined || roster.hasLeft) return;
+    if (roster === undefined || roster.hasLeft || roster.places === 1) return;
     const own = new DataView(new ArrayBuffer(entry.byteLength));
     own.setUint32(entry.messages, messages ? 1 : 0, true);
     own.setFloat64(entry.collectives, collectives, true);
@@ -146,10 +155,13 @@ export class NcclCommunicator {
     const isLate = why instanceof SharingError && why.code === "timed-out";
     own.setUint32(entry.reason, isLate ? reasons["timed-out"] : reasons["peer-gone"], true);
     roster.writeEntry(new Uint8Array(own.buffer, entry.reason, 4), entry.reason);
+    pause(graceMilliseconds);
   }
 
-  /** What is right of the work that is done, if other ranks of this machine have ended theirs by force. */
+  /** What is right of the work that is done by now, if other ranks of this machine have ended theirs by force. */
   cut(): Cut | undefined {
+    const now = performance.now();
+    if (now < this.#trustedUntil) return undefined;
     const { roster } = this;
     if (roster === undefined || roster.hasLeft || roster.places === 1) return undefined;
     const entries = this.#entries;
@@ -163,7 +175,10 @@ export class NcclCommunicator {
       if (least === undefined || !(collectives >= least.collectives)) least = { place, collectives };
       messages &&= entries.getUint32(offset + entry.messages, true) === 1;
     }
-    if (least === undefined) return undefined;
+    if (least === undefined) {
+      this.#trustedUntil = now + trustedMilliseconds;
+      return undefined;
+    }
     const { place, collectives } = least;
     this.#nextLook = 0;
     return { collectives, messages, error: this.lookForEnded() ?? this.#cutBy(place) };
@@ -183,13 +198,13 @@ export class NcclCommunicator {
   /** The error of a rank of this machine that has ended, or has aborted. */
   lookForEnded(): Error | undefined {
     const { roster } = this;
+    if (this.#ended !== undefined) return this.#ended;
     if (roster === undefined || roster.hasLeft || performance.now() < this.#nextLook) return undefined;
     this.#nextLook = performance.now() + rosterInterval;
     for (let place = 0; place < roster.places; place++) {
       const what = goneBy(roster, place);
-      if (what !== undefined) {
-        return new SharingError("peer-gone", `Rank ${place} ${what}: ${processOf(roster, place)}`);
-      }
+      if (what === undefined) continue;
+      return this.#ended = new SharingError("peer-gone", `Rank ${place} ${what}: ${processOf(roster, place)}`);
     }
     return undefined;
   }

@@ -94,6 +94,14 @@ export function faultsOf(session: Session): CollectiveFaults {
   return faults;
 }
 
+/** How a wait for collectives asks. */
+interface UntilOptions {
+  /** Milliseconds for which it trusts that they end. */
+  readonly trusting?: number;
+  /** Finds out whether they can. */
+  readonly ask?: () => void;
+}
+
 /** What the streams of a session suffer from collectives. */
 export class CollectiveFaults implements WorkFaults {
   /** A driver whose calls do not block behind a collective that cannot end. */
@@ -149,7 +157,9 @@ export class CollectiveFaults implements WorkFaults {
     unfinished.push(before);
     if (unfinished.length <= looksBack) return;
     const oldest = unfinished.shift()!;
-    this.#until(() => oldest.every((work) => !work.faults.pending.has(work)), 0);
+    // What is left in the queue may be done before the next poll.
+    const look = () => new Set(oldest.map(({ owner }) => owner)).forEach((owner) => ignoreLoss(() => owner.look()));
+    this.#until(() => oldest.every((work) => !work.faults.pending.has(work)), { trusting: 0, ask: look });
   }
 
   /** The unfinished work that a stream's next work comes after. */
@@ -415,14 +425,18 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Waits for work that may come after collectives, as long as there are such. */
-  #until(isDone: () => boolean, trusting: number = trustingMilliseconds): void {
+  #until(isDone: () => boolean, { trusting = trustingMilliseconds, ask = this.#pollAll }: UntilOptions = {}): void {
     const begin = performance.now();
     while (this.#isAnyUnfinished && !isDone()) {
       const waited = performance.now() - begin;
-      if (waited >= trusting) { for (const faults of this.#involved) faults.#poll(); }
+      if (waited >= trusting) ask();
       if (waited > this.#eagerMilliseconds) pause(pauseMilliseconds);
     }
   }
+
+  readonly #pollAll = (): void => {
+    for (const faults of this.#involved) faults.#poll();
+  };
 
   #untilIdle(device: number): void {
     for (const faults of this.#involved) {
@@ -430,7 +444,9 @@ export class CollectiveFaults implements WorkFaults {
         if (each.device === device) this.#until(() => faults.#isIdle(device, key < 0n ? defaultStream : key));
       }
       // The polls find those complete.
-      for (const each of faults.#destroyed) if (each.device === device) this.#until(() => each.pending.size === 0, 0);
+      for (const each of faults.#destroyed) {
+        if (each.device === device) this.#until(() => each.pending.size === 0, { trusting: 0 });
+      }
     }
   }
 

@@ -190,7 +190,7 @@ export class PendingCollectives implements PolledCommunicator {
     this.failure = error;
     const works = this.#works;
     const { library, comm, identity } = this.#parts;
-    const done = this.#done;
+    const done = works.length === 0 ? undefined : this.#done;
     // What cannot be ended has been reported by the error itself.
     this.#ending = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {}).then(() => this.#forget());
     for (const work of works) work.faults.pending.delete(work);

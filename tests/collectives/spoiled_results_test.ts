@@ -14,7 +14,7 @@ import { createRanks, long } from "./idle_ranks.ts";
 /** The software device's collectives, with what another rank has said, and what was said to others. */
 class SpoiledLibrary {
   cut: Cut | undefined;
-  readonly said: Extent[] = [];
+  readonly said: (Extent | undefined)[] = [];
   readonly library: CollectiveLibrary;
 
   constructor(collectives: CollectiveLibrary) {

@@ -145,7 +145,13 @@ test("what another rank of this machine has ended by force is not taken for done
   assertEquals(extent, { collectives: 3, messages: true });
   assertEquals((error as SharingError).code, "timed-out");
   assertStringIncludes(error.message, "Rank 0 (process ");
-  for (const comm of [one, other]) await library.commAbort(comm);
+  assertEquals(library.commGetAsyncError(other) instanceof Error, false);
+  await library.commAbort(one);
+  // Whoever asks again and again what is right must not miss that a rank has ended.
+  const gone = library.commCut(other)!.error;
+  assertStringIncludes(gone.message, "Rank 0 has aborted");
+  assertEquals(library.commGetAsyncError(other), gone);
+  await library.commAbort(other);
 });
 
 test(
