@@ -19,8 +19,8 @@ export interface CommunicatorOptions extends WaitOptions {
   /** How many ranks there are. */
   size: number;
   /**
-   * Milliseconds in which the other ranks must come, and in which a collective must be done after it was asked for: 10
-   * minutes by default, or Infinity.
+   * Milliseconds in which the other ranks must come, and in which a collective must be done after it was asked for, or
+   * after those before it on its stream were done: 10 minutes by default, or Infinity.
    */
   timeout?: number;
 }
