@@ -94,14 +94,6 @@ export function faultsOf(session: Session): CollectiveFaults {
   return faults;
 }
 
-/** How a wait for collectives asks. */
-interface UntilOptions {
-  /** Milliseconds for which it trusts that they end. */
-  readonly trusting?: number;
-  /** Finds out whether they can. */
-  readonly ask?: () => void;
-}
-
 /** What the streams of a session suffer from collectives. */
 export class CollectiveFaults implements WorkFaults {
   /** A driver whose calls do not block behind a collective that cannot end. */
@@ -157,9 +149,7 @@ export class CollectiveFaults implements WorkFaults {
     unfinished.push(before);
     if (unfinished.length <= looksBack) return;
     const oldest = unfinished.shift()!;
-    // What is left in the queue may be done before the next poll.
-    const look = () => new Set(oldest.map(({ owner }) => owner)).forEach((owner) => ignoreLoss(() => owner.look()));
-    this.#until(() => oldest.every((work) => !work.faults.pending.has(work)), { trusting: 0, ask: look });
+    this.#until(() => oldest.every(isOver));
   }
 
   /** The unfinished work that a stream's next work comes after. */
@@ -425,27 +415,22 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Waits for work that may come after collectives, as long as there are such. */
-  #until(isDone: () => boolean, { trusting = trustingMilliseconds, ask = this.#pollAll }: UntilOptions = {}): void {
+  #until(isDone: () => boolean): void {
     const begin = performance.now();
     while (this.#isAnyUnfinished && !isDone()) {
       const waited = performance.now() - begin;
-      if (waited >= trusting) ask();
+      if (waited >= trustingMilliseconds) { for (const faults of this.#involved) faults.#poll(); }
       if (waited > this.#eagerMilliseconds) pause(pauseMilliseconds);
     }
   }
-
-  readonly #pollAll = (): void => {
-    for (const faults of this.#involved) faults.#poll();
-  };
 
   #untilIdle(device: number): void {
     for (const faults of this.#involved) {
       for (const [key, each] of faults.#streams) {
         if (each.device === device) this.#until(() => faults.#isIdle(device, key < 0n ? defaultStream : key));
       }
-      // The polls find those complete.
-      for (const each of faults.#destroyed) {
-        if (each.device === device) this.#until(() => each.pending.size === 0, { trusting: 0 });
+      for (const { device: its, pending } of faults.#destroyed) {
+        if (its === device) this.#until(() => [...pending].every(isOver));
       }
     }
   }
@@ -591,4 +576,18 @@ function keyOf(device: number, stream: bigint): bigint {
 
 function isGone(error: unknown): boolean {
   return error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
+}
+
+/** Finds out whether work is done, or can be no more. */
+function isOver(work: PendingWork): boolean {
+  const { owner, faults: { pending } } = work;
+  if (!pending.has(work)) return true;
+  try {
+    owner.look();
+  } catch (error) {
+    // With its device, it is gone.
+    if (!isLoss(error)) throw error;
+    return true;
+  }
+  return !pending.has(work);
 }
