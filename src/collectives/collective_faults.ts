@@ -51,8 +51,8 @@ const mostDestroyed = 256;
 const fewFollowers = 256;
 /**
  * A stream of CUDA takes some 1020 kernels and copies that have not begun. One more blocks the host, and with it whoever
- * could end a collective that they come after. So whoever gives streams work looks for room after so many calls, and waits
- * for what was unfinished the time before the last one. Programs repeat a few calls: a prime number meets each of them.
+ * could end a collective that they come after. So every so many calls, the next one waits until its stream has done what it
+ * had at the look before the last one. Programs repeat a few calls: a prime number meets each of them.
  */
 const callsBetweenLooks = 251;
 const looksBack = 2;
@@ -87,7 +87,7 @@ export function faultsOf(session: Session): CollectiveFaults {
   }
   let faults = found.get(session);
   if (faults === undefined) {
-    found.set(session, faults = new CollectiveFaults(session.driver));
+    found.set(session, faults = new CollectiveFaults(session));
     session.driver = faults.driver;
     session.faults = faults;
   }
@@ -119,8 +119,13 @@ export class CollectiveFaults implements WorkFaults {
   #isUnheard = false;
   /** How many kernels, copies and collectives streams were given since the last look for room. */
   #given = 0;
+  /** Events behind what streams had been given at the last looks, oldest first, by the streams' keys. */
+  readonly #looks = new Map<bigint, bigint[]>();
+  readonly #session: Session;
 
-  constructor(driver: Driver) {
+  constructor(session: Session) {
+    const { driver } = session;
+    this.#session = session;
     this.#guarded = driver;
     this.#eagerMilliseconds = eagerMilliseconds[driver.kind];
     this.driver = this.#guard(driver);
@@ -133,30 +138,16 @@ export class CollectiveFaults implements WorkFaults {
 
   /** Waits, if need be, so that a stream can be given more work. */
   awaitRoom(device: number, stream: bigint): void {
-    const faults = this.#streams.get(keyOf(device, stream));
-    const before = faults === undefined ? [] : this.#unfinishedBefore(faults);
-    if (before.length === 0) {
-      // The next call may be for a stream that has something to wait for.
-      if (this.#unfinished.size === 0) this.#given = 0;
-      if (faults !== undefined) faults.unfinished.length = 0;
-      return;
-    }
     this.#given = 0;
-    const { unfinished } = faults!;
-    for (const { owner, deadline } of before) {
-      if (deadline === undefined && !owner.isBusy) ignoreLoss(() => owner.mark());
-    }
-    unfinished.push(before);
-    if (unfinished.length <= looksBack) return;
-    const oldest = unfinished.shift()!;
-    this.#until(() => oldest.every(isOver));
-  }
-
-  /** The unfinished work that a stream's next work comes after. */
-  #unfinishedBefore(stream: StreamFaults): PendingWork[] {
-    return [...this.#streams.values(), ...this.#destroyed].flatMap((each) =>
-      [...each.pending].filter((work) => each === stream || this.#behind(each, work.since).has(stream))
-    );
+    if (!this.#isAnyUnfinished || this.#guarded.streamIsCapturing(device, stream)) return;
+    const key = keyOf(device, stream);
+    let looks = this.#looks.get(key);
+    if (looks === undefined) this.#looks.set(key, looks = []);
+    let event = looks.length < looksBack ? undefined : looks.shift();
+    if (event === undefined) event = this.#session.createMarker(device);
+    else this.#until(() => this.#guarded.eventQuery(event!, forLibrary));
+    looks.push(event);
+    this.driver.eventRecord(device, event, stream);
   }
 
   /** Notes that a communicator has given a stream work. Returns what is known of the stream. */
@@ -300,6 +291,8 @@ export class CollectiveFaults implements WorkFaults {
     const faults = this.#streams.get(key);
     this.#streams.delete(key);
     this.#created.delete(key);
+    for (const event of this.#looks.get(key) ?? []) this.#session.destroyMarker(event);
+    this.#looks.delete(key);
     if (faults === undefined || faults.isSettled) return;
     this.#destroyed.add(faults);
     if (this.#destroyed.size <= mostDestroyed) return;
@@ -455,7 +448,7 @@ export class CollectiveFaults implements WorkFaults {
   /** A driver that does the same, and waits by asking as long as a collective may not end. */
   #guard(driver: Driver): Driver {
     const given = (device: number, stream: bigint): void => {
-      if (this.#unfinished.size > 0 && this.noteWork()) this.awaitRoom(device, stream);
+      if (this.#isAnyUnfinished && this.noteWork()) this.awaitRoom(device, stream);
     };
     const calls: Partial<Driver> = {
       launchKernel: (launch) => {

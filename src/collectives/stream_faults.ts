@@ -85,8 +85,6 @@ export class StreamFaults {
   readonly failures: Failure[] = [];
   readonly pending: Set<PendingWork> = new Set();
   followers: Follower[] = [];
-  /** What was unfinished before this stream at the last times that its room was looked at, oldest first. */
-  readonly unfinished: (readonly PendingWork[])[] = [];
 
   constructor(device: number, { isDefault, isBlocking }: { isDefault: boolean; isBlocking: boolean }) {
     this.device = device;
