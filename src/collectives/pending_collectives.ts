@@ -26,7 +26,7 @@ const mostMarks = 64;
 /** How many collectives a communicator had been given after those of a moment. */
 interface Step {
   readonly moment: Moment;
-  count: number;
+  readonly count: number;
 }
 
 /** Collectives of a stream. */
@@ -34,8 +34,10 @@ interface Given extends PendingWork {
   readonly device: number;
   readonly stream: bigint;
   readonly faults: StreamFaults;
-  /** Of each moment that has some, oldest first. Those before `since` are done. */
-  readonly steps: Step[];
+  /** How many collectives the communicator had been given after the last of them. */
+  count: number;
+  /** The same of earlier moments that have some, oldest first. Those before `since` are done. */
+  steps: Step[] | undefined;
   /** How many collectives the communicator had been given before. */
   readonly before: number;
   /** Whether there are sends or receives among them. */
@@ -117,10 +119,12 @@ export class PendingCollectives implements PolledCommunicator {
     if (stream !== this.#lastStream) this.#addStream(stream);
     const work = this.#lastWork!;
     const { now } = this.#faults;
+    if (work.last !== now) {
+      (work.steps ??= []).push({ moment: work.last, count: work.count });
+      work.last = now;
+    }
     if (isMessage) work.hasMessages = true;
-    else this.#count++;
-    if (work.last !== now || work.steps.length === 0) work.steps.push({ moment: work.last = now, count: this.#count });
-    else work.steps[work.steps.length - 1]!.count = this.#count;
+    else work.count = ++this.#count;
   }
 
   #addStream(stream: CudaStream): void {
@@ -144,7 +148,8 @@ export class PendingCollectives implements PolledCommunicator {
       device,
       stream: handle,
       faults,
-      steps: [],
+      count: this.#count,
+      steps: undefined,
       before: this.#count,
       hasMessages: false,
       letGo,
@@ -415,12 +420,12 @@ function advance(work: Given, moment: Moment): boolean {
 }
 
 /** How many collectives the communicator had been given before a moment, as far as this work shows. */
-function countBefore({ steps, before }: Given, moment: Moment): number {
-  return steps.findLast((step) => step.moment < moment)?.count ?? before;
+function countBefore({ last, count, steps, before }: Given, moment: Moment): number {
+  return last < moment ? count : steps?.findLast((step) => step.moment < moment)?.count ?? before;
 }
 
 /** Before which moment the work is right, if it is done. */
-function beforeCut({ steps, hasMessages, since }: Given, { collectives, messages }: Cut): Moment {
+function beforeCut({ since, last, count, steps, hasMessages }: Given, { collectives, messages }: Cut): Moment {
   if (hasMessages && !messages) return since;
-  return steps.find(({ count }) => count > collectives)?.moment ?? Infinity;
+  return steps?.find((step) => step.count > collectives)?.moment ?? (count > collectives ? last : Infinity);
 }
