@@ -133,7 +133,6 @@ test("an error of a call in a group is that call's own, and the next group is ma
 test("what another rank of this machine has ended by force is not taken for done", { skip }, async () => {
   const { path } = build();
   using cuda = openWith(path);
-  const gpu = cuda.device(0);
   const id = Communicator.createId(cuda);
   const library = openNccl(path, () => {});
   const [one, other] = [0, 1].map((rank) => library.commInitRank(0, { id, rank, size: 2 })) as [bigint, bigint];
