@@ -120,8 +120,8 @@ export interface CollectiveLibrary {
    */
   lateRanks(comm: bigint): readonly number[];
   /**
-   * What is right of the work that is done, if another rank has ended its own by force; undefined if none has, as far as
-   * that is known. To be asked once the work is done.
+   * What is right of the work that is done, if another rank has ended its own by force, or if the library knows what was
+   * done before its error; undefined otherwise. To be asked once the work is done.
    */
   commCut(comm: bigint): Cut | undefined;
   /** Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives. */

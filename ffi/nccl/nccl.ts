@@ -177,10 +177,13 @@ export class Nccl implements CollectiveLibrary {
     return this.#communicatorOf(comm).cut();
   }
 
-  commRevoke(comm: bigint, { done, why }: Revocation): Promise<void> {
+  async commRevoke(comm: bigint, { done, why }: Revocation): Promise<void> {
     const communicator = this.#communicatorOf(comm);
-    if (done !== undefined) communicator.offerCut(done, why);
-    return this.#end(communicator, "worker", "ncclCommAbort");
+    try {
+      if (done !== undefined) communicator.offerCut(done, why);
+    } finally {
+      await this.#end(communicator, "worker", "ncclCommAbort");
+    }
   }
 
   async commDestroy(comm: bigint): Promise<void> {

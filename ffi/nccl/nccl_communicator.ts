@@ -99,6 +99,8 @@ export class NcclCommunicator {
     this.roster = roster;
     this.#links = new Uint8Array(size);
     this.#entries = new DataView(new ArrayBuffer(size * entry.byteLength));
+    // Its place in memory must not be missing later.
+    roster?.writeEntry(new Uint8Array(entry.byteLength));
     for (let peer = 0; peer < size; peer++) {
       if (peer !== rank) this.linksOfAll.push({ peer, direction: sends }, { peer, direction: receives });
     }

@@ -28,6 +28,7 @@ import {
   StreamFaults,
   type StreamPoint,
 } from "./stream_faults.ts";
+import { StreamRooms } from "./stream_rooms.ts";
 
 const found = new WeakMap<Session, CollectiveFaults>();
 /** The sessions with GPUs that were opened before a communicator was created on one; undefined once one was. */
@@ -49,14 +50,7 @@ const mostFailures = 64;
 const mostDestroyed = 256;
 /** So few streams that wait for others are not looked through. */
 const fewFollowers = 256;
-/**
- * A stream of CUDA takes some 1020 kernels and copies that have not begun. One more blocks the host, and with it whoever
- * could end a collective that they come after. So every so many calls, the next one waits until its stream has done what it
- * had at the look before the last one. Programs repeat a few calls: a prime number meets each of them.
- */
-const callsBetweenLooks = 251;
-const looksBack = 2;
-/** The calls of a driver, but for launches, that take such room, and the places of their streams. The device comes first. */
+/** The calls that take room in a stream's queue, but for launches, and the places of their streams. The device comes first. */
 const streamArguments = {
   memcpyHtoDAsync: 3,
   memcpyDtoHAsync: 3,
@@ -65,6 +59,7 @@ const streamArguments = {
   memsetAsync: 4,
   memsetD16Async: 4,
   memsetD32Async: 4,
+  memsetD2D32Async: 6,
 } as const satisfies Partial<Record<keyof Driver, number>>;
 
 /** To be called for each session: with GPUs, its waits may be for another session's collectives. */
@@ -117,37 +112,26 @@ export class CollectiveFaults implements WorkFaults {
   #followersToKeep = fewFollowers;
   #followerCount = 0;
   #isUnheard = false;
-  /** How many kernels, copies and collectives streams were given since the last look for room. */
-  #given = 0;
-  /** Events behind what streams had been given at the last looks, oldest first, by the streams' keys. */
-  readonly #looks = new Map<bigint, bigint[]>();
-  readonly #session: Session;
+  readonly #rooms: StreamRooms;
 
   constructor(session: Session) {
     const { driver } = session;
-    this.#session = session;
     this.#guarded = driver;
+    this.#rooms = new StreamRooms({
+      createEvent: (device) => session.createMarker(device),
+      destroyEvent: (event) => session.destroyMarker(event),
+      record: (device, event, stream) => {
+        if (!driver.streamIsCapturing(device, stream)) this.driver.eventRecord(device, event, stream);
+      },
+      await: (event) => this.#until(() => driver.eventQuery(event, forLibrary)),
+    }, { isSanitized: session.sanitizer !== undefined });
     this.#eagerMilliseconds = eagerMilliseconds[driver.kind];
     this.driver = this.#guard(driver);
   }
 
-  /** Counts work that is given to a stream. Returns whether `awaitRoom` must be called before. */
-  noteWork(): boolean {
-    return ++this.#given >= callsBetweenLooks;
-  }
-
-  /** Waits, if need be, so that a stream can be given more work. */
-  awaitRoom(device: number, stream: bigint): void {
-    this.#given = 0;
-    if (!this.#isAnyUnfinished || this.#guarded.streamIsCapturing(device, stream)) return;
-    const key = keyOf(device, stream);
-    let looks = this.#looks.get(key);
-    if (looks === undefined) this.#looks.set(key, looks = []);
-    let event = looks.length < looksBack ? undefined : looks.shift();
-    if (event === undefined) event = this.#session.createMarker(device);
-    else this.#until(() => this.#guarded.eventQuery(event!, forLibrary));
-    looks.push(event);
-    this.driver.eventRecord(device, event, stream);
+  /** To be called before a stream is given a kernel, a copy or a collective. Waits, if need be, until it has room. */
+  takeRoom(device: number, stream: bigint): void {
+    if (this.#isAnyUnfinished) this.#rooms.take(device, stream, keyOf(device, stream));
   }
 
   /** Notes that a communicator has given a stream work. Returns what is known of the stream. */
@@ -196,9 +180,9 @@ export class CollectiveFaults implements WorkFaults {
     const found = ++this.now;
     for (const [each, { since: from, isByOrder }] of this.#behind(stream, since)) {
       // A wait may have thrown the error of another rank of the communicator already.
-      const known = each.failures.find((other) =>
-        isSameCause(other, what) && !isUnthrown(other) && last < other.thrown
-      );
+      const known = each.failures.find((other) => {
+        return isSameCause(other, what) && !isUnthrown(other) && Math.max(last, from) < other.thrown;
+      });
       each.failures.push({ ...what, since: from, found, isByOrder, thrown: known?.thrown ?? Infinity });
       if (each.failures.length > mostFailures) each.failures.shift();
       // Their time begins when it is their turn.
@@ -291,8 +275,7 @@ export class CollectiveFaults implements WorkFaults {
     const faults = this.#streams.get(key);
     this.#streams.delete(key);
     this.#created.delete(key);
-    for (const event of this.#looks.get(key) ?? []) this.#session.destroyMarker(event);
-    this.#looks.delete(key);
+    this.#rooms.forget(key);
     if (faults === undefined || faults.isSettled) return;
     this.#destroyed.add(faults);
     if (this.#destroyed.size <= mostDestroyed) return;
@@ -447,16 +430,13 @@ export class CollectiveFaults implements WorkFaults {
 
   /** A driver that does the same, and waits by asking as long as a collective may not end. */
   #guard(driver: Driver): Driver {
-    const given = (device: number, stream: bigint): void => {
-      if (this.#isAnyUnfinished && this.noteWork()) this.awaitRoom(device, stream);
-    };
     const calls: Partial<Driver> = {
       launchKernel: (launch) => {
-        given(launch.device, launch.stream);
+        this.takeRoom(launch.device, launch.stream);
         driver.launchKernel(launch);
       },
       launchKernelEx: (launch, attributes) => {
-        given(launch.device, launch.stream);
+        this.takeRoom(launch.device, launch.stream);
         driver.launchKernelEx(launch, attributes);
       },
       eventRecord: (device, event, stream) => {
@@ -527,7 +507,7 @@ export class CollectiveFaults implements WorkFaults {
       const call = driver[name] as (...parameters: unknown[]) => unknown;
       Object.assign(calls, {
         [name]: (...parameters: unknown[]) => {
-          given(parameters[0] as number, parameters[place] as bigint);
+          this.takeRoom(parameters[0] as number, parameters[place] as bigint);
           return call.apply(driver, parameters);
         },
       });

@@ -74,7 +74,7 @@ export function isGrouping(): boolean {
 /** Gives a collective to its stream, or to the group that is being made. */
 export function issue(collective: Collective): void {
   if (group !== undefined) return void group.push(collective);
-  collective.issuer.pending.prepare(collective.stream);
+  prepare(collective);
   run(collective);
   note(collective);
   if (collective.issuer.sanitizer !== undefined) tell([collective]);
@@ -102,13 +102,15 @@ export function issueTogether(body: () => void): void {
   if (outer !== undefined) return void outer.push(...own);
   for (const collective of own) checkAgain(collective);
   checkGroupApart(own);
+  for (const { issuer, stream } of own) issuer.pending.prepare(stream);
+  // One of them may have failed while another one waited.
+  for (const { issuer } of own) if (issuer.pending.failure !== undefined) throw issuer.pending.failure;
   for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
     issueAll(library, collectives);
   }
 }
 
 function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]): void {
-  for (const { issuer, stream } of collectives) issuer.pending.prepare(stream);
   library.groupStart();
   try {
     for (const collective of collectives) run(collective);
@@ -139,6 +141,12 @@ function checkAgain({ issuer, name, stream, used: { source, target } }: Collecti
 
 function goneInGroup(issuer: Issuer, name: CollectiveName, what: string): ReferenceError {
   return new ReferenceError(`Cannot call ${name} of ${issuer.name}: ${what} before the end of the group`);
+}
+
+/** Prepares a stream for a collective. Throws if the communicator can do no more. */
+function prepare({ issuer: { pending }, stream }: Collective): void {
+  pending.prepare(stream);
+  if (pending.failure !== undefined) throw pending.failure;
 }
 
 function run({ issuer: { library, name: communicator }, name, call }: Collective): void {

@@ -492,7 +492,7 @@ export class Communicator implements AsyncDisposable {
       }
       // Its streams must not take for done what is ended.
       if (!this.#pending.isDone) {
-        this.#pending.fail(
+        this.#pending.endUnfinished(
           new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: it was shrunk`),
         );
       }
@@ -595,7 +595,7 @@ export class Communicator implements AsyncDisposable {
       // What is done already was not ended. A device that is lost tells the program so itself.
       ignoreLoss(() => this.#pending.look());
       const error = new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`);
-      this.#pending.fail(error, { isAborted: true });
+      this.#pending.endUnfinished(error, { isAborted: true });
     }
     await this.#free();
   }

@@ -101,17 +101,12 @@ export class PendingCollectives implements PolledCommunicator {
     this.#lastWork = undefined;
   }
 
-  /** To be called before a stream is given a collective. Throws if it can do no more. */
+  /** To be called before a stream is given a collective. The communicator may have failed then. */
   prepare(stream: CudaStream): void {
-    if (this.#faults.noteWork()) this.#awaitRoom(stream);
+    this.#faults.takeRoom(stream.device.ordinal, stream.unsafeHandle);
     // Whoever has given it work since then has marked where that of this communicator ends.
     if (stream === this.#lastStream) return;
     this.#faults.markOthers(this, stream.device.ordinal, stream.unsafeHandle);
-  }
-
-  #awaitRoom(stream: CudaStream): void {
-    this.#faults.awaitRoom(stream.device.ordinal, stream.unsafeHandle);
-    if (this.failure !== undefined) throw this.failure;
   }
 
   /** Notes that a stream was given a collective, or a send or receive. */
@@ -176,12 +171,15 @@ export class PendingCollectives implements PolledCommunicator {
     for (const { faults } of this.#unmarked.values()) if (faults !== done.stream) return this.look(done);
     for (const { work: { faults } } of this.#marked) if (faults !== done.stream) return this.look(done);
     const { library, comm } = this.#parts;
-    const state = library.commGetAsyncError(comm, { isDone: true });
-    if (state instanceof Error) return this.fail(state);
     const cut = library.commCut(comm);
-    if (cut !== undefined && !this.#works.every((work) => advance(work, beforeCut(work, cut)))) {
+    if (cut !== undefined) {
+      // All is done, and what comes after the cut is not right.
+      this.mark();
+      this.#dropDone(() => Infinity);
       return this.fail(cut.error);
     }
+    const state = library.commGetAsyncError(comm, { isDone: true });
+    if (state instanceof Error) return this.fail(state);
     this.#forget();
   }
 
@@ -196,11 +194,17 @@ export class PendingCollectives implements PolledCommunicator {
     const works = this.#works;
     const { library, comm, identity } = this.#parts;
     const done = works.length === 0 ? undefined : this.#done;
-    // What cannot be ended has been reported by the error itself.
-    this.#ending = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {}).then(() => this.#forget());
     for (const work of works) work.faults.pending.delete(work);
     for (const work of works) this.#faults.fail(work.faults, work, { error, identity });
     this.#forgetUnmarked();
+    // What cannot be ended has been reported by the error itself.
+    this.#ending = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {}).then(() => this.#forget());
+  }
+
+  /** Does so, but for what the program's events show to be done. */
+  endUnfinished(error: Error, options: { readonly isAborted?: boolean } = {}): void {
+    if (this.failure === undefined) ignoreLoss(() => this.#dropRecorded());
+    this.fail(error, options);
   }
 
   /** Resolves when what could not end has been ended. */
@@ -251,17 +255,17 @@ export class PendingCollectives implements PolledCommunicator {
     this.#lastLook = now;
     this.mark();
     const areDone = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
-    // Asked afterwards: what has failed is done, too.
+    // Asked afterwards: what has failed is done, too, and only some libraries know what was done before.
     const stateOfWork = library.commGetAsyncError(comm, { isDone: true });
-    if (stateOfWork instanceof Error) return this.fail(stateOfWork);
+    if (stateOfWork instanceof Error && library.commCut(comm) === undefined) return this.fail(stateOfWork);
     const wrong = this.#dropDone((work, index) =>
       areDone[index]! ? Infinity : done?.stream === work.faults ? done.before : work.since
     );
-    if (wrong !== undefined) return this.fail(wrong);
+    if (wrong !== undefined) return this.endUnfinished(wrong);
     if (this.#isIdle) return this.#faults.end(this);
     const state = library.commGetAsyncError(comm);
     if (!(state instanceof Error) && this.#lateness(now) === undefined) return;
-    this.#dropDone((work) => this.#faults.doneBefore(work.faults, work.since, (event) => this.#isComplete(event)));
+    this.#dropRecorded();
     if (this.#isIdle) return this.#faults.end(this);
     // What the records have shown may give it more time.
     const failure = state instanceof Error ? state : this.#lateness(now);
@@ -280,7 +284,7 @@ export class PendingCollectives implements PolledCommunicator {
 
   /**
    * Forgets what is done: what was given before a moment. Returns why something of it is not right all the same, which is
-   * not forgotten.
+   * not forgotten, or why nothing else can be done.
    */
   #dropDone(doneBefore: (work: Given, index: number) => Moment): Error | undefined {
     const moments = this.#marked.map(({ work }, index) => doneBefore(work, index));
@@ -301,9 +305,19 @@ export class PendingCollectives implements PolledCommunicator {
       this.#unmark(marked);
       return false;
     });
+    // What the other rank has not done is not done here either. Without work, nothing is blamed.
+    if (cut !== undefined && (this.#isIdle || this.#marked.some(({ work }) => isCutOff(work, cut)))) wrong = cut.error;
     // The time of what comes next begins when it is its turn.
     for (const { work } of this.#marked) if (advanced.has(work.faults)) work.deadline = now + work.timeout;
     return wrong;
+  }
+
+  /** Forgets what the program's events show to be done, and fails if something of that is not right. */
+  #dropRecorded(): void {
+    const wrong = this.#dropDone((work) =>
+      this.#faults.doneBefore(work.faults, work.since, (event) => this.#isComplete(event))
+    );
+    if (wrong !== undefined) this.fail(wrong);
   }
 
   /** The error if a collective should be done by now. */
@@ -428,4 +442,9 @@ function countBefore({ last, count, steps, before }: Given, moment: Moment): num
 function beforeCut({ since, last, count, steps, hasMessages }: Given, { collectives, messages }: Cut): Moment {
   if (hasMessages && !messages) return since;
   return steps?.find((step) => step.count > collectives)?.moment ?? (count > collectives ? last : Infinity);
+}
+
+/** Whether another rank has not done its part of some of the work. */
+function isCutOff({ before, count }: Given, { collectives }: Cut): boolean {
+  return count > Math.max(before, collectives);
 }

@@ -79,6 +79,7 @@ export class RepeatedCall {
   issue(): void {
     if (isGrouping()) return issue(this.#collective);
     this.#pending.prepare(this.#stream);
+    if (this.#pending.failure !== undefined) throw this.#pending.failure;
     try {
       this.#library.allReduce(this.#call);
     } catch (error) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CommunicatorState } from "../../collective_library.ts";
+import type { CommunicatorState, Cut } from "../../collective_library.ts";
 import { SharingError } from "../../support/errors.ts";
 import { waitUntil } from "../../support/waiting/waiting.ts";
 import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
@@ -41,6 +41,9 @@ export class Communicator {
   #awaited: AwaitedPosts | undefined;
   /** The last work on each stream. */
   readonly #work = new Map<Stream, Work>();
+  /** How many collectives were done, and how many messages were not. */
+  #doneCollectives = 0;
+  #openMessages = 0;
   /** How many entries of each ring have been posted, or expected from others. */
   readonly #numbers = new Map<number, number>();
   /** The collectives whose bytes others may still read, in order. */
@@ -91,6 +94,23 @@ export class Communicator {
   /** The error that has ended its work, if one has. */
   get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
+  }
+
+  /** What was done before the error; undefined as long as there is none. */
+  get cut(): Cut | undefined {
+    const error = this.#failure as Error | undefined;
+    return error && { collectives: this.#doneCollectives, messages: this.#openMessages === 0, error };
+  }
+
+  /** Notes that a message was given to its stream. */
+  noteMessage(): void {
+    this.#openMessages++;
+  }
+
+  /** Notes that a collective was done, by its number, or else a message. They are done one after another. */
+  noteDone(collective: number | undefined): void {
+    if (collective === undefined) this.#openMessages--;
+    else this.#doneCollectives = collective;
   }
 
   #advance(): boolean {

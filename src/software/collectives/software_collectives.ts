@@ -11,6 +11,7 @@ import {
   type CollectiveCall,
   type CollectiveLibrary,
   type CommunicatorState,
+  type Cut,
   type RankOptions,
   type ReducingCall,
   reductionOperation,
@@ -107,8 +108,9 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).lateRanks;
   }
 
-  /** Nobody takes for a result what others have not finished. */
-  commCut(): undefined {}
+  commCut(comm: bigint): Cut | undefined {
+    return this.#communicator(comm).cut;
+  }
 
   async commRevoke(comm: bigint, { isAborted }: Pick<Revocation, "isAborted">): Promise<void> {
     const communicator = this.#communicator(comm);

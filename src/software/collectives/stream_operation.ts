@@ -6,7 +6,7 @@
  */
 import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
 import type { AwaitedPosts, Communicator } from "./communicator.ts";
-import { type Entry, type Mailbox, ringLength } from "./mailbox.ts";
+import { commonRings, type Entry, type Mailbox, ringLength } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 
 /** The bytes that are read, written or sent in one turn of a stream. */
@@ -45,14 +45,20 @@ export abstract class StreamOperation {
   }
 
   enqueueCompletion(): void {
-    this.communicator.noteWork(this.#enqueue(this.complete(), this.completesAfter));
+    const { communicator } = this;
+    const collective = this.ring === commonRings.collectives ? this.number : undefined;
+    if (collective === undefined) communicator.noteMessage();
+    const done = () => communicator.noteDone(collective);
+    communicator.noteWork(this.#enqueue(this.complete(), this.completesAfter, done));
   }
 
-  #enqueue(slices: Slices, after: readonly Awaited[]): Work {
+  /** @param done is called when it is done, and was not ended */
+  #enqueue(slices: Slices, after: readonly Awaited[], done?: () => void): Work {
     const { communicator } = this;
     let isDone = false;
     const run = (): boolean => {
       isDone = communicator.hasEnded || finishes(slices, communicator);
+      if (isDone && !communicator.hasEnded) done?.();
       return isDone;
     };
     // Work that is dropped was on a device that was lost.

@@ -68,6 +68,22 @@ const calls: Readonly<Record<string, Preparation>> = {
       kernel.launch({ ...geometry, stream: other });
     });
   },
+  "many launches between calls on other streams": ({ gpu, stream, other }) => {
+    const kernel = loaded(gpu);
+    const third = gpu.createStream({ nonBlocking: true });
+    let random = 1;
+    return times(4 * many, () => {
+      random = (random * 1103515245 + 12345) % 2 ** 31;
+      kernel.launch({ ...geometry, stream: [stream, other, third][Math.floor(random / 1000) % 3]! });
+    });
+  },
+  "a few launches between many on another stream": ({ gpu, stream, other }) => {
+    const kernel = loaded(gpu);
+    return times(8, () => {
+      kernel.launch({ ...geometry, stream });
+      times(250, () => kernel.launch({ ...geometry, stream: other }))();
+    });
+  },
   "many launches on another stream": ({ gpu, other }) => {
     const kernel = loaded(gpu);
     return times(many, () => kernel.launch({ ...geometry, stream: other }));
@@ -75,6 +91,10 @@ const calls: Readonly<Record<string, Preparation>> = {
   "many collectives": ({ rank, array }) => times(many, () => rank.allReduce(array, array)),
   "many fills": ({ array }) => times(many, () => array.fill(1)),
   "many fills of words": ({ array }) => times(many, () => array.fill(1.5)),
+  "many fills of double words": ({ array }) => {
+    const numbers = array.as(Float64Array);
+    return times(many, () => numbers.fill(1.1));
+  },
   "many copies": ({ array }) => {
     const source = new Float32Array(4);
     return times(many, () => array.copyFrom(source));
