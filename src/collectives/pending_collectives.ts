@@ -201,7 +201,7 @@ export class PendingCollectives implements PolledCommunicator {
     this.#ending = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {}).then(() => this.#forget());
   }
 
-  /** Does so, but for what the program's events show to be done. */
+  /** Notes the same, but ends only what no event of the program shows to be done. */
   endUnfinished(error: Error, options: { readonly isAborted?: boolean } = {}): void {
     if (this.failure === undefined) ignoreLoss(() => this.#dropRecorded());
     this.fail(error, options);
