@@ -7,7 +7,6 @@ import { openNccl } from "../ffi/nccl/load_nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
-import { noteSession } from "./collectives/collective_faults.ts";
 import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
@@ -203,9 +202,7 @@ export function open(options: OpenOptions = {}): Cuda {
     const compilers = compilersFor(options);
     const observed = sanitizer?.observe(driver) ?? driver;
     const collectives = () => collectivesOf(driver);
-    const session = new Session(observed, { debug, compilers, instructionSupport, sanitizer, collectives });
-    noteSession(session);
-    const cuda = new Cuda(session);
+    const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer, collectives }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     return cuda;

@@ -3,6 +3,7 @@ import { Compilers } from "./compile/compilers.ts";
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
+import { noteSession } from "./objects/gpu_sessions.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/pending_work.ts";
 import { RecentLaunches } from "./objects/recent_launches.ts";
@@ -132,6 +133,7 @@ export class Session {
     this.opened = new OpenedObjects({ debug });
     this.launches = new RecentLaunches(this);
     sanitizer?.whenProcessEnds(() => void this.opened.reportUnfreed(sanitizer, "the process ended"));
+    noteSession(this);
   }
 
   /** Calls a function whose waits are the library's own: the errors of collectives are left to the program's. */

@@ -9,6 +9,7 @@
  * @module
  */
 import { defaultStream, type Driver, type QueryOptions, streamFlags } from "../driver.ts";
+import { forEachGpuSession } from "../objects/gpu_sessions.ts";
 import type { Session, WorkFaults } from "../session.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
@@ -31,8 +32,6 @@ import {
 import { StreamRooms } from "./stream_rooms.ts";
 
 const found = new WeakMap<Session, CollectiveFaults>();
-/** The sessions with GPUs that were opened before a communicator was created on one; undefined once one was. */
-let unguarded: Set<WeakRef<Session>> | undefined = new Set();
 /** Those with unfinished collectives. The streams of a GPU are behind those of all sessions in some calls. */
 const unfinishedOnGpus = new Set<CollectiveFaults>();
 /**
@@ -62,24 +61,14 @@ const streamArguments = {
   memsetD2D32Async: 6,
 } as const satisfies Partial<Record<keyof Driver, number>>;
 
-/** To be called for each session: with GPUs, its waits may be for another session's collectives. */
-export function noteSession(session: Session): void {
-  if (session.driver.kind !== "cuda") return;
-  if (unguarded === undefined) return void faultsOf(session);
-  for (const each of unguarded) if (each.deref()?.hasEnded !== false) unguarded.delete(each);
-  unguarded.add(new WeakRef(session));
-}
-
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
 export function faultsOf(session: Session): CollectiveFaults {
-  if (session.driver.kind === "cuda" && unguarded !== undefined) {
-    const others = unguarded;
-    unguarded = undefined;
-    for (const each of others) {
-      const other = each.deref();
-      if (other?.hasEnded === false) faultsOf(other);
-    }
-  }
+  // The waits of other sessions may be for this one's collectives.
+  if (session.driver.kind === "cuda") forEachGpuSession(guard);
+  return guard(session);
+}
+
+function guard(session: Session): CollectiveFaults {
   let faults = found.get(session);
   if (faults === undefined) {
     found.set(session, faults = new CollectiveFaults(session));
