@@ -254,9 +254,10 @@ testRanks("a wait throws the errors of all ranks of this process once", async ({
 });
 
 testRanks("a collective has its time from when what comes before it was done", async ({ gpu, ranks }) => {
-  const streams = ranks.map(() => gpu.createStream({ nonBlocking: true }));
-  const pool = gpu.createPool();
-  const arrays = streams.map((stream) => pool.allocateArray(Float32Array, 4, stream));
+  using stack = new DisposableStack();
+  const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+  const pool = stack.use(gpu.createPool());
+  const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
   const events = Array.from({ length: 4 }, () => gpu.createEvent());
   for (const array of arrays) array.fill(1);
   for (const event of events) {
