@@ -50,7 +50,7 @@ for (const driver of ["software", "cuda"] as const) {
       const names: string[] = [];
       for (let name = await lister.nextLine(); name !== undefined; name = await lister.nextLine()) names.push(name);
       const wrong: string[] = [];
-      let left = someOf(names, driver === "cuda" ? 6 : 3);
+      let left = someOf(names, 6);
       while (left.length > 0) {
         const outcomes = await outcomesOf(driver, left);
         for (const [name, outcome] of outcomes) {
