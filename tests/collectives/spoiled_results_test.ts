@@ -106,50 +106,47 @@ for (const messages of [true, false]) {
   });
 }
 
+/**
+ * Two ranks of which the first has done some collectives, an event that is complete behind them, and one collective more,
+ * which the other rank does not call.
+ */
+async function withDone(count: number, stack: DisposableStack) {
+  const { cuda, spoiled } = openSpoiled();
+  stack.use(cuda);
+  const gpu = cuda.device(0);
+  const ranks = await createRanks({ cuda, gpu }, [long, long]);
+  const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
+  const pool = stack.use(gpu.createPool());
+  const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
+  const event = stack.use(gpu.createEvent());
+  for (let given = 0; given < count; given++) {
+    Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
+  }
+  streams[0]!.record(event);
+  ranks[0]!.allReduce(arrays[0]!, arrays[0]!);
+  const { driver } = sessionOf(cuda);
+  while (!driver.eventQuery(handleOf(event), { forLibrary: true }));
+  return { spoiled, ranks, stream: streams[0]!, event };
+}
+
 for (const how of ["abort", "shrink"] as const) {
   test(`what an event shows to be done before ${how}() was done`, async () => {
-    const { cuda, spoiled } = openSpoiled();
-    using _cuda = cuda;
-    const gpu = cuda.device(0);
-    const ranks = await createRanks({ cuda, gpu }, [long, long]);
     using stack = new DisposableStack();
-    const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
-    const pool = stack.use(gpu.createPool());
-    const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
-    const event = stack.use(gpu.createEvent());
-    for (let count = 0; count < 2; count++) {
-      Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
-    }
-    streams[0]!.record(event);
-    ranks[0]!.allReduce(arrays[0]!, arrays[0]!);
-    const { driver } = sessionOf(cuda);
-    while (!driver.eventQuery(handleOf(event), { forLibrary: true }));
+    const { spoiled, ranks, stream, event } = await withDone(2, stack);
     if (how === "abort") await ranks[0]!.abort();
     else await (await ranks[0]!.shrink([1]))[Symbol.asyncDispose]();
     assertEquals(spoiled.said, [{ collectives: 2, messages: true }]);
     event.synchronize();
-    assertThrows(() => streams[0]!.synchronize(), SharingError, how === "abort" ? "it was aborted" : "it was shrunk");
+    assertThrows(() => stream.synchronize(), SharingError, how === "abort" ? "it was aborted" : "it was shrunk");
     for (const rank of ranks) await rank.abort();
   });
 }
 
 test("what another rank has not done is an error at once, and what was done is none", async () => {
-  const { cuda, spoiled } = openSpoiled();
-  using _cuda = cuda;
-  const gpu = cuda.device(0);
-  const ranks = await createRanks({ cuda, gpu }, [long, long]);
   using stack = new DisposableStack();
-  const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
-  const pool = stack.use(gpu.createPool());
-  const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
-  const event = stack.use(gpu.createEvent());
-  Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
-  streams[0]!.record(event);
-  ranks[0]!.allReduce(arrays[0]!, arrays[0]!);
-  const { driver } = sessionOf(cuda);
-  while (!driver.eventQuery(handleOf(event), { forLibrary: true }));
+  const { spoiled, ranks, stream, event } = await withDone(1, stack);
   spoiled.cut = { collectives: 1, messages: true, error };
-  assertThrows(() => streams[0]!.synchronize(), SharingError, "Rank 1 has ended the collectives");
+  assertThrows(() => stream.synchronize(), SharingError, "Rank 1 has ended the collectives");
   event.synchronize();
   for (const rank of ranks) await rank.abort();
 });
