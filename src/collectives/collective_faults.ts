@@ -61,6 +61,15 @@ const streamArguments = {
   memsetD2D32Async: 6,
 } as const satisfies Partial<Record<keyof Driver, number>>;
 
+/** The calls that block until the work of a device, their first argument, is done; and those that do so only on a GPU. */
+const idleCalls = [
+  "deviceSynchronize",
+  "free",
+  "ipcCloseMemHandle",
+  "deviceDisablePeerAccess",
+] as const satisfies (keyof Driver)[];
+const idleCallsOfCuda = ["moduleLoadData", "moduleUnload", "linkModules"] as const satisfies (keyof Driver)[];
+
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
 export function faultsOf(session: Session): CollectiveFaults {
   // The waits of other sessions may be for this one's collectives.
@@ -470,51 +479,26 @@ export class CollectiveFaults implements WorkFaults {
         this.#until(() => driver.streamQuery(device, stream, forLibrary));
         driver.streamSynchronize(device, stream);
       },
-      deviceSynchronize: (device) => {
-        this.#untilIdle(device);
-        driver.deviceSynchronize(device);
-      },
-      // These block until the device's work is done.
-      free: (device, address) => {
-        this.#untilIdle(device);
-        driver.free(device, address);
-      },
-      ipcCloseMemHandle: (device, address) => {
-        this.#untilIdle(device);
-        driver.ipcCloseMemHandle(device, address);
-      },
-      deviceDisablePeerAccess: (device, peer) => {
-        this.#untilIdle(device);
-        driver.deviceDisablePeerAccess(device, peer);
-      },
+      // It blocks until the work of all devices is done.
       freeHost: (allocation) => {
         for (const device of this.#devices()) this.#untilIdle(device);
         driver.freeHost(allocation);
       },
     };
-    for (const [name, place] of Object.entries(streamArguments) as [keyof Driver, number][]) {
+    const addCall = (name: keyof Driver, before: (parameters: readonly unknown[]) => void): void => {
       const call = driver[name] as (...parameters: unknown[]) => unknown;
       Object.assign(calls, {
         [name]: (...parameters: unknown[]) => {
-          this.takeRoom(parameters[0] as number, parameters[place] as bigint);
+          before(parameters);
           return call.apply(driver, parameters);
         },
       });
+    };
+    for (const [name, place] of Object.entries(streamArguments) as [keyof Driver, number][]) {
+      addCall(name, (parameters) => this.takeRoom(parameters[0] as number, parameters[place] as bigint));
     }
-    if (driver.kind === "cuda") {
-      // CUDA loads and unloads when the device is idle.
-      calls.moduleLoadData = (device, ...parameters) => {
-        this.#untilIdle(device);
-        return driver.moduleLoadData(device, ...parameters);
-      };
-      calls.moduleUnload = (device, module) => {
-        this.#untilIdle(device);
-        driver.moduleUnload(device, module);
-      };
-      calls.linkModules = (device, ...parameters) => {
-        this.#untilIdle(device);
-        return driver.linkModules(device, ...parameters);
-      };
+    for (const name of driver.kind === "cuda" ? [...idleCalls, ...idleCallsOfCuda] : idleCalls) {
+      addCall(name, ([device]) => this.#untilIdle(device as number));
     }
     const guarded: Driver = Object.create(
       new Proxy({}, {
