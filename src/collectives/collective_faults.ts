@@ -127,9 +127,9 @@ export class CollectiveFaults implements WorkFaults {
     this.driver = this.#guard(driver);
   }
 
-  /** To be called before a stream is given a kernel, a copy or a collective. Waits, if need be, until it has room. */
-  takeRoom(device: number, stream: bigint): void {
-    if (this.#isAnyUnfinished) this.#rooms.take(device, stream, keyOf(device, stream));
+  /** To be called before a stream is given kernels, copies or collectives. Waits, if need be, until it has room. */
+  takeRoom(device: number, stream: bigint, calls?: number): void {
+    if (this.#isAnyUnfinished) this.#rooms.take(device, stream, keyOf(device, stream), calls);
   }
 
   /** Notes that a communicator has given a stream work. Returns what is known of the stream. */

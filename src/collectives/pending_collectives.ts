@@ -22,6 +22,8 @@ const pollInterval = 1;
 const watchInterval = 50;
 /** So many marks tell apart what communicators have given to one stream in turns. */
 const mostMarks = 64;
+/** For so many calls at most room is taken at once. */
+const mostTaken = 16;
 
 /** How many collectives a communicator had been given after those of a moment. */
 interface Step {
@@ -77,6 +79,12 @@ export class PendingCollectives implements PolledCommunicator {
   readonly #unmarked = new Map<CudaStream, Given>();
   #lastStream: CudaStream | undefined;
   #lastWork: Given | undefined;
+  /**
+   * For how many calls room was taken in the last stream's queue, and how many of them are left: twice as many as the time
+   * before. What it touches takes a fiftieth of a small collective, and programs that change between streams need one each.
+   */
+  #taken = 0;
+  #roomLeft = 0;
   #marked: Marked[] = [];
   /** How many collectives, but for sends and receives: all ranks call the same ones. */
   #count = 0;
@@ -103,10 +111,16 @@ export class PendingCollectives implements PolledCommunicator {
 
   /** To be called before a stream is given a collective. The communicator may have failed then. */
   prepare(stream: CudaStream): void {
-    this.#faults.takeRoom(stream.device.ordinal, stream.unsafeHandle);
     // Whoever has given it work since then has marked where that of this communicator ends.
-    if (stream === this.#lastStream) return;
-    this.#faults.markOthers(this, stream.device.ordinal, stream.unsafeHandle);
+    const isMarked = stream === this.#lastStream;
+    if (isMarked && this.#roomLeft > 0) {
+      this.#roomLeft--;
+      return;
+    }
+    this.#taken = isMarked ? Math.min(2 * this.#taken, mostTaken) : 1;
+    this.#roomLeft = this.#taken - 1;
+    this.#faults.takeRoom(stream.device.ordinal, stream.unsafeHandle, this.#taken);
+    if (!isMarked) this.#faults.markOthers(this, stream.device.ordinal, stream.unsafeHandle);
   }
 
   /** Notes that a stream was given a collective, or a send or receive. */

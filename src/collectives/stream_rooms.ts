@@ -43,11 +43,14 @@ export class StreamRooms {
     this.#callsBetweenLooks = isSanitized ? sanitizedCallsBetweenLooks : callsBetweenLooks;
   }
 
-  /** To be called before a stream is given a kernel, a copy or a collective. Waits, if need be, until it has room. */
-  take(device: number, stream: bigint, key: bigint): void {
+  /** To be called before a stream is given kernels, copies or collectives. Waits, if need be, until it has room. */
+  take(device: number, stream: bigint, key: bigint, calls = 1): void {
     let room = this.#last;
     if (room?.stream !== stream || room.device !== device) this.#last = room = this.#roomOf(device, stream, key);
-    if (++room.calls > this.#callsBetweenLooks) this.#look(room);
+    room.calls += calls;
+    if (room.calls <= this.#callsBetweenLooks) return;
+    room.calls = calls;
+    this.#look(room);
   }
 
   /** Forgets a stream, which is about to be destroyed. */
@@ -67,7 +70,6 @@ export class StreamRooms {
 
   #look(room: Room): void {
     const { device, stream, events } = room;
-    room.calls = 0;
     if (events.length >= looksBack) this.#looks.await(events[events.length - looksBack]!);
     // The one that is known to be done is left as it is, so that it shows how far the stream is.
     const event = events.length > looksBack ? events.shift()! : this.#looks.createEvent(device);
