@@ -135,6 +135,8 @@ export interface CollectiveLibrary {
   groupStart(): void;
   groupEnd(): void;
   allReduce(call: ReducingCall): void;
+  /** A function that makes an all-reduce again and again, outside of groups, with as little as that takes. */
+  repeatedAllReduce(call: ReducingCall): () => void;
   /** The root alone writes. */
   reduce(call: ReducingCall & RootedCall): void;
   /** The root alone reads. */

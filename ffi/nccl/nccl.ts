@@ -235,6 +235,16 @@ export class Nccl implements CollectiveLibrary {
     if (result !== 0) this.#check(result, "ncclAllReduce", communicator);
   }
 
+  repeatedAllReduce({ comm, source, target, count, type, operation, stream }: ReducingCall): () => void {
+    const { ncclAllReduce } = this.#functions;
+    const communicator = this.#communicatorOf(comm);
+    const elements = BigInt(count);
+    return () => {
+      const result = ncclAllReduce(source, target, elements, type, operation, communicator.worker, stream);
+      if (result !== 0) this.#check(result, "ncclAllReduce", communicator);
+    };
+  }
+
   reduce(call: ReducingCall & RootedCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.reduce(call));
     const { comm, source, target, count, type, operation, root, stream } = call;

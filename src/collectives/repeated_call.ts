@@ -3,14 +3,13 @@
  *
  * @module
  */
-import type { CollectiveLibrary } from "../collective_library.ts";
 import type { Allocation } from "../memory/allocation.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
 import type { StreamProgress } from "../objects/stream_progress.ts";
 import { cannot } from "../support/driver_errors.ts";
 import type { CollectiveOptions, CommunicationType, Reduction } from "./collective_arguments.ts";
-import { type AnyCall, type Collective, isGrouping, issue } from "./collective_group.ts";
+import { type Collective, isGrouping, issue } from "./collective_group.ts";
 import type { PendingCollectives } from "./pending_collectives.ts";
 
 /** What an all-reduce was called with. */
@@ -35,8 +34,7 @@ export class RepeatedCall {
   readonly #stream: CudaStream;
   readonly #from: Allocation;
   readonly #to: Allocation;
-  readonly #library: CollectiveLibrary;
-  readonly #call: AnyCall;
+  readonly #allReduce: () => void;
   readonly #progress: StreamProgress;
   readonly #pending: PendingCollectives;
   readonly #collective: Collective;
@@ -58,8 +56,7 @@ export class RepeatedCall {
     this.#stream = stream;
     this.#from = used.source!;
     this.#to = used.target!;
-    this.#library = library;
-    this.#call = call;
+    this.#allReduce = library.repeatedAllReduce(call);
     this.#progress = progressOf(stream);
     this.#pending = pending;
     this.#collective = collective;
@@ -81,7 +78,7 @@ export class RepeatedCall {
     this.#pending.prepare(this.#stream);
     if (this.#pending.failure !== undefined) throw this.#pending.failure;
     try {
-      this.#library.allReduce(this.#call);
+      this.#allReduce();
     } catch (error) {
       throw cannot(`call allReduce of ${this.#collective.issuer.name}`, error);
     }

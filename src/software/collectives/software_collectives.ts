@@ -161,6 +161,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#addCollective("allReduce", call);
   }
 
+  repeatedAllReduce(call: ReducingCall): () => void {
+    return () => this.allReduce(call);
+  }
+
   reduce(call: ReducingCall & RootedCall): void {
     this.#addCollective("reduce", call);
   }
