@@ -95,12 +95,18 @@ export class StoreConnection implements ClientProcess, AnswerReader {
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
     // What it has given back before it left: nobody waits for the answers.
-    for (const { document } of this.#queue.splice(0)) if (document.do === "release") this.#perform(document);
+    for (const { document } of this.#queue.splice(0)) {
+      if (document.do === "release" || document.do === "leave") this.#perform(document);
+    }
     this.#finished.length = 0;
     this.#sending = undefined;
     this.#owner.memories.unsent.end(this);
-    for (const ending of this.#requests.values()) ending.abort(new SharingError("peer-gone", "The client is gone"));
+    this.#abortRequests();
     this.#owner.onEnd(this, error);
+  }
+
+  #abortRequests(): void {
+    for (const ending of this.#requests.values()) ending.abort(new SharingError("peer-gone", "The client is gone"));
   }
 
   #onMessage(message: Message): void {
@@ -169,6 +175,8 @@ export class StoreConnection implements ClientProcess, AnswerReader {
   #perform(document: JsonObject, signal?: AbortSignal): Outcome | Promise<Outcome> {
     try {
       const what = textOf(document, "do");
+      // First: it is not to get what it gives back.
+      if (what === "leave") this.#abortRequests();
       if (what !== "cancel") return this.#performer.perform(what, document, signal ?? AbortSignal.abort());
       const request = numberOf(document, "request", 1);
       this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));

@@ -163,6 +163,8 @@ export class StoreLink {
   /** Ends the connection. `isClean` says that this process holds nothing. */
   close(isClean: boolean): void {
     this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
+    // Answers that it has not read may bring it memory.
+    if (!isClean) this.notify({ do: "leave", held: this.#parts.claims() });
     this.#stream?.end(isClean ? "done" : "not-released");
     this.#leave();
     this.#fail(new SharingError("cut-off", `Cannot use the store at ${this.#parts.path}: its client was disposed`));

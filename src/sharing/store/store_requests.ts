@@ -72,6 +72,8 @@ export class StoreRequests {
         return { answer: () => listAnswer(this.#memories.published) };
       case "claim":
         return this.#claim(document);
+      case "leave":
+        return this.#leave(document);
       default:
         throw new SharingError(
           "bad-message",
@@ -182,6 +184,14 @@ export class StoreRequests {
     }
     this.#onClaim();
     return done({ unknown });
+  }
+
+  /** The client is about to say goodbye, and says all that it goes on holding. */
+  #leave(document: JsonObject): Outcome {
+    const held = new Map<number, number>();
+    for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));
+    this.#memories.releaseAll(this.#client, held);
+    return done({});
   }
 }
 

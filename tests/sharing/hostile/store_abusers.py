@@ -90,6 +90,21 @@ elif how == "let go":
     one.close()
     say("left")
     signal.pause()
+elif how == "leave with":
+    # The answers to the first documents are read; the other documents, and what it holds, come with its leave.
+    read, unread, kept = json.loads(args[0])
+    ids = []
+    for number, document in enumerate(read):
+        one.sendall(ask(number + 1, document))
+        ids.append(answers(one, 1)[0]["id"])
+    asked = b"".join(ask(number + 1, document) for number, document in enumerate(unread))
+    held = [{"id": ids[index], "count": count} for index, count in kept]
+    not_released = REASONS.index("not-released")
+    leave = ask(len(unread) + 1, {"do": "leave", "held": held})
+    one.sendall(asked + leave + message(GOODBYE, struct.pack("<HHHH", not_released, 1, 1, 0)))
+    one.close()
+    say("left")
+    signal.pause()
 elif how == "twice":
     one.sendall(ask(1, {"do": "map", "name": "never", "wait": True}) * 2)
 elif how == "flood":

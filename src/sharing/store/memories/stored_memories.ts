@@ -219,14 +219,24 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** Ends everything that a process holds. */
-  releaseAll(holder: Holder): void {
+  /**
+   * Ends everything that a process holds.
+   *
+   * @param kept how often it goes on holding memory, by number
+   */
+  releaseAll(holder: Holder, kept: ReadonlyMap<number, number> = new Map()): void {
     for (const memory of [...this.#memories.values()]) {
-      const isWriter = memory.writer === holder;
-      if (isWriter) memory.writer = undefined;
-      const wasReader = memory.readers.delete(holder);
-      if (wasReader) memory.lastUse = Date.now();
-      if (wasReader || isWriter) this.#dropIfUnused(memory);
+      const count = kept.get(memory.id) ?? 0;
+      const reading = memory.readers.get(holder);
+      const isReleased = reading !== undefined && reading.count > count;
+      if (isReleased) {
+        reading.count = count;
+        if (count === 0) memory.readers.delete(holder);
+        memory.lastUse = Date.now();
+      }
+      const isAbandoned = memory.writer === holder && count === 0;
+      if (isAbandoned) memory.writer = undefined;
+      if (isReleased || isAbandoned) this.#dropIfUnused(memory);
     }
   }
 
