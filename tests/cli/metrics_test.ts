@@ -22,6 +22,8 @@ function ask(
       let body = "";
       response.setEncoding("utf8").on("data", (text) => body += text);
       response.on("end", () => resolve({ status: response.statusCode!, type: response.headers["content-type"], body }));
+      // The server may end the connection within its answer, of which the request does not hear any more.
+      response.on("error", reject).on("close", () => reject(new Error("the answer is not complete")));
     });
     asking.on("error", reject).end();
   });
