@@ -38,7 +38,7 @@ def pool_offer(number, pool, name, metadata=b""):
     )
 
 
-def goodbye(reason, text):
+def goodbye(reason, text=b""):
     return message(GOODBYE, struct.pack("<HHHH", reason, 1, 1, 0) + text)
 
 

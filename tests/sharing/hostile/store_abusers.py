@@ -6,7 +6,7 @@ import socket
 import struct
 import sys
 
-from poolpass_wire import GOODBYE, connect, message, receive
+from poolpass_wire import GOODBYE, connect, goodbye, message, receive
 
 ASK, ANSWER, MEMORY = 6, 7, 8
 DEVICE = "GPU-706f6f6c-7061-7373-2073-6f6674776100"
@@ -73,7 +73,7 @@ elif how == "leave":
     (created,) = answers(one, 1)
     waiting = ask(2, {"do": "map", "name": json.loads(args[0])["name"], "wait": True})
     publish = ask(3, {"do": "publish", "id": created["id"]})
-    one.sendall(waiting + publish + message(GOODBYE, struct.pack("<HHHH", 0, 1, 1, 0)))
+    one.sendall(waiting + publish + goodbye(REASONS.index("done")))
     answers(one, 3)
     say("left")
     signal.pause()
@@ -85,13 +85,13 @@ elif how == "let go":
         one.sendall(ask(1, {"do": "publish", "id": ids[-1]}))
         answers(one, 1)
     released = b"".join(ask(number + 1, {"do": "release", "id": id}) for number, id in enumerate(ids))
-    not_released = REASONS.index("not-released")
-    one.sendall(released + message(GOODBYE, struct.pack("<HHHH", not_released, 1, 1, 0)))
+    one.sendall(released + goodbye(REASONS.index("not-released")))
     one.close()
     say("left")
     signal.pause()
-elif how == "leave with":
-    # The answers to the first documents are read; the other documents, and what it holds, come with its leave.
+elif how in ("leave with", "leave slowly with"):
+    # The answers to the first documents are read; the other documents, and what it holds, come with its leave. Slowly, it
+    # goes when all is answered.
     read, unread, kept = json.loads(args[0])
     ids = []
     for number, document in enumerate(read):
@@ -99,9 +99,14 @@ elif how == "leave with":
         ids.append(answers(one, 1)[0]["id"])
     asked = b"".join(ask(number + 1, document) for number, document in enumerate(unread))
     held = [{"id": ids[index], "count": count} for index, count in kept]
-    not_released = REASONS.index("not-released")
     leave = ask(len(unread) + 1, {"do": "leave", "held": held})
-    one.sendall(asked + leave + message(GOODBYE, struct.pack("<HHHH", not_released, 1, 1, 0)))
+    left = goodbye(REASONS.index("not-released"))
+    if how == "leave slowly with":
+        one.sendall(asked + leave)
+        answers(one, len(unread) + 1)
+        one.sendall(left)
+    else:
+        one.sendall(asked + leave + left)
     one.close()
     say("left")
     signal.pause()

@@ -175,35 +175,37 @@ storeTest("a client that leaves without reading has given back what it said", as
   assertEquals((await client.entries()).map(({ name, readers }) => [name, readers]), names.map((name) => [name, []]));
 });
 
-storeTest(
-  "a client that leaves holds what it says, and is given nothing more",
-  async (path, client) => {
-    const create = (name: string) => ({ do: "create", name, byteLength: 16, device });
-    const [map, mapLater] = ["mapped", "later"].map((name) => ({ do: "map", name, wait: true }));
-    for (const name of ["mapped", "later"]) {
-      await using memory = await client.create(name, 16);
-      await memory.publish();
-    }
-    const [read, unread] = [[create("kept"), create("given up"), map, map], [mapLater, mapLater, create("waits")]];
-    const steps = JSON.stringify([read, unread, [[0, 1], [2, 1]]]);
-    await using gone = startHostile("store_abusers.py", [path, "leave with", steps]);
-    assertEquals(await gone.nextLine() ?? await gone.errors(), '"left"');
-    await using operator = await Operator.connect(path);
-    let status;
-    do {
-      status = await operator.status();
-      if (status.kind !== "store") throw new Error(status.kind);
-    } while (status.statistics.clients > 1);
-    assertEquals(status.entries.map(({ name, readers, writer }) => [name, readers.length, writer?.pid]), [
-      ["mapped", 1, undefined],
-      ["later", 0, undefined],
-      ["kept", 0, gone.pid],
-    ]);
-    gone.kill("SIGKILL");
-    while ((await client.entries()).some(({ readers }) => readers.length > 0));
-  },
-  { maxSize: 4 * 2 ** 21 },
-);
+for (const how of ["leave with", "leave slowly with"]) {
+  storeTest(
+    `a client that leaves holds what it says, and is given nothing more: ${how}`,
+    async (path, client) => {
+      const create = (name: string) => ({ do: "create", name, byteLength: 16, device });
+      const [map, mapLater] = ["mapped", "later"].map((name) => ({ do: "map", name, wait: true }));
+      for (const name of ["mapped", "later"]) {
+        await using memory = await client.create(name, 16);
+        await memory.publish();
+      }
+      const [read, unread] = [[create("kept"), create("given up"), map, map], [mapLater, mapLater, create("waits")]];
+      const steps = JSON.stringify([read, unread, [[0, 1], [2, 1]]]);
+      await using gone = startHostile("store_abusers.py", [path, how, steps]);
+      assertEquals(await gone.nextLine() ?? await gone.errors(), '"left"');
+      await using operator = await Operator.connect(path);
+      let status;
+      do {
+        status = await operator.status();
+        if (status.kind !== "store") throw new Error(status.kind);
+      } while (status.statistics.clients > 1);
+      assertEquals(status.entries.map(({ name, readers, writer }) => [name, readers.length, writer?.pid]), [
+        ["mapped", 1, undefined],
+        ["later", 0, undefined],
+        ["kept", 0, gone.pid],
+      ]);
+      gone.kill("SIGKILL");
+      while ((await client.entries()).some(({ readers }) => readers.length > 0));
+    },
+    { maxSize: 4 * 2 ** 21 },
+  );
+}
 
 storeTest("a device's UUID is listed as the store knows it", async (path, client) => {
   const create = { do: "create", name: "x", byteLength: 16, device: `\u001b[2J${device.slice(4)}` };
