@@ -228,11 +228,7 @@ export class Nccl implements CollectiveLibrary {
 
   allReduce(call: ReducingCall): void {
     if (this.#depth > 0) return this.#keep(call, none, () => this.allReduce(call));
-    const { comm, source, target, count, type, operation, stream } = call;
-    const communicator = this.#communicatorOf(comm);
-    const { worker } = communicator;
-    const result = this.#functions.ncclAllReduce(source, target, BigInt(count), type, operation, worker, stream);
-    if (result !== 0) this.#check(result, "ncclAllReduce", communicator);
+    this.repeatedAllReduce(call)();
   }
 
   repeatedAllReduce({ comm, source, target, count, type, operation, stream }: ReducingCall): () => void {

@@ -80,8 +80,9 @@ export class PendingCollectives implements PolledCommunicator {
   #lastStream: CudaStream | undefined;
   #lastWork: Given | undefined;
   /**
-   * For how many calls room was taken in the last stream's queue, and how many of them are left: twice as many as the time
-   * before. What it touches takes a fiftieth of a small collective, and programs that change between streams need one each.
+   * For how many calls room was taken in the last stream's queue at once, and how many of them are left. What taking it
+   * touches takes a fiftieth of a small collective. Programs that change between streams need one each: so it begins with
+   * one, and doubles.
    */
   #taken = 0;
   #roomLeft = 0;
@@ -119,8 +120,9 @@ export class PendingCollectives implements PolledCommunicator {
     }
     this.#taken = isMarked ? Math.min(2 * this.#taken, mostTaken) : 1;
     this.#roomLeft = this.#taken - 1;
-    this.#faults.takeRoom(stream.device.ordinal, stream.unsafeHandle, this.#taken);
-    if (!isMarked) this.#faults.markOthers(this, stream.device.ordinal, stream.unsafeHandle);
+    const { device: { ordinal }, unsafeHandle } = stream;
+    this.#faults.takeRoom(ordinal, unsafeHandle, this.#taken);
+    if (!isMarked) this.#faults.markOthers(this, ordinal, unsafeHandle);
   }
 
   /** Notes that a stream was given a collective, or a send or receive. */

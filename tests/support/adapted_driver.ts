@@ -1,4 +1,6 @@
 import type { Driver } from "../../src/driver.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
 import { CudaError } from "../../src/support/errors.ts";
 
@@ -10,6 +12,11 @@ export function adaptedDriver(driver: Driver, methods: Partial<Driver>): Driver 
       return typeof value === "function" ? value.bind(driver) : value;
     },
   });
+}
+
+/** Returns a `Cuda` object with a driver that calls other methods in the place of some of its own. */
+export function adaptedCuda(driver: Driver, methods: Partial<Driver>): Cuda {
+  return new Cuda(new Session(adaptedDriver(driver, methods)));
 }
 
 /** Returns the driver of an installation before CUDA 12.5, which has no `cuCtxRecordEvent`. */

@@ -71,6 +71,7 @@ export class StoreConnection implements ClientProcess, AnswerReader {
       client: this,
       memories: owner.memories,
       onClaim: () => owner.onClaim(this),
+      onLeave: () => this.#abortRequests(),
     });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
@@ -175,8 +176,6 @@ export class StoreConnection implements ClientProcess, AnswerReader {
   #perform(document: JsonObject, signal?: AbortSignal): Outcome | Promise<Outcome> {
     try {
       const what = textOf(document, "do");
-      // First: it is not to get what it gives back.
-      if (what === "leave") this.#abortRequests();
       if (what !== "cancel") return this.#performer.perform(what, document, signal ?? AbortSignal.abort());
       const request = numberOf(document, "request", 1);
       this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));

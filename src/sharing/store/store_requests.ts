@@ -35,6 +35,8 @@ interface RequestsParts {
   readonly memories: StoredMemories;
   /** The client says what it holds: what an ended connection of its process held is that, or gone. */
   readonly onClaim: () => void;
+  /** The client gives up all that it has asked for. */
+  readonly onLeave: () => void;
 }
 
 /** Does what a client asks for. */
@@ -42,11 +44,13 @@ export class StoreRequests {
   readonly #client: ClientProcess;
   readonly #memories: StoredMemories;
   readonly #onClaim: () => void;
+  readonly #onLeave: () => void;
 
-  constructor({ client, memories, onClaim }: RequestsParts) {
+  constructor({ client, memories, onClaim, onLeave }: RequestsParts) {
     this.#client = client;
     this.#memories = memories;
     this.#onClaim = onClaim;
+    this.#onLeave = onLeave;
   }
 
   /**
@@ -188,6 +192,8 @@ export class StoreRequests {
 
   /** The client is about to say goodbye, and says all that it goes on holding. */
   #leave(document: JsonObject): Outcome {
+    // First: it is not to get what it gives back.
+    this.#onLeave();
     const held = new Map<number, number>();
     for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));
     this.#memories.releaseAll(this.#client, held);

@@ -1,25 +1,21 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { MemoryStore, StoreClient } from "../../../mod.ts";
+import { type Cuda, MemoryStore, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
-import { Cuda } from "../../../src/objects/cuda.ts";
-import { Session } from "../../../src/session.ts";
 import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
 import { CudaError } from "../../../src/support/errors.ts";
-import { adaptedDriver } from "../../support/adapted_driver.ts";
+import { adaptedCuda } from "../../support/adapted_driver.ts";
 import { driverNamed, testOnEachDriver } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";
 
 /** A `Cuda` object that cannot map memory while `isFull` returns true. */
 function withoutAddresses(name: string, isFull: () => boolean): Cuda {
   const driver = driverNamed(name as "software").open();
-  return new Cuda(
-    new Session(adaptedDriver(driver, {
-      memAddressReserve(byteLength, alignment) {
-        if (!isFull()) return driver.memAddressReserve(byteLength, alignment);
-        throw new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cuMemAddressReserve");
-      },
-    })),
-  );
+  return adaptedCuda(driver, {
+    memAddressReserve(byteLength, alignment) {
+      if (!isFull()) return driver.memAddressReserve(byteLength, alignment);
+      throw new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cuMemAddressReserve");
+    },
+  });
 }
 
 testOnEachDriver("memory that its client could not map is not kept for it", async (cuda, { name }) => {

@@ -2,9 +2,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Cuda, MemoryStore, SharingError, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
-import { Cuda as AnyCuda } from "../../../src/objects/cuda.ts";
-import { Session } from "../../../src/session.ts";
-import { adaptedDriver } from "../../support/adapted_driver.ts";
+import { adaptedCuda } from "../../support/adapted_driver.ts";
 import { driverNamed, testOnEachDriver } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";
 
@@ -13,14 +11,12 @@ const unit = 2 ** 21;
 /** A `Cuda` object that says when it creates memory. */
 function listeningCuda(name: string, onCreate: () => void): Cuda {
   const driver = driverNamed(name as "software").open();
-  return new AnyCuda(
-    new Session(adaptedDriver(driver, {
-      memCreate(props, byteLength) {
-        onCreate();
-        return driver.memCreate(props, byteLength);
-      },
-    })),
-  );
+  return adaptedCuda(driver, {
+    memCreate(props, byteLength) {
+      onCreate();
+      return driver.memCreate(props, byteLength);
+    },
+  });
 }
 
 testOnEachDriver("memory that a client is given while it leaves is not kept for it", async (cuda, { name }) => {
