@@ -48,6 +48,7 @@ import { ImportedPool, type PointerMapping } from "./ipc/imported_pool.ts";
 import { InterprocessEvent } from "./ipc/interprocess_event.ts";
 import { LegacyMemory } from "./ipc/legacy_memory.ts";
 import type { OpenedMemory } from "./ipc/opened_memory.ts";
+import { ownIdentity } from "./ipc/process_identity.ts";
 import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
 import {
   createPoolId,
@@ -566,7 +567,7 @@ export class SoftwareDriver implements Driver {
     }
     if (handleTypes !== memHandleType.none) {
       const deviceUuid = device === undefined ? undefined : this.#devices.uuid(device);
-      const header = { id, deviceUuid, handleTypes };
+      const header = { id, deviceUuid, handleTypes, processId: ownIdentity().pid };
       file = (handleTypes & memHandleType.fabric) !== 0
         ? this.#fabric.create(fabricMemoryOf(header), call)
         : translateSystemErrors(call, () => SharedFile.createPoolFile(header));
@@ -938,7 +939,7 @@ export class SoftwareDriver implements Driver {
     }
     const { pool, block, byteLength } = found;
     this.#export(found);
-    return encodeExportData({ poolId: pool.id, fileOffset: block.offset, byteLength });
+    return encodeExportData({ processId: ownIdentity().pid, poolId: pool.id, fileOffset: block.offset, byteLength });
   }
 
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint {
@@ -946,9 +947,9 @@ export class SoftwareDriver implements Driver {
     this.#devices.check(device, call);
     const found = this.#pool(pool, call);
     const pointer = decodeExportData(exportData);
-    if (!(found instanceof ImportedPool) || pointer?.poolId !== found.id) {
-      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    }
+    const isOfPool = found instanceof ImportedPool && pointer?.poolId === found.id &&
+      pointer.processId === found.processId;
+    if (!isOfPool) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const mapping = found.map(pointer);
     if (mapping === "out of memory") fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     if (mapping === "not in the file") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);

@@ -24,7 +24,12 @@ function testLeases(
   body: (file: SharedFile, leases: MappingLeases, others: MappingLeases) => Promise<void> | void,
 ): void {
   leakTest(name, async () => {
-    const file = SharedFile.createPoolFile({ id: "00".repeat(16), deviceUuid: undefined, handleTypes: 1 });
+    const file = SharedFile.createPoolFile({
+      id: "00".repeat(16),
+      deviceUuid: undefined,
+      handleTypes: 1,
+      processId: 1,
+    });
     const imports = [SharedFile.openPoolFile(file.fd)!.file, SharedFile.openPoolFile(file.fd)!.file] as const;
     try {
       await body(file, new MappingLeases(imports[0]), new MappingLeases(imports[1]));

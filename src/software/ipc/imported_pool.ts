@@ -21,6 +21,8 @@ export interface PointerMapping {
 /** A pool that was imported by its descriptor, from another process or from this one. */
 export class ImportedPool {
   readonly id: string;
+  /** The process that created the pool. */
+  readonly processId: number;
   /** Undefined for host memory. */
   readonly device: number | undefined;
   /** Identifies the pool's file. */
@@ -48,6 +50,7 @@ export class ImportedPool {
     this.#file = file;
     this.#leases = new MappingLeases(file);
     this.id = header.id;
+    this.processId = header.processId;
     this.identity = file.identity();
     this.device = device;
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
