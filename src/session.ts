@@ -10,6 +10,7 @@ import { RecentLaunches } from "./objects/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
 import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
+import { ExportDataLayout } from "./memory/export_data.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
@@ -60,6 +61,8 @@ export class Session {
   readonly staging: Staging;
   /** Copies of pageable memory through page-locked memory. */
   readonly uploads: Uploads;
+  /** Whether what pools export can be read before it is imported. */
+  readonly exportDataLayout: ExportDataLayout;
   /** What the program has found complete without a synchronization. */
   readonly completed: CompletedEvents;
   /** The streams on which memory that several streams have used is freed. */
@@ -125,6 +128,7 @@ export class Session {
     this.instructionSupport = instructionSupport;
     this.staging = new Staging(this);
     this.uploads = new Uploads(this);
+    this.exportDataLayout = new ExportDataLayout(this);
     this.completed = new CompletedEvents(this);
     this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;

@@ -4,6 +4,7 @@ import { type CudaStream, lastWorkOf, progressOf } from "../objects/cuda_stream.
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
+import { finishExportedData } from "./export_data.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
@@ -302,11 +303,14 @@ export class Allocation {
   /** Returns 64 bytes of export data, by which another process that has imported the pool maps the memory. */
   exportPointer(): Uint8Array<ArrayBuffer> {
     if (this.#isFreed) throw freedError(this);
+    let exportData: Uint8Array<ArrayBuffer>;
     try {
-      return this.session.driver.memPoolExportPointer(this.address);
+      exportData = this.session.driver.memPoolExportPointer(this.address);
     } catch (error) {
       throw cannot(`export the buffer on device ${this.device.ordinal}`, error, this.#exportHint());
     }
+    finishExportedData(this.session, exportData, { device: this.device.ordinal, byteLength: this.byteLength });
+    return exportData;
   }
 
   #exportHint(): string {

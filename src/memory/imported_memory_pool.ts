@@ -4,8 +4,8 @@ import type { MemoryPiece, OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
+import { checkImportedData, sizeMismatch } from "./export_data.ts";
 import { defaultStream, type Driver, exportDataByteLength } from "../driver.ts";
-import { SharingError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
@@ -18,6 +18,9 @@ import { checkByteLength, refuseConstruction, whatIs } from "../support/validati
  * removed.
  */
 const sweepSize = 64;
+
+/** Like `importPointer`, for an allocation that must have exactly `byteLength` bytes. */
+export let importWhole: (pool: ImportedMemoryPool, exportData: Uint8Array, byteLength: number) => DeviceBuffer;
 
 /** Calls back once when the imported pool is disposed. Replaces an earlier callback. */
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
@@ -43,6 +46,10 @@ export class ImportedMemoryPool implements Disposable {
   readonly #freedOn = new FreedStreams();
 
   static {
+    importWhole = (pool, exportData, byteLength) => {
+      void pool.unsafeHandle;
+      return pool.#import(exportData, { byteLength, isWhole: true });
+    };
     whenImportedPoolDisposed = (pool, callback) => {
       pool.#onDispose = callback;
     };
@@ -121,7 +128,9 @@ export class ImportedMemoryPool implements Disposable {
    * @throws {RangeError} If `exportData` does not have 64 bytes, or `byteLength` is not a whole number, or is less than
    * 1
    * @throws {ReferenceError} If the pool was disposed
-   * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes
+   * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes, `too-large` if it
+   * has allocated more than the driver can import: more than 4 GiB, or somewhat less, depending on its place in the pool.
+   * `bad-message` if no driver has made the export data
    * @throws {CudaError} `cudaErrorInvalidValue` if the export data is not from this pool
    */
   importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer {
@@ -138,13 +147,14 @@ export class ImportedMemoryPool implements Disposable {
     checkByteLength(byteLength, "the size of an imported buffer", 1);
     // Throws if this pool was disposed, even if another object that imported the same pool has mapped the data.
     void this.unsafeHandle;
-    const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData);
-    if (mapping.byteLength < byteLength) {
+    return this.#import(exportData, { byteLength, isWhole: false });
+  }
+
+  #import(exportData: Uint8Array, { byteLength, isWhole }: { byteLength: number; isWhole: boolean }): DeviceBuffer {
+    const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData, { stated: byteLength, isWhole });
+    if (mapping.byteLength < byteLength || isWhole && mapping.byteLength > byteLength) {
       if (mapping.bufferCount === 0) this.#unmap(mapping, this.device.defaultStream);
-      throw new SharingError(
-        "size-mismatch",
-        `Cannot import a buffer of ${byteLength} bytes: the exporter has allocated ${mapping.byteLength}`,
-      );
+      throw sizeMismatch(byteLength, mapping.byteLength);
     }
     mapping.bufferCount++;
     this.#liveCount++;
@@ -230,9 +240,13 @@ export class ImportedMemoryPool implements Disposable {
     for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
-  #map(exportData: Uint8Array): ImportedMapping {
+  #map(
+    exportData: Uint8Array,
+    { stated, isWhole }: { stated: number; isWhole: boolean },
+  ): ImportedMapping {
     const { driver } = this.#session;
     const { ordinal } = this.device;
+    const byteLength = checkImportedData(this.#session, exportData, { device: ordinal, stated, isWhole });
     let address: bigint;
     try {
       address = driver.memPoolImportPointer(ordinal, this.unsafeHandle, exportData);
@@ -245,7 +259,7 @@ export class ImportedMemoryPool implements Disposable {
     }
     let mapping = this.#mappings.at(address);
     if (mapping === undefined) {
-      mapping = new ImportedMapping(address, this.#sizeOf(address));
+      mapping = new ImportedMapping(address, byteLength ?? this.#sizeOf(address));
       this.#mappings.add(mapping);
     }
     this.#mappings.addLatestData(mapping);

@@ -78,7 +78,8 @@ export class CudaUnavailableError extends Error {
  * - `"device-lost"`: the other process or this one has lost its device: its unfinished work will never finish;
  * - `"internal-error"`: the other process or this one failed to handle a message that was correct;
  * - `"device-not-visible"`: the memory is on a device that this process does not see;
- * - `"size-mismatch"`: the memory is smaller than the other process stated;
+ * - `"size-mismatch"`: the memory has another size than the other process stated;
+ * - `"too-large"`: no process can import so large an allocation of a pool; the message says what can be shared instead;
  * - `"address-in-use"`: another file or another listener is at the path;
  * - `"path-too-long"`: a socket's path is longer than 107 bytes in UTF-8;
  * - `"not-found"`: there is no such file or folder, or the offer was withdrawn or never made;
@@ -98,6 +99,7 @@ export type SharingErrorCode =
   | "internal-error"
   | "device-not-visible"
   | "size-mismatch"
+  | "too-large"
   | "address-in-use"
   | "path-too-long"
   | "not-found"
@@ -118,6 +120,7 @@ export const sharingErrorCodes: readonly SharingErrorCode[] = [
   "internal-error",
   "device-not-visible",
   "size-mismatch",
+  "too-large",
   "address-in-use",
   "path-too-long",
   "not-found",

@@ -1,7 +1,7 @@
-import { type CachingAllocatorOptions, checkAllocatorOptions } from "./allocator_options.ts";
+import { type CachingAllocatorOptions, checkAllocatorOptions, refusalOfSlab } from "./allocator_options.ts";
 import type { Block } from "./block.ts";
 import type { FreeList } from "./free_list.ts";
-import { blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
+import { blockByteLengthFor } from "./size_classes.ts";
 import { Slabs, type SlabSource } from "./slabs.ts";
 import { type CachingAllocatorUsage, sizeClassesOf, type SizeClassUsage, usageOf, usedBlocksOf } from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
@@ -107,7 +107,7 @@ export class CachingAllocator implements Disposable {
     options: CachingAllocatorOptions = {},
   ) {
     if (session?.opened === undefined) refuseConstruction("CachingAllocator", "MemoryPool.createCachingAllocator");
-    const { slabByteLength, maxSize, maxUnused } = checkAllocatorOptions(options);
+    const { slabByteLength, maxSize, maxUnused } = checkAllocatorOptions(options, source.pool);
     this.#session = session;
     this.pool = source.pool;
     this.#source = source;
@@ -224,9 +224,8 @@ export class CachingAllocator implements Disposable {
   /** Why the allocator can never have so many bytes; undefined if it can. */
   #refusal(byteLength: number): Refusal | undefined {
     const size = blockByteLengthFor(byteLength);
-    if (size > maximumBlockByteLength) {
-      return { why: `a buffer has ${maximumBlockByteLength} bytes at most`, advice: "ask for less" };
-    }
+    const tooLarge = refusalOfSlab(size, this.pool);
+    if (tooLarge !== undefined) return tooLarge;
     if (this.#maxSize > 0 && size > this.#maxSize) return refusalOfMaxSize(this.#maxSize);
     return this.#source.refusal(size);
   }
@@ -392,11 +391,10 @@ export class CachingAllocator implements Disposable {
     } catch (error) {
       if (isQueued) throw error;
       const isTooLarge = this.#maxSize > 0 && byteLength > this.#maxSize;
-      const hint = !isOutOfMemory(error)
-        ? undefined
-        : isTooLarge
-        ? refusalOfMaxSize(this.#maxSize).advice
-        : `${this.#describeHolders()}; free memory or ask for less`;
+      const advice = isTooLarge ? refusalOfMaxSize(this.#maxSize).advice : refusalOfSlab(byteLength, this.pool)?.advice;
+      const hint = isOutOfMemory(error)
+        ? advice ?? `${this.#describeHolders()}; free memory or ask for less`
+        : undefined;
       const failed = cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
       throw failed instanceof Error ? startStackAbove(failed, this.#allocate) : failed;
     }

@@ -1,7 +1,8 @@
 import { largestFreeOf, usedBlocksOf } from "./statistics.ts";
+import { maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
-import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
+import { blockAlignment } from "./size_classes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { unheard } from "../../objects/unheard_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
@@ -122,9 +123,8 @@ export class Slabs implements CacheMemory {
    */
   search(byteLength: number, list: FreeList, { mayBlock = true }: { mayBlock?: boolean } = {}): Block {
     if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
-    if (byteLength > maximumBlockByteLength) {
-      throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
-    }
+    const refusal = refusalOfSlab(byteLength, this.pool);
+    if (refusal !== undefined) throw outOfMemory(refusal.why);
     return list.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, list) ??
       this.#takeNew(byteLength, list, mayBlock);
   }
@@ -336,7 +336,7 @@ export class Slabs implements CacheMemory {
     const room = this.#maxSize - this.reserved;
     if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
-    const most = Math.min(room, maximumBlockByteLength);
+    const most = Math.min(room, maximumSlabByteLengthFor(this.pool));
     const sizes = [Math.max(aligned, this.#slabSizeFor(byteLength, list)), aligned, byteLength]
       .map((size) => Math.min(size, most - most % blockAlignment));
     let refusal: CudaError | undefined;

@@ -3,7 +3,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import type { ImportedMemoryPool } from "../../memory/imported_memory_pool.ts";
+import { type ImportedMemoryPool, importWhole } from "../../memory/imported_memory_pool.ts";
 import { formatUuid, isSameUuid } from "../../support/uuid.ts";
 import {
   type AllocationMessage,
@@ -133,7 +133,7 @@ export class RemoteMemory {
     const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!.message;
     const pool = this.#pools.get(poolIdentifier)!;
     pool.imported ??= this.importPool(poolIdentifier);
-    return { whole: pool.imported.importPointer(exportData, byteLength), pool: pool.imported };
+    return { whole: importWhole(pool.imported, exportData, byteLength), pool: pool.imported };
   }
 
   /** Whether a pool is in host memory and therefore belongs to no device. */

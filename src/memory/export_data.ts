@@ -1,0 +1,192 @@
+/**
+ * What the 64 bytes of `cudaMemPoolExportPointer` state. CUDA calls them opaque, but its driver believes them: a size or
+ * an offset that is too large ends the importing process (driver 580, measured). They are therefore read before the
+ * driver sees them, where they have the layout that is known.
+ *
+ * @module
+ */
+import { exportDataByteLength, memHandleType, memLocationType, streamFlags } from "../driver.ts";
+import { shim } from "../../ffi/shim/shim.ts";
+import type { Session } from "../session.ts";
+import { CudaError, SharingError } from "../support/errors.ts";
+import { countOf } from "../support/printing.ts";
+import { isOutOfMemory } from "./out_of_memory.ts";
+import { ShareableHandle } from "./shareable_handle.ts";
+
+/** The places of the fields that are known, as indices of u64. */
+const processField = 0;
+const offsetField = 3;
+const sizeField = 4;
+/** From here on, the driver writes what its stack holds: addresses of the exporter's code. Imports do not read it. */
+const uninitializedBegin = 48;
+
+/** Pools consist of pieces of this many bytes. */
+const pieceByteLength = 32 * 2 ** 20;
+/** The driver's import has room for this many pieces of an allocation, and writes beyond it for more. */
+const maximumPieces = 128;
+/** The size in bytes up to which an allocation can be imported, wherever it begins in its pool. */
+export const maximumImportableByteLength: number = (maximumPieces - 1) * pieceByteLength;
+/** How memory of any size is allocated for other processes. */
+export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteLength, { handleType: "posix-fd" })';
+/** The size in bytes beyond which no allocation can be imported. */
+const limitByteLength = maximumPieces * pieceByteLength;
+/**
+ * No device has so much memory: a larger offset in a pool was written by no driver, and ends the importer like a size
+ * that is too large.
+ */
+const maximumOffset = 2 ** 40;
+/** Milliseconds until the layout is looked for again, if there was no memory for that, or another library captured. */
+const retryPause = 1000;
+const captureError = /^cudaErrorStreamCapture/;
+
+/** Export data that is being read, as words, because numbers cost less than bigints. */
+const words = new Uint32Array(exportDataByteLength / Uint32Array.BYTES_PER_ELEMENT);
+const bytes = new Uint8Array(words.buffer);
+
+/** Whether the driver's export data has the layout that is known. Decided at the first use. */
+export class ExportDataLayout {
+  readonly #session: Session;
+  #isKnown: boolean | undefined;
+  /** The `performance.now()` of the next attempt, after one that may have failed for a passing reason. */
+  #nextTry = 0;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** Whether the layout is known. Tries it on a device, unless that was done. */
+  isKnownOn(device: number): boolean {
+    return this.#isKnown ?? this.#decide(device);
+  }
+
+  #decide(device: number): boolean {
+    if (performance.now() < this.#nextTry) return false;
+    try {
+      this.#isKnown = this.#session.unheard(() => isLayoutKnown(this.#session, device));
+    } catch (error) {
+      // Devices that cannot export, such as those of WSL, fail in other ways.
+      const isPassing = isOutOfMemory(error) || error instanceof CudaError && captureError.test(error.code);
+      if (isPassing) this.#nextTry = performance.now() + retryPause;
+      else this.#isKnown = false;
+    }
+    return this.#isKnown ?? false;
+  }
+}
+
+/**
+ * Checks export data before the driver imports it. Returns the size in bytes that the driver will map, or undefined if
+ * the layout is not known.
+ *
+ * @param stated what the exporter says the allocation has, in bytes
+ * @param isWhole whether the allocation must have that size, and not at least that size
+ * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written it
+ */
+export function checkImportedData(
+  session: Session,
+  exportData: Uint8Array,
+  { device, stated, isWhole }: { device: number; stated: number; isWhole: boolean },
+): number | undefined {
+  if (!session.exportDataLayout.isKnownOn(device)) {
+    if (stated > limitByteLength) throw tooLarge(`import ${countOf(stated, "byte")}`, "the exporter must");
+    return undefined;
+  }
+  bytes.set(exportData);
+  const byteOffset = fieldAt(offsetField);
+  const byteLength = fieldAt(sizeField);
+  if (byteLength === 0 || byteOffset + byteLength > maximumOffset) {
+    throw new SharingError(
+      "bad-message",
+      `Cannot import a pointer: its export data states ${
+        countOf(byteLength, "byte")
+      } at byte ${byteOffset} of its pool, ` +
+        "which no exporter's driver writes",
+    );
+  }
+  if (stated > byteLength || isWhole && stated < byteLength) {
+    throw sizeMismatch(stated, byteLength);
+  }
+  if (piecesOf(byteOffset, byteLength) > maximumPieces) {
+    throw tooLarge(`import ${countOf(byteLength, "byte")}`, "the exporter must");
+  }
+  return byteLength;
+}
+
+/**
+ * Checks export data of this process, and removes what the driver did not initialize from it.
+ *
+ * @throws {SharingError} `too-large` if no process could import it
+ */
+export function finishExportedData(
+  session: Session,
+  exportData: Uint8Array,
+  { device, byteLength }: { device: number; byteLength: number },
+): void {
+  const what = `export a buffer of ${countOf(byteLength, "byte")}`;
+  if (!session.exportDataLayout.isKnownOn(device)) {
+    if (byteLength > limitByteLength) throw tooLarge(what);
+    return;
+  }
+  bytes.set(exportData);
+  if (piecesOf(fieldAt(offsetField), byteLength) > maximumPieces) throw tooLarge(what);
+  exportData.fill(0, uninitializedBegin);
+}
+
+/** The error for an exporter that states another size than it has allocated. */
+export function sizeMismatch(stated: number, allocated: number): SharingError {
+  return new SharingError(
+    "size-mismatch",
+    `Cannot import a buffer of ${stated} bytes: the exporter has allocated ${allocated}`,
+  );
+}
+
+/** The number of the pool's pieces that a range lies in. */
+function piecesOf(byteOffset: number, byteLength: number): number {
+  return Math.floor((byteOffset + byteLength - 1) / pieceByteLength) - Math.floor(byteOffset / pieceByteLength) + 1;
+}
+
+function fieldAt(index: number): number {
+  return words[2 * index]! + words[2 * index + 1]! * 2 ** 32;
+}
+
+/** The error for an allocation that ends the process that imports it. */
+function tooLarge(what: string, who = ""): SharingError {
+  const subject = who === "" ? "" : `${who} `;
+  return new SharingError(
+    "too-large",
+    `Cannot ${what}: NVIDIA's driver ends a process that imports an allocation of a pool that lies in more than ` +
+      `${maximumPieces} pieces of 32 MiB; ${subject}allocate it ${shareableAdvice}, or in parts of at most ` +
+      `${maximumImportableByteLength} bytes`,
+  );
+}
+
+/** Exports two allocations, and looks whether the data have what is known of them. Keeps nothing. */
+function isLayoutKnown({ driver }: Session, device: number): boolean {
+  if (driver.sharingRefusal !== undefined) return false;
+  using undo = new DisposableStack();
+  // Not the default stream, behind whose work the frees would have to be awaited.
+  const stream = driver.streamCreateWithPriority(device, streamFlags.nonBlocking, 0);
+  undo.defer(() => driver.streamDestroy(device, stream));
+  const handleTypes = memHandleType.posixFileDescriptor;
+  const pool = driver.memPoolCreate({
+    handleTypes,
+    location: { type: memLocationType.device, id: device },
+    maxSize: 0n,
+  });
+  undo.defer(() => driver.memPoolDestroy(pool));
+  undo.defer(() => driver.streamSynchronize(device, stream));
+  const sizes = [2 ** 20 + 512, 2 ** 19 + 1024];
+  const addresses = sizes.map((byteLength) => {
+    const address = driver.mallocFromPoolAsync(device, byteLength, pool, stream);
+    undo.defer(() => driver.freeAsync(device, address, stream));
+    return address;
+  });
+  ShareableHandle.fromFd(driver.memPoolExportToShareableHandle(pool, handleTypes) as number)[Symbol.dispose]();
+  const processId = shim().poolpass_getpid();
+  const offsets = sizes.map((byteLength, index) => {
+    bytes.set(driver.memPoolExportPointer(addresses[index]!));
+    return fieldAt(processField) === processId && fieldAt(sizeField) === byteLength ? fieldAt(offsetField) : undefined;
+  });
+  const [first, second] = offsets;
+  if (first === undefined || second === undefined) return false;
+  return BigInt(second - first) === addresses[1]! - addresses[0]!;
+}
