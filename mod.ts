@@ -31,6 +31,7 @@ export { type CompiledProgram } from "./src/compile/compilers.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/benchmark.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
+export { type AllocateOptions } from "./src/memory/unpooled_memory.ts";
 export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
 export { CudaKernel } from "./src/objects/cuda_kernel.ts";

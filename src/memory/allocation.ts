@@ -7,6 +7,7 @@ import type { DeviceBuffer } from "./device_buffer.ts";
 import { finishExportedData } from "./export_data.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
+import type { PhysicalMemory } from "./virtual/physical_memory.ts";
 import type { Session } from "../session.ts";
 import type { StagingBuffer } from "./staging.ts";
 import { placeIn } from "./out_of_memory.ts";
@@ -48,6 +49,8 @@ export interface AllocationOwner {
   useEnd?: string | undefined;
   /** What a device may do with the memory, where that is set for each device: in an address range. */
   accessOf?(device: CudaDevice): Access;
+  /** The memory without an address that is mapped there, if other processes can import that. */
+  readonly physical?: PhysicalMemory;
   /** The position in the slab, for memory that is part of one. */
   readonly part?: SlabPart;
 }

@@ -7,8 +7,6 @@ import { cannot } from "../support/driver_errors.ts";
 import type { Allocation } from "./allocation.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
 
-const mappedHint = "it is mapped in an address range; use exportHandle of the PhysicalMemory that is mapped";
-
 /** Returns the export data of a buffer from a pool. `isPart` says whether the buffer is part of another one. */
 export function exportPointerOf(
   buffer: DeviceBuffer,
@@ -17,9 +15,7 @@ export function exportPointerOf(
 ): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
   checkIsWhole(buffer, allocation, isPart);
-  if (allocation.owner.accessOf !== undefined) {
-    throw new TypeError(`Cannot export a pointer to this memory: ${mappedHint}`);
-  }
+  checkIsNotMapped(allocation, "pointer");
   if (allocation.pool === undefined) {
     throw new TypeError(
       "Cannot export a pointer to memory that is not from a pool: allocate it from one, or use exportHandle",
@@ -32,9 +28,7 @@ export function exportPointerOf(
 export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isPart: boolean): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
   const { exportHandle } = allocation.owner;
-  if (allocation.owner.accessOf !== undefined) {
-    throw new TypeError(`Cannot export a handle to this memory: ${mappedHint}`);
-  }
+  checkIsNotMapped(allocation, "handle");
   if (exportHandle === undefined) {
     throw new TypeError(
       "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; use exportPointer for " +
@@ -47,6 +41,15 @@ export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isP
   } catch (error) {
     throw cannot(`export the memory on device ${allocation.device.ordinal}`, error);
   }
+}
+
+/** Throws if the memory is virtual memory, which is shared by descriptors. */
+function checkIsNotMapped({ owner }: Allocation, what: string): void {
+  if (owner.accessOf === undefined) return;
+  const hint = owner.physical === undefined
+    ? "it is mapped in an address range; use exportHandle of the PhysicalMemory that is mapped"
+    : "it is shared by a descriptor; offer it with an Exporter, or create it with createMemory to export it yourself";
+  throw new TypeError(`Cannot export a ${what} to this memory: ${hint}`);
 }
 
 /** Throws if a buffer wraps memory that somebody else owns. */

@@ -7,18 +7,51 @@
 import type { Driver, MemoryRange } from "../driver.ts";
 import type { OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
+import { CudaStream } from "../objects/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";
 import { cannot, isLoss, openingHint } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 import { originOf } from "../support/leaks.ts";
-import { checkByteLength } from "../support/validation.ts";
+import { checkByteLength, checkOptions, type KnownOptions, shown } from "../support/validation.ts";
+import { allocateShareable } from "./virtual/whole_memory.ts";
 
-/** Allocates memory by `cudaMalloc`. */
-export function allocateMemory(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
+/** Options of memory that is not from a pool. */
+export interface AllocateOptions {
+  /**
+   * How other processes can import the memory. Defaults to `"none"`: only by the legacy handle of
+   * `DeviceBuffer.exportHandle`. With `"posix-fd"`, an `Exporter` offers it by a descriptor.
+   */
+  handleType?: "none" | "posix-fd";
+}
+
+const withoutStream = "call a pool's allocate, or leave the stream out";
+const allocateOptions: KnownOptions<AllocateOptions> = {
+  action: "allocate",
+  names: { handleType: true },
+  instead: { stream: withoutStream },
+  meantBy: (value) => typeof value === "string" ? `{ handleType: ${shown(value)} }` : undefined,
+};
+
+/** Allocates memory by `cudaMalloc`, or for other processes by `cuMemCreate`. */
+export function allocateMemory(
+  session: Session,
+  device: CudaDevice,
+  { byteLength, options }: { byteLength: number; options: AllocateOptions },
+): DeviceBuffer {
+  if (options instanceof CudaStream) {
+    throw new TypeError(`Cannot allocate on a stream without a pool: ${withoutStream}`);
+  }
+  checkOptions(options, allocateOptions);
   checkByteLength(byteLength, "an allocation's size", 1);
+  const { handleType = "none" } = options;
+  if (handleType === "posix-fd") return allocateShareable(session, device, byteLength);
+  if (handleType !== "none") {
+    throw new TypeError(
+      `Cannot allocate memory with handleType ${shown(handleType)}: it must be "none" or "posix-fd"`,
+    );
+  }
   const { ordinal } = device;
   let address: bigint;
   try {

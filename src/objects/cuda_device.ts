@@ -28,7 +28,7 @@ import { CudaError } from "../support/errors.ts";
 import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
 import { importPool } from "../memory/import_pool.ts";
 import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
-import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
+import { allocateMemory, type AllocateOptions, openMemory } from "../memory/unpooled_memory.ts";
 import { wrapMemory, type WrapOptions } from "../memory/wrapped_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
 import {
@@ -352,20 +352,28 @@ export class CudaDevice {
    * Allocates memory that is not from a pool, by `cudaMalloc`. Legacy IPC handles need such memory. Freeing it blocks
    * until the device's work is done.
    *
+   * With `{ handleType: "posix-fd" }`, the memory is for other processes, and may be of any size: an `Exporter` offers it
+   * like memory of a pool, of which CUDA cannot share more than 4 GiB in one allocation. It is virtual memory, in whole
+   * multiples of 2 MiB, which `cuMemCreate` allocates and only this device can access. Freeing it blocks until the work
+   * that uses it is done.
+   *
    * @param byteLength Size in bytes, at least 1.
+   * @param options Whether other processes can import the memory by a descriptor.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @throws {TypeError} If `byteLength` is not a number, or a stream is given
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+   *
+   * @example A buffer of 16 GiB for other processes
+   * ```ts ignore
+   * using tensor = gpu.allocate(2 ** 34, { handleType: "posix-fd" });
+   * exporter.offer("tensor", tensor, { stream });
+   * ```
+   *
+   * @throws {TypeError} If `byteLength` is not a number, a stream is given, or there is no such option or handle type
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
-  allocate(byteLength: number): DeviceBuffer {
-    // Not a parameter, which would be part of the signature.
-    if (arguments[1] !== undefined) {
-      throw new TypeError(
-        "Cannot allocate on a stream without a pool: call a pool's allocate, or leave the stream out",
-      );
-    }
-    return allocateMemory(this.#session, this, byteLength);
+  allocate(byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
+    return allocateMemory(this.#session, this, { byteLength, options });
   }
 
   /**

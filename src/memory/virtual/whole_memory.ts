@@ -1,28 +1,29 @@
 /**
- * Memory of another process that is mapped as a whole, at addresses of its own.
+ * Memory that is mapped as a whole, at addresses of its own: that of another process, or memory for other processes.
  *
  * @module
  */
-import { memHandleType } from "../../driver.ts";
+import { type Driver, memHandleType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { countOf } from "../../support/printing.ts";
+import { checkByteLength } from "../../support/validation.ts";
 import { Allocation, type AllocationOwner } from "../allocation.ts";
-import { DeviceBuffer } from "../device_buffer.ts";
+import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
 import type { Access } from "../pool_access.ts";
 import type { ShareableHandle } from "../shareable_handle.ts";
 import { descriptionsOf, finishWorkWith } from "./address_range.ts";
-import { isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
+import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
 
 /** What to map, and how. */
 export interface WholeMemoryParts {
   /** Borrowed. */
   readonly handle: ShareableHandle;
-  /** What all processes call the memory. */
-  readonly name: string;
+  /** What all processes call the memory, if they have a name for it. */
+  readonly name?: string;
   /** All bytes of the memory: a multiple of the granularity. */
   readonly byteLength: number;
   /** The bytes that the buffer has, from the first on. */
@@ -58,20 +59,14 @@ export class WholeMemory {
     this.#access = access;
     const address = this.#address = this.#map(parts);
     const opened: OpenedObject = {
-      release: (driver) => {
-        driver.memUnmap(address, byteLength);
-        driver.memAddressFree(address, byteLength);
-      },
+      release: (driver) => unmapWhole(driver, address, byteLength),
     };
     session.opened.add(opened);
     const owner: AllocationOwner = {
       release: (_address, _byteLength, stream, allocation) => {
-        const { driver } = session;
-        driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
-        finishWorkWith(allocation);
+        finishAllWork(allocation, stream);
         session.opened.delete(opened);
-        driver.memUnmap(address, byteLength);
-        driver.memAddressFree(address, byteLength);
+        unmapWhole(session.driver, address, byteLength);
         onUnmapped();
       },
       accessOf: (other) => other === device ? this.#access : "none",
@@ -87,36 +82,146 @@ export class WholeMemory {
 
   #map({ handle, name, byteLength, access }: WholeMemoryParts): bigint {
     const { driver } = this.#session;
-    const what = `map ${countOf(byteLength, "byte")} of another process on device ${this.#device.ordinal}`;
-    using undo = new DisposableStack();
-    const attempt = <Result>(call: () => Result, hint?: string): Result => {
-      try {
-        return call();
-      } catch (error) {
-        throw cannot(what, error, hint);
-      }
-    };
+    const device = this.#device;
+    const what = `map ${countOf(byteLength, "byte")} of another process on device ${device.ordinal}`;
     const memory = attempt(
+      what,
       () => driver.memImportFromShareableHandle(handle.fd, memHandleType.posixFileDescriptor, name),
       "its descriptor must be one of memory on the same machine",
     );
-    // The mapping keeps the memory.
-    using release = new DisposableStack();
-    release.defer(() => ignoreLoss(() => driver.memRelease(memory)));
-    const place = attempt(() => otherPlaceOf(this.#session, { memory, device: this.#device }));
-    if (place !== undefined) throw new RangeError(`Cannot ${what}: it is ${place}`);
-    const address = attempt(() => driver.memAddressReserve(byteLength, 0));
-    undo.defer(() => ignoreLoss(() => driver.memAddressFree(address, byteLength)));
     try {
-      driver.memMap(address, byteLength, memory);
-    } catch (cause) {
-      throw isOfOtherSize(cause)
-        ? new RangeError(`Cannot ${what}: it has another size`, { cause })
-        : cannot(what, cause);
+      const place = attempt(what, () => otherPlaceOf(this.#session, { memory, device }));
+      if (place !== undefined) throw new RangeError(`Cannot ${what}: it is ${place}`);
+      return mapAnywhere(this.#session, device, { memory, byteLength, access, what });
+    } finally {
+      // The mapping keeps the memory.
+      ignoreLoss(() => driver.memRelease(memory));
     }
-    undo.defer(() => ignoreLoss(() => driver.memUnmap(address, byteLength)));
-    attempt(() => driver.memSetAccess(address, byteLength, descriptionsOf([this.#device], access)));
-    undo.move();
-    return address;
+  }
+}
+
+/** Memory of another process, which is mapped once for all buffers of it. */
+export class SharedMapping {
+  #mapped: WholeMemory | undefined;
+  #users = 0;
+
+  /**
+   * Returns a buffer of the whole memory. Freeing it blocks until the work that uses it is done; the last free unmaps the
+   * memory.
+   *
+   * @param memory.handle Borrowed.
+   * @param memory.byteLength All bytes of the memory.
+   * @throws {RangeError} If the memory has another size, or is on another device
+   * @throws {CudaError} If the descriptor does not refer to memory, or CUDA refuses
+   */
+  map(session: Session, device: CudaDevice, memory: { handle: ShareableHandle; byteLength: number }): DeviceBuffer {
+    const { byteLength } = memory;
+    const stream = device.defaultStream;
+    const { buffer } = this.#mapped ??= new WholeMemory(session, device, {
+      ...memory,
+      used: byteLength,
+      access: "read-write",
+      stream,
+      onUnmapped: () => this.#mapped = undefined,
+    });
+    this.#users++;
+    const { owner } = allocationOf(buffer);
+    const ownerOfUse: AllocationOwner = {
+      ...owner,
+      release: (_address, _byteLength, onto, allocation) => {
+        finishAllWork(allocation, onto);
+        if (--this.#users === 0) buffer.free(onto);
+      },
+    };
+    return new DeviceBuffer(new Allocation(session, ownerOfUse, undefined, buffer.address, byteLength, device, stream));
+  }
+}
+
+/**
+ * Allocates memory of any size that other processes can import, by `cuMemCreate`. Freeing it blocks until the work that
+ * uses it is done.
+ *
+ * @throws {TypeError} If there are no descriptors to share memory by
+ * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
+ */
+export function allocateShareable(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
+  checkByteLength(byteLength, "an allocation's size", 1);
+  const memory = createMemory(session, device, { byteLength, options: { handleType: "posix-fd" } });
+  const { unsafeHandle, byteLength: whole } = memory;
+  let address: bigint;
+  try {
+    const what = `map ${countOf(whole, "byte")} on device ${device.ordinal}`;
+    address = mapAnywhere(session, device, { memory: unsafeHandle, byteLength: whole, access: "read-write", what });
+  } catch (error) {
+    memory[Symbol.dispose]();
+    throw error;
+  }
+  let isLeak = true;
+  const opened: OpenedObject = {
+    unfreed: () => {
+      const pieces = () => [{ at: address, byteLength }];
+      return isLeak ? { kind: "unpooled buffer", count: 1, byteLength, pieces } : undefined;
+    },
+    release: (driver) => unmapWhole(driver, address, whole),
+  };
+  session.opened.add(opened);
+  const owner: AllocationOwner = {
+    awaitRelease() {
+      isLeak = false;
+    },
+    release(_address, _byteLength, stream, allocation) {
+      finishAllWork(allocation, stream);
+      session.opened.delete(opened);
+      unmapWhole(session.driver, address, whole);
+      memory[Symbol.dispose]();
+    },
+    accessOf: (other) => other === device ? "read-write" : "none",
+    physical: memory,
+  };
+  const stream = device.defaultStream;
+  return new DeviceBuffer(new Allocation(session, owner, undefined, address, byteLength, device, stream));
+}
+
+/** What to map, and what that is in the messages of errors. */
+interface Mapped {
+  readonly memory: bigint;
+  readonly byteLength: number;
+  readonly access: Exclude<Access, "none">;
+  readonly what: string;
+}
+
+/** Maps all of a memory at addresses of its own. Returns the first. */
+function mapAnywhere(session: Session, device: CudaDevice, { memory, byteLength, access, what }: Mapped): bigint {
+  const { driver } = session;
+  using undo = new DisposableStack();
+  const address = attempt(what, () => driver.memAddressReserve(byteLength, 0));
+  undo.defer(() => ignoreLoss(() => driver.memAddressFree(address, byteLength)));
+  try {
+    driver.memMap(address, byteLength, memory);
+  } catch (cause) {
+    throw isOfOtherSize(cause) ? new RangeError(`Cannot ${what}: it has another size`, { cause }) : cannot(what, cause);
+  }
+  undo.defer(() => ignoreLoss(() => driver.memUnmap(address, byteLength)));
+  attempt(what, () => driver.memSetAccess(address, byteLength, descriptionsOf([device], access)));
+  undo.move();
+  return address;
+}
+
+function unmapWhole(driver: Driver, address: bigint, byteLength: number): void {
+  driver.memUnmap(address, byteLength);
+  driver.memAddressFree(address, byteLength);
+}
+
+/** Blocks until the work is done that uses an allocation, and a stream has finished. */
+function finishAllWork(allocation: Allocation, stream: CudaStream): void {
+  allocation.session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+  finishWorkWith(allocation);
+}
+
+function attempt<Result>(what: string, call: () => Result, hint?: string): Result {
+  try {
+    return call();
+  } catch (error) {
+    throw cannot(what, error, hint);
   }
 }

@@ -10,6 +10,7 @@ import {
   type ForgetMessage,
   type GoodbyeReason,
   maximumImporterEvents,
+  memoryVersion,
   type Message,
 } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
@@ -221,6 +222,9 @@ export class ConnectedImporter {
 
   #sendOffer(record: OfferRecord): void {
     const { pool, allocation, channel } = record;
+    if (pool.message.kind === "memory" && this.#stream.version < memoryVersion) {
+      return this.cutOff("version-mismatch", `"${record.name}" needs version ${memoryVersion}`);
+    }
     this.#sendOnce(pool.message.pool, pool.message);
     if (allocation !== undefined) this.#sendOnce(allocation.message.allocation, allocation.message);
     const message = record.message();

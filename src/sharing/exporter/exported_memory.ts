@@ -1,6 +1,9 @@
 import type { Allocation } from "../../memory/allocation.ts";
+import { exportDataByteLength } from "../../driver.ts";
 import { allocationOf } from "../../memory/device_buffer.ts";
 import { MemoryPool, whenPoolDisposed } from "../../memory/memory_pool.ts";
+import type { PhysicalMemory } from "../../memory/virtual/physical_memory.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { isSameUuid, parseUuid } from "../../support/uuid.ts";
 import { Identifiers } from "./identifiers.ts";
@@ -9,16 +12,21 @@ import type { OfferRecord } from "./offer_record.ts";
 
 const zeroUuid = new Uint8Array(16);
 
-/** A pool whose memory is offered. It is exported once for all offers and importers. */
+/**
+ * A pool whose memory is offered, or a piece of virtual memory, which importers are sent like a pool with one allocation.
+ * It is exported once for all offers and importers.
+ */
 export interface ExportedPool {
-  readonly pool: MemoryPool;
+  readonly source: MemoryPool | PhysicalMemory;
+  /** The device that the memory is on; undefined for host memory. */
+  readonly device: CudaDevice | undefined;
   /** The message that announces it to an importer. */
   readonly message: PoolMessage;
   readonly handle: ShareableHandle;
   /** The number of exported allocations in it and of offers of the pool itself. */
   users: number;
   isDisposed: boolean;
-  readonly stopWatching: () => void;
+  stopWatching: () => void;
 }
 
 /**
@@ -55,7 +63,7 @@ export interface ExportedBuffer {
 
 /** The pools, allocations and buffers that an exporter has exported. */
 export class ExportedMemory {
-  readonly #pools = new Map<MemoryPool, ExportedPool>();
+  readonly #pools = new Map<MemoryPool | PhysicalMemory, ExportedPool>();
   readonly #allocations = new Map<Allocation, ExportedAllocation>();
   readonly #buffers = new Map<Allocation, ExportedBuffer>();
   readonly #onForget: (message: ForgetMessage) => void;
@@ -117,8 +125,8 @@ export class ExportedMemory {
   }
 
   /** Returns the device with a UUID, if memory of it was exported. */
-  findDevice(uuid: string): MemoryPool["device"] {
-    for (const { device } of this.#pools.keys()) {
+  findDevice(uuid: string): CudaDevice | undefined {
+    for (const { device } of this.#pools.values()) {
       if (device !== undefined && isSameUuid(device.uuid, uuid)) return device;
     }
     return undefined;
@@ -144,28 +152,46 @@ export class ExportedMemory {
 
   #exportPool(pool: MemoryPool): ExportedPool {
     checkShareable(pool, "offer memory");
-    const handle = pool.exportHandle();
-    const { device } = pool;
-    const exported: ExportedPool = {
+    return this.#exportHandle(
       pool,
+      pool.device === undefined ? "host" : "device",
+      (exported) =>
+        whenPoolDisposed(pool, () => {
+          exported.isDisposed = true;
+          exported.users++;
+          this.#onPoolDisposed(exported);
+          this.releasePool(exported);
+        }),
+    );
+  }
+
+  /** Exports a piece of virtual memory, until the one allocation in it is no longer exported. */
+  #exportMemory(memory: PhysicalMemory): ExportedPool {
+    const exported = this.#exportHandle(memory, "memory", () => () => {});
+    exported.isDisposed = true;
+    exported.users++;
+    return exported;
+  }
+
+  #exportHandle(
+    source: MemoryPool | PhysicalMemory,
+    kind: PoolMessage["kind"],
+    watch: (exported: ExportedPool) => () => void,
+  ): ExportedPool {
+    const handle = source.exportHandle();
+    const { device } = source;
+    const deviceUuid = device === undefined ? zeroUuid : parseUuid(device.uuid);
+    const exported: ExportedPool = {
+      source,
+      device,
       handle,
-      message: {
-        type: "pool",
-        pool: this.#poolIdentifiers.take(),
-        kind: device === undefined ? "host" : "device",
-        deviceUuid: device === undefined ? zeroUuid : parseUuid(device.uuid),
-        handle,
-      },
+      message: { type: "pool", pool: this.#poolIdentifiers.take(), kind, deviceUuid, handle },
       users: 0,
       isDisposed: false,
-      stopWatching: whenPoolDisposed(pool, () => {
-        exported.isDisposed = true;
-        exported.users++;
-        this.#onPoolDisposed(exported);
-        this.releasePool(exported);
-      }),
+      stopWatching: () => {},
     };
-    this.#pools.set(pool, exported);
+    exported.stopWatching = watch(exported);
+    this.#pools.set(source, exported);
     return exported;
   }
 
@@ -193,23 +219,17 @@ export class ExportedMemory {
   }
 
   #exportAllocation(memory: Allocation): ExportedAllocation {
-    if (!(memory.pool instanceof MemoryPool)) {
-      throw new TypeError(
-        memory.pool === undefined
-          ? 'Cannot offer memory that belongs to no pool: allocate it from one created with handleType "posix-fd"'
-          : "Cannot offer memory that was imported: only the process that allocated it can",
-      );
-    }
-    const pool = this.retainPool(memory.pool);
+    const { physical } = memory.owner;
+    const pool = physical === undefined ? this.retainPool(poolOf(memory)) : this.#exportMemory(physical);
     try {
-      const exportData = memory.exportPointer();
+      const exportData = physical === undefined ? memory.exportPointer() : new Uint8Array(exportDataByteLength);
       const exported: ExportedAllocation = {
         pool,
         message: {
           type: "allocation",
           allocation: this.#allocationIdentifiers.take(),
           pool: pool.message.pool,
-          byteLength: memory.byteLength,
+          byteLength: physical?.byteLength ?? memory.byteLength,
           exportData,
         },
         users: 0,
@@ -244,13 +264,24 @@ export class ExportedMemory {
   }
 
   #unexportPool(exported: ExportedPool): void {
-    if (!this.#pools.delete(exported.pool)) return;
+    if (!this.#pools.delete(exported.source)) return;
     exported.stopWatching();
     const identifier = exported.message.pool;
     this.#onForget({ type: "forget", kind: "pool", identifier });
     this.#poolIdentifiers.release(identifier);
     exported.handle[Symbol.dispose]();
   }
+}
+
+/** The pool that memory to be offered is from. */
+function poolOf({ pool }: Allocation): MemoryPool {
+  if (pool instanceof MemoryPool) return pool;
+  throw new TypeError(
+    pool === undefined
+      ? 'Cannot offer memory that belongs to no pool: allocate it from one created with handleType "posix-fd", or by ' +
+        'CudaDevice.allocate(byteLength, { handleType: "posix-fd" })'
+      : "Cannot offer memory that was imported: only the process that allocated it can",
+  );
 }
 
 /** Throws unless other processes can import the pool. */

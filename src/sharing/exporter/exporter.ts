@@ -268,12 +268,14 @@ export class Exporter implements AsyncDisposable {
    * wait for work that the stream is given later in the same synchronous code.
    *
    * @param name 1 to 255 bytes in UTF-8, which no other offer uses
-   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a pool
+   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a pool;
+   * or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
    * @param options metadata for importers, and the stream that writes the memory
    * @throws {TypeError} if the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
    * @throws {RangeError} if the name is taken, if the metadata is too long, or if all offers together have too much
    * @throws {ReferenceError} if the exporter or the pool was disposed, or the buffer freed
+   * @throws {SharingError} `too-large` if no process could import so large an allocation of a pool
    * @throws {CudaError} if the driver cannot export the memory, or the device was lost
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
@@ -456,7 +458,7 @@ export class Exporter implements AsyncDisposable {
   #onReadyKnown(record: OfferRecord): void {
     const { ready, pool } = record;
     if (ready === undefined) return this.#sendToImporters(record);
-    if (ready.localEvent.device === pool.pool.device) {
+    if (ready.localEvent.device === pool.device) {
       this.#watch.start();
       return this.#sendToImporters(record);
     }

@@ -94,12 +94,6 @@ const mapOptions: KnownOptions<MapOptions> = { action: "map an offer", names: { 
 /** Why a buffer cannot be used after the disposal of its importer. */
 const importerEnd = "its importer was disposed; use it before";
 
-/** A mapped allocation of the exporter. */
-interface Mapped {
-  readonly whole: DeviceBuffer;
-  readonly pool: ImportedMemoryPool;
-}
-
 /**
  * A connection to an exporter: its offers, and what this process has mapped of them.
  *
@@ -339,10 +333,10 @@ export class Importer implements AsyncDisposable {
     this.#checkMappable(state);
     this.#offers.beginJoin(message);
     try {
-      return await this.#mapWhole(state, options, (mapped) => {
+      return await this.#mapWhole(state, options, (whole) => {
         // The end may have come since the ready event was queried: nothing would notify the consumer of it.
         if (this.#end !== undefined) throw this.#goneError(`join "${name}"`);
-        return this.#join<Metadata, FrameMetadata>(state, channel, { ...mapped, ...options });
+        return this.#join<Metadata, FrameMetadata>(state, channel, { whole, ...options });
       });
     } catch (error) {
       this.#offers.endJoin(message.offer, undefined);
@@ -430,8 +424,9 @@ export class Importer implements AsyncDisposable {
         const hint = message.kind === "pool" ? "a whole pool; use importPool" : "a channel; use Importer.channel";
         throw new TypeError(`Cannot map "${escapeControls(message.name)}": it is ${hint}`);
       }
-      const mapped = this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
-      return Promise.resolve(mapped);
+      return Promise.resolve(
+        this.#mapWhole(state, { signal: signal! }, (whole) => this.#bufferOf(state, whole, stream)),
+      );
     } catch (error) {
       return Promise.reject(error);
     }
@@ -441,32 +436,32 @@ export class Importer implements AsyncDisposable {
    * Maps the whole allocation that an offer lies in, and passes it to `make` once the offer may be read. Does so
    * synchronously if it may be read already.
    */
-  #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (mapped: Mapped) => T): T | Promise<T> {
+  #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (whole: DeviceBuffer) => T): T | Promise<T> {
     this.#checkMappable(state);
     this.#offers.hold(state);
-    let mapped: Mapped | undefined;
+    let whole: DeviceBuffer | undefined;
     try {
-      mapped = this.#memory.map(state.message.allocation);
-      if (state.isReady || this.#remoteEvents.isKnownToHaveFired(state.message.readyEvent)) return make(mapped);
+      whole = this.#memory.map(state.message.allocation);
+      if (state.isReady || this.#remoteEvents.isKnownToHaveFired(state.message.readyEvent)) return make(whole);
     } catch (error) {
-      this.#abandon(state, mapped);
+      this.#abandon(state, whole);
       throw error;
     }
-    return this.#mapWhenReady(state, mapped, { signal: signal!, make });
+    return this.#mapWhenReady(state, whole, { signal: signal!, make });
   }
 
   async #mapWhenReady<T>(
     state: RemoteOfferState,
-    mapped: Mapped,
-    { signal, make }: WaitOptions & { make: (mapped: Mapped) => T },
+    whole: DeviceBuffer,
+    { signal, make }: WaitOptions & { make: (whole: DeviceBuffer) => T },
   ): Promise<T> {
     this.#mapping++;
     try {
       await this.#waitUntilReady(state, signal);
       this.#check(`map "${state.message.name}"`);
-      return make(mapped);
+      return make(whole);
     } catch (error) {
-      this.#abandon(state, mapped);
+      this.#abandon(state, whole);
       throw error;
     } finally {
       this.#mapping--;
@@ -475,9 +470,9 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Releases an offer whose mapping failed or is not needed. */
-  #abandon(state: RemoteOfferState, mapped: Mapped | undefined): void {
-    if (mapped === undefined) this.#offers.release(state, 0);
-    else this.#unmap(mapped.whole, state);
+  #abandon(state: RemoteOfferState, whole: DeviceBuffer | undefined): void {
+    if (whole === undefined) this.#offers.release(state, 0);
+    else this.#unmap(whole, state);
   }
 
   /**
@@ -506,7 +501,7 @@ export class Importer implements AsyncDisposable {
   #join<Metadata, FrameMetadata>(
     state: RemoteOfferState,
     channel: ChannelMessage,
-    { whole, pool, stream = whole.device.defaultStream }: Mapped & { stream?: CudaStream },
+    { whole, stream = whole.device.defaultStream }: { whole: DeviceBuffer; stream?: CudaStream },
   ): ChannelConsumer<Metadata, FrameMetadata> {
     const { message } = state;
     const events: (LocalEvent | undefined)[] = [];
@@ -521,7 +516,7 @@ export class Importer implements AsyncDisposable {
       send: (each) => this.#send(each),
       release: (onto, slot, send) => {
         const eventOf = (): LocalEvent | undefined => events[slot] ??= this.#releases.tryTake(onto);
-        this.#release({ stream: onto, canExporterQuery: onto.device === pool.device, eventOf }, send);
+        this.#release({ stream: onto, canExporterQuery: onto.device === whole.device, eventOf }, send);
       },
       freeRing: () => this.#free(whole),
       close: (isFreed) => {
@@ -543,20 +538,21 @@ export class Importer implements AsyncDisposable {
 
   #bufferOf(
     state: RemoteOfferState,
-    { whole, pool }: Mapped,
+    whole: DeviceBuffer,
     stream: CudaStream = whole.device.defaultStream,
   ): DeviceBuffer {
     const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
-    const { session, owner, device } = allocationOf(whole);
+    const { session, owner, device, pool } = allocationOf(whole);
     const isHostMemory = this.#memory.isHostMemory(poolIdentifier);
     const ownerOfOffer: AllocationOwner = {
       isHostMemory: owner.isHostMemory ?? false,
+      ...owner.accessOf === undefined ? {} : { accessOf: owner.accessOf },
       release: (_address, _byteLength, onto) => {
         this.#mapped.delete(buffer);
         try {
           whole.free(onto);
           this.#freedOn.add(onto);
-          const canExporterQuery = onto.device === pool.device && !isHostMemory;
+          const canExporterQuery = onto.device === device && !isHostMemory;
           this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
         } catch (error) {
           // No release is sent: the memory stays mapped until this process ends.

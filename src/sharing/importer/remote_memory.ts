@@ -4,6 +4,7 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { type ImportedMemoryPool, importWhole } from "../../memory/imported_memory_pool.ts";
+import { SharedMapping } from "../../memory/virtual/whole_memory.ts";
 import { formatUuid, isSameUuid } from "../../support/uuid.ts";
 import {
   type AllocationMessage,
@@ -23,6 +24,8 @@ interface RemotePool {
   users: number;
   /** Set once something in it was mapped. */
   imported: ImportedMemoryPool | undefined;
+  /** What is mapped of a piece of virtual memory. */
+  readonly mapped: SharedMapping;
 }
 
 interface RemoteAllocation {
@@ -60,7 +63,7 @@ export class RemoteMemory {
     if (this.#pools.size >= maximumPools) {
       throw limitExceeded("accept another pool", `${maximumPools} pools of an exporter`);
     }
-    this.#pools.set(message.pool, { message, users: 0, imported: undefined });
+    this.#pools.set(message.pool, { message, users: 0, imported: undefined, mapped: new SharedMapping() });
   }
 
   defineAllocation(message: AllocationMessage): void {
@@ -71,6 +74,7 @@ export class RemoteMemory {
     }
     const pool = this.#pools.get(message.pool);
     if (pool === undefined) throw badMessage(`allocation ${allocation} lies in unknown pool ${message.pool}`);
+    if (pool.message.kind === "memory") checkIsMemory(message);
     pool.users++;
     this.#allocations.set(allocation, { message, users: 0 });
   }
@@ -125,15 +129,20 @@ export class RemoteMemory {
   /** Imports a pool for the application. */
   importPool(identifier: number): ImportedMemoryPool {
     const { message } = this.#pools.get(identifier)!;
+    if (message.kind === "memory") throw badMessage(`pool ${identifier} is a piece of virtual memory, and no pool`);
     return this.#deviceOf(message).importPool(message.handle);
   }
 
   /** Maps a whole allocation. If it is mapped already, only increments its count. */
-  map(identifier: number): { whole: DeviceBuffer; pool: ImportedMemoryPool } {
+  map(identifier: number): DeviceBuffer {
     const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!.message;
     const pool = this.#pools.get(poolIdentifier)!;
+    const { message } = pool;
+    if (message.kind === "memory") {
+      return pool.mapped.map(sessionOf(this.#cuda), this.#deviceOf(message), { handle: message.handle, byteLength });
+    }
     pool.imported ??= this.importPool(poolIdentifier);
-    return { whole: importWhole(pool.imported, exportData, byteLength), pool: pool.imported };
+    return importWhole(pool.imported, exportData, byteLength);
   }
 
   /** Whether a pool is in host memory and therefore belongs to no device. */
@@ -160,4 +169,10 @@ export class RemoteMemory {
       `Cannot map memory of device ${uuid}: this process does not see it; see CUDA_VISIBLE_DEVICES`,
     );
   }
+}
+
+/** Throws unless an allocation is a whole piece of virtual memory. */
+function checkIsMemory({ allocation, exportData }: AllocationMessage): void {
+  if (exportData.every((byte) => byte === 0)) return;
+  throw badMessage(`allocation ${allocation} has export data, and is a piece of virtual memory`);
 }

@@ -27,7 +27,7 @@ export const headerByteLength = 8;
 export const greetingBytes: Uint8Array<ArrayBuffer> = new TextEncoder().encode("poolpass");
 
 /** The kinds of POOL, in the order of their numbers, which begin at 1. */
-export const poolKinds = ["device", "host"] as const;
+export const poolKinds = ["device", "host", "memory"] as const;
 /** The kinds of OFFER, in the order of their numbers, which begin at 1. */
 export const offerKinds = ["buffer", "pool", "channel"] as const;
 /** The kinds of FORGET, in the order of their numbers, which begin at 1. */

@@ -7,7 +7,7 @@ import { SharingError } from "../../support/errors.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import { isGoodbye, type MessageStream } from "./message_stream.ts";
-import { type ConnectionRole, type Message, protocolVersion, reasonOfError } from "./messages.ts";
+import { type ConnectionRole, type Message, protocolVersions, reasonOfError, versionsText } from "./messages.ts";
 
 /** Options of a handshake. */
 export interface HandshakeOptions extends WaitOptions {
@@ -30,11 +30,14 @@ export async function greet(
   options: HandshakeOptions & { readonly role?: ConnectionRole | undefined },
 ): Promise<void> {
   const { role } = options;
-  const versions = { lowestVersion: protocolVersion, highestVersion: protocolVersion };
+  const { lowest, highest } = protocolVersions;
+  const versions = { lowestVersion: lowest, highestVersion: highest };
   stream.send({ type: "hello", ...versions, ...role === undefined ? {} : { role } });
   await firstMessage(stream, options, (message) => {
     if (message.type !== "welcome") throw unexpected(stream, message, "welcome");
-    if (message.version !== protocolVersion) throw versionMismatch(stream, `chose version ${message.version}`);
+    const { version } = message;
+    if (version < lowest || version > highest) throw versionMismatch(stream, `chose version ${version}`);
+    stream.version = version;
   });
 }
 
@@ -52,11 +55,13 @@ export async function answerGreeting(
   await firstMessage(stream, options, (message) => {
     if (message.type !== "hello") throw unexpected(stream, message, "hello");
     const { lowestVersion, highestVersion, role } = message;
-    if (protocolVersion < lowestVersion || protocolVersion > highestVersion) {
-      throw versionMismatch(stream, `knows versions ${lowestVersion} to ${highestVersion}`);
+    const version = Math.min(protocolVersions.highest, highestVersion);
+    if (version < lowestVersion || version < protocolVersions.lowest) {
+      throw versionMismatch(stream, `knows ${versionsText(lowestVersion, highestVersion)}`);
     }
     options.beforeWelcome?.(role);
-    stream.send({ type: "welcome", version: protocolVersion });
+    stream.version = version;
+    stream.send({ type: "welcome", version });
   });
 }
 
@@ -153,7 +158,7 @@ function unexpected(stream: MessageStream, { type }: Message, expected: Message[
 function versionMismatch(stream: MessageStream, what: string): SharingError {
   return new SharingError(
     "version-mismatch",
-    `Cannot connect to process ${stream.peer.pid}: it ${what} of the protocol, and this process knows version ` +
-      `${protocolVersion}; use the same version of poolpass in both`,
+    `Cannot connect to process ${stream.peer.pid}: it ${what} of the protocol, and this process knows ` +
+      `${versionsText(protocolVersions.lowest, protocolVersions.highest)}; use the same version of poolpass in both`,
   );
 }

@@ -17,8 +17,9 @@ import {
   type GoodbyeMessage,
   type GoodbyeReason,
   type Message,
-  protocolVersion,
+  protocolVersions,
   reasonOfError,
+  versionsText,
 } from "./messages.ts";
 import { PeerProcess } from "../transport/peer_process.ts";
 import { expectAnswer, pollCount, preparePolling, readable, type Watch, watch, writable } from "../transport/poller.ts";
@@ -93,6 +94,8 @@ const bytesAfterEnd = 2 ** 20;
 export class MessageStream {
   /** The process at the other end. */
   readonly peer: Peer;
+  /** The version of the protocol that the handshake has agreed on. */
+  version: number = protocolVersions.lowest;
   /** The peer's process. It outlives the stream: its user must dispose of it. */
   readonly process: PeerProcess;
   readonly #fd: number;
@@ -253,8 +256,8 @@ export class MessageStream {
       this.#writer.add({
         type: "goodbye",
         reason,
-        lowestVersion: protocolVersion,
-        highestVersion: protocolVersion,
+        lowestVersion: protocolVersions.lowest,
+        highestVersion: protocolVersions.highest,
         text,
       });
       this.#writer.flush();
@@ -444,7 +447,8 @@ export class MessageStream {
   #goodbyeError({ reason, text, lowestVersion, highestVersion }: GoodbyeMessage): SharingError | undefined {
     if (reason === "done") return undefined;
     const versions = reason === "version-mismatch"
-      ? `; it knows versions ${lowestVersion} to ${highestVersion} of the protocol, and this process ${protocolVersion}`
+      ? `; it knows ${versionsText(lowestVersion, highestVersion)} of the protocol, and this process ` +
+        versionsText(protocolVersions.lowest, protocolVersions.highest)
       : "";
     const quoted = text === "" ? "" : `: ${JSON.stringify(text)}`;
     const error = new SharingError(

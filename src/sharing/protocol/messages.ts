@@ -6,8 +6,15 @@
 import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 
-/** The only version of the protocol that this implementation knows. */
-export const protocolVersion = 1;
+/** The versions of the protocol that this implementation knows. */
+export const protocolVersions = { lowest: 1, highest: 2 } as const;
+/** The version from which on a POOL may be a piece of virtual memory. */
+export const memoryVersion = 2;
+
+/** Versions in the message of an error, such as "versions 1 to 2". */
+export function versionsText(lowest: number, highest: number): string {
+  return lowest === highest ? `version ${lowest}` : `versions ${lowest} to ${highest}`;
+}
 
 /** The reasons for ending a connection, in the order of their numbers. */
 export const goodbyeReasons = [
@@ -78,11 +85,11 @@ export interface GoodbyeMessage {
   readonly text: string;
 }
 
-/** Announces a pool that offers will belong to. */
+/** Announces a pool that offers will belong to, or a piece of virtual memory. */
 export interface PoolMessage {
   readonly type: "pool";
   readonly pool: number;
-  readonly kind: "device" | "host";
+  readonly kind: "device" | "host" | "memory";
   /** 16 bytes; all zero for host memory. */
   readonly deviceUuid: Uint8Array<ArrayBuffer>;
   /** Borrowed by the sender; the receiver must dispose of it. */
@@ -95,7 +102,7 @@ export interface AllocationMessage {
   readonly allocation: number;
   readonly pool: number;
   readonly byteLength: number;
-  /** 64 bytes. */
+  /** 64 bytes; all zero if the pool is a piece of virtual memory. */
   readonly exportData: Uint8Array<ArrayBuffer>;
 }
 

@@ -179,9 +179,12 @@ const calls = {
     own = { pool: gpu.createPool({ handleType: "posix-fd" }), exporter: Exporter.listen(path, options) };
   },
 
-  /** Allocates a buffer, fills it on the stream, and offers it. */
-  export(name: string, byteLength: number, byte: number): void {
-    const buffer = own!.pool.allocate(byteLength, stream);
+  /** Allocates a buffer of the pool, or of virtual memory, fills it on the stream, and offers it. */
+  export(name: string, byteLength: number, byte: number, from: "pool" | "virtual memory" = "pool"): void {
+    const buffer = from === "pool"
+      ? own!.pool.allocate(byteLength, stream)
+      : gpu.allocate(byteLength, { handleType: "posix-fd" });
+    buffer.stream = stream;
     buffer.fill(byte);
     buffers.set(name, buffer);
     own!.exporter.offer(name, buffer);

@@ -907,7 +907,8 @@ for (const part of [greet, answerGreeting]) {
   const isImporter = part === greet;
   const hello = (lowestVersion: number, highestVersion: number) =>
     encodeMessage({ type: "hello", lowestVersion, highestVersion });
-  const welcome = (version: number) => encodeMessage({ type: "welcome", version });
+  const welcomeOf = (version: number): Message => ({ type: "welcome", version });
+  const welcome = (version: number) => encodeMessage(welcomeOf(version));
 
   const handshakeTest = (name: string, body: (near: UnixSocket, end: Started) => Promise<void>): void =>
     pairTest(`${part.name}: ${name}`, async (near, far) => {
@@ -923,11 +924,22 @@ for (const part of [greet, answerGreeting]) {
   };
 
   handshakeTest("a peer with another version is notified", async (near, { stream }) => {
-    await near.send(isImporter ? welcome(2) : hello(2, 7));
-    await assertHandshakeFails(part(stream, { handshakeTimeout }), "version-mismatch", isImporter ? "2" : "2 to 7");
+    await near.send(isImporter ? welcome(3) : hello(3, 7));
+    await assertHandshakeFails(part(stream, { handshakeTimeout }), "version-mismatch", isImporter ? "3" : "3 to 7");
     await skipHello(near);
     await assertGoodbye(near, "version-mismatch");
   });
+
+  for (const [lowest, highest, chosen] of [[1, 1, 1], [1, 2, 2], [2, 9, 2]] as const) {
+    handshakeTest(`versions ${lowest} to ${highest} are spoken as ${chosen}`, async (near, { stream }) => {
+      await near.send(isImporter ? welcome(chosen) : hello(lowest, highest));
+      await part(stream, { handshakeTimeout });
+      const answer = await receiveMessage(near);
+      assertEquals(answer, isImporter ? { type: "hello", lowestVersion: 1, highestVersion: 2 } : welcomeOf(chosen));
+      assertEquals(stream.version, chosen);
+      stream.end("done");
+    });
+  }
 
   handshakeTest("another first message is refused", async (near, { stream }) => {
     using handle = memoryFile();

@@ -259,8 +259,8 @@ const violations: readonly Violation[] = [
   ["ANSWER in parts", 0, u32(0), `request is 0; ${identifierRange}`],
   ["MEMORY", 0, u32(0), `request is 0; ${identifierRange}`],
   ["POOL of a device", 0, u32(0), `pool is 0; ${identifierRange}`],
-  ["POOL of a device", 4, u32(0), "kind is 0; it takes 1 to 2"],
-  ["POOL of a device", 4, u32(3), "kind is 3; it takes 1 to 2"],
+  ["POOL of a device", 4, u32(0), "kind is 0; it takes 1 to 3"],
+  ["POOL of a device", 4, u32(4), "kind is 4; it takes 1 to 3"],
   [
     "POOL of the host",
     23,

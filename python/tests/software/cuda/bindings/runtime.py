@@ -14,8 +14,8 @@ import time
 from types import SimpleNamespace
 
 PAGE = 65_536
-POOL_MAGIC = 0x31304C4F4F504C50
-DATUM_MAGIC = 0x3130525450504C50
+POOL_MAGIC = 0x32304C4F4F504C50
+DATUM_MAGIC = 0x3230525450504C50
 EVENT_MAGIC = 0x3130544E56504C50
 LOCATION_DEVICE = 1
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
@@ -185,7 +185,7 @@ class Event:
 class Pool:
     def __init__(self, descriptor: int):
         self.descriptor = descriptor
-        magic, self.id, self.uuid = struct.unpack("<Q16s16s", os.pread(descriptor, 40, 0))
+        magic, self.id, self.uuid, self.process = struct.unpack("<Q16s16s8xQ", os.pread(descriptor, 56, 0))
         assert magic == POOL_MAGIC and self.uuid in (UUID, bytes(16))
         # Mappings of another process's pool; allocations that are not freed, of an own one.
         self.users = 0
@@ -319,7 +319,9 @@ def cudaEventDestroy(event):
 
 def cudaMemPoolCreate(properties):
     assert properties.location.type == LOCATION_DEVICE and properties.location.id == 0
-    header = struct.pack("<Q16s16sII", POOL_MAGIC, os.urandom(16), UUID, properties.handleTypes, LOCATION_DEVICE)
+    header = struct.pack(
+        "<Q16s16sIIQ", POOL_MAGIC, os.urandom(16), UUID, properties.handleTypes, LOCATION_DEVICE, os.getpid()
+    )
     return success, Pool(create_file("poolpass-pool", header, PAGE))
 
 
@@ -352,12 +354,14 @@ def cudaMallocFromPoolAsync(length, pool, stream):
 
 def cudaMemPoolExportPointer(address):
     file, pool, length = allocated[address]
-    return success, cudaMemPoolPtrExportData(struct.pack("<Q16sQQ24x", DATUM_MAGIC, pool.id, file.offset, length))
+    return success, cudaMemPoolPtrExportData(
+        struct.pack("<Q16sQQQ16x", os.getpid(), pool.id, file.offset, length, DATUM_MAGIC)
+    )
 
 
 def cudaMemPoolImportPointer(pool, data):
-    magic, id, offset, length = struct.unpack("<Q16sQQ24x", data.reserved)
-    if magic != DATUM_MAGIC or id != pool.id:
+    process, id, offset, length, magic = struct.unpack("<Q16sQQQ16x", data.reserved)
+    if magic != DATUM_MAGIC or (process, id) != (pool.process, pool.id):
         return (invalid, None)
     before = offset % PAGE
     file = File(pool.descriptor, before + length, offset - before)
