@@ -20,12 +20,12 @@ table="" result=0
 for program in "${programs[@]}"; do
   name=${program%.cu}
   printf '\n%s\n' "$name"
-  timeout --kill-after=5 150 "$build/$name"
+  timeout --kill-after=5 200 "$build/$name"
   code=$?
   case $code in
     0) outcome=absent ;;
     1) outcome=present result=1 ;;
-    124 | 137) outcome="ended after 150 s" ;;
+    124 | 137) outcome="ended after 200 s" ;;
     *) outcome="could not run" ;;
   esac
   [ $code -le 1 ] || [ $result = 1 ] || result=2
