@@ -92,6 +92,7 @@ export class CudaDriver implements Driver {
   readonly unfreedHeap = undefined;
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;
+  readonly checksHandles: boolean = false;
   readonly hasContextEvents: boolean;
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;

@@ -342,6 +342,8 @@ export interface Driver {
   readonly runtimeVersion: number | undefined;
   /** Why pools cannot be shared with other processes here; undefined if they can. */
   readonly sharingRefusal: string | undefined;
+  /** Whether it checks what handles of other processes state. CUDA's driver believes it. */
+  readonly checksHandles: boolean;
   /** Whether there is `ctxRecordEvent`. */
   readonly hasContextEvents: boolean;
   /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */

@@ -3,6 +3,7 @@ import { Compilers } from "./compile/compilers.ts";
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
+import { IpcHandleLayouts } from "./objects/ipc_handles.ts";
 import { noteSession } from "./objects/gpu_sessions.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/pending_work.ts";
@@ -63,6 +64,8 @@ export class Session {
   readonly uploads: Uploads;
   /** Whether what pools export can be read before it is imported. */
   readonly exportDataLayout: ExportDataLayout;
+  /** Whether legacy IPC handles can be read before they are opened. */
+  readonly ipcHandleLayouts: IpcHandleLayouts;
   /** What the program has found complete without a synchronization. */
   readonly completed: CompletedEvents;
   /** The streams on which memory that several streams have used is freed. */
@@ -129,6 +132,7 @@ export class Session {
     this.staging = new Staging(this);
     this.uploads = new Uploads(this);
     this.exportDataLayout = new ExportDataLayout(this);
+    this.ipcHandleLayouts = new IpcHandleLayouts(this);
     this.completed = new CompletedEvents(this);
     this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;

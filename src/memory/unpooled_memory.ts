@@ -90,6 +90,7 @@ export function openMemory(
   const what = `open memory of another process on device ${ordinal}`;
   let address: bigint;
   try {
+    session.ipcHandleLayouts.checkMemory(ordinal, handle);
     address = driver.ipcOpenMemHandle(ordinal, handle);
   } catch (error) {
     throw cannot(what, error, openingHint(error, "memory"));

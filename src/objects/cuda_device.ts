@@ -610,6 +610,7 @@ export class CudaDevice {
   openEvent(handle: Uint8Array): CudaEvent {
     checkIpcHandle(handle, "an event");
     try {
+      this.#session.ipcHandleLayouts.checkEvent(this.ordinal, handle);
       const opened = this.#session.driver.ipcOpenEventHandle(this.ordinal, handle);
       return new CudaEvent(this.#session, { device: this, handle: opened, isInterprocess: true, isOpened: true });
     } catch (error) {

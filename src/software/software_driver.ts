@@ -156,6 +156,7 @@ export class SoftwareDriver implements Driver {
   readonly kernelChecks: ReadonlySet<KernelCheck>;
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
+  readonly checksHandles: boolean = true;
   readonly hasContextEvents: boolean = true;
   readonly #linearMemory: LinearMemory;
   readonly #workspaces: GridWorkspaces;

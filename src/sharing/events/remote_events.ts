@@ -1,4 +1,5 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
+import { canOpenEvent } from "../../objects/ipc_handles.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { isLoss } from "../../support/driver_errors.ts";
@@ -8,6 +9,7 @@ import { badMessage, type EventMessage, limitExceeded, type Message } from "../p
 import { EventWaits } from "./event_waits.ts";
 import { findLocalEvent } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
+import { isOwnUser } from "../transport/users.ts";
 import { isOutOfResources, OpenedEvents } from "./opened_events.ts";
 
 interface RemoteEvent {
@@ -246,8 +248,11 @@ export class RemoteEvents {
     if (device === undefined) {
       throw new SharingError("device-not-visible", `Cannot open an event of device ${uuid}: it is not visible here`);
     }
-    // The driver could take a handle from another PID namespace for that of another process.
-    if (!process.isInOwnPidNamespace) throw new UnopenableError();
+    // The driver could take a handle from another PID namespace for that of another process. And it believes what a
+    // handle states: a forged one would end this process.
+    const mayOpen = process.isInOwnPidNamespace && isOwnUser(process.peer) &&
+      canOpenEvent(device, { handle, processId: process.peer.pid });
+    if (!mayOpen) throw new UnopenableError();
     const event = device.openEvent(handle);
     // Of a process that has ended, it opens a new event, which has fired.
     if (process.isKnownToRun) return event;

@@ -90,6 +90,12 @@ export function allowedUsers(users: readonly number[]): readonly number[] {
   return [...new Set([effectiveUserId(), ...users])];
 }
 
+/** Whether a peer is of this process's user, who could end this process in other ways, too. */
+export function isOwnUser({ uid }: Peer): boolean {
+  const own = effectiveUserId();
+  return uid === own && !isUnmapped(own);
+}
+
 /** Whether a user ID of this process's user namespace may stand for several users. */
 function isUnmapped(user: number): boolean {
   if (user !== overflowUser) return false;

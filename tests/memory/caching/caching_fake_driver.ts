@@ -35,6 +35,7 @@ export class FakeDriver implements Partial<Driver> {
   readonly kind = "software";
   readonly runtimeVersion: undefined = undefined;
   readonly sharingRefusal: undefined = undefined;
+  readonly checksHandles: boolean = true;
   readonly hasContextEvents: boolean = true;
   readonly dropsWork: boolean = true;
   readonly observesAccesses: boolean = false;
