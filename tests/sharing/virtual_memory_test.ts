@@ -8,7 +8,7 @@ import type { Message } from "../../src/sharing/protocol/messages.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { SharingError } from "../../src/support/errors.ts";
-import { adaptedDriver } from "../support/adapted_driver.ts";
+import { adaptedCuda, adaptedDriver } from "../support/adapted_driver.ts";
 import { assertFailsSoon, sharingTest, soon } from "./sharing_peers.ts";
 
 const mebibyte = 2 ** 20;
@@ -143,6 +143,41 @@ sharingTest("an importer of version 1 is told that virtual memory needs version 
   }
   await peer.call("close", "one");
   assertEquals(ends, ["version-mismatch", undefined]);
+});
+
+sharingTest("an importer that maps only virtual memory maps no pool, and opens no event", async (fixture) => {
+  const { openDriver, gpu, pool, stream, gate, path } = fixture;
+  await using exporter = Exporter.listen(path);
+  using pooled = pool.allocate(64, stream);
+  using large = gpu.allocate(size, { handleType: "posix-fd" });
+  gate.hold(stream);
+  large.fill(6, stream);
+  exporter.offer("large", large, { stream });
+  const given: string[] = [];
+  const driver = openDriver();
+  using cuda = adaptedCuda(driver, {
+    memPoolImportFromShareableHandle: () => void given.push("pool") as never,
+    ipcOpenEventHandle: () => void given.push("event") as never,
+  });
+  await using importer = await Importer.connect(cuda, path, { memory: "virtual" });
+  // The exporter is in this process: it offers what is ready.
+  gate.open();
+  {
+    using mapped = await (await importer.offer("large")).map();
+    assertEquals(await mapped.read(Uint8Array, { byteOffset: size - 8 }), uniform(6));
+  }
+  exporter.offer("pooled", pooled, { stream });
+  exporter.offer("pool", pool);
+  const expected = "maps only virtual memory; the exporter must allocate it for other processes by CudaDevice.allocate";
+  await assertFailsSoon((await importer.offer("pooled")).map(), "not-permitted", expected);
+  const offer = await importer.offer("pool");
+  assertThrows(() => offer.importPool(), SharingError, expected);
+  assertEquals(given, []);
+  await assertRejects(
+    () => Importer.connect(cuda, path, { memory: "pools" as "any" }),
+    TypeError,
+    'Cannot use "pools" as memory: it must be "any" or "virtual"',
+  );
 });
 
 sharingTest("virtual memory cannot be exported by hand, and says what can", ({ gpu }) => {

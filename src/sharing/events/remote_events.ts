@@ -37,6 +37,8 @@ export interface RemoteEventsParts {
   readonly send: (message: Message) => void;
   /** The peer. */
   readonly process: PeerProcess;
+  /** Whether its events may be opened: by default, those of this process's user. */
+  readonly mayOpen?: boolean;
 }
 
 /** Thrown instead of opening an event that could be taken for another one's. */
@@ -250,7 +252,7 @@ export class RemoteEvents {
     }
     // The driver could take a handle from another PID namespace for that of another process. And it believes what a
     // handle states: a forged one would end this process.
-    const mayOpen = process.isInOwnPidNamespace && isOwnUser(process.peer) &&
+    const mayOpen = this.#parts.mayOpen !== false && process.isInOwnPidNamespace && isOwnUser(process.peer) &&
       canOpenEvent(device, { handle, processId: process.peer.pid });
     if (!mayOpen) throw new UnopenableError();
     const event = device.openEvent(handle);

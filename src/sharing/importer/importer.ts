@@ -10,6 +10,7 @@ import { escapeControls } from "../../support/escape_controls.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
+import { shareableAdvice } from "../../memory/export_data.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
 import {
@@ -18,6 +19,7 @@ import {
   checkOptions,
   type KnownOptions,
   type OptionNames,
+  shown,
   whatIs,
 } from "../../support/validation.ts";
 import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
@@ -70,6 +72,12 @@ export interface ImporterOptions extends WaitOptions {
   maximumMetadata?: number;
   /** Milliseconds in which the exporter must acknowledge releases when the importer is disposed: 5000 by default. */
   closeTimeout?: number;
+  /**
+   * What may be mapped. With `"virtual"`, only virtual memory, which the exporter allocates by `CudaDevice.allocate` with
+   * handleType "posix-fd": its import takes a descriptor, and nothing that CUDA's driver would have to believe. No event
+   * of the exporter is opened either. For memory of users who are not trusted. By default `"any"`.
+   */
+  memory?: "any" | "virtual";
 }
 
 /** The names of the options. */
@@ -79,6 +87,7 @@ export const importerOptionNames: OptionNames<ImporterOptions> = {
   messageTimeout: true,
   maximumMetadata: true,
   closeTimeout: true,
+  memory: true,
   wait: true,
   signal: true,
 };
@@ -112,6 +121,8 @@ export class Importer implements AsyncDisposable {
   readonly #opened: OpenedObject;
   readonly #openedObjects: OpenedObjects;
   readonly #closeTimeout: number;
+  /** Whether memory of pools is mapped, and events are opened. */
+  readonly #mapsPools: boolean;
   readonly #memory: RemoteMemory;
   readonly #remoteEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
@@ -155,13 +166,18 @@ export class Importer implements AsyncDisposable {
   private constructor(
     cuda: Cuda,
     stream: MessageStream,
-    { closeTimeout, maximumMetadata }: { readonly closeTimeout: number; readonly maximumMetadata: number },
+    { closeTimeout, maximumMetadata, mapsPools }: {
+      readonly closeTimeout: number;
+      readonly maximumMetadata: number;
+      readonly mapsPools: boolean;
+    },
   ) {
     if (!(stream instanceof MessageStream)) {
       throw new TypeError("Cannot construct an Importer directly: use Importer.connect");
     }
     this.#stream = stream;
     this.#closeTimeout = closeTimeout;
+    this.#mapsPools = mapsPools;
     this.peer = stream.peer;
     this.#isOwnProcess = stream.process.isOwn;
     this.#opened = {
@@ -179,6 +195,7 @@ export class Importer implements AsyncDisposable {
       maximum: maximumIdentifiers,
       send,
       process: stream.process,
+      mayOpen: mapsPools,
     });
     this.#memory = memory;
     this.#remoteEvents = events;
@@ -219,8 +236,12 @@ export class Importer implements AsyncDisposable {
       );
     }
     checkOptions(options, importerOptions);
-    const { closeTimeout = 5000, maximumMetadata = defaultMaximumMetadata } = options;
+    const { closeTimeout = 5000, maximumMetadata = defaultMaximumMetadata, memory = "any" } = options;
+    if (memory !== "any" && memory !== "virtual") {
+      throw new TypeError(`Cannot use ${shown(memory)} as memory: it must be "any" or "virtual"`);
+    }
     const parts = {
+      mapsPools: memory === "any",
       closeTimeout: checkMilliseconds(closeTimeout, "closeTimeout"),
       maximumMetadata: checkMaximum(maximumMetadata, "maximumMetadata"),
     };
@@ -724,6 +745,12 @@ export class Importer implements AsyncDisposable {
     if (state.isWithdrawn) {
       throw new SharingError("not-found", `Cannot map "${name}": the exporter has withdrawn it`);
     }
+    if (this.#mapsPools || this.#memory.isVirtual(state.message.pool)) return;
+    throw new SharingError(
+      "not-permitted",
+      `Cannot map "${name}": it is memory of a pool, and this importer maps only virtual memory; the exporter must ` +
+        `allocate it ${shareableAdvice}`,
+    );
   }
 
   #check(action: string): void {

@@ -150,6 +150,11 @@ export class RemoteMemory {
     return this.#pools.get(pool)!.message.kind === "host";
   }
 
+  /** Whether a pool is a piece of virtual memory. */
+  isVirtual(pool: number): boolean {
+    return this.#pools.get(pool)!.message.kind === "memory";
+  }
+
   /** Removes all pools and allocations. The caller must dispose of the returned pools. */
   close(): ImportedMemoryPool[] {
     const pools = [...this.#pools.values()];
