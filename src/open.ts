@@ -6,6 +6,7 @@ import { findNvcc } from "../ffi/compilers/nvcc.ts";
 import { openNccl } from "../ffi/nccl/load_nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/environment.ts";
+import { shimRefusal } from "../ffi/shim/shim.ts";
 import { openLog } from "../ffi/shim/standard_error.ts";
 import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
@@ -43,7 +44,8 @@ export interface OpenOptions {
   nvrtc?: string;
   /**
    * Folder in which compiled programs are kept, so that the same source need not be compiled again; else
-   * `POOLPASS_CACHE`. It is created if it does not exist. Whoever can write to it chooses the code that runs.
+   * `POOLPASS_CACHE`. It is created if it does not exist. Whoever can write to it chooses the code that runs: a folder
+   * that another user owns or can write to, or that he could put another one in place of, is an error.
    */
   compileCache?: string;
   /**
@@ -313,10 +315,11 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
     if (folder === "" || folder.includes("\0")) {
       throw new RangeError(`Cannot use ${shown(folder)} as compileCache: give the path of a folder`);
     }
-    return new CompileCache(folder);
+    // Nothing compiles without FFI, or on another system than Linux.
+    return shimRefusal() === undefined ? new CompileCache(folder) : undefined;
   }
   const named = environmentVariable("POOLPASS_CACHE");
-  if (named === undefined || named === "") return undefined;
+  if (named === undefined || named === "" || shimRefusal() !== undefined) return undefined;
   try {
     return new CompileCache(named);
   } catch (error) {

@@ -20,6 +20,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["ffi/", [...nativeLayer, ...seam, "src/ptx/", "src/compile/", "ffi/"]],
   ["src/support/", []],
   ["src/ptx/", []],
+  ["src/compile/cache/", [...nativeLayer, "src/support/", "src/compile/"]],
   ["src/compile/", ["src/support/", "src/ptx/"]],
   ["src/driver.ts", []],
   ["src/collective_library.ts", []],

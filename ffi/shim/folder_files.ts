@@ -17,7 +17,28 @@ const symbols = {
   },
   rename: { parameters: ["buffer", /* const char *from */ "buffer" /* const char *to */], result: "i32" },
   unlink: { parameters: ["buffer" /* const char *path */], result: "i32" },
-  getdents64: { parameters: ["i32", /* int fd */ "buffer", /* void *entries */ "u64" /* size_t n */], result: "i64" },
+  mkdir: { parameters: ["buffer", /* const char *path */ "u32" /* mode_t mode */], result: "i32" },
+  futimens: { parameters: ["i32", /* int fd */ "buffer" /* const struct timespec times[2] */], result: "i32" },
+  // Older C libraries have it, too, unlike getdents64.
+  getdirentries64: {
+    parameters: [
+      "i32", // int fd
+      "buffer", // char *entries
+      "u64", // size_t n
+      "buffer", // off64_t *base
+    ],
+    result: "i64",
+  },
+  statx: {
+    parameters: [
+      "i32", // int dirfd
+      "buffer", // const char *pathname
+      "i32", // int flags
+      "u32", // unsigned int mask
+      "buffer", // struct statx *statxbuf
+    ],
+    result: "i32",
+  },
   posix_fallocate: {
     parameters: ["i32", /* int fd */ "i64", /* off_t offset */ "i64" /* off_t length */],
     result: "i32",
@@ -28,6 +49,11 @@ const symbols = {
 /** `O_RDWR | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC`, the same on x86-64 and aarch64. */
 const creating = 0o2000702;
 const ownAlone = 0o600;
+const ownFolder = 0o700;
+/** `AT_EMPTY_PATH`, which asks about the descriptor itself. */
+const emptyPath = 0x1000;
+/** `STATX_MTIME`, and where the time is in `struct statx`. */
+const modified = { mask: 0x40, offset: 112, byteLength: 256 } as const;
 /** Room for the entries of a folder that one call returns, in bytes. */
 const entriesByteLength = 65_536;
 /** Where an entry has its length, and where its name begins. */
@@ -45,6 +71,19 @@ export function createFile(path: string): number {
 }
 
 /**
+ * Creates a folder that only this user can use. Does nothing if there is something of that name.
+ *
+ * @throws {SystemError}
+ */
+export function createFolder(path: string): void {
+  try {
+    checked(functions().mkdir(cString(path), ownFolder), `creation of ${path}`);
+  } catch (error) {
+    if (!(error instanceof SystemError && error.errno === errno.EEXIST)) throw error;
+  }
+}
+
+/**
  * Gives a file another name in one step, in place of a file that has it.
  *
  * @throws {SystemError} `ENOENT` if there is no such file
@@ -59,20 +98,20 @@ export function removeFile(path: string): boolean {
 }
 
 /**
- * The names of what is in a folder. Empty if the system's C library is older than that call (glibc 2.30).
+ * The names of what is in a folder.
  *
  * @throws {SystemError} if the folder cannot be read
  */
 export function namesIn(folder: string): string[] {
-  const { getdents64 } = functions();
-  if (getdents64 === undefined) return [];
   const fd = openDescriptor(folder);
   try {
     const names: string[] = [];
     const bytes = new Uint8Array(entriesByteLength);
     const view = new DataView(bytes.buffer);
+    const base = new Uint8Array(BigInt64Array.BYTES_PER_ELEMENT);
     for (;;) {
-      const end = checked(Number(getdents64(fd, bytes, BigInt(bytes.length))), `read of folder ${folder}`);
+      const result = functions().getdirentries64(fd, bytes, BigInt(bytes.length), base);
+      const end = checked(Number(result), `read of folder ${folder}`);
       if (end === 0) return names;
       for (let at = 0; at < end; at += view.getUint16(at + entryPlaces.byteLength, true)) {
         const begin = at + entryPlaces.name;
@@ -82,6 +121,23 @@ export function namesIn(folder: string): string[] {
   } finally {
     closeDescriptor(fd);
   }
+}
+
+/**
+ * When a file was written to or touched last, in milliseconds since 1970. Undefined where the system does not say.
+ *
+ * @param fd may have been opened with `O_PATH`
+ */
+export function lastWrite(fd: number): number | undefined {
+  const status = new Uint8Array(modified.byteLength);
+  if (functions().statx?.(fd, cString(""), emptyPath, modified.mask, status) !== 0) return undefined;
+  const view = new DataView(status.buffer);
+  return Number(view.getBigInt64(modified.offset, true)) * 1000 + view.getUint32(modified.offset + 8, true) / 1e6;
+}
+
+/** Sets the time of a file's last write to now, if it belongs to this user. */
+export function touchFile(fd: number): void {
+  functions().futimens(fd, null);
 }
 
 /**

@@ -16,25 +16,11 @@ const symbols = {
     result: "i32",
   },
   shm_unlink: { parameters: ["buffer" /* const char *name */], result: "i32" },
-  statx: {
-    parameters: [
-      "i32", // int dirfd
-      "buffer", // const char *pathname
-      "i32", // int flags
-      "u32", // unsigned int mask
-      "buffer", // struct statx *statxbuf
-    ],
-    result: "i32",
-  },
 } as const;
 /** The function's libraries since and before glibc 2.34. */
 const libraries = ["libc.so.6", "librt.so.1"];
 /** Where the C libraries of Linux keep the names. */
 const folder = "/dev/shm";
-/** `AT_EMPTY_PATH`, which asks about the descriptor itself. */
-const emptyPath = 0x1000;
-/** `STATX_MTIME`, and where the time is in `struct statx`. */
-const modified = { mask: 0x40, offset: 112, byteLength: 256 } as const;
 const readAndWrite = 2;
 const create = 0o100;
 const ownAlone = 0o600;
@@ -80,13 +66,6 @@ function openOwn(name: string, flags: number): number | undefined {
   if (type === "file" && owner === shim().poolpass_geteuid() && (permissions & byOthers) === 0) return fd;
   closeDescriptor(fd);
   return undefined;
-}
-
-/** When memory was written to last, in milliseconds since 1970. Undefined where the system does not say. */
-export function lastWrite(fd: number): number | undefined {
-  const status = new Uint8Array(modified.byteLength);
-  if (functionOf("statx")?.(fd, cString(""), emptyPath, modified.mask, status) !== 0) return undefined;
-  return Number(new DataView(status.buffer).getBigInt64(modified.offset, true)) * 1000;
 }
 
 /** Removes the name of memory. Those who have it open keep it. Does nothing if there is none. */

@@ -6,8 +6,9 @@
  * @module
  */
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "./descriptors.ts";
+import { lastWrite } from "./folder_files.ts";
 import { isRangeLocked, lockRange, unlockRange } from "./memory_files.ts";
-import { lastWrite, namesOfMemory, openExistingMemory, openNamedMemory, removeNamedMemory } from "./named_memory.ts";
+import { namesOfMemory, openExistingMemory, openNamedMemory, removeNamedMemory } from "./named_memory.ts";
 import { shim, shimRefusal } from "./shim.ts";
 
 /** Whether somebody has taken a place yet, and whether it has ended without having given it up. */

@@ -1,16 +1,32 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import process from "node:process";
 import { cachedCompiler, cachedSearch, CompileCache } from "../../src/compile/cache/compile_cache.ts";
 import { cacheKey } from "../../src/compile/cache/cache_key.ts";
 import { checkProgram, type CompileOptions } from "../../src/compile/compile_options.ts";
 import { Compilers } from "../../src/compile/compilers.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
-import { jsRuntime } from "../../ffi/host.ts";
 import { open } from "../../mod.ts";
-import { startScript } from "../support/child_process.ts";
+import { noPython, startHostile } from "../sharing/hostile/hostile_peers.ts";
+import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
+import { leakTest } from "../support/resources.ts";
 import { test } from "../support/test.ts";
 import { testedCompilers } from "./compilers.ts";
+
+/** Milliseconds for what takes none but the compiler's time. */
+const promptly = 2000;
 
 const output: CompilerOutput = {
   ptx: ".version 9.0 // é\n",
@@ -209,9 +225,8 @@ test("a full cache forgets what was not used for the longest time, and nothing o
 
 test("processes read and write the same entries at once, and are killed meanwhile", () =>
   inFolder(async (folder) => {
-    const permissions = [`--allow-read=${folder}`, `--allow-write=${folder}`];
     const start = (times: number, byteLimit: number) =>
-      startScript("children/compile/use_cache.ts", [folder, String(times), String(byteLimit)], { permissions });
+      startScript("children/compile/use_cache.ts", [folder, String(times), String(byteLimit)]);
     await using endless = start(Infinity, 1e6);
     // The second has room for few, so that it removes what the others read.
     await using small = start(100, 90_000);
@@ -242,24 +257,101 @@ test("a folder that cannot be used is an error if it was given, and a warning if
     for (const [compileCache, error, message] of given) {
       assertThrows(() => open({ driver: "software", compileCache: compileCache as string }), error, message);
     }
-    const linesWith = async (args: string[], permissions: string[], POOLPASS_CACHE: string) => {
-      const env = { POOLPASS_CACHE };
-      await using child = startScript("children/compile/open_with_cache.ts", args, { permissions, env });
+    const linesWith = async (args: string[], POOLPASS_CACHE: string) => {
+      await using child = startScript("children/compile/open_with_cache.ts", args, { env: { POOLPASS_CACHE } });
       return [await child.nextLine(), await child.nextLine(), await child.errors()];
     };
-    const [first, second, errors] = await linesWith([], ["--allow-ffi"], `${folder}/file`);
+    const [first, second, errors] = await linesWith([], `${folder}/file`);
     assertEquals([first, second], ["software", "software"]);
     assertEquals(errors!.match(/poolpass: POOLPASS_CACHE does nothing: Cannot use/g)?.length, 1, errors);
-    if (jsRuntime !== "deno") return;
-    const [refusal] = await linesWith([folder], ["--allow-ffi", `--allow-read=${folder}`], "");
-    assertEquals(
-      refusal,
-      `Cannot use the compile cache "${folder}": it may not be read and written; run with --allow-read=${folder} ` +
-        `--allow-write=${folder}`,
-    );
-    const granted = ["--allow-ffi", `--allow-read=${folder}`, `--allow-write=${folder}`];
-    assertEquals(await linesWith([folder], granted, ""), ["software", "software", ""]);
+    // It takes no permission but the one for FFI.
+    assertEquals(await linesWith([`${folder}/new`], ""), ["software", "software", ""]);
+    assertEquals(readdirSync(folder).toSorted(), ["file", "new"]);
   }));
+
+const noStranger = noPython ?? (process.geteuid?.() === 0 ? undefined : "it takes root to become another user");
+
+/** Has another user put entries for a key into folders within `folder`, and keeps it there. */
+async function plant(folder: string, key: string): Promise<ChildProcess> {
+  chmodSync(folder, 0o1777);
+  for (const name of ["open", "foreign", "pipe", "endless", "link", "sticky"]) {
+    mkdirSync(`${folder}/${name}`);
+    chmodSync(`${folder}/${name}`, name === "sticky" ? 0o1777 : 0o777);
+  }
+  const stranger = startHostile("file_planters.py", ["cache", folder, key]);
+  assertEquals(await stranger.nextLine() ?? await stranger.errors(), "planted");
+  return stranger;
+}
+
+leakTest("a folder that another user has made, links to or can write to is not used", () =>
+  inFolder(async (folder) => {
+    const key = cacheKey(counting(), inputOf("x"))!;
+    await using _stranger = await plant(folder, key);
+    const own = process.geteuid!();
+    const refused = {
+      squatted: "the folder FOLDER/squatted (mode 0755) belongs to user 65534, who could put programs of their own",
+      "squatted/new/cache": "the folder FOLDER/squatted (mode 0755) belongs to user 65534, who could put",
+      linked: "the link FOLDER/linked (mode 0777) belongs to user 65534, who could put programs of their own there",
+      "linked/../own": "the link FOLDER/linked (mode 0777) belongs to user 65534",
+      open: `the folder FOLDER/open of user ${own} (mode 0777) lets other users put programs of their own there; ` +
+        "remove their write permission (chmod go-w), or use another folder",
+      "open/new": `the folder FOLDER/open of user ${own} (mode 0777) lets other users`,
+      sticky: `the folder FOLDER/sticky of user ${own} (mode 01777) lets other users put programs of their own there`,
+    };
+    for (const [name, reason] of Object.entries(refused)) {
+      const { message } = assertThrows(() => new CompileCache(`${folder}/${name}`), Error);
+      const expected = `Cannot use the compile cache "${folder}/${name}": ${reason.replace("FOLDER", folder)}`;
+      assertEquals(message.slice(0, expected.length), expected);
+      assert(!name.includes("new") || !existsSync(`${folder}/${name}`), name);
+    }
+    // A program that has not asked for it does without, and says so once.
+    const env = { POOLPASS_CACHE: `${folder}/squatted` };
+    await using child = startScript("children/compile/open_with_cache.ts", [], { env });
+    assertEquals([await child.nextLine(), await child.nextLine()], ["software", "software"]);
+    const errors = await child.errors();
+    assertEquals(
+      errors.match(/POOLPASS_CACHE does nothing: Cannot use .*squatted.* belongs to user 65534/g)?.length,
+      1,
+    );
+    // In the folder beside them, of this user's own, a program is compiled and found again.
+    const compiler = counting();
+    for (const _ of [1, 2]) {
+      assertEquals(cachedCompiler(compiler, new CompileCache(`${folder}/own`)).compile(inputOf("x")), output);
+    }
+    assertEquals(compiler.count, 1);
+  }), { skip: noStranger });
+
+leakTest(
+  "an entry that another user has planted is neither believed nor waited for, and replaced",
+  () =>
+    inFolder(async (folder) => {
+      const key = cacheKey(counting(), inputOf("x"))!;
+      await using _stranger = await plant(folder, key);
+      const whole = () => {
+        new CompileCache(`${folder}/own`).set(key, output);
+        return readFileSync(`${folder}/own/poolpass-${key}`);
+      };
+      // Others of this user's own, among them one that is longer than the cache may be.
+      for (const name of ["writable", "long"]) mkdirSync(`${folder}/${name}`, { mode: 0o700 });
+      const entryIn = (name: string) => `${folder}/${name}/poolpass-${key}`;
+      writeFileSync(entryIn("writable"), readFileSync(entryIn("squatted")));
+      chmodSync(entryIn("writable"), 0o666);
+      writeFileSync(entryIn("long"), "");
+      truncateSync(entryIn("long"), 2 ** 40);
+      for (const name of ["foreign", "pipe", "endless", "link", "writable", "long"]) {
+        chmodSync(`${folder}/${name}`, 0o700);
+        const compiler = counting();
+        const cached = cachedCompiler(compiler, new CompileCache(`${folder}/${name}`));
+        const begin = performance.now();
+        for (const _ of [1, 2]) assertEquals(cached.compile(inputOf("x")), output, name);
+        assert(performance.now() - begin < promptly, name);
+        assertEquals(compiler.count, 1, name);
+        assert(lstatSync(entryIn(name)).isFile());
+        assertEquals(readFileSync(entryIn(name)), whole(), name);
+      }
+    }),
+  { skip: noStranger },
+);
 
 for (const { name, skip, search, isCommand } of testedCompilers) {
   test(`what ${name} has compiled is found again`, { skip, long: isCommand }, () =>

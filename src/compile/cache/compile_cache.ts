@@ -3,12 +3,14 @@
  *
  * @module
  */
+import { closeDescriptor, describeDescriptor, openPath, readAt, writeAt } from "../../../ffi/shim/descriptors.ts";
+import { createFile, lastWrite, namesIn, removeFile, renameFile, touchFile } from "../../../ffi/shim/folder_files.ts";
+import { createFolderPath, openOwnFile } from "../../../ffi/shim/judged_paths.ts";
 import { shown } from "../../support/validation.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../compiler.ts";
 import type { CompilerSearch } from "../compilers.ts";
 import { decodeEntry, encodeEntry } from "./cache_entry.ts";
 import { cacheKey } from "./cache_key.ts";
-import { type FileSystem, type FolderFile, openFileSystem } from "./file_system.ts";
 
 const defaultByteLimit = 256 * 2 ** 20;
 const entryPrefix = "poolpass-";
@@ -19,6 +21,14 @@ const abandonedAfter = 60_000;
 const writesPerMeasurement = 64;
 /** What is left when a cache that is full was cut back, so that not every write has to. */
 const remainingShare = 0.75;
+
+/** An entry, or one that is being written. */
+interface Entry {
+  readonly path: string;
+  readonly byteLength: number;
+  /** When it was written or used last, in milliseconds since 1970. */
+  readonly modified: number;
+}
 
 /** A search whose compiler looks into a cache first. */
 export function cachedSearch(search: CompilerSearch, cache: CompileCache): CompilerSearch {
@@ -52,7 +62,6 @@ export function cachedCompiler(compiler: Compiler, cache: CompileCache): Compile
 /** Compiled programs by their keys. */
 export class CompileCache {
   readonly #folder: string;
-  readonly #files: FileSystem;
   readonly #byteLimit: number;
   /** Bytes in the folder as far as this process knows; undefined if it has to look. */
   #bytes: number | undefined;
@@ -60,30 +69,35 @@ export class CompileCache {
   #hasWarned = false;
 
   /**
-   * Opens a folder, and creates it if it does not exist.
+   * Opens a folder, and creates it if it does not exist. Whoever can write to it chooses the code that runs, so that must
+   * be this user and root alone.
    *
-   * @throws {Error} If the folder may not be used, or is none
+   * @throws {Error} If the folder cannot be used, or another user can change what it has
    */
   constructor(folder: string, { byteLimit = defaultByteLimit }: { readonly byteLimit?: number } = {}) {
-    this.#folder = folder;
     this.#byteLimit = byteLimit;
-    this.#files = openFileSystem();
-    const refusal = this.#files.refusal(folder);
-    if (refusal !== undefined) throw new Error(`Cannot use the compile cache ${shown(folder)}: ${refusal}`);
     try {
-      this.#files.createFolder(folder);
+      this.#folder = createFolderPath(folder, { content: "programs of their own", mayBeSticky: false });
     } catch (cause) {
       throw new Error(`Cannot use the compile cache ${shown(folder)}: ${messageOf(cause)}`, { cause });
     }
   }
 
-  /** What was compiled; undefined if it is not known, or its file is damaged. */
+  /** What was compiled; undefined if it is not known, or its file is damaged or not this user's. */
   get(key: string): CompilerOutput | undefined {
-    const path = this.#pathOf(key);
     try {
-      const output = decodeEntry(key, this.#files.read(path));
-      if (output !== undefined) this.#touch(path);
-      return output;
+      const file = openOwnFile(this.#pathOf(key));
+      if (file === undefined) return undefined;
+      const { fd, byteLength } = file;
+      try {
+        if (byteLength > this.#byteLimit) return undefined;
+        const bytes = new Uint8Array(byteLength);
+        const output = decodeEntry(key, bytes.subarray(0, readAt(fd, bytes)));
+        if (output !== undefined) touchFile(fd);
+        return output;
+      } finally {
+        closeDescriptor(fd);
+      }
     } catch {
       return undefined;
     }
@@ -96,11 +110,11 @@ export class CompileCache {
     const path = this.#pathOf(key);
     const temporary = `${path}.${crypto.randomUUID()}${temporarySuffix}`;
     try {
-      this.#files.create(temporary, bytes);
-      this.#files.rename(temporary, path);
+      writeFile(temporary, bytes);
+      renameFile(temporary, path);
       this.#bound(bytes.length);
     } catch (error) {
-      this.#remove(temporary);
+      removeFile(temporary);
       if (this.#hasWarned) return;
       this.#hasWarned = true;
       console.warn(`poolpass: cannot write the compile cache ${shown(this.#folder)}: ${messageOf(error)}`);
@@ -111,46 +125,53 @@ export class CompileCache {
     return `${this.#folder}/${entryPrefix}${key}`;
   }
 
-  #touch(path: string): void {
-    try {
-      this.#files.touch(path);
-    } catch {
-      // Another process has removed it, or the file is another user's: it is only forgotten earlier.
-    }
-  }
-
-  #remove(path: string): void {
-    try {
-      this.#files.remove(path);
-    } catch {
-      // Another process was faster.
-    }
-  }
-
   /** Removes what was not used for the longest time, if there is too much. */
   #bound(added: number): void {
     if (this.#bytes !== undefined) this.#bytes += added;
     const isKnown = this.#bytes !== undefined && this.#writes++ % writesPerMeasurement !== 0;
     if (isKnown && this.#bytes! <= this.#byteLimit) return;
     const now = Date.now();
-    const entries: FolderFile[] = [];
-    for (const file of this.#files.list(this.#folder)) {
+    const entries: Entry[] = [];
+    for (const name of namesIn(this.#folder)) {
       // What is not the cache's own is left alone.
-      if (!file.name.startsWith(entryPrefix)) continue;
-      const isAbandoned = file.name.endsWith(temporarySuffix) && now - file.modified > abandonedAfter;
-      if (isAbandoned) this.#remove(`${this.#folder}/${file.name}`);
-      else entries.push(file);
+      const entry = name.startsWith(entryPrefix) ? entryAt(`${this.#folder}/${name}`) : undefined;
+      if (entry === undefined) continue;
+      if (name.endsWith(temporarySuffix) && now - entry.modified > abandonedAfter) removeFile(entry.path);
+      else entries.push(entry);
     }
     let bytes = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const wanted = bytes <= this.#byteLimit ? bytes : this.#byteLimit * remainingShare;
-    for (const { name, byteLength } of entries.sort((a, b) => a.modified - b.modified)) {
+    for (const { path, byteLength } of entries.sort((a, b) => a.modified - b.modified)) {
       if (bytes <= wanted) break;
       // Somebody is writing it.
-      if (name.endsWith(temporarySuffix)) continue;
-      this.#remove(`${this.#folder}/${name}`);
+      if (path.endsWith(temporarySuffix)) continue;
+      removeFile(path);
       bytes -= byteLength;
     }
     this.#bytes = bytes;
+  }
+}
+
+function writeFile(path: string, bytes: Uint8Array): void {
+  const fd = createFile(path);
+  try {
+    writeAt(fd, bytes);
+  } finally {
+    closeDescriptor(fd);
+  }
+}
+
+/** Undefined if there is no file, for another process may have removed it. */
+function entryAt(path: string): Entry | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openPath(path);
+    const { type, byteLength } = describeDescriptor(fd);
+    return type === "file" ? { path, byteLength, modified: lastWrite(fd) ?? 0 } : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    if (fd !== undefined) closeDescriptor(fd);
   }
 }
 

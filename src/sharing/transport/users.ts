@@ -3,17 +3,10 @@
  *
  * @module
  */
-import {
-  closeDescriptor,
-  describeDescriptor,
-  type DescriptorStatus,
-  openPath,
-  readLink,
-} from "../../../ffi/shim/descriptors.ts";
+import { checkFolderPath, FolderRefusal } from "../../../ffi/shim/judged_paths.ts";
 import { openLog } from "../../../ffi/shim/standard_error.ts";
 import { readSmallFile } from "../../../ffi/shim/processes.ts";
 import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent, startLog } from "../../support/event_log.ts";
 import { shown } from "../../support/validation.ts";
@@ -21,22 +14,12 @@ import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
-const root = 0;
 /** The user ID by which a user namespace shows every user that it does not map, unless the system is set up otherwise. */
 const overflowUser = 65_534;
 /** The number of user IDs. */
 const allUsers = 2 ** 32 - 1;
 /** The largest user ID; the number above it means "no user" in system calls. */
 const maximumUser = 2 ** 32 - 2;
-/** The number of symbolic links that the kernel follows when it resolves a path. */
-const maximumLinks = 40;
-const stickyBit = 0o1000;
-const writableByOthers = 0o022;
-
-/** A component of a socket's path: its status, and its target if it is a symbolic link. */
-interface PathComponent extends DescriptorStatus {
-  readonly target: string | undefined;
-}
 
 /**
  * Listens at a path for processes of this user and of the listed users. If other users are listed, the socket's file is
@@ -51,7 +34,7 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
   startLog(openLog);
   checkUsers(users);
   const own = effectiveUserId();
-  checkPath(path, own);
+  checkPath(path);
   const listener = listenWithoutDescriptors(path, { mode: users.some((user) => user !== own) ? 0o666 : 0o600 });
   if (isLogging) logEvent("listen", { path });
   return listener;
@@ -119,95 +102,14 @@ function checkUsers(users: readonly number[]): void {
   }
 }
 
-/**
- * Throws if a user other than this one and root could make a path lead to another socket. Resolves the path from the
- * root, as the kernel does: once a component has passed the check, no other user can change it, so what it leads to
- * stays valid.
- */
-function checkPath(path: string, own: number): void {
-  const rest = folderOf(path).split("/").reverse();
-  if (!path.startsWith("/")) rest.push(...componentAt(path, "/proc/self/cwd").target!.split("/").reverse());
-  // The folder reached so far, free of links; "" is the root.
-  let reached = "";
-  checkFolder(path, "/", componentAt(path, "/"), own);
-  for (let links = 0; rest.length > 0;) {
-    const name = rest.pop()!;
-    if (name === "" || name === ".") continue;
-    if (name === "..") {
-      reached = reached.slice(0, Math.max(0, reached.lastIndexOf("/")));
-      continue;
-    }
-    const at = `${reached}/${name}`;
-    const component = componentAt(path, at);
-    if (component.target === undefined) {
-      checkFolder(path, at, component, own);
-      reached = at;
-    } else {
-      if (++links > maximumLinks) throw new SystemError(errno.ELOOP, `listen at ${path}`);
-      checkOwner(path, `the link ${at}`, component, own);
-      if (component.target.startsWith("/")) reached = "";
-      rest.push(...component.target.split("/").reverse());
-    }
-  }
-}
-
-function checkFolder(path: string, at: string, status: DescriptorStatus, own: number): void {
-  if (status.type !== "folder") {
-    throw new SharingError("not-found", `Cannot listen at ${path}: ${at} is not a folder; correct the path`);
-  }
-  checkOwner(path, `the folder ${at}`, status, own);
-  const { owner, permissions } = status;
-  // In a sticky folder, only a file's owner may replace it, and the owner of each file on the path is checked.
-  if ((permissions & writableByOthers) === 0 || (permissions & stickyBit) !== 0) return;
-  throw new SharingError(
-    "not-permitted",
-    `Cannot listen at ${path}: the folder ${at} of user ${owner} (mode ${octal(permissions)}) lets other users put ` +
-      "another socket there; remove their write permission (chmod go-w), or use another folder",
-  );
-}
-
-function checkOwner(path: string, what: string, { owner, permissions }: DescriptorStatus, own: number): void {
-  if (owner === own || owner === root) return;
-  throw new SharingError(
-    "not-permitted",
-    `Cannot listen at ${path}: ${what} (mode ${octal(permissions)}) belongs to user ${owner}, who could put another ` +
-      `socket there; use a folder of this process's user, ${own}`,
-  );
-}
-
-function componentAt(path: string, at: string): PathComponent {
-  let fd: number;
+/** Throws if a user other than this one and root could make a path lead to another socket. */
+function checkPath(path: string): void {
   try {
-    fd = openPath(at);
-  } catch (cause) {
-    throw pathError(path, at, cause);
+    checkFolderPath(folderOf(path), { content: "another socket", mayBeSticky: true });
+  } catch (error) {
+    if (isOutOfDescriptors(error)) throw outOfDescriptors(`listen at ${path}`, error);
+    if (!(error instanceof FolderRefusal)) throw error;
+    const { code, message, cause } = error;
+    throw new SharingError(code, `Cannot listen at ${path}: ${message}`, cause === undefined ? {} : { cause });
   }
-  try {
-    const status = describeDescriptor(fd);
-    return { ...status, target: status.type === "link" ? readLink(fd) : undefined };
-  } finally {
-    closeDescriptor(fd);
-  }
-}
-
-function pathError(path: string, at: string, cause: unknown): unknown {
-  if (isOutOfDescriptors(cause)) return outOfDescriptors(`listen at ${path}`, cause);
-  switch ((cause as SystemError).errno) {
-    case errno.ENOENT:
-      return new SharingError("not-found", `Cannot listen at ${path}: there is no folder ${at}; make it first`, {
-        cause,
-      });
-    case errno.EACCES:
-      return new SharingError(
-        "not-permitted",
-        `Cannot listen at ${path}: the folder above ${at} is not accessible to this user; use another folder`,
-        { cause },
-      );
-    default:
-      return cause;
-  }
-}
-
-function octal(permissions: number): string {
-  return `0${permissions.toString(8).padStart(3, "0")}`;
 }
