@@ -7,7 +7,7 @@ import type { Cut, Extent } from "../../src/collective_library.ts";
 import { SharingError } from "../../src/support/errors.ts";
 import { sha256 } from "../../src/support/sha256.ts";
 import { pause } from "../../src/support/waiting/pause.ts";
-import { Roster } from "../shim/roster.ts";
+import { Roster, RosterFullError } from "../shim/roster.ts";
 
 /**
  * What a rank says in the roster: first whether it has ended its work by force, so that the others cannot go on (u32),
@@ -92,15 +92,20 @@ export class NcclCommunicator {
   /** Takes a place among those of this machine. */
   join(rank: number, size: number): void {
     const shape = { places: size, recordByteLength: linksOffset + size, entryByteLength: entry.byteLength };
-    const roster = Roster.join(sha256(this.id).toHex(), rank, shape);
+    let roster: ReturnType<typeof Roster.join>;
+    try {
+      roster = Roster.join(sha256(this.id).toHex(), rank, shape);
+    } catch (error) {
+      if (!(error instanceof RosterFullError)) throw error;
+      const message = `Cannot create a communicator of rank ${rank}: ${error.message}`;
+      throw new SharingError("limit-exceeded", message, { cause: error.cause });
+    }
     if (roster === "taken") {
       throw new RangeError(`Cannot create a communicator of rank ${rank}: another one has that rank already`);
     }
     this.roster = roster;
     this.#links = new Uint8Array(size);
     this.#entries = new DataView(new ArrayBuffer(size * entry.byteLength));
-    // Its place in memory must not be missing later.
-    roster?.writeEntry(new Uint8Array(entry.byteLength));
     for (let peer = 0; peer < size; peer++) {
       if (peer !== rank) this.linksOfAll.push({ peer, direction: sends }, { peer, direction: receives });
     }

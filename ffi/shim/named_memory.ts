@@ -3,12 +3,11 @@
  *
  * @module
  */
-import { dlopen, type NativeFunctions } from "../host.ts";
+import { dlopen, foreignBuffer, type NativeFunctions } from "../host.ts";
 import { closeDescriptor, describeDescriptor } from "./descriptors.ts";
-import { namesIn } from "./folder_files.ts";
 import { growMemoryFile } from "./memory_files.ts";
 import { cString, shim } from "./shim.ts";
-import { SystemError } from "./system_error.ts";
+import { errno, SystemError } from "./system_error.ts";
 
 const symbols = {
   shm_open: {
@@ -16,15 +15,17 @@ const symbols = {
     result: "i32",
   },
   shm_unlink: { parameters: ["buffer" /* const char *name */], result: "i32" },
+  __errno_location: { parameters: [], result: "u64" },
 } as const;
 /** The function's libraries since and before glibc 2.34. */
 const libraries = ["libc.so.6", "librt.so.1"];
-/** Where the C libraries of Linux keep the names. */
-const folder = "/dev/shm";
-const readAndWrite = 2;
+/** `O_RDWR | O_NONBLOCK`: another user who has taken the name could make an open wait by a lease on his file. */
+const readAndWrite = 0o4002;
 const create = 0o100;
 const ownAlone = 0o600;
 const byOthers = 0o077;
+/** What this process or the system has no more of. Other errors mean that there is no such memory for this user. */
+const lacks = [errno.ENOSPC, errno.EMFILE, errno.ENFILE];
 
 let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
 
@@ -33,6 +34,7 @@ let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
  * ended. Returns its descriptor, or undefined if there is none: the system lacks it, or another user has taken the name.
  *
  * @param name without a slash; the user's number is appended to it
+ * @throws {SystemError} `ENOSPC`, `EMFILE` or `ENFILE`
  */
 export function openNamedMemory(name: string, byteLength: number): number | undefined {
   const fd = openOwn(name, readAndWrite | create);
@@ -45,23 +47,15 @@ export function openExistingMemory(name: string): number | undefined {
   return openOwn(name, readAndWrite);
 }
 
-/** The names of this user's memory that begin so. Empty where the system does not list them. */
-export function namesOfMemory(prefix: string): string[] {
-  const suffix = ofUser();
-  try {
-    const names = namesIn(folder).filter((name) => name.startsWith(prefix) && name.endsWith(suffix));
-    return names.map((name) => name.slice(0, -suffix.length));
-  } catch (error) {
-    if (error instanceof SystemError) return [];
-    throw error;
-  }
-}
-
 function openOwn(name: string, flags: number): number | undefined {
   const open = functionOf("shm_open");
   if (open === undefined) return undefined;
   const fd = open(pathOf(name), flags, ownAlone);
-  if (fd < 0) return undefined;
+  if (fd < 0) {
+    const [number] = new Int32Array(foreignBuffer(functionOf("__errno_location")!(), Int32Array.BYTES_PER_ELEMENT));
+    if (lacks.some((lack) => lack === number)) throw new SystemError(number!, `shm_open of ${name}`);
+    return undefined;
+  }
   const { type, owner, permissions } = describeDescriptor(fd);
   if (type === "file" && owner === shim().poolpass_geteuid() && (permissions & byOthers) === 0) return fd;
   closeDescriptor(fd);

@@ -6,10 +6,11 @@
  * @module
  */
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "./descriptors.ts";
-import { lastWrite } from "./folder_files.ts";
+import { lastWrite, reserveRange } from "./folder_files.ts";
 import { isRangeLocked, lockRange, unlockRange } from "./memory_files.ts";
-import { namesOfMemory, openExistingMemory, openNamedMemory, removeNamedMemory } from "./named_memory.ts";
+import { openExistingMemory, openNamedMemory, removeNamedMemory } from "./named_memory.ts";
 import { shim, shimRefusal } from "./shim.ts";
+import { errno, SystemError } from "./system_error.ts";
 
 /** Whether somebody has taken a place yet, and whether it has ended without having given it up. */
 export type PlaceState = "free" | "taken" | "left" | "ended";
@@ -20,8 +21,13 @@ const headerByteLength = 8;
 const namePrefix = "poolpass-ranks-";
 /** How many of a key's digits are in the name. */
 const keyDigits = 32;
-/** The files of larger rosters, in bytes, are not read to find out whether they are forgotten. */
-const mostRead = 2 ** 24;
+/**
+ * The file with the keys of this user's rosters. It lets those of killed processes be found without a search of
+ * `/dev/shm`, where other users may have made any number of files. Its name has the version of the format.
+ */
+const indexName = "poolpass-rosters-1";
+/** A key has one of a few slots, by its digits. */
+const index = { slots: 512, slotsOfKey: 8, slotByteLength: keyDigits / 2 } as const;
 /** Milliseconds for which others may still come and see who has ended: as long as they wait, unless told otherwise. */
 const remembered = 600_000;
 
@@ -31,6 +37,9 @@ export interface RosterShape {
   readonly recordByteLength: number;
   readonly entryByteLength: number;
 }
+
+/** There is no memory for a roster. The message is the reason, and says what to do. */
+export class RosterFullError extends Error {}
 
 /** A place among others. */
 export class Roster {
@@ -47,16 +56,20 @@ export class Roster {
    * Takes a place. Returns "taken" if somebody has it, and undefined if the system lacks what it takes.
    *
    * @param key hexadecimal digits, the same for all: whoever of this user knows them can take part
+   * @throws {RosterFullError}
    */
   static join(key: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
     if (shimRefusal() !== undefined) return undefined;
     const stride = headerByteLength + Math.ceil(shape.recordByteLength / 8) * 8;
-    removeForgotten();
-    const name = `${namePrefix}${key.slice(0, keyDigits)}`;
-    const fd = openNamedMemory(name, (stride + shape.entryByteLength) * shape.places);
-    if (fd === undefined) return undefined;
-    const range = { offset: place * stride, byteLength: stride };
+    withIndex(removeForgotten);
+    const digits = key.slice(0, keyDigits);
+    const name = nameOf(digits);
+    const byteLength = (stride + shape.entryByteLength) * shape.places;
+    let fd: number | undefined;
     try {
+      fd = openNamedMemory(name, byteLength);
+      if (fd === undefined) return undefined;
+      const range = { offset: place * stride, byteLength: stride };
       if (isRangeLocked(fd, range)) return closeAs(fd, "taken");
       lockRange(fd, range);
       // Another one may have tried at the same time, or may have been here before.
@@ -66,10 +79,26 @@ export class Roster {
         unlockRange(fd, range);
         return closeAs(fd, "taken");
       }
+      // No later write may find that there is no memory.
+      reserveRange(fd, range);
+      if (shape.entryByteLength > 0) {
+        const offset = stride * shape.places + place * shape.entryByteLength;
+        reserveRange(fd, { offset, byteLength: shape.entryByteLength });
+      }
+      withIndex((index) => addToIndex(index, digits));
       return new Roster(fd, name, { ...shape, place, stride });
     } catch (error) {
-      closeDescriptor(fd);
-      throw error;
+      const isFull = error instanceof SystemError && error.errno === errno.ENOSPC;
+      if (fd !== undefined) {
+        if (isFull && !isRangeLocked(fd, { offset: 0, byteLength })) removeNamedMemory(name);
+        closeDescriptor(fd);
+      }
+      if (!isFull) throw error;
+      throw new RosterFullError(
+        `/dev/shm is full: ${byteLength} bytes are needed there for ${shape.places} ranks; remove what is not used, or ` +
+          "make it larger (in a container: --shm-size 1g)",
+        { cause: error },
+      );
     }
   }
 
@@ -170,31 +199,79 @@ export class Roster {
   }
 }
 
+function nameOf(digits: string): string {
+  return `${namePrefix}${digits}`;
+}
+
+/** Does nothing if there is no memory for the index, or another user has taken its name: then nothing is removed. */
+function withIndex(use: (fd: number) => void): void {
+  let fd: number | undefined;
+  try {
+    fd = openNamedMemory(indexName, index.slots * index.slotByteLength);
+    if (fd !== undefined) use(fd);
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+  } finally {
+    if (fd !== undefined) closeDescriptor(fd);
+  }
+}
+
 /** Removes the names that are left where all were killed before they had met. */
-function removeForgotten(): void {
-  for (const name of namesOfMemory(namePrefix)) {
-    const fd = openExistingMemory(name);
-    if (fd === undefined) continue;
-    try {
-      if (isForgotten(fd)) removeNamedMemory(name);
-    } finally {
-      closeDescriptor(fd);
-    }
+function removeForgotten(fd: number): void {
+  const keys = new Uint8Array(index.slots * index.slotByteLength);
+  readAt(fd, keys);
+  for (let offset = 0; offset < keys.length; offset += index.slotByteLength) {
+    const digits = keys.subarray(offset, offset + index.slotByteLength).toHex();
+    if (isFree(digits) || isKept(nameOf(digits))) continue;
+    // Meanwhile, another process may have removed it and used the slot again.
+    if (digitsAt(fd, offset) === digits) writeAt(fd, new Uint8Array(index.slotByteLength), { offset });
   }
 }
 
 /**
- * Whether somebody has written to a file, but not of late, and nobody has a place in it: a place is locked before it is
- * written to.
+ * Adds a key, unless all its slots are in use. Processes that use a slot at the same time add the same key, as a rule: if
+ * not, one of them is not found later.
  */
+function addToIndex(fd: number, digits: string): void {
+  const first = Number.parseInt(digits.slice(0, 4), 16);
+  for (let slot = first; slot < first + index.slotsOfKey; slot++) {
+    const offset = slot % index.slots * index.slotByteLength;
+    const found = digitsAt(fd, offset);
+    if (isFree(found)) writeAt(fd, Uint8Array.fromHex(digits), { offset });
+    if (isFree(found) || found === digits) return;
+  }
+}
+
+function digitsAt(fd: number, offset: number): string {
+  const key = new Uint8Array(index.slotByteLength);
+  readAt(fd, key, { offset });
+  return key.toHex();
+}
+
+function isFree(digits: string): boolean {
+  return /^0*$/.test(digits);
+}
+
+/** Whether memory has a name. Removes the name first if the memory is forgotten. */
+function isKept(name: string): boolean {
+  const fd = openExistingMemory(name);
+  if (fd === undefined) return false;
+  try {
+    if (!isForgotten(fd)) return true;
+    removeNamedMemory(name);
+    return false;
+  } finally {
+    closeDescriptor(fd);
+  }
+}
+
+/** Whether nobody has written to a file of late, and nobody has a place in it. */
 function isForgotten(fd: number): boolean {
-  const { byteLength } = describeDescriptor(fd);
   const written = lastWrite(fd);
   if (written === undefined || Date.now() - written < remembered) return false;
-  if (byteLength === 0 || byteLength > mostRead) return false;
-  const bytes = new Uint8Array(byteLength);
-  readAt(fd, bytes);
-  return bytes.some((byte) => byte !== 0) && !isRangeLocked(fd, { offset: 0, byteLength });
+  // A file that was never grown has no places, and a lock of no bytes would be one of all.
+  const { byteLength } = describeDescriptor(fd);
+  return byteLength === 0 || !isRangeLocked(fd, { offset: 0, byteLength });
 }
 
 function closeAs<R>(fd: number, result: R): R {

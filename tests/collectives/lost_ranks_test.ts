@@ -1,7 +1,10 @@
 /** A rank that is killed costs the others an error, at each step, and those that are left go on. */
 import { assert, assertEquals } from "@std/assert";
+import { spawnSync } from "node:child_process";
 import { utimesSync } from "node:fs";
+import process from "node:process";
 import { Communicator, open } from "../../mod.ts";
+import { noPython } from "../sharing/hostile/hostile_peers.ts";
 import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
 import { namesLeftBy } from "../support/names_left.ts";
@@ -34,6 +37,54 @@ const moments: readonly {
 
 /** In seconds since 1970: longer ago than names are kept. */
 const longAgo = Date.now() / 1000 - 3600;
+
+const noNamespace = process.geteuid?.() !== 0 || spawnSync("unshare", ["-m", "true"]).status !== 0
+  ? "it takes root to mount another /dev/shm"
+  : noPython;
+
+/** Creates communicators in another `/dev/shm`, which is full of something. */
+async function createAmong(what: string, count: number, size: string): Promise<string[]> {
+  const mounting = `mount -t tmpfs -o mode=1777,size=${size} none /dev/shm && exec "$0" "$@"`;
+  await using child = startScript("children/collectives/crowded_names.ts", [what, `${count}`], {
+    through: ["unshare", "-m", "/bin/sh", "-c", mounting],
+    permissions: ["-A"],
+  });
+  const lines = await remainingLines(child);
+  assertEquals([await child.ended, await child.errors()], [0, ""], lines.join("\n"));
+  return lines;
+}
+
+/** The milliseconds for which an event loop stood still. */
+function standstill(line: string | undefined): number {
+  return Number(/^stood still for (.*)$/.exec(line ?? "")?.[1]);
+}
+
+test("names that another user has made delay no creation, and those of killed ranks are removed beside them", {
+  skip: noNamespace,
+}, async () => {
+  // A search of the folder takes 130 milliseconds for 20,000 names, and two seconds for 300,000.
+  const [first, second, third] = await createAmong("names", isLong ? 300_000 : 20_000, "100%");
+  assertEquals([first, third], ["the killed rank has left 1", "the killed rank has left 0"]);
+  assert(standstill(second) < 50, second);
+});
+
+test("files that another user has leases on, under names of this user, are not waited for", {
+  skip: noNamespace,
+}, async () => {
+  const [line] = await createAmong("leases", 2, "100%");
+  assert(standstill(line) < 2000, line);
+});
+
+test("a full /dev/shm is an error that says so, and leaves no file behind", { skip: noNamespace }, async () => {
+  const [error, left, line, leftAtLast] = await createAmong("bytes", 1, "1m");
+  assertEquals(
+    error,
+    "limit-exceeded: Cannot create a communicator: rank 0 of 2 could not take its place: /dev/shm is full: 160 bytes are " +
+      "needed there for 2 ranks; remove what is not used, or make it larger (in a container: --shm-size 1g)",
+  );
+  assertEquals([left, leftAtLast], ["filler", ""]);
+  assert(standstill(line) < 2000, line);
+});
 
 for (const driver of ["software", "cuda"] as const) {
   const { skip } = driverNamed(driver);

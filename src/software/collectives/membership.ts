@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { type PlaceState, Roster } from "../../../ffi/shim/roster.ts";
+import { type PlaceState, Roster, RosterFullError } from "../../../ffi/shim/roster.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { ipcHandleByteLength } from "../../driver.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -78,11 +78,17 @@ export class Membership {
   /**
    * Takes a place.
    *
-   * @throws {SharingError} `"not-supported"` if processes cannot find each other here
+   * @throws {SharingError} `"not-supported"` if processes cannot find each other here, `"limit-exceeded"` if there is no
+   * memory for that
    */
   static join(options: MembershipOptions): Membership {
     const { key, rank, size, deviceUuid } = options;
-    const roster = Roster.join(key, rank, { places: size, recordByteLength, entryByteLength: 0 });
+    let roster: ReturnType<typeof Roster.join>;
+    try {
+      roster = Roster.join(key, rank, { places: size, recordByteLength, entryByteLength: 0 });
+    } catch (error) {
+      throw described(error, `Cannot create a communicator: rank ${rank} of ${size} could not take its place`);
+    }
     if (roster === undefined) throw notSupported();
     if (roster === "taken") {
       throw new RangeError(
@@ -299,6 +305,9 @@ function notSupported(): SharingError {
 
 /** An error of the system, with what could not be done. */
 function described(error: unknown, what: string): unknown {
+  if (error instanceof RosterFullError) {
+    return new SharingError("limit-exceeded", `${what}: ${error.message}`, { cause: error.cause });
+  }
   if (!(error instanceof SystemError)) return error;
   const isOfDescriptors = error.errno === errno.EMFILE || error.errno === errno.ENFILE;
   return new SharingError(isOfDescriptors ? "out-of-descriptors" : "not-permitted", `${what} (${error.message})`, {

@@ -1,11 +1,11 @@
 """Another user, who puts files where the library looks for its own.
 
-Arguments: what to plant, a folder, and what that takes. Prints "planted", and keeps what it has planted until its
-standard input ends."""
+Arguments: what to plant, a folder, and what that takes. Prints "planted", and keeps it until it is killed."""
 import fcntl
 import hashlib
 import json
 import os
+import signal
 import sys
 
 NOBODY = 65534
@@ -39,10 +39,25 @@ def plant_cache(folder, key):
     os.symlink(folder + "/squatted/" + entry, folder + "/link/" + entry)
 
 
+def plant_ranks(folder, count, user):
+    """Names as the ranks of another user's communicators have them."""
+    for number in range(int(count)):
+        os.close(os.open(f"{folder}/poolpass-ranks-{number:032x}-{user}", os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def plant_leases(folder, *names):
+    """Files that everybody may open, with leases that are not given up: whoever opens one waits for 45 seconds."""
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    for name in names:
+        fd = os.open(folder + "/" + name, os.O_CREAT | os.O_RDWR, 0o666)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+
+
 os.umask(0)
 os.setgid(NOBODY)
 os.setuid(NOBODY)
 what, folder, *rest = sys.argv[1:]
-{"cache": plant_cache}[what](folder, *rest)
+{"cache": plant_cache, "ranks": plant_ranks, "leases": plant_leases}[what](folder, *rest)
 print("planted", flush=True)
-sys.stdin.read()
+while True:
+    signal.pause()
