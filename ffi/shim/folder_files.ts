@@ -52,8 +52,8 @@ const ownAlone = 0o600;
 const ownFolder = 0o700;
 /** `AT_EMPTY_PATH`, which asks about the descriptor itself. */
 const emptyPath = 0x1000;
-/** `STATX_MTIME`, and where the time is in `struct statx`. */
-const modified = { mask: 0x40, offset: 112, byteLength: 256 } as const;
+/** `STATX_NLINK | STATX_MTIME`, and where the number and the time are in `struct statx`. */
+const statusPlaces = { mask: 0x44, links: 16, modified: 112, byteLength: 256 } as const;
 /** Room for the entries of a folder that one call returns, in bytes. */
 const entriesByteLength = 65_536;
 /** Where an entry has its length, and where its name begins. */
@@ -129,10 +129,20 @@ export function namesIn(folder: string): string[] {
  * @param fd may have been opened with `O_PATH`
  */
 export function lastWrite(fd: number): number | undefined {
-  const status = new Uint8Array(modified.byteLength);
-  if (functions().statx?.(fd, cString(""), emptyPath, modified.mask, status) !== 0) return undefined;
-  const view = new DataView(status.buffer);
-  return Number(view.getBigInt64(modified.offset, true)) * 1000 + view.getUint32(modified.offset + 8, true) / 1e6;
+  const status = statusOf(fd);
+  const at = statusPlaces.modified;
+  return status && Number(status.getBigInt64(at, true)) * 1000 + status.getUint32(at + 8, true) / 1e6;
+}
+
+/** How many names a file has. Undefined where the system does not say. */
+export function linkCount(fd: number): number | undefined {
+  return statusOf(fd)?.getUint32(statusPlaces.links, true);
+}
+
+function statusOf(fd: number): DataView | undefined {
+  const status = new Uint8Array(statusPlaces.byteLength);
+  const result = functions().statx?.(fd, cString(""), emptyPath, statusPlaces.mask, status);
+  return result === 0 ? new DataView(status.buffer) : undefined;
 }
 
 /** Sets the time of a file's last write to now, if it belongs to this user. */

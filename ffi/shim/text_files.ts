@@ -3,9 +3,12 @@
  *
  * @module
  */
-import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions, platform } from "../host.ts";
-import { cString } from "./shim.ts";
-import { errno, errnoName } from "./system_error.ts";
+import { dlopen, foreignBuffer, type NativeFunctions } from "../host.ts";
+import { closeDescriptor, describeDescriptor, openPath } from "./descriptors.ts";
+import { linkCount } from "./folder_files.ts";
+import { isOwnOrRoots } from "./judged_paths.ts";
+import { cString, shimRefusal } from "./shim.ts";
+import { errno, errnoName, SystemError } from "./system_error.ts";
 
 const symbols = {
   open: {
@@ -18,8 +21,12 @@ const symbols = {
   __errno_location: { parameters: [], result: "u64" },
 } as const;
 
-/** `O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`, the same on x86-64 and aarch64. */
-const appending = 0o2006501;
+/** `O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`, the same on x86-64 and aarch64. */
+const appending = 0o2006401;
+/** `O_CREAT | O_EXCL`: fails if there is something of the name, a link too. */
+const creating = 0o300;
+/** Paths of this process's own descriptors, which another user may have opened for it. */
+const ownDescriptor = /^(?:\/dev\/(?:stdout|stderr|fd\/\d+)|\/proc\/self\/fd\/\d+)$/;
 /** `O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC`. */
 const reading = 0o2004400;
 const newFileMode = 0o666;
@@ -61,14 +68,15 @@ let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
  * Appends text to a file, which is created if it does not exist. What several processes append to the same file does
- * not mix.
+ * not mix. A file, a pipe or a link of a user other than this one and root is not used: it may lead to a file that only
+ * this user may write to.
  *
  * @throws {Error} If that fails. Its message is the reason alone
  */
 export function appendToFile(path: string, text: string): void {
   const native = libcFiles();
   if (native === null) return runtimeFiles("write", path).append(path, text);
-  withFile(native, { path, flags: appending }, (fd) => {
+  withOwnFile(native, path, (fd) => {
     let bytes = new TextEncoder().encode(text);
     while (bytes.length > 0) {
       const count = Number(native.write(fd, bytes, BigInt(bytes.length)));
@@ -99,6 +107,59 @@ export function readTextFile(path: string): string {
   });
 }
 
+function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use: (fd: number) => void): void {
+  if (ownDescriptor.test(path)) return withFile(native, { path, flags: appending }, use);
+  for (;;) {
+    const found = findOwn(path);
+    try {
+      if (found === undefined) return withFile(native, { path, flags: appending | creating }, use);
+      // What was judged is opened: another file may have the name meanwhile.
+      return withFile(native, { path: `/proc/self/fd/${found}`, flags: appending }, use);
+    } catch (error) {
+      // Another process has created it at the same time.
+      if (!(found === undefined && error instanceof FileError && error.errno === errno.EEXIST)) throw error;
+    } finally {
+      if (found !== undefined) closeDescriptor(found);
+    }
+  }
+}
+
+/** Opens what has a name with `O_PATH`, or what a link of this user's leads to. Undefined if there is nothing. */
+function findOwn(path: string, follow = false): number | undefined {
+  let fd: number;
+  try {
+    fd = openPath(path, { follow });
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+    if (error.errno === errno.ENOENT && !follow) return undefined;
+    throw new FileError(error.errno);
+  }
+  let type: string | undefined;
+  try {
+    const status = describeDescriptor(fd);
+    if (status.type !== "character device" && !isOwnOrRoots(status)) {
+      throw new Error(`it is a ${status.type} of another user, ${status.owner}`);
+    }
+    // Not every system keeps another user from giving a file of this one's a name where he likes.
+    const names = status.type === "file" ? linkCount(fd) : undefined;
+    if (names !== undefined && names > 1) throw new Error("it is a file with several names (hard links)");
+    type = status.type;
+  } finally {
+    if (type === undefined || type === "link") closeDescriptor(fd);
+  }
+  return type === "link" ? findOwn(path, true) : fd;
+}
+
+/** The system's refusal to do something with a file. */
+class FileError extends Error {
+  readonly errno: number;
+
+  constructor(errno: number) {
+    super(reasons[errno] ?? `the system says ${errnoName(errno)}`);
+    this.errno = errno;
+  }
+}
+
 function withFile<R>(
   native: NativeFunctions<typeof symbols>,
   { path, flags }: { path: string; flags: number },
@@ -116,7 +177,7 @@ function withFile<R>(
 /** The error of the call that has just failed. */
 function failure(native: NativeFunctions<typeof symbols>): Error {
   const [number] = new Int32Array(foreignBuffer(native.__errno_location(), Int32Array.BYTES_PER_ELEMENT));
-  return new Error(reasons[number!] ?? `the system says ${errnoName(number!)}`);
+  return new FileError(number!);
 }
 
 function libcFiles(): NativeFunctions<typeof symbols> | null {
@@ -125,7 +186,7 @@ function libcFiles(): NativeFunctions<typeof symbols> | null {
 }
 
 function openLibc(): NativeFunctions<typeof symbols> | null {
-  if (platform().os !== "linux" || ffiRefusal() !== undefined) return null;
+  if (shimRefusal() !== undefined) return null;
   try {
     return dlopen("libc.so.6", symbols).symbols as NativeFunctions<typeof symbols>;
   } catch {

@@ -2,10 +2,12 @@
  * What becomes of reports: counts, the summary, JSON lines, annotations, errors, exit codes.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, linkSync, readdirSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { type CudaStream, open, SanitizerError, type SanitizerReport } from "../../mod.ts";
 import { annotationOf } from "../../src/sanitizer/output/annotations.ts";
 import { placesOf } from "../../src/sanitizer/places.ts";
+import { noPython, startHostile } from "../sharing/hostile/hostile_peers.ts";
 import { remainingLines, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";
@@ -247,6 +249,32 @@ test("a report that cannot be written costs a warning, not the program's result"
     assertEquals(errors.split(warning).length, 2, errors);
   }
 });
+
+test("a report is not written where another user's link, file or pipe leads", {
+  skip: noPython ?? (process.geteuid?.() === 0 ? undefined : "it takes root to become another user"),
+}, () =>
+  inFolder(async (folder) => {
+    chmodSync(folder, 0o1777);
+    writeFileSync(`${folder}/private`, "", { mode: 0o600 });
+    await using stranger = startHostile("file_planters.py", ["reports", folder, `${folder}/private`]);
+    assertEquals(await stranger.nextLine() ?? await stranger.errors(), "planted");
+    // Whether another user can do that is a setting of the system.
+    linkSync(`${folder}/private`, `${folder}/hard`);
+    for (const name of ["link", "file", "pipe", "hard"]) {
+      const path = `${folder}/${name}`;
+      const { errors, ended } = await run(["right", "dispose"], { POOLPASS_SANITIZE_REPORT: path });
+      assertEquals(ended, 0);
+      const reason = name === "hard" ? "file with several names (hard links)" : `${name} of another user, 65534`;
+      const warning = `POOLPASS_SANITIZE_REPORT does nothing: cannot write "${path}": it is a ${reason}`;
+      assert(errors.includes(warning), errors);
+    }
+    unlinkSync(`${folder}/hard`);
+    assertEquals(readFileSync(`${folder}/private`, "utf8") + readFileSync(`${folder}/file`, "utf8"), "");
+    // A link of this user's own is followed.
+    symlinkSync("private", `${folder}/own`);
+    const { errors } = await run(["right", "dispose"], { POOLPASS_SANITIZE_REPORT: `${folder}/own` });
+    assertEquals([errors, readFileSync(`${folder}/private`, "utf8").split("\n").length], ["", 2]);
+  }));
 
 test("in GitHub Actions, mistakes are annotations of the line of the later operation", async () => {
   const workspace = new URL("../../", import.meta.url).pathname;

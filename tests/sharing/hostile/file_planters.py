@@ -45,6 +45,14 @@ def plant_ranks(folder, count, user):
         os.close(os.open(f"{folder}/poolpass-ranks-{number:032x}-{user}", os.O_CREAT | os.O_RDWR, 0o600))
 
 
+def plant_reports(folder, target):
+    """A link to a file that it may not write to itself, and places where it can read what others write."""
+    os.symlink(target, folder + "/link")
+    os.close(os.open(folder + "/file", os.O_CREAT | os.O_RDWR, 0o666))
+    os.mkfifo(folder + "/pipe", 0o666)
+    os.open(folder + "/pipe", os.O_RDWR)
+
+
 def plant_leases(folder, *names):
     """Files that everybody may open, with leases that are not given up: whoever opens one waits for 45 seconds."""
     signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -57,7 +65,7 @@ os.umask(0)
 os.setgid(NOBODY)
 os.setuid(NOBODY)
 what, folder, *rest = sys.argv[1:]
-{"cache": plant_cache, "ranks": plant_ranks, "leases": plant_leases}[what](folder, *rest)
+globals()["plant_" + what](folder, *rest)
 print("planted", flush=True)
 while True:
     signal.pause()
