@@ -134,7 +134,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
  *   does what it may do in any order
  * - `POOLPASS_SOFTWARE_FABRIC`: the absolute path of a folder: the software devices of all processes that name the same
- *   one share pools and memory with `handleType: "fabric"`. The memory lies in files of that folder, best on tmpfs
+ *   one share pools and memory with `handleType: "fabric"`, and find each other by sockets in it
  * - `POOLPASS_NCCL`: the path of libnccl, which makes the collectives of a `Communicator`
  * - `POOLPASS_NVRTC`: the path of libnvrtc, which compiles CUDA C++
  * - `POOLPASS_CACHE`: the folder in which compiled programs are kept. If it cannot be used, a warning says so, once, and

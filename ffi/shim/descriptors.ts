@@ -107,11 +107,14 @@ export function readLink(fd: number): string {
   return new TextDecoder().decode(bytes.subarray(0, length));
 }
 
-/** Whether a descriptor is readable now. A pidfd is, once its process has ended. */
-export function isReadable(fd: number): boolean {
+/**
+ * Whether a descriptor is readable now, or within `options.milliseconds`, for which the call then blocks. A pidfd is, once
+ * its process has ended.
+ */
+export function isReadable(fd: number, options: { readonly milliseconds?: number } = {}): boolean {
   const pollfd = new Uint8Array(Int32Array.of(fd, pollIn).buffer);
   for (;;) {
-    const result = shim().poolpass_poll(pollfd, 1, 0);
+    const result = shim().poolpass_poll(pollfd, 1, options.milliseconds ?? 0);
     // Even a poll that does not wait is interrupted by a signal.
     if (result !== -errno.EINTR) return unwrap(result, "poll") > 0;
   }

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -79,16 +80,17 @@ static void *close_queued(void *argument) {
   return NULL;
 }
 
-/* Signals are for the process's own threads. */
-static void start_closer(struct closer *closer) {
+/* Signals are for the process's own threads. 1 if the thread has started. */
+static int start_thread(void *(*function)(void *), void *argument) {
   uint64_t all = ~(uint64_t)0, before;
   pthread_attr_t detached;
   pthread_t thread;
-  if (pthread_attr_init(&detached) != 0) return;
+  if (pthread_attr_init(&detached) != 0) return 0;
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  closer->is_running = pthread_create(&thread, &detached, close_queued, closer) == 0;
+  int is_started = pthread_create(&thread, &detached, function, argument) == 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+  return is_started;
 }
 
 /* Only memory files can be sealed against shrinking. */
@@ -115,7 +117,7 @@ EXPORT int poolpass_close_aside(int fd) {
   for (int i = 0; i < MOST_THREADS; i++) if (closers[i].is_running && closers[i].since == 0 && unserved > 0) unserved--;
   for (int i = 0; i < MOST_THREADS && unserved > 0; i++) {
     if (closers[i].is_running) continue;
-    start_closer(&closers[i]);
+    closers[i].is_running = start_thread(close_queued, &closers[i]);
     unserved--;
   }
   pthread_mutex_unlock(&lock);
@@ -143,6 +145,42 @@ EXPORT int poolpass_close_socket(int fd) {
   }
   return queued ? poolpass_close_aside(fd) : unwrap(close(fd));
 }
+
+/* A listening socket, and the descriptor that whoever connects is given. */
+struct service { int listener; int fd; };
+
+static void *serve(void *argument) {
+  struct service service = *(struct service *)argument;
+  struct pollfd interest = { service.listener, POLLIN, 0 };
+  const struct timespec pause = { 0, 10000000 };
+  free(argument);
+  while (poll(&interest, 1, -1) < 0 || !(interest.revents & POLLHUP)) {
+    int client = accept4(service.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client >= 0) {
+      poolpass_send(client, "", 1, &service.fd, 1);
+      poolpass_close_socket(client);
+    } else if (errno != EAGAIN) {
+      nanosleep(&pause, NULL); /* the process may open no more descriptors, for example */
+    }
+  }
+  close(service.listener);
+  close(service.fd);
+  return NULL;
+}
+
+/*
+ * Gives a descriptor to everybody who connects to a listening socket, also while the process's own threads are busy.
+ * Takes ownership of both, until poolpass_stop_serving.
+ */
+EXPORT int poolpass_serve(int listener, int fd) {
+  struct service *service = malloc(sizeof *service);
+  if (!service) return -ENOMEM;
+  *service = (struct service){ listener, fd };
+  if (start_thread(serve, service)) return 0;
+  free(service);
+  return -EAGAIN;
+}
+EXPORT int poolpass_stop_serving(int listener) { return unwrap(shutdown(listener, SHUT_RDWR)); }
 
 /* The mount that a descriptor's file is on, or -errno. */
 static int mount_of(int fd) {

@@ -8,3 +8,5 @@
 
 /* Closes a descriptor of another process, on a thread if that may take long: 0, or -ENOMEM if it stays open. */
 EXPORT int poolpass_close_aside(int fd);
+/* Sends bytes, and descriptors with the first of them: the number of bytes, or -errno. */
+EXPORT int poolpass_send(int fd, const void *bytes, uint64_t length, const int *fds, uint32_t count);

@@ -136,6 +136,8 @@ const symbols = {
   poolpass_close_aside: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_is_closing_stuck: { parameters: [], result: "i32" },
   poolpass_close_socket: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_serve: { parameters: ["i32", /* int listener */ "i32" /* int fd */], result: "i32" },
+  poolpass_stop_serving: { parameters: ["i32" /* int listener */], result: "i32" },
   poolpass_judge: { parameters: ["i32", /* int fd */ "buffer" /* struct judgement *out */], result: "i32" },
   poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
   poolpass_open_path: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t follow */], result: "i32" },

@@ -72,7 +72,7 @@ export interface InFabric {
 export function testInFabric(
   name: string,
   body: (parts: InFabric) => void | Promise<void>,
-  { long = false }: TestOptions = {},
+  { skip, long = false }: TestOptions = {},
 ): void {
   leakTest(name, () =>
     inFolder(async (folder) => {
@@ -83,7 +83,7 @@ export function testInFabric(
       } finally {
         driver.close();
       }
-    }), { skip: shimRefusal(), long, warmUp: warmUpOnce });
+    }), { skip: shimRefusal() ?? skip, long, warmUp: warmUpOnce });
 }
 
 /** Declares a test with a driver and a second process. Fails if a resource is left behind. */

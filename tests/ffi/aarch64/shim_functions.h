@@ -55,6 +55,8 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_close_aside, (int)) \
   function(int, poolpass_is_closing_stuck, (void)) \
   function(int, poolpass_close_socket, (int)) \
+  function(int, poolpass_serve, (int, int)) \
+  function(int, poolpass_stop_serving, (int)) \
   function(int, poolpass_judge, (int, struct judgement *)) \
   function(int, poolpass_open, (const char *, uint32_t)) \
   function(int, poolpass_open_path, (const char *, uint32_t)) \

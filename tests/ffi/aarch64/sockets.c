@@ -64,6 +64,28 @@ static void check_closing(const char *path, int listener) {
   CHECK(poolpass_is_closing_stuck(), 0);
 }
 
+/* Whoever connects is given a descriptor, until that is stopped: then it and the listening socket are closed. */
+static void check_serving(const char *path, int listener) {
+  int pair[2], received = -1;
+  struct received out;
+  char byte;
+  CHECK(pipe(pair), 0);
+  CHECK(poolpass_serve(listener, pair[1]), 0);
+  for (int time = 0; time < 2; time++) {
+    int near = poolpass_connect(path);
+    struct pollfd interest = { near, POLLIN, 0 };
+    CHECK(poolpass_poll(&interest, 1, -1), 1);
+    CHECK(poolpass_receive(near, &byte, 1, &received, 1, &out), 1);
+    CHECK(out.handed_out, 1);
+    CHECK(fcntl(received, F_GETFL) & O_ACCMODE, O_WRONLY);
+    CHECK(poolpass_close(received) + poolpass_close(near), 0);
+  }
+  CHECK(poolpass_stop_serving(listener), 0);
+  while (fcntl(listener, F_GETFD) >= 0 || fcntl(pair[1], F_GETFD) >= 0) poolpass_poll(NULL, 0, 1);
+  CHECK(poolpass_connect(path), -ECONNREFUSED);
+  CHECK(poolpass_close(pair[0]), 0);
+}
+
 static void check_datagrams(struct sockaddr_un address, socklen_t length, const char *path) {
   int receiver = socket(AF_UNIX, SOCK_DGRAM, 0), descriptors[2], received;
   char bytes[8];
@@ -111,6 +133,9 @@ void check_sockets(const char *folder) {
   listener = poolpass_listen(other, ".temporary", 0666, 0, &identity);
   check_closing(other, listener);
   CHECK(poolpass_remove(other, ".aside", &identity, 1), 1);
+  listener = poolpass_listen(other, ".temporary", 0600, 0, &identity);
+  check_serving(other, listener);
+  CHECK(poolpass_remove(other, ".aside", &identity, 0), 1);
 
   struct sockaddr_un address = { .sun_family = AF_UNIX };
   snprintf(address.sun_path, sizeof address.sun_path, "%s/notify", folder);

@@ -1,19 +1,20 @@
 /**
  * The fabric of software devices: a folder. Processes that have the same folder import each other's pools and memory by
- * fabric handles, as processes of one NVLink domain do. A file there has the memory of each pool, and is named by the
- * pool's handle. It is removed when the pool goes; that of a process which was killed is removed by the next one that
- * uses the folder.
+ * fabric handles, as processes of one NVLink domain do. A socket there, named by the pool's handle, gives the memory of
+ * each pool. It is removed when the pool goes; that of a process which was killed is removed by the next one that uses the
+ * folder.
  *
  * @module
  */
 import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../../ffi/shim/descriptors.ts";
 import { namesIn } from "../../../../ffi/shim/folder_files.ts";
+import { removeUnserved } from "../../../../ffi/shim/served_files.ts";
 import { shimRefusal } from "../../../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../../../ffi/shim/system_error.ts";
 import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
 import { failBecause, translateSystemErrors } from "../../failure.ts";
 import { encodePoolFileHeader, type PoolFileHeader, poolFileHeaderByteLength } from "../pool_file.ts";
-import { FabricFile, sweepFile } from "./fabric_file.ts";
+import { FabricFile } from "./fabric_file.ts";
 import { decodeFabricHandle, encodeFabricHandle, type FabricHandle, type FabricKind } from "./fabric_handle.ts";
 
 const {
@@ -25,8 +26,9 @@ const {
 } = cudaErrorNumbers;
 
 const prefix = "poolpass-fabric-";
-/** Names of files: the second kind is not finished. */
-const fileName = /^\.?poolpass-fabric-[0-9a-f]{32}$/;
+/** Names of sockets: the second kind does not listen yet. */
+const socketName = /^(?:poolpass-fabric-[0-9a-f]{32}|\.poolpass-[0-9a-f]{16})$/;
+const writableByOthers = 0o022;
 
 const variable = "POOLPASS_SOFTWARE_FABRIC";
 const noFabric = "software devices have no IMEX channel; processes that have the same folder in " + variable +
@@ -42,10 +44,7 @@ const folderReasons: Readonly<Record<number, string>> = {
   [errno.EACCES]: "this user may not create files there",
   [errno.EPERM]: "this user may not create files there",
   [errno.EROFS]: "its file system is read-only",
-  [errno.EOPNOTSUPP]: "its file system cannot hold such memory",
-  [errno.ENODEV]: "its file system cannot hold such memory",
-  [errno.ENXIO]: "its file system cannot hold such memory",
-  [errno.EINVAL]: "its file system cannot hold such memory",
+  [errno.EOPNOTSUPP]: "its file system has no sockets",
 };
 
 /** What a new file is for. */
@@ -88,10 +87,7 @@ export class Fabric {
     return translateSystemErrors(call, () => {
       try {
         const handle = encodeFabricHandle({ kind, deviceUuid, byteLength, id, folder: this.#open(folder) });
-        return FabricFile.createAt(
-          { path: `${folder}/${prefix}${id}`, newPath: `${folder}/.${prefix}${id}` },
-          { header, handle, byteLength: fileByteLength },
-        );
+        return FabricFile.createAt({ folder, name: `${prefix}${id}` }, { header, handle, byteLength: fileByteLength });
       } catch (error) {
         if (isFull(error)) failBecause(cudaErrorMemoryAllocation, call, `the file system of ${folder} is full`);
         return refusalOf(folder, error);
@@ -120,7 +116,7 @@ export class Fabric {
       let file: FabricFile | undefined;
       try {
         inode = this.#open(folder);
-        file = FabricFile.openAt(`${folder}/${prefix}${handle.id}`, Uint8Array.from(bytes));
+        file = FabricFile.openAt({ folder, name: `${prefix}${handle.id}` }, Uint8Array.from(bytes));
       } catch (error) {
         failBecause(cudaErrorNotPermitted, call, refusalOf(folder, error));
       }
@@ -144,12 +140,13 @@ export class Fabric {
     if (refusal !== undefined) throw new TypeError(refusal);
     const fd = openDescriptor(folder);
     try {
-      const { type, inode } = describeDescriptor(fd);
+      const { type, inode, permissions } = describeDescriptor(fd);
       if (type !== "folder") throw new SystemError(errno.ENOTDIR, `open of ${folder}`);
-      if (!this.#isSwept) {
-        this.#isSwept = true;
-        for (const name of namesIn(folder)) if (fileName.test(name)) sweepFile(`${folder}/${name}`);
+      // Others may have put any number of files into a folder that they can write to.
+      if (!this.#isSwept && (permissions & writableByOthers) === 0) {
+        for (const name of namesIn(folder)) if (socketName.test(name)) removeUnserved({ folder, name });
       }
+      this.#isSwept = true;
       return inode;
     } finally {
       closeDescriptor(fd);
