@@ -1,7 +1,9 @@
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readSync } from "node:fs";
 
 /** The maximum number of characters of a command that is shown. */
 const maximumLength = 60;
+/** The maximum number of bytes that are read: a process chooses how long its command line is. */
+const maximumByteLength = 16_384;
 
 /** Programs that run others, which are named by their first argument that is no option. */
 const runtimes = /^(deno|bun|node|python[\d.]*)$/;
@@ -11,11 +13,17 @@ const runCommands = ["run", "x", "exec"];
 /** Returns the command line of a process without a runtime's own options; empty if it cannot be known. */
 export function commandOf(pid: number): string {
   if (pid === 0) return "";
+  let fd: number | undefined;
   try {
-    const [program, ...words] = readFileSync(`/proc/${pid}/cmdline`, "utf8").replace(/\0$/, "").split("\0");
+    fd = openSync(`/proc/${pid}/cmdline`, "r");
+    const bytes = new Uint8Array(maximumByteLength);
+    const text = new TextDecoder().decode(bytes.subarray(0, readSync(fd, bytes)));
+    const [program, ...words] = text.replace(/\0$/, "").split("\0");
     return commandLine(program!.replace(/^.*\//, ""), words);
   } catch {
     return "";
+  } finally {
+    if (fd !== undefined) closeSync(fd);
   }
 }
 
