@@ -34,7 +34,7 @@ const limitByteLength = maximumPieces * pieceByteLength;
  * No device has so much memory: a larger offset in a pool was written by no driver, and ends the importer like a size
  * that is too large.
  */
-const maximumOffset = 2 ** 40;
+const maximumOffset = 2 ** 39;
 /** Milliseconds until the layout is looked for again, if there was no memory for that, or another library captured. */
 const retryPause = 1000;
 const captureError = /^cudaErrorStreamCapture/;

@@ -29,7 +29,7 @@ import {
 import { sessionOf } from "../../src/objects/cuda.ts";
 import { answerHelp } from "../support/program_help.ts";
 
-answerHelp(import.meta.url, ["sizes", "ways"]);
+answerHelp(import.meta.url, ["sizes", "ways", "import", "path"]);
 
 const source = `
 extern "C" __global__ void fill(unsigned long long* x, unsigned long long n, unsigned long long seed) {
@@ -126,7 +126,7 @@ const ways: Readonly<Record<string, (cuda: Cuda, byteLength: number, path: strin
     new DataView(message.buffer).setBigUint64(64, BigInt(byteLength), true);
     await using listener = UnixListener.listen(path);
     const child = otherProcess("raw", path);
-    await using socket = await listener.accept();
+    await using socket = await listener.accept({ signal: AbortSignal.timeout(childTimeout) });
     await socket.send(message, { handles: [handle] });
     return await child;
   },
