@@ -90,6 +90,11 @@ export class Documents {
   /** How many bytes the document had that `add` returned last. */
   lastByteLength = 0;
 
+  /** How many bytes of documents have arrived in part. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
   /** @param maximum bytes of all documents that have arrived in part */
   constructor(maximum: number) {
     this.#maximum = maximum;

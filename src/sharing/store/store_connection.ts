@@ -3,22 +3,27 @@
  *
  * @module
  */
-import { CudaError, SharingError } from "../../support/errors.ts";
-import { messageForPeers } from "../../support/driver_errors.ts";
+import { SharingError } from "../../support/errors.ts";
 import { Documents, type JsonObject, maximumAskByteLength, partsOfPieces } from "../protocol/documents.ts";
 import { badMessage, type DocumentMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { numberOf, textOf } from "./fields.ts";
-import { documentAnswer, type StoreAnswer } from "./memories/store_answer.ts";
+import { PendingRequest, type PendingRequestOwner } from "./memories/pending_request.ts";
+import type { Shares } from "./memories/shares.ts";
+import type { StoreAnswer } from "./memories/store_answer.ts";
 import type { StoredMemories } from "./memories/stored_memories.ts";
 import type { AnswerReader } from "./memories/unsent_answers.ts";
-import { type ClientProcess, done, type Outcome, StoreRequests } from "./store_requests.ts";
+import { type ClientProcess, done, failureOf, type Outcome, StoreRequests } from "./store_requests.ts";
 
 /** What a connection needs from its store. */
 export interface StoreConnectionOwner {
   readonly memories: StoredMemories;
+  /** The requests of all clients that wait. */
+  readonly waiting: Shares;
+  /** The bytes of the requests of all clients that are not begun. */
+  readonly unbegun: Shares;
   /** The connection has ended. The error is undefined if the client said goodbye. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
   /** The client says what it holds: what an ended connection of its process held is that, or gone. */
@@ -27,10 +32,16 @@ export interface StoreConnectionOwner {
 
 /** The maximum number of requests of a client that are not answered. */
 const maximumRequests = 16_384;
+/** The maximum number of requests of a client that are begun and not answered, beside those that wait. */
+const maximumBegun = 64;
+/** About what a request takes that is not begun, beside its bytes. */
+const requestByteLength = 512;
+/** What is not begun counts in whole units of so many bytes: it changes with every message. */
+const unbegunUnit = 16_384;
 
 /** A request, and what has become of it. */
 interface Finished {
-  readonly request: number;
+  readonly request: PendingRequest<Outcome>;
   readonly outcome: Outcome;
 }
 
@@ -45,7 +56,7 @@ interface Sending {
  *
  * Answers are made and sent one after another, as fast as the client reads them. What it asks for meanwhile waits.
  */
-export class StoreConnection implements ClientProcess, AnswerReader {
+export class StoreConnection implements ClientProcess, AnswerReader, PendingRequestOwner<Outcome> {
   readonly peer: Peer;
   readonly process: PeerProcess;
   isConnected = true;
@@ -56,11 +67,19 @@ export class StoreConnection implements ClientProcess, AnswerReader {
   /** What is asked for and not begun, because the client does not read the answers. */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
-  /** What ends the requests that are not answered. */
-  readonly #requests = new Map<number, AbortController>();
+  /** The requests that are not answered; undefined for those that are not begun. */
+  readonly #requests = new Map<number, PendingRequest<Outcome> | undefined>();
   /** The requests whose answers are not begun. */
   readonly #finished: Finished[] = [];
+  /** How many requests are begun, and how many of them wait or have waited. */
+  #begunCount = 0;
+  #waitingCount = 0;
+  /** What `StoreConnectionOwner.unbegun` has of this connection. */
+  #unbegunByteLength = 0;
+  /** Why nothing that is asked for need be done any more. */
+  #endReason: SharingError | undefined;
   #sending: Sending | undefined;
+  #isPumping = false;
 
   constructor(stream: MessageStream, owner: StoreConnectionOwner) {
     this.#stream = stream;
@@ -71,7 +90,7 @@ export class StoreConnection implements ClientProcess, AnswerReader {
       client: this,
       memories: owner.memories,
       onClaim: () => owner.onClaim(this),
-      onLeave: () => this.#abortRequests(),
+      onLeave: () => this.#endRequests(),
     });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
@@ -93,34 +112,57 @@ export class StoreConnection implements ClientProcess, AnswerReader {
     this.#onEnd(error);
   }
 
+  /** A request waits. */
+  onWait(): void {
+    const { waiting } = this.#owner;
+    waiting.check(this.peer.uid, 1, "let another request wait");
+    waiting.add([this.peer.uid], 1);
+    this.#waitingCount++;
+  }
+
+  /** A request was begun, and its outcome is known now. */
+  onSettled(request: PendingRequest<Outcome>, outcome: Outcome): void {
+    if (!this.isConnected) return;
+    this.#finished.push({ request, outcome });
+    if (!this.#isPumping) this.#pump();
+  }
+
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
     // What it has given back before it left: nobody waits for the answers.
-    for (const { document } of this.#queue.splice(0)) {
-      if (document.do === "release" || document.do === "leave") this.#perform(document);
+    for (const { request, document } of this.#queue.splice(0)) {
+      if (document.do === "release" || document.do === "leave") {
+        this.#perform(document, new PendingRequest(request, this));
+      }
     }
     this.#finished.length = 0;
     this.#sending = undefined;
     this.#owner.memories.unsent.end(this);
-    this.#abortRequests();
+    this.#endRequests();
+    // The connection stays for as long as its process may hold memory. What it has asked for does not.
+    this.#requests.clear();
+    const { waiting, unbegun } = this.#owner;
+    waiting.add([this.peer.uid], -this.#waitingCount);
+    unbegun.add([this.peer.uid], -this.#unbegunByteLength);
     this.#owner.onEnd(this, error);
   }
 
-  #abortRequests(): void {
-    for (const ending of this.#requests.values()) ending.abort(new SharingError("peer-gone", "The client is gone"));
+  #endRequests(): void {
+    const reason = this.#endReason ??= new SharingError("peer-gone", "The client is gone");
+    for (const pending of this.#requests.values()) pending?.end(reason);
   }
 
   #onMessage(message: Message): void {
     if (message.type !== "ask") throw badMessage(`a message "${message.type}" comes from a client of a store`);
     const { request } = message;
     const document = this.#documents.add(message);
-    if (document === undefined) return;
+    if (document === undefined) return this.#countUnbegun();
     const byteLength = this.#documents.lastByteLength;
     if (this.#requests.has(request)) throw badMessage(`request ${request} is made again before its answer`);
     if (this.#requests.size >= maximumRequests) {
       throw limitExceeded("accept another request", `${maximumRequests} requests that are not answered`);
     }
-    this.#requests.set(request, new AbortController());
+    this.#requests.set(request, undefined);
     if (this.#queuedByteLength + byteLength > maximumAskByteLength) {
       throw limitExceeded("accept another request", `${maximumAskByteLength} bytes of documents of who does not read`);
     }
@@ -129,8 +171,23 @@ export class StoreConnection implements ClientProcess, AnswerReader {
     this.#pump();
   }
 
+  /** Lets what is not begun count. */
+  #countUnbegun(): void {
+    if (!this.isConnected) return;
+    const exact = this.#documents.byteLength + this.#queuedByteLength + requestByteLength * this.#queue.length;
+    const byteLength = Math.ceil(exact / unbegunUnit) * unbegunUnit;
+    const more = byteLength - this.#unbegunByteLength;
+    if (more === 0) return;
+    const { unbegun } = this.#owner;
+    const { uid } = this.peer;
+    if (more > 0) unbegun.check(uid, more, "accept another request");
+    unbegun.add([uid], more);
+    this.#unbegunByteLength = byteLength;
+  }
+
   /** Does and answers what the client asks for, as long as it reads. */
   #pump(): void {
+    this.#isPumping = true;
     let hasSent = false;
     while (!this.#stream.isBacklogged) {
       if (this.#sending === undefined) {
@@ -142,10 +199,12 @@ export class StoreConnection implements ClientProcess, AnswerReader {
       else this.#stream.send(value);
       hasSent = true;
     }
+    this.#isPumping = false;
     if (hasSent) this.#stream.flush();
     const { unsent } = this.#owner.memories;
     if (this.#sending === undefined) unsent.end(this);
     else if (hasSent) unsent.progress(this, this.#sending.answer);
+    this.#countUnbegun();
   }
 
   /** Begins to answer the next request whose outcome is known, or begins a request. Returns whether there was one. */
@@ -155,6 +214,7 @@ export class StoreConnection implements ClientProcess, AnswerReader {
       this.#beginAnswer(finished);
       return true;
     }
+    if (this.#begunCount - this.#waitingCount >= maximumBegun) return false;
     const next = this.#queue.shift();
     if (next === undefined) return false;
     this.#queuedByteLength -= next.byteLength;
@@ -163,30 +223,33 @@ export class StoreConnection implements ClientProcess, AnswerReader {
   }
 
   #begin(request: number, document: JsonObject): void {
-    const { signal } = this.#requests.get(request)!;
-    const outcome = this.#perform(document, signal);
-    if (!(outcome instanceof Promise)) return void this.#finished.push({ request, outcome });
-    void outcome.catch(failureOf).then((outcome) => {
-      if (!this.isConnected) return;
-      this.#finished.push({ request, outcome });
-      this.#pump();
-    });
+    const pending = new PendingRequest<Outcome>(request, this);
+    pending.reason = this.#endReason;
+    this.#requests.set(request, pending);
+    this.#begunCount++;
+    const outcome = this.#perform(document, pending);
+    if (outcome !== undefined) this.#finished.push({ request: pending, outcome });
   }
 
-  #perform(document: JsonObject, signal?: AbortSignal): Outcome | Promise<Outcome> {
+  #perform(document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
     try {
       const what = textOf(document, "do");
-      if (what !== "cancel") return this.#performer.perform(what, document, signal ?? AbortSignal.abort());
+      if (what !== "cancel") return this.#performer.perform(what, document, pending);
       const request = numberOf(document, "request", 1);
-      this.#requests.get(request)?.abort(new SharingError("cut-off", "The client has given up"));
+      this.#requests.get(request)?.end(new SharingError("cut-off", "The client has given up"));
       return done({});
     } catch (error) {
       return failureOf(error);
     }
   }
 
-  #beginAnswer({ request, outcome }: Finished): void {
+  #beginAnswer({ request: { number: request, hasWaited }, outcome }: Finished): void {
     this.#requests.delete(request);
+    this.#begunCount--;
+    if (hasWaited) {
+      this.#waitingCount--;
+      this.#owner.waiting.add([this.peer.uid], -1);
+    }
     const answer = "id" in outcome ? this.#answerWithMemory(request, outcome) : outcome.answer();
     this.#sending = { answer, messages: partsOfPieces({ type: "answer", request }, answer) };
   }
@@ -195,25 +258,8 @@ export class StoreConnection implements ClientProcess, AnswerReader {
   #answerWithMemory(request: number, { id, answer }: Extract<Outcome, { readonly id: number }>): StoreAnswer {
     const memory = this.#owner.memories.find(id);
     // The client may have given it back by another request meanwhile.
-    if (memory === undefined) return documentOf(new SharingError("not-found", `Memory ${id} is gone`));
+    if (memory === undefined) return failureOf(new SharingError("not-found", `Memory ${id} is gone`)).answer();
     this.#stream.send({ type: "memory", request, handle: memory.handle });
     return answer(memory);
   }
-}
-
-/** What a client is told of an error. */
-function failureOf(error: unknown): Outcome {
-  return { answer: () => documentOf(error) };
-}
-
-function documentOf(error: unknown): StoreAnswer {
-  const [code, message] = codeAndMessageOf(error);
-  return documentAnswer({ ok: false, code, message });
-}
-
-function codeAndMessageOf(error: unknown): readonly [code: string, message: string] {
-  if (error instanceof SharingError) return [error.code, error.message];
-  if (error instanceof CudaError) return ["device-lost", messageForPeers(error)];
-  if (error instanceof RangeError || error instanceof TypeError) return ["bad-message", error.message];
-  return ["internal-error", `The store could not do it: ${String(error)}`];
 }

@@ -15,6 +15,7 @@ import {
   exporterOptionNames,
 } from "../exporter/exporter_options.ts";
 import { checkSocketPath } from "../transport/socket_path.ts";
+import { allowedUsers } from "../transport/users.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
 import type { StoreLimits } from "./memories/store_budget.ts";
 
@@ -78,6 +79,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
       maxSizeOfUser: checkMaximum(maxSizeOfUser, "maxSizeOfUser"),
       maximumMetadata: connections.maximumMetadata,
       evict,
+      isShared: Array.isArray(connections.users) && allowedUsers(connections.users).length > 1,
     },
     standby,
     reclaimTimeout: checkMilliseconds(reclaimTimeout, "reclaimTimeout"),

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { SharingError } from "../../support/errors.ts";
+import { messageForPeers } from "../../support/driver_errors.ts";
+import { CudaError, SharingError } from "../../support/errors.ts";
 import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
 import type { JsonObject } from "../protocol/documents.ts";
 import { limitExceeded } from "../protocol/messages.ts";
@@ -12,6 +13,7 @@ import type { PeerProcess } from "../transport/peer_process.ts";
 import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
 import { briefMapAnswer, documentAnswer, listAnswer, mapAnswer, type StoreAnswer } from "./memories/store_answer.ts";
 import type { Holder, Stored } from "./memories/stored.ts";
+import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 import { maximumEntryMetadata, metadataBytes } from "./memories/stored_record.ts";
 
@@ -54,20 +56,19 @@ export class StoreRequests {
   }
 
   /**
-   * Does what a document asks for.
+   * Does what a document asks for. Undefined if that takes a while: then the request is settled later.
    *
    * @param what the document's member "do"
-   * @param signal ends the request if it waits
    * @throws {SharingError} What the client is told
    */
-  perform(what: string, document: JsonObject, signal: AbortSignal): Outcome | Promise<Outcome> {
+  perform(what: string, document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
     switch (what) {
       case "create":
-        return this.#create(document, signal);
+        return void this.#create(document, pending);
       case "publish":
         return this.#publish(numberOf(document, "id", 1));
       case "map":
-        return this.#map(document, signal);
+        return this.#map(document, pending);
       case "release":
         return done({ held: this.#memories.release(this.#client, numberOf(document, "id", 1)) });
       case "remove":
@@ -86,7 +87,7 @@ export class StoreRequests {
     }
   }
 
-  #create(document: JsonObject, signal: AbortSignal): Promise<Outcome> {
+  #create(document: JsonObject, pending: PendingRequest<Outcome>): void {
     const name = textOf(document, "name");
     checkOfferName(name);
     const metadata = memberOf(document, "metadata");
@@ -104,14 +105,14 @@ export class StoreRequests {
       byteLength: numberOf(document, "byteLength", 1),
       metadata: json === undefined ? undefined : metadataBytes(json),
     };
-    return this.#createWhenThereIsRoom(request, signal);
+    void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
   }
 
-  async #createWhenThereIsRoom(request: CreateRequest, signal: AbortSignal): Promise<Outcome> {
-    const { id, size } = await this.#memories.create(this.#client, request, signal);
-    if (signal.aborted) {
+  async #createWhenThereIsRoom(request: CreateRequest, pending: PendingRequest): Promise<Outcome> {
+    const { id, size } = await this.#memories.create(this.#client, request, pending);
+    if (pending.reason !== undefined) {
       this.#memories.release(this.#client, id);
-      throw signal.reason;
+      throw pending.reason;
     }
     return { id, answer: () => documentAnswer({ ok: true, id, size }) };
   }
@@ -130,35 +131,42 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
 
-  #map(document: JsonObject, signal: AbortSignal): Promise<Outcome> {
+  /** Keeps nothing of the document: many may wait. */
+  #map(document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
     const name = textOf(document, "name");
     checkOfferName(name);
     const write = flagOf(document, "write");
     const wait = flagOf(document, "wait");
     const brief = flagOf(document, "brief");
-    return this.#mapWhenThere({ name, write, wait, brief }, signal);
+    const outcome = this.#tryMap(name, write, brief);
+    if (outcome !== undefined) return outcome;
+    if (!wait) {
+      throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
+    }
+    const waiter = {
+      attempt: (): boolean => {
+        let outcome: Outcome | undefined;
+        try {
+          outcome = this.#tryMap(name, write, brief);
+        } catch (error) {
+          outcome = failureOf(error);
+        }
+        if (outcome !== undefined) pending.settle(outcome);
+        return outcome !== undefined;
+      },
+    };
+    pending.wait(() => {
+      endWait();
+      pending.settle(failureOf(pending.reason));
+    });
+    const endWait = this.#memories.awaitName(name, waiter);
+    return undefined;
   }
 
-  /** Keeps nothing of the document: many may wait. */
-  async #mapWhenThere(
-    { name, write, wait, brief }: {
-      readonly name: string;
-      readonly write: boolean;
-      readonly wait: boolean;
-      readonly brief: boolean;
-    },
-    signal: AbortSignal,
-  ): Promise<Outcome> {
-    for (;;) {
-      const memory = this.#memories.map(this.#client, name, { write });
-      if (memory !== undefined) return { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
-      if (!wait) {
-        throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)}: nothing is published under this name`);
-      }
-      await this.#memories.whenPublished(name, signal);
-      // The client may have left since, and what it holds been released.
-      signal.throwIfAborted();
-    }
+  /** Undefined if nothing is published under the name. */
+  #tryMap(name: string, write: boolean, brief: boolean): Outcome | undefined {
+    const memory = this.#memories.map(this.#client, name, { write });
+    return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
   }
 
   #remove(name: string): Outcome {
@@ -204,4 +212,17 @@ export class StoreRequests {
 /** A short answer, which keeps nothing. */
 export function done(members: JsonObject): Outcome {
   return { answer: () => documentAnswer({ ok: true, ...members }) };
+}
+
+/** What a client is told of an error. Keeps no more of it: the answer may wait. */
+export function failureOf(error: unknown): { readonly answer: () => StoreAnswer } {
+  const [code, message] = codeAndMessageOf(error);
+  return { answer: () => documentAnswer({ ok: false, code, message }) };
+}
+
+function codeAndMessageOf(error: unknown): readonly [code: string, message: string] {
+  if (error instanceof SharingError) return [error.code, error.message];
+  if (error instanceof CudaError) return ["device-lost", messageForPeers(error)];
+  if (error instanceof RangeError || error instanceof TypeError) return ["bad-message", error.message];
+  return ["internal-error", `The store could not do it: ${String(error)}`];
 }

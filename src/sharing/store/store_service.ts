@@ -20,8 +20,13 @@ import { StandbyKeeper } from "./standby_keeper.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
 import { storeStatusOf } from "./store_status.ts";
+import { waitingRequests } from "./memories/pending_request.ts";
+import { Shares } from "./memories/shares.ts";
 import { StoredMemories } from "./memories/stored_memories.ts";
 import { replayTable } from "./memories/stored_record.ts";
+
+/** The maximum number of bytes of the requests of all clients that are not begun. */
+const maximumUnbegun = 128 * 2 ** 20;
 
 /** What a service starts with. */
 interface ServiceParts {
@@ -42,6 +47,8 @@ export class StoreService {
   readonly #options: CompleteStoreOptions;
   readonly #closing = new AbortController();
   readonly #totals = new ExporterTotals();
+  readonly #waiting: Shares;
+  readonly #unbegun: Shares;
   /** Connections, and those that have ended and whose processes may hold memory. */
   readonly #connections = new Set<StoreConnection>();
   readonly #operators: Operators;
@@ -57,6 +64,9 @@ export class StoreService {
     const { restored, unused } = restore(kept);
     this.unused = unused;
     this.memories = new StoredMemories(cuda, options.limits, restored);
+    const { isShared } = options.limits;
+    this.#waiting = waitingRequests(isShared);
+    this.#unbegun = new Shares(maximumUnbegun, { unit: "bytes of requests that are not begun", isShared });
     this.#operators = new Operators({
       path: listener.path,
       answerTimeout: options.connections.messageTimeout,
@@ -136,6 +146,8 @@ export class StoreService {
   #adopt(stream: MessageStream): void {
     const connection = new StoreConnection(stream, {
       memories: this.memories,
+      waiting: this.#waiting,
+      unbegun: this.#unbegun,
       onClaim: (claiming) => {
         // What its process held by connections that have ended is what it claims, or gone.
         for (const other of [...this.#connections]) {

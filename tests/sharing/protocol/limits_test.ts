@@ -41,6 +41,13 @@ const numbers: readonly (readonly [said: string, file: string, constant: string]
   ["of one process merged above 16 |", "src/sharing/exporter/lingering_importers.ts", "maximumLingering = 16;"],
   ["an equal share of 1,024 |", "src/sharing/exporter/acceptor.ts", "maximumEnded = 1024;"],
   ["256 KiB |", "src/sharing/protocol/message_writer.ts", "backlogByteLength = 256 * 1024;"],
+  [
+    "at most 65,536 requests wait for a name or for room",
+    "src/sharing/store/memories/pending_request.ts",
+    "maximumWaiting = 65_536;",
+  ],
+  ["at most 128 MiB of requests have arrived", "src/sharing/store/store_service.ts", "maximumUnbegun = 128 * 2 ** 20;"],
+  ["with 512 bytes for each besides", "src/sharing/store/store_connection.ts", "requestByteLength = 512;"],
   ...["exporter/exporter_options.ts", "importer/connect_to_exporter.ts"].flatMap((file) => [
     ["5 s | `handshakeTimeout` |", `src/sharing/${file}`, "handshakeTimeout = 5000"] as const,
     ["5 s | `messageTimeout` |", `src/sharing/${file}`, "messageTimeout = 5000"] as const,

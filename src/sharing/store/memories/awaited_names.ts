@@ -3,29 +3,40 @@
  *
  * @module
  */
-import { abortable } from "../../../support/waiting/abortable.ts";
+
+/** Somebody who waits for a name. Small: there may be many. */
+export interface NameWaiter {
+  /** Tries again. Returns whether it need not wait any more. */
+  attempt(): boolean;
+}
 
 /** The names that somebody waits for. */
 export class AwaitedNames {
-  readonly #waiters = new Map<string, Set<() => void>>();
+  /** Most names have one waiter, which needs no set. */
+  readonly #waiters = new Map<string, NameWaiter | Set<NameWaiter>>();
 
-  /** Resolves when something is published under a name. */
-  async whenPublished(name: string, signal: AbortSignal): Promise<void> {
-    const waiters = this.#waiters.get(name) ?? new Set();
-    this.#waiters.set(name, waiters);
-    try {
-      await abortable((resolve) => {
-        const notify = () => resolve();
-        waiters.add(notify);
-        return () => void waiters.delete(notify);
-      }, { signal });
-    } finally {
-      if (waiters.size === 0 && this.#waiters.get(name) === waiters) this.#waiters.delete(name);
-    }
+  /** Lets somebody wait for a name. */
+  add(name: string, waiter: NameWaiter): void {
+    const waiting = this.#waiters.get(name);
+    if (waiting instanceof Set) waiting.add(waiter);
+    else this.#waiters.set(name, waiting === undefined ? waiter : new Set([waiting, waiter]));
   }
 
-  /** Notifies those who wait for a name. */
+  /** Ends that. */
+  delete(name: string, waiter: NameWaiter): void {
+    const waiting = this.#waiters.get(name);
+    if (waiting instanceof Set && waiting.delete(waiter) && waiting.size > 0) return;
+    if (waiting === waiter || waiting instanceof Set && waiting.size === 0) this.#waiters.delete(name);
+  }
+
+  /** Lets those who wait for a name try again, when what is being done is done. */
   notify(name: string): void {
-    for (const notify of [...this.#waiters.get(name) ?? []]) notify();
+    if (!this.#waiters.has(name)) return;
+    queueMicrotask(() => {
+      const waiting = this.#waiters.get(name);
+      for (const waiter of waiting instanceof Set ? [...waiting] : waiting === undefined ? [] : [waiting]) {
+        if (waiter.attempt()) this.delete(name, waiter);
+      }
+    });
   }
 }

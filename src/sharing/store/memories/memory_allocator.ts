@@ -11,7 +11,7 @@ import { wholeUnits } from "../../../memory/virtual/physical_memory.ts";
 import { CudaError, SharingError } from "../../../support/errors.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
-import { abortable } from "../../../support/waiting/abortable.ts";
+import type { PendingRequest } from "./pending_request.ts";
 import type { SpaceRequest, StoreBudget, StoreLimits, TakenMemory } from "./store_budget.ts";
 
 /** Milliseconds between two attempts to get memory that others than the store may have freed. */
@@ -33,14 +33,13 @@ interface AllocatorParts {
   readonly evictOne: (device: CudaDevice) => boolean;
 }
 
-/** Somebody who waits for memory. */
-interface Waiting {
-  readonly device: CudaDevice;
-  /** Returns whether it need not wait any more. */
-  readonly attempt: () => boolean;
-}
+/** Tries to get memory for somebody who waits. Returns whether it need not wait any more. */
+type Attempt = () => boolean;
 
-/** Allocates memory of each device in the order in which it is asked for. */
+/**
+ * Allocates memory of each device in the order in which each user asks for it. Nobody waits behind another user, who may
+ * ask for what never comes.
+ */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
   readonly #limits: StoreLimits;
@@ -48,8 +47,8 @@ export class MemoryAllocator implements Disposable {
   readonly #evictable: (device: CudaDevice) => number;
   readonly #evictOne: (device: CudaDevice) => boolean;
   #isRetrying = false;
-  /** Those for whom there was no memory, in order. */
-  readonly #waiting = new Set<Waiting>();
+  /** Those for whom there was no memory, by device and user, in order. */
+  readonly #waiting = new Map<CudaDevice, Map<number, Set<Attempt>>>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 
   constructor({ cuda, limits, budget, evictable, evictOne }: AllocatorParts) {
@@ -84,41 +83,38 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates at once what nobody has waited for longer. Undefined if there is no room, or others wait for the device.
+   * Allocates at once. Undefined if there is no room, or others of the user wait for the device.
    *
    * @throws {SharingError} `limit-exceeded`, `out-of-descriptors`
    * @throws {CudaError} If the driver refuses for another reason than that there is no memory
    */
   allocate(request: SpaceRequest): Grant | undefined {
-    for (const { device } of this.#waiting) if (device === request.device) return undefined;
-    return this.#tryAllocate(request);
+    return this.#waiting.get(request.device)?.has(request.uid) ? undefined : this.#tryAllocate(request);
   }
 
-  /** Waits until there is room, behind those who wait already. Throws as `allocate` does. */
-  async whenFree(request: SpaceRequest, signal: AbortSignal): Promise<Grant> {
-    this.#retryTimer ??= setInterval(() => this.retry(), retryPause);
-    try {
-      return await abortable<Grant>((resolve, reject) => {
-        const attempt = (): boolean => {
-          try {
-            const grant = this.#tryAllocate(request);
-            if (grant !== undefined) resolve(grant);
-            return grant !== undefined;
-          } catch (error) {
-            reject(error);
-            return true;
-          }
-        };
-        const waiting: Waiting = { device: request.device, attempt };
-        this.#waiting.add(waiting);
-        return () => void this.#waiting.delete(waiting);
-      }, { signal });
-    } finally {
-      if (this.#waiting.size === 0) {
-        clearInterval(this.#retryTimer);
-        this.#retryTimer = undefined;
+  /** Waits until there is room, behind those of the user who wait already. Throws as `allocate` does. */
+  whenFree(request: SpaceRequest, pending: PendingRequest): Promise<Grant> {
+    const { promise, resolve, reject } = Promise.withResolvers<Grant>();
+    const attempt = (): boolean => {
+      try {
+        const grant = this.#tryAllocate(request);
+        if (grant === undefined) return false;
+        resolve(grant);
+      } catch (error) {
+        reject(error);
       }
-    }
+      pending.endWait();
+      return true;
+    };
+    const { device, uid } = request;
+    pending.wait(() => {
+      this.#endWait(device, uid, attempt);
+      reject(pending.reason);
+    });
+    const users = this.#waiting.get(device) ?? new Map<number, Set<Attempt>>();
+    this.#waiting.set(device, users.set(uid, (users.get(uid) ?? new Set()).add(attempt)));
+    this.#retryTimer ??= setInterval(() => this.retry(), retryPause);
+    return promise;
   }
 
   /** Lets those who wait try again: there may be room. */
@@ -128,11 +124,13 @@ export class MemoryAllocator implements Disposable {
     this.#isRetrying = true;
     try {
       // In order: a small request must not keep a large one from its turn.
-      const full = new Set<CudaDevice>();
-      for (const waiting of this.#waiting) {
-        if (full.has(waiting.device)) continue;
-        if (waiting.attempt()) this.#waiting.delete(waiting);
-        else full.add(waiting.device);
+      for (const [device, users] of this.#waiting) {
+        for (const [uid, waiting] of users) {
+          for (const attempt of waiting) {
+            if (!attempt()) break;
+            this.#endWait(device, uid, attempt);
+          }
+        }
       }
     } finally {
       this.#isRetrying = false;
@@ -142,6 +140,17 @@ export class MemoryAllocator implements Disposable {
   /** Stops trying. */
   [Symbol.dispose](): void {
     clearInterval(this.#retryTimer);
+  }
+
+  #endWait(device: CudaDevice, uid: number, attempt: Attempt): void {
+    const users = this.#waiting.get(device);
+    const waiting = users?.get(uid);
+    waiting?.delete(attempt);
+    if (waiting?.size === 0) users!.delete(uid);
+    if (users?.size === 0) this.#waiting.delete(device);
+    if (this.#waiting.size > 0) return;
+    clearInterval(this.#retryTimer);
+    this.#retryTimer = undefined;
   }
 
   /** New memory, or undefined if there is no room. */

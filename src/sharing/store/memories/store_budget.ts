@@ -19,6 +19,8 @@ export interface StoreLimits {
   readonly maximumMetadata: number;
   /** Whether published memory that nobody maps goes, that used longest ago first, if there is no room. */
   readonly evict: boolean;
+  /** Whether several users may connect. */
+  readonly isShared: boolean;
 }
 
 /** Memory that counts: what the table has, and what was allocated for it. */

@@ -9,8 +9,9 @@ import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import type { Keeper } from "../keepers.ts";
-import { AwaitedNames } from "./awaited_names.ts";
+import { AwaitedNames, type NameWaiter } from "./awaited_names.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
+import type { PendingRequest } from "./pending_request.ts";
 import { StoreBudget, type StoreLimits } from "./store_budget.ts";
 import { StoreTable } from "./store_table.ts";
 import { type Holder, newMemory, recordOf, restoredMemory, type Stored } from "./stored.ts";
@@ -98,7 +99,7 @@ export class StoredMemories implements Disposable {
    * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`
    * @throws {CudaError} If the driver refuses for another reason than that there is no memory
    */
-  async create(writer: Holder, request: CreateRequest, signal: AbortSignal): Promise<Stored> {
+  async create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
     const device = this.#allocator.deviceOf(request.device);
     const size = this.#allocator.wholeSize(device, request.byteLength);
     const metadataByteLength = request.metadata?.length ?? 0;
@@ -108,7 +109,7 @@ export class StoredMemories implements Disposable {
     this.#budget.metadataByteLength += metadataByteLength;
     let grant: Grant;
     try {
-      grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, signal);
+      grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, pending);
     } catch (error) {
       this.#budget.metadataByteLength -= metadataByteLength;
       throw error;
@@ -199,9 +200,14 @@ export class StoredMemories implements Disposable {
     memory.readers.set(reader, { count, since: Date.now() });
   }
 
-  /** Resolves when something is published under a name. */
-  whenPublished(name: string, signal: AbortSignal): Promise<void> {
-    return this.#awaited.whenPublished(name, signal);
+  /**
+   * Lets somebody try again when something is published under a name.
+   *
+   * @returns a function that ends that
+   */
+  awaitName(name: string, waiter: NameWaiter): () => void {
+    this.#awaited.add(name, waiter);
+    return () => this.#awaited.delete(name, waiter);
   }
 
   /** Ends what a process holds of a memory once. Returns whether it held it. */

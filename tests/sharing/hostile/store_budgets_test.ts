@@ -1,0 +1,134 @@
+/** Clients of a store that take all that they can get. They take their user's share, and others are served. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
+import process from "node:process";
+import { type MemoryStoreOptions, open, StoreClient } from "../../../mod.ts";
+import { Operator } from "../../../src/sharing/operator/operator.ts";
+import type { StoreStatus } from "../../../src/sharing/operator/status.ts";
+import { type ChildProcess, startScript } from "../../support/child_process.ts";
+import { inFolder } from "../../support/folders.ts";
+import { test } from "../../support/test.ts";
+import { noPython, startHostile } from "./hostile_peers.ts";
+
+const skip = noPython ?? (process.geteuid!() === 0 ? false : "it takes root to become another user");
+/** The user who attacks: listed, and neither root nor this one. */
+const user = 65_533;
+const unit = 2 ** 21;
+const mebibyte = 2 ** 20;
+/** Milliseconds in which honest peers are served. */
+const promptly = 2000;
+
+interface Fixture {
+  readonly path: string;
+  readonly store: ChildProcess;
+  readonly client: StoreClient;
+  attack(how: string, ...args: (string | number)[]): Promise<ChildProcess>;
+  /** Publishes a name and maps it, and asks for the status as an operator, within two seconds. */
+  serveHonest(metadata?: string): Promise<void>;
+  status(): Promise<StoreStatus>;
+}
+
+function storeTest(
+  name: string,
+  body: (fixture: Fixture) => Promise<void>,
+  { descriptorLimit, ...options }: MemoryStoreOptions & { readonly descriptorLimit?: number } = {},
+): void {
+  test(name, { skip }, () =>
+    inFolder(async (folder) => {
+      chmodSync(folder, 0o755);
+      const path = `${folder}/store`;
+      const args = ["software", path, `${folder}/standby`, JSON.stringify({ users: [user], ...options })];
+      await using store = startScript("children/sharing/store_process.ts", args, {
+        ...descriptorLimit === undefined ? {} : { descriptorLimit },
+      });
+      assertEquals(await store.nextLine() ?? await store.errors(), `serves ${store.pid}`);
+      using cuda = open({ driver: "software" });
+      await using client = await StoreClient.connect(cuda, path);
+      const status = async () => {
+        await using operator = await Operator.connect(path);
+        const found = await operator.status();
+        if (found.kind !== "store") throw new Error(found.kind);
+        return found;
+      };
+      const fixture: Fixture = {
+        path,
+        store,
+        client,
+        attack: (how, ...args) => Promise.resolve(startHostile("store_hoarders.py", [path, user, how, ...args])),
+        status,
+        async serveHonest(metadata = "") {
+          const since = performance.now();
+          {
+            await using memory = await client.create("honest", 16, { metadata });
+            memory.buffer.fill(7);
+            await memory.publish();
+            using mapped = await client.map("honest");
+            assertEquals(await mapped.read(Uint8Array, { length: 1 }), new Uint8Array([7]));
+          }
+          assert((await status()).entries.some(({ name }) => name === "honest"));
+          const duration = performance.now() - since;
+          assert(duration < promptly, `Honest peers were served after ${duration} ms`);
+          await client.remove("honest");
+        },
+      };
+      await fixture.serveHonest();
+      const before = { descriptors: descriptorsOf(store), entries: (await status()).entries.length };
+      await body(fixture);
+      while (descriptorsOf(store) > before.descriptors) await client.entries();
+      assertEquals((await status()).entries.length, before.entries);
+      await fixture.serveHonest();
+    }));
+}
+
+function descriptorsOf({ pid }: ChildProcess): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+function peakOf({ pid }: ChildProcess): number {
+  return 1024 * Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]);
+}
+
+// deno-lint-ignore no-explicit-any
+async function next(peer: ChildProcess): Promise<any> {
+  return JSON.parse(await peer.nextLine() ?? JSON.stringify(await peer.errors()));
+}
+
+async function removeAll({ client }: Fixture): Promise<void> {
+  for (const { name } of await client.entries()) await client.remove(name);
+}
+
+storeTest(
+  "requests that wait for ever cost a store little, and nothing when their clients have gone",
+  async (fixture) => {
+    const { store, attack, serveHonest } = fixture;
+    const before = peakOf(store);
+    await using waiting = await attack("waits", 3, 11_000);
+    for (let round = 0; round < 2; round++) {
+      // Half of 65,536 may wait.
+      assertEquals(await next(waiting), 3 * 11_000 - 32_768);
+      await serveHonest();
+      waiting.kill("SIGUSR1");
+      // The process lives: what it has asked for does not.
+      assertEquals(await next(waiting), "closed");
+      await serveHonest();
+      waiting.kill("SIGUSR1");
+    }
+    const grown = (peakOf(store) - before) / mebibyte;
+    assert(grown < 200, `The store has grown by ${grown} MiB`);
+    waiting.kill("SIGKILL");
+  },
+);
+
+storeTest("who waits for room that never comes keeps no other user waiting", async (fixture) => {
+  await using _kept = await fixture.client.create("kept", unit);
+  await using waiting = await fixture.attack("room", 4 * unit);
+  assertEquals(await next(waiting), "waits");
+  await fixture.serveHonest();
+}, { maxSize: 4 * unit });
+
+storeTest("requests that never end cost a store a share of what all may take", async (fixture) => {
+  await using sender = await fixture.attack("parts", 12);
+  // Of 128 MiB, half: 64 MiB are ten documents of 6.25 MiB.
+  assertEquals(await next(sender), 10);
+  await fixture.serveHonest();
+});
