@@ -215,7 +215,8 @@ class StoreClient(Closing):
         timeout: how many seconds to wait.
 
         Raises SharingError: "timed-out", "device-not-visible", "size-mismatch", "peer-gone"; "not-permitted" if it is
-        to be written, and another user has published it. Raises CudaError.
+        to be written, and another user has published it; "limit-exceeded" if this user holds too much that others have
+        replaced or removed. Raises CudaError.
         """
         return self._map_published(name, write, stream, timeout)[0]
 

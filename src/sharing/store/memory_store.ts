@@ -23,7 +23,10 @@ export interface MemoryStoreOptions extends ExporterOptions {
   devices?: readonly CudaDevice[];
   /** The maximum number of bytes of each device. By default, what the device has. */
   maxSize?: number;
-  /** The maximum number of bytes that the processes of one user have created and that are still there. */
+  /**
+   * The maximum number of bytes that the processes of one user have created and that are still there. What was replaced or
+   * removed, and only processes of other users have mapped, counts for those.
+   */
   maxSizeOfUser?: number;
   /** Whether entries that nobody maps are removed if there is no room, that used longest ago first. False by default. */
   evict?: boolean;

@@ -201,7 +201,8 @@ export class StoreClient implements AsyncDisposable {
    *
    * @throws {TypeError} If an argument has the wrong type
    * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if it is to be written, and another user has
-   * published it
+   * published it; `limit-exceeded` if this user holds too much that others have replaced or removed, or if too many requests
+   * wait
    */
   async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
     this.#check();

@@ -189,7 +189,7 @@ export class StoreRequests {
       if (memory === undefined || memory.state === "new" && !this.#mayWrite(memory)) {
         unknown.push(id);
       } else if (memory.state === "new") {
-        memory.writer = this.#client;
+        this.#memories.claimToWrite(this.#client, memory);
       } else {
         this.#memories.claim(this.#client, memory, numberOf(held, "count", 1));
       }

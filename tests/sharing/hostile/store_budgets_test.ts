@@ -1,5 +1,5 @@
 /** Clients of a store that take all that they can get. They take their user's share, and others are served. */
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { type MemoryStoreOptions, open, StoreClient } from "../../../mod.ts";
@@ -118,6 +118,58 @@ storeTest(
     waiting.kill("SIGKILL");
   },
 );
+
+storeTest("a user's memories leave as many to the others, and descriptors to operators", async (fixture) => {
+  await using hoarder = await fixture.attack("memories", 0);
+  const [count, code, message] = await next(hoarder);
+  assertEquals([count, code], [34, "limit-exceeded"]);
+  assertStringIncludes(
+    message,
+    "the limit is 68 memories, for which half of the descriptors are that the store may open",
+  );
+  assertStringIncludes(message, `user ${user} has 34 of them, and at least as much must be left for the others`);
+  await fixture.serveHonest();
+  hoarder.kill("SIGKILL");
+  await removeAll(fixture);
+}, { descriptorLimit: 200 });
+
+storeTest("a user's metadata leave as much to the others", async (fixture) => {
+  const metadata = "x".repeat(4 * mebibyte - 2);
+  await using hoarder = await fixture.attack("memories", metadata.length);
+  const [count, code, message] = await next(hoarder);
+  assertEquals([count, code], [8, "limit-exceeded"]);
+  assertStringIncludes(message, `the limit is ${64 * mebibyte} bytes of metadata (maximumMetadata); user ${user} has`);
+  await fixture.serveHonest(metadata);
+  hoarder.kill("SIGKILL");
+  await removeAll(fixture);
+});
+
+storeTest("what a reader holds counts for the reader, and its writer goes on", async (fixture) => {
+  const { client, attack } = fixture;
+  const publish = async () => {
+    const since = performance.now();
+    await using memory = await client.create("weights", unit);
+    await memory.publish();
+    assert(performance.now() - since < promptly);
+  };
+  await publish();
+  await using reader = await attack("hold", "weights");
+  const generations = 24;
+  const answers = [await next(reader)];
+  for (let generation = 2; generation <= generations; generation++) {
+    await publish();
+    reader.kill("SIGUSR1");
+    answers.push(await next(reader));
+  }
+  // A quarter of the device, the last generation that it has, and what it has mapped meanwhile.
+  const refused = answers.findIndex(([code]) => code !== "ok");
+  assertEquals(refused, 9);
+  assert(answers.slice(refused).every(([code]) => code === "limit-exceeded"));
+  assertStringIncludes(answers[refused][2], `while user ${user} holds ${8 * unit} bytes`);
+  await fixture.serveHonest();
+  reader.kill("SIGKILL");
+  await client.remove("weights");
+}, { maxSize: 32 * unit, maxSizeOfUser: 8 * unit });
 
 storeTest("who waits for room that never comes keeps no other user waiting", async (fixture) => {
   await using _kept = await fixture.client.create("kept", unit);

@@ -334,7 +334,7 @@ storeTest(
 test("a store without descriptors says so, and goes on", { skip, long: true }, () =>
   inFolder(async (folder) => {
     const path = `${folder}/store`;
-    await using store = startScript("children/sharing/store_process.ts", ["software", path], { descriptorLimit: 100 });
+    await using store = startScript("children/sharing/store_process.ts", ["software", path], { descriptorLimit: 200 });
     while (!(await store.nextLine())!.startsWith("serves"));
     using cuda = open({ driver: "software" });
     await using client = await StoreClient.connect(cuda, path);

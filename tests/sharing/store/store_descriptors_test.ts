@@ -70,17 +70,27 @@ test(
   { skip: shimRefusal() ?? false },
   () =>
     inFolder(async (folder) => {
-      const args = ["software", `${folder}/store`, `${folder}/standby`];
-      await using store = startScript("children/sharing/store_process.ts", args, { descriptorLimit: 120 });
+      const [path, standbyPath] = [`${folder}/store`, `${folder}/standby`];
+      await using store = startScript("children/sharing/store_few_descriptors.ts", [path, standbyPath], {
+        descriptorLimit: 200,
+      });
       await lineOf(store, "serves");
       using cuda = open({ driver: "software" });
-      await using client = await StoreClient.connect(cuda, `${folder}/store`);
+      await using client = await StoreClient.connect(cuda, path);
       const count = 60;
       for (let index = 0; index < count; index++) {
         await using memory = await client.create(`entry ${index}`, 16);
         await memory.publish();
       }
-      await using standby = startScript("children/sharing/store_process.ts", args);
+      for (let left = 0; left < most; left++) {
+        store.kill("SIGINT");
+        await lineOf(store, "left");
+        store.kill("SIGINT");
+        await lineOf(store, "given back");
+      }
+      store.kill("SIGINT");
+      await lineOf(store, `left ${most}`);
+      await using standby = startScript("children/sharing/store_process.ts", ["software", path, standbyPath]);
       await lineOf(store, "has a standby");
       store.kill("SIGKILL");
       await lineOf(standby, "serves");

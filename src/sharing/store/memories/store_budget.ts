@@ -1,13 +1,15 @@
 /**
- * How much a store may have, and how much of that it has.
+ * How much a store may have, how much of that it has, and for which user it counts.
  *
  * @module
  */
+import { readSmallFile } from "../../../../ffi/shim/processes.ts";
 import { type Cuda, sessionOf } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
+import { addTo, Shares } from "./shares.ts";
 import { isUnclaimed, type Stored } from "./stored.ts";
 
 /** How much a store may have. */
@@ -40,24 +42,54 @@ export interface SpaceRequest {
   readonly size: number;
 }
 
+/** For whom a memory counts. */
+interface Payment {
+  /** None if it counts only in all. */
+  readonly payers: readonly number[];
+  /** Whether it counts for its readers, and not for its maker. */
+  readonly isHeld: boolean;
+  /** Whether it goes soon, unless it is claimed. */
+  readonly isUnclaimed: boolean;
+}
+
 /** The maximum number of memories: each is a descriptor. */
 const maximumMemories = 65_536;
+/** Descriptors that the runtime and the library have. */
+const ownDescriptors = 64;
 
 /** What the memories of a store take, and whether there may be more. */
 export class StoreBudget {
   readonly #cuda: Cuda;
   readonly #limits: StoreLimits;
-  readonly #memories: ReadonlyMap<number, Stored>;
-  /** What was allocated and is no memory of the table yet. */
-  readonly #granted = new Set<TakenMemory>();
+  readonly #isPublished: (name: string) => boolean;
+  readonly #payments = new Map<Stored, Payment>();
+  readonly #memories: Shares;
   /** Bytes of the metadata of all memories, and of those that are waited for. */
-  metadataByteLength = 0;
+  readonly metadata: Shares;
+  /** Bytes of each user, and those of them that nobody has claimed yet. */
+  readonly #ofUser = new Map<number, number>();
+  readonly #unclaimedOfUser = new Map<number, number>();
+  /** Bytes of each device, by its UUID. */
+  readonly #ofDevice = new Map<string, number>();
+  /** Bytes of each device that count for readers, by its UUID. */
+  readonly #held = new Map<string, Shares>();
+  /** By name and user, the last generation before the one that is published that the user holds as a reader. */
+  readonly #lastHeld = new Map<string, Map<number, Stored>>();
 
-  /** @param memories those of the table */
-  constructor(cuda: Cuda, limits: StoreLimits, memories: ReadonlyMap<number, Stored>) {
+  /** @param isPublished whether something is published under a name */
+  constructor(cuda: Cuda, limits: StoreLimits, isPublished: (name: string) => boolean) {
     this.#cuda = cuda;
     this.#limits = limits;
-    this.#memories = memories;
+    this.#isPublished = isPublished;
+    const { isShared, maximumMetadata } = limits;
+    const descriptors = Math.floor((descriptorLimit() - ownDescriptors) / 2);
+    this.#memories = new Shares(Math.max(1, Math.min(maximumMemories, descriptors)), {
+      unit: descriptors < maximumMemories
+        ? "memories, for which half of the descriptors are that the store may open (ulimit -n)"
+        : "memories",
+      isShared,
+    });
+    this.metadata = new Shares(maximumMetadata, { unit: "bytes of metadata (maximumMetadata)", isShared });
   }
 
   /**
@@ -68,53 +100,153 @@ export class StoreBudget {
    */
   check({ name, device, uid, size }: SpaceRequest, metadataByteLength: number): void {
     const what = `create ${countOf(size, "byte")} as ${JSON.stringify(name)}`;
-    const { maxSize, maxSizeOfUser, maximumMetadata } = this.#limits;
+    const { maxSize, maxSizeOfUser } = this.#limits;
     if (size > maxSize) throw limitExceeded(what, `${maxSize} bytes of each device (maxSize)`);
-    const all = sessionOf(this.#cuda).driver.deviceTotalMem(device.ordinal);
+    const all = this.#totalOf(device);
     if (size > all) throw limitExceeded(what, `${all} bytes, all that device ${device.ordinal} has`);
-    let ofUser = size;
-    for (const memory of this.#memories.values()) {
-      if (memory.uid === uid && !isUnclaimed(memory)) ofUser += memory.size;
+    const ofUser = (this.#ofUser.get(uid) ?? 0) - (this.#unclaimedOfUser.get(uid) ?? 0);
+    if (ofUser + size > maxSizeOfUser) {
+      throw limitExceeded(what, `${maxSizeOfUser} bytes of one user (maxSizeOfUser), and user ${uid} has ${ofUser}`);
     }
-    for (const granted of this.#granted) if (granted.uid === uid) ofUser += granted.size;
-    if (ofUser > maxSizeOfUser) {
-      throw limitExceeded(
-        what,
-        `${maxSizeOfUser} bytes of one user (maxSizeOfUser), and user ${uid} has ${ofUser - size}`,
-      );
-    }
-    if (this.metadataByteLength + metadataByteLength > maximumMetadata) {
-      throw limitExceeded(what, `${maximumMetadata} bytes of metadata (maximumMetadata)`);
-    }
-    if (this.#memories.size >= maximumMemories) throw limitExceeded(what, `${maximumMemories} entries`);
+    if (metadataByteLength > 0) this.metadata.check(uid, metadataByteLength, what);
+    this.#memories.check(uid, 1, what);
   }
 
   /** Whether a user may have so many bytes more now. */
   fitsUser(uid: number, size: number): boolean {
-    let used = size;
-    for (const taken of this.#taken()) if (taken.uid === uid) used += taken.size;
-    return used <= this.#limits.maxSizeOfUser;
+    return (this.#ofUser.get(uid) ?? 0) + size <= this.#limits.maxSizeOfUser;
   }
 
   /** Whether a device may have so many bytes more now. */
-  fits(device: CudaDevice, size: number): boolean {
-    let used = size;
-    for (const taken of this.#taken()) if (isSameUuid(taken.device, device.uuid)) used += taken.size;
-    return used <= this.#limits.maxSize;
+  fits({ uuid }: CudaDevice, size: number): boolean {
+    return (this.#ofDevice.get(uuid) ?? 0) + size <= this.#limits.maxSize;
+  }
+
+  /**
+   * Refuses to let a user hold another generation as long as it holds too much that others have replaced or removed.
+   *
+   * @throws {SharingError} `limit-exceeded`
+   */
+  checkReader(uid: number, { uid: writer, device, name }: Stored): void {
+    const held = this.#held.get(device);
+    const byteLength = held?.usedBy(uid) ?? 0;
+    if (uid === writer || byteLength === 0) return;
+    const isWithin = held!.fits(uid, 0) && this.#memories.fits(uid, 0) && this.metadata.fits(uid, 0);
+    const { maxSizeOfUser } = this.#limits;
+    if (isWithin && byteLength < maxSizeOfUser) return;
+    const bytes = countOf(byteLength, "byte");
+    throw limitExceeded(
+      `map ${JSON.stringify(name)} while user ${uid} holds ${bytes} that others have replaced or removed`,
+      "a share of half of the device, and the quota (maxSizeOfUser); free the oldest first",
+    );
   }
 
   /** Lets memory count that is not in the table yet. */
-  grant(memory: TakenMemory): void {
-    this.#granted.add(memory);
+  grant({ device, uid, size }: TakenMemory): void {
+    addTo(this.#ofDevice, device, size);
+    addTo(this.#ofUser, uid, size);
+    this.#memories.add([uid], 1);
   }
 
   /** Ends that: it is in the table, or gone. */
-  endGrant(memory: TakenMemory): void {
-    this.#granted.delete(memory);
+  endGrant({ device, uid, size }: TakenMemory): void {
+    addTo(this.#ofDevice, device, -size);
+    addTo(this.#ofUser, uid, -size);
+    this.#memories.add([uid], -1);
   }
 
-  *#taken(): Iterable<TakenMemory> {
-    yield* this.#memories.values();
-    yield* this.#granted;
+  /**
+   * Notes that there is memory, or that its state or who holds it has changed.
+   *
+   * @returns whether it may count for another user now
+   */
+  update(memory: Stored): boolean {
+    const last = this.#payments.get(memory);
+    // As long as it can be mapped, it is its maker's, whoever reads it.
+    const isMakers = memory.state === "new" || memory.state === "published";
+    if (last !== undefined && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
+    const holders = isMakers ? undefined : this.#holdersOf(memory);
+    const next: Payment = {
+      payers: holders ?? [memory.uid],
+      isHeld: holders !== undefined,
+      isUnclaimed: isUnclaimed(memory),
+    };
+    if (last === undefined) addTo(this.#ofDevice, memory.device, memory.size);
+    else this.#pay(memory, last, -1);
+    this.#pay(memory, next, 1);
+    this.#payments.set(memory, next);
+    return true;
   }
+
+  /** Notes that memory is gone. */
+  remove(memory: Stored): void {
+    const payment = this.#payments.get(memory);
+    if (payment === undefined) return;
+    this.#payments.delete(memory);
+    this.#pay(memory, payment, -1);
+    addTo(this.#ofDevice, memory.device, -memory.size);
+    const last = this.#lastHeld.get(memory.name);
+    for (const [uid, held] of last ?? []) if (held === memory) last!.delete(uid);
+    if (last?.size === 0) this.#lastHeld.delete(memory.name);
+  }
+
+  /** Notes that nothing is published under a name any more: what others hold of it is not about to be replaced. */
+  onNameRemoved(name: string): void {
+    const last = this.#lastHeld.get(name);
+    this.#lastHeld.delete(name);
+    for (const memory of new Set(last?.values())) this.update(memory);
+  }
+
+  /**
+   * The users other than its maker for whom memory counts that has no name any more: those who hold it. Undefined if its
+   * maker's processes do. Who changes over from one generation of a name to the next one holds both for a while: the last
+   * generation that each user has of a name does not count.
+   */
+  #holdersOf(memory: Stored): readonly number[] | undefined {
+    const { name, generation } = memory;
+    const users = new Set([...memory.readers.keys()].map(({ peer: { uid } }) => uid));
+    const last = this.#lastHeld.get(name) ?? new Map<number, Stored>();
+    for (const [uid, held] of last) if (held === memory && !users.has(uid)) last.delete(uid);
+    if (users.size === 0 || users.has(memory.uid)) return undefined;
+    if (memory.state === "removed" || !this.#isPublished(name)) return [...users];
+    this.#lastHeld.set(name, last);
+    return [...users].filter((uid) => {
+      const held = last.get(uid);
+      if (held !== undefined && held !== memory && held.generation > generation) return true;
+      last.set(uid, memory);
+      if (held !== undefined && held !== memory) this.update(held);
+      return false;
+    });
+  }
+
+  #pay(memory: Stored, { payers, isHeld, isUnclaimed }: Payment, sign: 1 | -1): void {
+    const { size, metadata, device } = memory;
+    for (const uid of payers) {
+      addTo(this.#ofUser, uid, sign * size);
+      if (isUnclaimed) addTo(this.#unclaimedOfUser, uid, sign * size);
+    }
+    this.#memories.add(payers, sign);
+    this.metadata.add(payers, sign * (metadata?.length ?? 0));
+    if (isHeld && payers.length > 0) this.#heldOf(device).add(payers, sign * size);
+  }
+
+  #heldOf(uuid: string): Shares {
+    let held = this.#held.get(uuid);
+    if (held === undefined) {
+      const device = this.#limits.devices.find((device) => isSameUuid(device.uuid, uuid));
+      const all = Math.min(this.#limits.maxSize, device === undefined ? Infinity : this.#totalOf(device));
+      this.#held.set(uuid, held = new Shares(all / 2, { unit: "bytes", isShared: true }));
+    }
+    return held;
+  }
+
+  #totalOf({ ordinal }: CudaDevice): number {
+    return sessionOf(this.#cuda).driver.deviceTotalMem(ordinal);
+  }
+}
+
+/** How many descriptors this process may open. */
+function descriptorLimit(): number {
+  const limit = /^Max open files\s+(\d+)/m.exec(readSmallFile("/proc/self/limits") ?? "")?.[1];
+  return limit === undefined ? Infinity : Number(limit);
 }

@@ -55,7 +55,7 @@ export class StoredMemories implements Disposable {
     limits: StoreLimits,
     restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle }[],
   ) {
-    const budget = this.#budget = new StoreBudget(cuda, limits, this.#memories);
+    const budget = this.#budget = new StoreBudget(cuda, limits, (name) => this.#published.has(name));
     this.#allocator = new MemoryAllocator({
       cuda,
       limits,
@@ -67,7 +67,7 @@ export class StoredMemories implements Disposable {
     for (const { record, handle } of restored) {
       const memory = restoredMemory(record, handle);
       this.#memories.set(memory.id, memory);
-      budget.metadataByteLength += memory.metadata?.length ?? 0;
+      budget.update(memory);
       if (memory.state === "published") this.#published.set(memory.name, memory);
     }
     this.#table = new StoreTable(() => this.#records());
@@ -103,16 +103,16 @@ export class StoredMemories implements Disposable {
     const device = this.#allocator.deviceOf(request.device);
     const size = this.#allocator.wholeSize(device, request.byteLength);
     const metadataByteLength = request.metadata?.length ?? 0;
-    const space = { name: request.name, device, uid: writer.peer.uid, size };
+    const { uid } = writer.peer;
+    const space = { name: request.name, device, uid, size };
     this.#budget.check(space, metadataByteLength);
     // It counts while it waits: a client may ask for much at once.
-    this.#budget.metadataByteLength += metadataByteLength;
+    this.#budget.metadata.add([uid], metadataByteLength);
     let grant: Grant;
     try {
       grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, pending);
-    } catch (error) {
-      this.#budget.metadataByteLength -= metadataByteLength;
-      throw error;
+    } finally {
+      this.#budget.metadata.add([uid], -metadataByteLength);
     }
     this.#budget.endGrant(grant);
     const record: StoredRecord = {
@@ -123,7 +123,7 @@ export class StoredMemories implements Disposable {
       byteLength: request.byteLength,
       size,
       metadata: request.metadata,
-      uid: writer.peer.uid,
+      uid,
       created: Date.now(),
       generation: 0,
       published: 0,
@@ -131,6 +131,7 @@ export class StoredMemories implements Disposable {
     };
     const memory = newMemory(record, grant.handle, writer);
     this.#memories.set(memory.id, memory);
+    this.#budget.update(memory);
     // Whoever takes over finds the descriptor of everything that the table names.
     await this.#table.keep(memory);
     if (this.#memories.get(memory.id) !== memory) return memory;
@@ -182,15 +183,20 @@ export class StoredMemories implements Disposable {
   /**
    * The published memory of a name, held by a reader from now on. Undefined if there is none.
    *
-   * @throws {SharingError} `not-permitted` if it is to be written, and is another user's
+   * @throws {SharingError} `not-permitted` if it is to be written, and is another user's; `limit-exceeded` if the reader's
+   * user holds too much that others have replaced
    */
   map(reader: Holder, name: string, { write }: { readonly write: boolean }): Stored | undefined {
     const memory = this.#published.get(name);
     if (memory === undefined) return undefined;
     if (write) this.#checkOwner(reader, memory, "write");
     const reading = memory.readers.get(reader);
-    if (reading === undefined) memory.readers.set(reader, { count: 1, since: Date.now() });
-    else reading.count++;
+    if (reading === undefined) {
+      this.#budget.checkReader(reader.peer.uid, memory);
+      memory.readers.set(reader, { count: 1, since: Date.now() });
+    } else {
+      reading.count++;
+    }
     memory.lastUse = Date.now();
     return memory;
   }
@@ -198,6 +204,13 @@ export class StoredMemories implements Disposable {
   /** Notes that a reader holds a memory so many times, as it says. */
   claim(reader: Holder, memory: Stored, count: number): void {
     memory.readers.set(reader, { count, since: Date.now() });
+    this.#budget.update(memory);
+  }
+
+  /** Lets a process write memory that it has created, as it says. */
+  claimToWrite(writer: Holder, memory: Stored): void {
+    memory.writer = writer;
+    this.#budget.update(memory);
   }
 
   /**
@@ -210,15 +223,16 @@ export class StoredMemories implements Disposable {
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Ends what a process holds of a memory once. Returns whether it held it. */
-  release(holder: Holder, id: number): boolean {
+  /** Ends what a process holds of a memory once, or several times. Returns whether it held it. */
+  release(holder: Holder, id: number, times = 1): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
     if (memory.writer === holder) memory.writer = undefined;
     else {
       const reading = memory.readers.get(holder);
       if (reading === undefined) return false;
-      if (--reading.count === 0) memory.readers.delete(holder);
+      reading.count -= times;
+      if (reading.count <= 0) memory.readers.delete(holder);
       memory.lastUse = Date.now();
     }
     this.#dropIfUnused(memory);
@@ -254,6 +268,7 @@ export class StoredMemories implements Disposable {
       if (reading === undefined) continue;
       memory.readers.delete(from);
       memory.readers.set(to, { ...reading, count: reading.count + (memory.readers.get(to)?.count ?? 0) });
+      this.#budget.update(memory);
     }
   }
 
@@ -312,14 +327,20 @@ export class StoredMemories implements Disposable {
   #retire(memory: Stored, state: "replaced" | "removed"): void {
     this.#table.write({ type: state, id: memory.id });
     memory.state = state;
-    if (this.#published.get(memory.name) === memory) this.#published.delete(memory.name);
+    if (this.#published.get(memory.name) === memory) {
+      this.#published.delete(memory.name);
+      this.#budget.onNameRemoved(memory.name);
+    }
     this.#dropIfUnused(memory);
   }
 
   #dropIfUnused(memory: Stored): void {
-    const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
-    if (memory.state === "published" || isHeld) return;
     if (!this.#memories.has(memory.id)) return;
+    const isHeld = memory.writer !== undefined || memory.readers.size > 0 || memory.mayBeClaimed;
+    if (memory.state === "published" || isHeld) {
+      if (this.#budget.update(memory)) this.#allocator.retry();
+      return;
+    }
     if (memory.isWritten) this.#table.write({ type: "gone", id: memory.id });
     this.#forget(memory);
   }
@@ -327,7 +348,7 @@ export class StoredMemories implements Disposable {
   /** Gives back a memory that is in the table no more. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
-    this.#budget.metadataByteLength -= memory.metadata?.length ?? 0;
+    this.#budget.remove(memory);
     this.unsent.onGone(memory);
     this.#table.forget(memory);
     memory.handle[Symbol.dispose]();
