@@ -26,8 +26,8 @@ export interface StoreConnectionOwner {
   readonly unbegun: Shares;
   /** The connection has ended. The error is undefined if the client said goodbye. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
-  /** The client says what it holds: what an ended connection of its process held is that, or gone. */
-  onClaim(connection: StoreConnection): void;
+  /** The client has connected again, and says how often it holds each memory, by number. */
+  onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
 }
 
 /** The maximum number of requests of a client that are not answered. */
@@ -60,6 +60,11 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly peer: Peer;
   readonly process: PeerProcess;
   isConnected = true;
+  /** Whether the client has said goodbye, and holds memory for as long as its process lives. */
+  hasLeft = false;
+  /** How many clients of the process may connect again and claim what this holds: others may have been merged with it. */
+  clientCount = 1;
+  #hasClaimed = false;
   readonly #stream: MessageStream;
   readonly #owner: StoreConnectionOwner;
   readonly #performer: StoreRequests;
@@ -89,8 +94,15 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#performer = new StoreRequests({
       client: this,
       memories: owner.memories,
-      onClaim: () => owner.onClaim(this),
-      onLeave: () => this.#endRequests(),
+      onClaim: (held) => {
+        if (this.#hasClaimed) return;
+        this.#hasClaimed = true;
+        owner.onClaim(this, held);
+      },
+      onLeave: () => {
+        this.hasLeft = true;
+        this.#endRequests();
+      },
     });
     stream.start({
       onMessage: (message) => this.#onMessage(message),

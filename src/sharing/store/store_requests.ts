@@ -35,8 +35,8 @@ export type Outcome =
 interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
-  /** The client says what it holds: what an ended connection of its process held is that, or gone. */
-  readonly onClaim: () => void;
+  /** The client has connected again, and says how often it holds each memory, by number. */
+  readonly onClaim: (held: ReadonlyMap<number, number>) => void;
   /** The client gives up all that it has asked for. */
   readonly onLeave: () => void;
 }
@@ -45,7 +45,7 @@ interface RequestsParts {
 export class StoreRequests {
   readonly #client: ClientProcess;
   readonly #memories: StoredMemories;
-  readonly #onClaim: () => void;
+  readonly #onClaim: (held: ReadonlyMap<number, number>) => void;
   readonly #onLeave: () => void;
 
   constructor({ client, memories, onClaim, onLeave }: RequestsParts) {
@@ -183,6 +183,7 @@ export class StoreRequests {
   /** The client has connected again. */
   #claim(document: JsonObject): Outcome {
     const unknown: number[] = [];
+    const known = new Map<number, number>();
     for (const held of objectsOf(document, "held")) {
       const id = numberOf(held, "id", 1);
       const memory = this.#memories.find(id);
@@ -191,10 +192,12 @@ export class StoreRequests {
       } else if (memory.state === "new") {
         this.#memories.claimToWrite(this.#client, memory);
       } else {
-        this.#memories.claim(this.#client, memory, numberOf(held, "count", 1));
+        const count = numberOf(held, "count", 1);
+        this.#memories.claim(this.#client, memory, count);
+        known.set(id, count);
       }
     }
-    this.#onClaim();
+    this.#onClaim(known);
     return done({ unknown });
   }
 

@@ -148,12 +148,7 @@ export class StoreService {
       memories: this.memories,
       waiting: this.#waiting,
       unbegun: this.#unbegun,
-      onClaim: (claiming) => {
-        // What its process held by connections that have ended is what it claims, or gone.
-        for (const other of [...this.#connections]) {
-          if (!other.isConnected && other.process.isSameAs(claiming.process)) this.#forget(other);
-        }
-      },
+      onClaim: (claiming, held) => this.#onClaim(claiming, held),
       onEnd: (ended, error) => this.#onEnd(ended, error),
     });
     this.#connections.add(connection);
@@ -169,13 +164,34 @@ export class StoreService {
     queueMicrotask(() => this.#options.connections.onDisconnect?.(peer, error));
     if (error === undefined || process.hasEnded) return this.#forget(connection);
     // It may have memory mapped until its process has ended, or it connects again.
-    for (const other of this.#connections) {
-      if (other === connection || other.isConnected || !other.process.isSameAs(process)) continue;
+    const other = this.#endedOf(connection);
+    if (other !== undefined) {
       this.memories.transfer(connection, other);
+      other.clientCount++;
       return this.#forget(connection);
     }
     process.whenEnded(() => this.#forget(connection));
     process.keepAlive(false);
+  }
+
+  /** The connection that stands for those of the same process that have ended in the same way. */
+  #endedOf(one: StoreConnection): StoreConnection | undefined {
+    for (const other of this.#connections) {
+      if (other === one || other.isConnected || other.hasLeft !== one.hasLeft) continue;
+      if (other.process.isSameAs(one.process)) return other;
+    }
+    return undefined;
+  }
+
+  /**
+   * What its process held by connections that have ended is what their clients claim, or gone. Nobody knows which of them
+   * a client had: what is left goes when as many have claimed as have lost their connections.
+   */
+  #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
+    const ended = this.#endedOf(claiming);
+    if (ended === undefined) return;
+    if (--ended.clientCount === 0) return this.#forget(ended);
+    for (const [id, count] of held) this.memories.release(ended, id, count);
   }
 
   #forget(connection: StoreConnection): void {

@@ -184,3 +184,23 @@ storeTest("requests that never end cost a store a share of what all may take", a
   assertEquals(await next(sender), 10);
   await fixture.serveHonest();
 });
+
+storeTest("two clients of a process that lose their connections both go on", async (fixture) => {
+  const { client, attack } = fixture;
+  {
+    await using memory = await client.create("shared", unit);
+    await memory.publish();
+  }
+  await using clients = await attack("two clients");
+  assertEquals(await next(clients), [{ ok: true, unknown: [] }, { ok: true, unknown: [] }]);
+  assertEquals(await next(clients), [{ ok: true, generation: 1 }, { ok: true, generation: 1 }]);
+  await client.remove("shared");
+  const isHeld = async () => (await fixture.status()).entries.some(({ name }) => name === "shared");
+  assert(await isHeld());
+  clients.kill("SIGUSR1");
+  assertEquals(await next(clients), "released");
+  // What one of them has said that it holds, it holds once.
+  assert(!await isHeld());
+  clients.kill("SIGKILL");
+  await removeAll(fixture);
+});
