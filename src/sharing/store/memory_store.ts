@@ -10,7 +10,7 @@ import type { ExporterOptions } from "../exporter/exporter.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
-import type { UnixListener } from "../transport/unix_listener.ts";
+import { takerOf, type UnixListener } from "../transport/unix_listener.ts";
 import { listenFor } from "../transport/users.ts";
 import { descriptorsOfSystemd, type KeptDescriptor, SystemdKeeper } from "./keepers.ts";
 import { Standby } from "./standby.ts";
@@ -49,6 +49,8 @@ export interface MemoryStoreOptions extends ExporterOptions {
 
 /** Milliseconds until a standby that has not reached its store tries again. */
 const standbyPause = 100;
+/** How often it must have found the path taken by no store that it can stand by for, before it says so. */
+const patientAttempts = 5;
 
 /**
  * Memory that outlives the processes that made it: others create it here, write it, publish it under a name, and map what
@@ -75,6 +77,8 @@ export class MemoryStore implements AsyncDisposable {
   #standby: Standby | undefined;
   #standingBy: Promise<void> | undefined;
   #systemd: SystemdKeeper | undefined;
+  /** What was reported last while it stands by: the same is not reported again and again. */
+  #reported: string | undefined;
   #closed: Promise<void> | undefined;
 
   static {
@@ -214,18 +218,22 @@ export class MemoryStore implements AsyncDisposable {
   /** Keeps what the store has that listens at the path, and takes over when that one is gone. */
   async #standBy(standbyPath: string): Promise<void> {
     const { signal } = this.#closing;
-    while (!signal.aborted) {
+    for (let attempts = 1; !signal.aborted; attempts++) {
       try {
         const stream = await this.#connect(standbyPath);
         if (stream === undefined) {
           // The store may be gone before it was reached.
           const listener = this.#tryListen(false);
           if (listener !== undefined) return this.#serve(listener, []);
-        } else if (await this.#keep(stream, standbyPath)) {
-          return;
+          // A store that has just begun listens here in a moment.
+          if (attempts >= patientAttempts) this.#reportOnce(this.#takenError(standbyPath));
+        } else {
+          attempts = 0;
+          if (await this.#keep(stream, standbyPath)) return;
+          this.#reported = undefined;
         }
       } catch (error) {
-        if (!signal.aborted) this.#report(error as Error);
+        if (!signal.aborted) this.#reportOnce(error as Error);
       }
       await abortable((resolve) => {
         const timer = setTimeout(resolve, standbyPause);
@@ -262,6 +270,7 @@ export class MemoryStore implements AsyncDisposable {
     this.#standby = undefined;
     const listener = kept.length === 0 ? undefined : this.#tryListen(true);
     if (listener === undefined) {
+      if (kept.length > 0) this.#report(this.#takenError(standbyPath));
       for (const { handle } of kept) handle[Symbol.dispose]();
       return false;
     }
@@ -272,6 +281,25 @@ export class MemoryStore implements AsyncDisposable {
       throw error;
     }
     return true;
+  }
+
+  /** Why it neither serves nor has a store that it can stand by for. */
+  #takenError(standbyPath: string): SharingError {
+    const marker = markerOf(standbyPath);
+    const path = isListening(marker) ? marker : this.path;
+    return new SharingError(
+      "address-in-use",
+      `Cannot take over at ${this.path}: ${
+        takerOf(path) ?? "another process listens"
+      } at ${path}, and no store answers ` +
+        `at ${standbyPath}, where a standby gets what the store has; stop that process, or use other paths`,
+    );
+  }
+
+  #reportOnce(error: Error): void {
+    if (this.#reported === error.message) return;
+    this.#reported = error.message;
+    this.#report(error);
   }
 
   #report(error: Error): void {

@@ -4,7 +4,17 @@
  * @module
  */
 import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
-import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale } from "../../../ffi/shim/sockets.ts";
+import { closeDescriptor, describeDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
+import {
+  acceptFrom,
+  connectTo,
+  type FileIdentity,
+  listenAt,
+  peerOf,
+  probe,
+  removeOwn,
+  removeStale,
+} from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { noteConnection } from "../../support/connected_processes.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
@@ -154,6 +164,33 @@ export class UnixListener implements AsyncDisposable {
       closeSocket(fd);
     }
     await descriptorsReleased();
+  }
+}
+
+/**
+ * Who has taken a path, for an error: `"process 15 of user 1000 listens"`, or `"a file of user 1000 is"` if nobody can
+ * be connected to. Undefined if nobody has.
+ */
+export function takerOf(path: string): string | undefined {
+  const fd = connectTo(path);
+  if (fd >= 0) {
+    try {
+      const { pid, uid, pidfd } = peerOf(fd);
+      if (pidfd >= 0) closeDescriptor(pidfd);
+      return `process ${pid} of user ${uid} listens`;
+    } finally {
+      closeSocket(fd);
+    }
+  }
+  try {
+    const file = openPath(path);
+    try {
+      return `a file of user ${describeDescriptor(file).owner} is`;
+    } finally {
+      closeDescriptor(file);
+    }
+  } catch {
+    return undefined;
   }
 }
 

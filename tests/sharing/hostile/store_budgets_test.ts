@@ -204,3 +204,20 @@ storeTest("two clients of a process that lose their connections both go on", asy
   clients.kill("SIGKILL");
   await removeAll(fixture);
 });
+
+test("a standby says who has the path", { skip }, () =>
+  inFolder(async (folder) => {
+    chmodSync(folder, 0o755);
+    const [path, standby] = [`${folder}/store`, `${folder}/standby`];
+    await using squatter = startHostile("store_hoarders.py", [path, user, "squat"]);
+    assertEquals(await next(squatter), "listens");
+    await using store = startScript("children/sharing/store_process.ts", ["software", path, standby]);
+    assertEquals(await store.nextLine(), "stands by");
+    assertEquals(
+      await store.nextLine(),
+      `error Cannot take over at ${path}: process ${squatter.pid} of user ${user} listens at ${path}, and no store ` +
+        `answers at ${standby}, where a standby gets what the store has; stop that process, or use other paths`,
+    );
+    squatter.kill("SIGKILL");
+    assertEquals(await store.nextLine(), `serves ${store.pid}`);
+  }));
