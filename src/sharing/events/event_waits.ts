@@ -14,9 +14,15 @@ const unfiredPerPause = 32;
 /** The maximum number of waits that continue after the connection has ended. */
 const maximumAfterEnd = 64;
 
-interface EventWait {
-  readonly hasFired: () => boolean;
+/** Who waits for an event. */
+export interface EventWaiter {
   readonly callback: (error?: unknown) => void;
+  /** The number of the event. */
+  readonly event: number;
+}
+
+interface EventWait extends EventWaiter {
+  readonly hasFired: () => boolean;
   /** Ends the prompt polling of the wait. */
   cancelPrompt: (() => void) | undefined;
 }
@@ -43,8 +49,8 @@ export class EventWaits {
    * Calls back once, when `hasFired` returns true, or with the error that it throws. Polls it at once, so the callback
    * may run before this returns. Returns a function that cancels the wait.
    */
-  start(hasFired: () => boolean, callback: (error?: unknown) => void): () => void {
-    const wait: EventWait = { hasFired, callback, cancelPrompt: undefined };
+  start(hasFired: () => boolean, { callback, event }: EventWaiter): () => void {
+    const wait: EventWait = { hasFired, callback, event, cancelPrompt: undefined };
     if (this.#prompt.size < maximumPrompt && !this.#hasEnded) this.#pollPromptly(wait);
     else if (!this.#poll(wait)) this.#postpone(wait);
     return () => this.#cancel(wait);
@@ -52,11 +58,13 @@ export class EventWaits {
 
   /**
    * The connection has ended: most that the peer's events could tell, the end of its process tells too. The oldest
-   * waits continue, so that the memory of a peer that goes on living comes back when it has released it.
+   * waits continue, so that the memory of a peer that goes on living comes back when it has released it. Returns the
+   * events that they are for.
    */
-  end(): void {
+  end(): Set<number> {
     this.#hasEnded = true;
     for (const wait of [...this.#patient, ...this.#prompt].slice(maximumAfterEnd)) this.#cancel(wait);
+    return new Set([...this.#patient, ...this.#prompt].map(({ event }) => event));
   }
 
   /** Cancels all waits. */

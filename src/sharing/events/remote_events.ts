@@ -6,6 +6,7 @@ import { isLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { formatUuid } from "../../support/uuid.ts";
 import { badMessage, type EventMessage, limitExceeded, type Message } from "../protocol/messages.ts";
+import { AskedEvents, type EventBudget, type FiredCallback } from "./event_budget.ts";
 import { EventWaits } from "./event_waits.ts";
 import { findLocalEvent } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
@@ -34,6 +35,8 @@ export interface RemoteEventsParts {
   readonly findDevice: (uuid: string) => CudaDevice | undefined;
   /** The maximum number of events that the peer may announce at a time. */
   readonly maximum: number;
+  /** Decides which events are kept; all by default. Nobody may retain or open an event that is not. */
+  readonly budget?: EventBudget;
   readonly send: (message: Message) => void;
   /** The peer. */
   readonly process: PeerProcess;
@@ -52,6 +55,8 @@ export class RemoteEvents {
   readonly #parts: RemoteEventsParts;
   readonly #events = new Map<number, RemoteEvent>();
   readonly #opened = new OpenedEvents();
+  /** The events beyond the budget. */
+  readonly #asked = new AskedEvents((event) => this.#parts.send({ type: "wait", event }));
   readonly #waits = new EventWaits();
 
   constructor(parts: RemoteEventsParts) {
@@ -59,9 +64,14 @@ export class RemoteEvents {
   }
 
   define(message: EventMessage): void {
-    const { maximum } = this.#parts;
-    if (this.#events.has(message.event)) throw badMessage(`event ${message.event} is announced twice`);
-    if (this.#events.size >= maximum) throw limitExceeded("accept another event", `${maximum} events of a peer`);
+    const { maximum, budget, process: { peer } } = this.#parts;
+    if (this.#events.has(message.event) || this.#asked.has(message.event)) {
+      throw badMessage(`event ${message.event} is announced twice`);
+    }
+    if (this.#events.size + this.#asked.size >= maximum) {
+      throw limitExceeded("accept another event", `${maximum} events of a peer`);
+    }
+    if (budget?.tryAdd(peer.uid) === false) return this.#asked.add(message.event);
     this.#events.set(message.event, {
       message,
       users: 0,
@@ -109,9 +119,13 @@ export class RemoteEvents {
    *
    * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
    */
-  whenFired(identifier: number, callback: (error?: unknown) => void): () => void {
+  whenFired(identifier: number, callback: FiredCallback): () => void {
+    if (this.#asked.has(identifier)) return this.#asked.whenFired(identifier, callback);
     const known = this.#known(identifier);
-    return this.#wait(known, { hasFired: () => this.#query(known), callback });
+    return this.#wait(known, {
+      hasFired: () => this.#query(known),
+      callback: (error) => callback(error, identifier),
+    });
   }
 
   /** Like `whenFired`, for the ready event of offers, which is not recorded again while it has users. */
@@ -131,6 +145,7 @@ export class RemoteEvents {
    * before it sends anything about a later record, or else when that has fired, too.
    */
   onFired(identifier: number): void {
+    if (this.#asked.onFired(identifier)) return;
     const known = this.#known(identifier);
     if (!known.isAsked) throw badMessage(`FIRED for event ${identifier} answers no WAIT`);
     known.isAsked = false;
@@ -153,19 +168,35 @@ export class RemoteEvents {
     const known = this.#events.get(identifier);
     if (known === undefined) throw badMessage(`event ${identifier} is forgotten and was not announced`);
     if (known.users > 0) throw badMessage(`event ${identifier} is forgotten while in use`);
-    this.#events.delete(identifier);
-    this.#opened.close(identifier);
+    this.#drop(identifier);
   }
 
-  /** The connection has ended: most waits end, as `EventWaits.end` says. */
-  endWaits(): void {
-    this.#waits.end();
+  /**
+   * The connection has ended: most waits end, as `EventWaits.end` says. Keeps only the events of those that continue,
+   * and returns their numbers.
+   */
+  endWaits(): ReadonlySet<number> {
+    const awaited = this.#waits.end();
+    this.#dropAllBut(awaited);
+    return awaited;
   }
 
   close(): void {
     this.#waits.cancelAll();
-    this.#events.clear();
-    this.#opened.closeAll();
+    this.#dropAllBut(new Set());
+  }
+
+  #dropAllBut(kept: ReadonlySet<number>): void {
+    this.#asked.clear();
+    const dropped = [...this.#events.keys()].filter((event) => !kept.has(event));
+    runEach(...dropped.map((event) => () => this.#drop(event)));
+  }
+
+  #drop(event: number): void {
+    const { budget, process: { peer } } = this.#parts;
+    this.#events.delete(event);
+    budget?.remove(peer.uid);
+    this.#opened.close(event);
   }
 
   #wait(
@@ -190,7 +221,7 @@ export class RemoteEvents {
         cancelAnswer = this.#ask(known, () => answer = "fired");
       }
       return false;
-    }, callback);
+    }, { callback, event: known.message.event });
     return () => {
       cancelAnswer();
       cancel();

@@ -17,6 +17,7 @@ import type { OfferRecord } from "./offer_record.ts";
 import { hasFired, whenFired } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import { EventAnswers } from "../events/event_answers.ts";
+import type { EventBudget } from "../events/event_budget.ts";
 import type { LocalEvents } from "../events/local_events.ts";
 import { RemoteEvents, type RemoteEventsParts } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
@@ -30,6 +31,8 @@ export interface ImporterOwner {
   readonly findDevice: RemoteEventsParts["findDevice"];
   /** The events that are announced to importers. */
   readonly events: LocalEvents;
+  /** Decides how many of the importers' events are kept. */
+  readonly eventBudget: EventBudget;
   /** An importer can never use an offer again. */
   onOver(sentOffer: SentOffer): void;
   /** The connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
@@ -67,10 +70,16 @@ export class ConnectedImporter {
   readonly #changed = new Set<OfferRecord>();
   /** Events of the importer for which EVENT_FREE is not sent yet. */
   readonly #freeEvents = new Set<number>();
-  /** Events of the importer that are waited for. */
-  readonly #awaited = new Set<number>();
-  /** The functions that cancel the waits for its events. */
-  readonly #cancels = new Set<() => void>();
+  /** What waits for its events: the releases of offers, and callbacks. */
+  readonly #awaited = new Map<number, SentOffer | (() => void)>();
+  readonly #onFired = (error: unknown, event: number): void => {
+    // The event cannot be queried any more: only the end of the process releases it.
+    if (error !== undefined && !hasNoDevice(error)) return;
+    const awaiting = this.#awaited.get(event)!;
+    this.#awaited.delete(event);
+    if (typeof awaiting === "function") awaiting();
+    else this.#onWorkDone(awaiting, event);
+  };
   #isGone = false;
   /** Whether the connection has ended and its process may have memory mapped that no other connection stands for. */
   #isLingering = false;
@@ -85,6 +94,7 @@ export class ConnectedImporter {
     this.#events = new RemoteEvents({
       findDevice: owner.findDevice,
       maximum: maximumImporterEvents,
+      budget: owner.eventBudget,
       send,
       process: stream.process,
     });
@@ -144,7 +154,7 @@ export class ConnectedImporter {
 
   /** Cancels all waits for the importer's events. The importer no longer keeps this process alive. */
   abandon(): void {
-    runEach(...this.#cancels);
+    this.#closeEvents();
     for (const sentOffer of this.sentOffers.values()) {
       // From now on, only the end of the process releases these.
       sentOffer.held += sentOffer.releasing;
@@ -160,25 +170,25 @@ export class ConnectedImporter {
    * @throws {SharingError} `bad-message` if the event was not announced or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void {
-    if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
-    let isOver = false;
-    let stop = (): void => {};
-    const cancel = (): void => {
-      stop();
+    const cancel = this.#await(event, callback);
+    return () => {
+      if (this.#awaited.get(event) !== callback) return;
       this.#awaited.delete(event);
-      this.#cancels.delete(cancel);
+      cancel();
     };
-    this.#awaited.add(event);
-    stop = this.#events.whenFired(event, (error) => {
-      isOver = true;
-      this.#cancels.delete(cancel);
-      // The event cannot be queried any more: only the end of the process releases it.
-      if (error !== undefined && !hasNoDevice(error)) return;
-      this.#awaited.delete(event);
-      callback();
-    });
-    if (!isOver) this.#cancels.add(cancel);
-    return cancel;
+  }
+
+  /** Waits for an event. Creates no function for it: a thousand events of each importer may be waited for. */
+  #await(event: number, awaiting: SentOffer | (() => void)): () => void {
+    if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
+    this.#awaited.set(event, awaiting);
+    return this.#events.whenFired(event, this.#onFired);
+  }
+
+  /** Cancels all waits for its events, and forgets them. */
+  #closeEvents(): void {
+    this.#events.close();
+    this.#awaited.clear();
   }
 
   #pump(): void {
@@ -293,13 +303,7 @@ export class ConnectedImporter {
       sentOffer.held--;
     } else {
       sentOffer.releasing++;
-      this.whenFired(event, () => {
-        sentOffer.releasing--;
-        if (isLogging) this.#logLeaseEnd(sentOffer);
-        this.#freeEvents.add(event);
-        this.#settle(sentOffer);
-        if (this.isConnected) this.#pump();
-      });
+      this.#await(event, sentOffer);
       sentOffer.held--;
     }
     if (sentOffer.held === 0) {
@@ -312,6 +316,14 @@ export class ConnectedImporter {
       }
     }
     this.#settle(sentOffer);
+  }
+
+  #onWorkDone(sentOffer: SentOffer, event: number): void {
+    sentOffer.releasing--;
+    if (isLogging) this.#logLeaseEnd(sentOffer);
+    this.#freeEvents.add(event);
+    this.#settle(sentOffer);
+    if (this.isConnected) this.#pump();
   }
 
   #logLeaseEnd(sentOffer: SentOffer): void {
@@ -349,7 +361,8 @@ export class ConnectedImporter {
 
   #disconnected(error: SharingError | undefined): void {
     this.isConnected = false;
-    this.#events.endWaits();
+    const awaited = this.#events.endWaits();
+    for (const event of [...this.#awaited.keys()]) if (!awaited.has(event)) this.#awaited.delete(event);
     this.#changed.clear();
     this.#freeEvents.clear();
     for (const sentOffer of [...this.sentOffers.values()]) {
@@ -421,9 +434,7 @@ export class ConnectedImporter {
     this.#isGone = true;
     if (isLogging && this.#isLingering) logEvent("quarantine-end", { peer: this.peer.pid });
     runEach(
-      ...this.#cancels,
-      () => this.#cancels.clear(),
-      () => this.#events.close(),
+      () => this.#closeEvents(),
       () => this.process[Symbol.dispose](),
       () => this.#owner.onGone(this),
     );

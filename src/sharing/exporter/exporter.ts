@@ -32,12 +32,13 @@ import { textByteLength } from "../protocol/text_length.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
+import { EventBudget } from "../events/event_budget.ts";
 import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { Condition } from "../../support/waiting/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { listenFor } from "../transport/users.ts";
+import { allowedUsers, listenFor } from "../transport/users.ts";
 import { Acceptor, logConnection } from "./acceptor.ts";
 import { Operators } from "../operator/operators.ts";
 import { type CompleteOptions, completeOptions } from "./exporter_options.ts";
@@ -138,6 +139,7 @@ export class Exporter implements AsyncDisposable {
   readonly #records = new Set<OfferRecord>();
   readonly #memory: ExportedMemory;
   readonly #events = new LocalEvents();
+  readonly #eventBudget: EventBudget;
   readonly #ready = new ReadyEvents(this.#events, {
     onKnown: (record) => this.#onReadyKnown(record),
     onFailure: (error) => this.#fail(error),
@@ -169,6 +171,7 @@ export class Exporter implements AsyncDisposable {
     }
     this.#listener = listener;
     this.#options = options;
+    this.#eventBudget = new EventBudget(allowedUsers(options.users).length);
     this.#operators = new Operators({
       path: listener.path,
       answerTimeout: options.messageTimeout,
@@ -545,6 +548,7 @@ export class Exporter implements AsyncDisposable {
     const importer = new ConnectedImporter(stream, {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
       events: this.#events,
+      eventBudget: this.#eventBudget,
       onOver: ({ record }) =>
         runEach(
           () => this.#endIfOver(record),

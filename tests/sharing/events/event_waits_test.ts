@@ -15,7 +15,7 @@ class LentEvents {
       this.waits.start(() => {
         this.queries++;
         return this.hasAllFired;
-      }, () => this.fired.push(index)));
+      }, { callback: () => this.fired.push(index), event: index }));
   }
 }
 
@@ -47,7 +47,8 @@ test("an event that fires soon is noticed as soon as this process's own", async 
     const { promise, resolve } = Promise.withResolvers<number>();
     const fires = performance.now() + delay;
     const order: string[] = [];
-    waits.start(() => performance.now() >= fires, () => (order.push("fired"), resolve(performance.now() - fires)));
+    const callback = () => (order.push("fired"), resolve(performance.now() - fires));
+    waits.start(() => performance.now() >= fires, { callback, event: 1 });
     if (delay === 0) assertEquals(order, ["fired"]);
     late.push(await promise);
   }
@@ -58,16 +59,20 @@ test("an event that fires soon is noticed as soon as this process's own", async 
 test("an error ends one wait alone, and a cancelled one is not polled again", async () => {
   const waits = new EventWaits();
   const errors: unknown[] = [];
-  const never = Array.from({ length: 100 }, () => waits.start(() => false, () => errors.push("fired")));
+  const never = Array.from(
+    { length: 100 },
+    () => waits.start(() => false, { callback: () => errors.push("fired"), event: 1 }),
+  );
   let fails = false;
   const failing = () => {
     if (fails) throw new Error("the device is lost");
     return false;
   };
   const other = Promise.withResolvers<void>();
-  for (let count = 0; count < 2; count++) waits.start(failing, (error) => errors.push((error as Error).message));
+  const callback = (error: unknown) => errors.push((error as Error).message);
+  for (let count = 0; count < 2; count++) waits.start(failing, { callback, event: 1 });
   fails = true;
-  waits.start(() => errors.length === 2, () => other.resolve());
+  waits.start(() => errors.length === 2, { callback: () => other.resolve(), event: 1 });
   await other.promise;
   assertEquals(errors, ["the device is lost", "the device is lost"]);
   for (const cancel of never) cancel();
@@ -75,13 +80,13 @@ test("an error ends one wait alone, and a cancelled one is not polled again", as
 
 test("after the end of the connection, a bounded number of waits continues", async () => {
   const events = new LentEvents(4000);
-  events.waits.end();
+  assertEquals(events.waits.end().size, 64);
   events.hasAllFired = true;
   await until(() => events.fired.length === 64);
   const { queries } = events;
   const { promise, resolve } = Promise.withResolvers<void>();
   let polls = 0;
-  events.waits.start(() => ++polls === 3, () => resolve());
+  events.waits.start(() => ++polls === 3, { callback: () => resolve(), event: 1 });
   await promise;
   assertEquals([events.fired.length, events.queries], [64, queries]);
 });

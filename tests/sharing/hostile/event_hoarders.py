@@ -1,7 +1,7 @@
 """Importers that release what they hold with events that never fire:
 event_hoarders.py PATH OFFER UUID CONNECTIONS EVENTS. All events are one memory file, whose handle the software device
 opens. Written from PROTOCOL.md and from the layout of an event's file. Prints how many releases were sent, waits for a
-signal (SIGUSR1), closes the connections, and stays."""
+signal (SIGUSR1), closes the connections, prints how many WAIT had arrived, and stays."""
 import fcntl
 import os
 import select
@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-HELLO, GOODBYE, EVENT, OFFER, HELD, RELEASED = 1, 3, 18, 19, 32, 33
+HELLO, GOODBYE, WAIT, EVENT, OFFER, HELD, RELEASED = 1, 3, 4, 18, 19, 32, 33
 PAGE = 65536
 EVENT_MAGIC = 0x3130544E56504C50
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
@@ -55,6 +55,23 @@ class Hoarder:
                     self.offer = body[:4]
                     return
 
+    def waits(self):
+        """Counts the WAIT that have arrived, and closes the connection."""
+        self.socket.shutdown(socket.SHUT_WR)
+        data = b""
+        try:
+            while part := self.socket.recv(65536):
+                data += part
+        except ConnectionResetError:
+            pass
+        self.socket.close()
+        count = 0
+        while data:
+            length, type, _ = struct.unpack_from("<IHH", data)
+            count += type == WAIT
+            data = data[8 + length:]
+        return count
+
     def lend(self, uuid, handle, count):
         for event in range(1, count + 1):
             self.socket.sendall(
@@ -72,7 +89,5 @@ for _ in range(int(connections)):
     hoarders[-1].lend(uuid, handle, int(events))
 print("lent", int(connections) * int(events), flush=True)
 signal.sigwait([signal.SIGUSR1])
-for hoarder in hoarders:
-    hoarder.socket.close()
-print("closed", flush=True)
+print("closed", sum(hoarder.waits() for hoarder in hoarders), flush=True)
 signal.sigwait([signal.SIGUSR1])

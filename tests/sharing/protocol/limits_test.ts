@@ -27,6 +27,7 @@ const numbers: readonly (readonly [said: string, file: string, constant: string]
   ["at most 64 events of the importer", "src/sharing/events/event_waits.ts", "maximumAfterEnd = 64;"],
   ["at most 1,024 events of one peer open", "src/sharing/events/opened_events.ts", "maximumOfPeer = 1024;"],
   ["and 4,096 in a process or Worker", "src/sharing/events/opened_events.ts", "maximumOfProcess = 4096;"],
+  ["keeps at most 4,096 of them", "src/sharing/events/event_budget.ts", "maximumKept = 4096;"],
   ["pools of an exporter at a time | 256 |", "src/sharing/importer/remote_memory.ts", "maximumPools = 256;"],
   ["offers of an exporter at a time | 65,536 |", "src/sharing/protocol/messages.ts", "maximumIdentifiers = 65_536;"],
   ["events of an importer at a time | 1,024 |", "src/sharing/protocol/messages.ts", "maximumImporterEvents = 1024;"],
