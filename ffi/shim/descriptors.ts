@@ -30,6 +30,8 @@ export const sealShrink = 2;
 
 /** `POLLIN`. */
 const pollIn = 1;
+/** More than `/proc/self/limits` has. */
+const limitsByteLength = 4096;
 /** The kernel's `PATH_MAX`. */
 const maximumPathByteLength = 4096;
 
@@ -105,6 +107,27 @@ export function readLink(fd: number): string {
   const bytes = new Uint8Array(maximumPathByteLength);
   const length = unwrap(shim().poolpass_read_link(fd, bytes, BigInt(bytes.length)), `read of link ${fd}`);
   return new TextDecoder().decode(bytes.subarray(0, length));
+}
+
+/** The number of descriptors that this process may have open. */
+export function descriptorLimit(): number {
+  const fd = shim().poolpass_open(cString("/proc/self/limits"), 0);
+  if (fd < 0) return Infinity;
+  try {
+    const bytes = new Uint8Array(limitsByteLength);
+    const text = new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
+    return Number(/^Max open files\s+(\d+)/m.exec(text)?.[1] ?? Infinity);
+  } finally {
+    closeDescriptor(fd);
+  }
+}
+
+/** The number that the next descriptor of this process gets: the lowest that is free; Infinity if none is. */
+export function lowestFreeDescriptor(): number {
+  const fd = shim().poolpass_eventfd();
+  if (fd < 0) return Infinity;
+  closeDescriptor(fd);
+  return fd;
 }
 
 /**

@@ -6,6 +6,7 @@ import { nextTurn } from "../../support/waiting/turn.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import { type ConnectionRole, limitExceeded } from "../protocol/messages.ts";
+import { DescriptorReserve } from "../transport/descriptor_reserve.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
 import { allowedUsers, checkUser } from "../transport/users.ts";
@@ -56,6 +57,7 @@ export function logConnection(
 export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #handshakes: Handshakes;
+  readonly #reserve = new DescriptorReserve();
   /** The connections that have been sent WELCOME and are not adopted yet. */
   readonly #welcomed = new Set<Place>();
   /** Whether the application knows that accepting fails. */
@@ -79,7 +81,6 @@ export class Acceptor {
     for (let accepted = 1; !closing.aborted; accepted++) {
       try {
         const socket = await listener.accept({ signal: closing });
-        this.#hasReported = false;
         void this.#welcome(socket);
       } catch (error) {
         if (closing.aborted) return;
@@ -161,9 +162,26 @@ export class Acceptor {
       throw error;
     }
     const text = failure();
-    if (text === undefined) return;
-    stream.end("device-lost", text);
-    throw new SharingError("device-lost", `Cannot serve process ${peer.pid}: ${text}`);
+    if (text !== undefined) {
+      stream.end("device-lost", text);
+      throw new SharingError("device-lost", `Cannot serve process ${peer.pid}: ${text}`);
+    }
+    this.#checkDescriptors(stream);
+  }
+
+  /** Throws, and says goodbye, if descriptors are so few that the connection may not be kept. */
+  #checkDescriptors(stream: MessageStream): void {
+    const { listener: { path }, options: { users }, places } = this.#parts;
+    const { peer } = stream;
+    const exceeded = this.#reserve.exceeded(peer, {
+      users: allowedUsers(users).length,
+      others: () => [...[...places()].map((place) => place.peer), ...this.#handshakes.peers],
+    });
+    if (exceeded === undefined) return void (this.#hasReported = false);
+    const error = limitExceeded(`serve process ${peer.pid} at ${path}`, exceeded.limit);
+    stream.end("limit-exceeded", error.message);
+    if (exceeded.isForAll) this.#report(new SharingError("out-of-descriptors", error.message));
+    throw error;
   }
 
   /** Throws `limit-exceeded` if a process that has said HELLO would be one too many, in all or of its user. */

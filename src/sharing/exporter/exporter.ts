@@ -84,8 +84,8 @@ export interface ExporterOptions {
   /** Called for each connection that has ended. The error is undefined if it ended normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
   /**
-   * Called when accepting connections fails, such as with a `SharingError` "out-of-descriptors", once until it works
-   * again. Connecting processes wait meanwhile, and the exporter keeps trying.
+   * Called when connections cannot be accepted, such as with a `SharingError` "out-of-descriptors", once until they can.
+   * Connecting processes wait meanwhile, or are refused, and the exporter keeps trying.
    */
   onError?: (error: Error) => void;
 }

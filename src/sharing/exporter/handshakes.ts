@@ -28,6 +28,11 @@ export class Handshakes {
     return this.#pending.size;
   }
 
+  /** The processes that have opened them. */
+  get peers(): Peer[] {
+    return [...this.#pending].map(({ stream }) => stream.peer);
+  }
+
   /** Adds a connection. If there are too many, ends the oldest of the process and user that have most. */
   add(handshake: PendingHandshake): void {
     this.#pending.add(handshake);

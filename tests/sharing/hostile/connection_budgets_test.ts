@@ -1,14 +1,17 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import process from "node:process";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { open } from "../../../src/open.ts";
 import { Exporter, type ExporterOptions } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { SharingError } from "../../../src/support/errors.ts";
+import { waitUntil } from "../../../src/support/waiting/waiting.ts";
+import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
-import type { TestOptions } from "../../support/test.ts";
+import { inFolder } from "../../support/folders.ts";
+import { test, type TestOptions } from "../../support/test.ts";
 import { noPython, startHostile } from "./hostile_peers.ts";
 
 /** Milliseconds in which an honest importer is served. */
@@ -188,6 +191,59 @@ leakTest("failing to accept is reported once, and retried", async () => {
     rmSync(folder, { recursive: true });
   }
 }, { warmUp });
+
+test("connections leave an exporter descriptors, and a process that has few connections is served", {
+  skip: noPython ?? shimRefusal(),
+}, () =>
+  inFolder(async (folder) => {
+    using cuda = open({ driver: "software" });
+    const path = `${folder}/exporter`;
+    await using child = startScript("children/sharing/crowded_exporter.ts", [path], { descriptorLimit: 256 });
+    assertEquals(await child.nextLine(), "listening");
+    const countDescriptors = () => readdirSync(`/proc/${child.pid}/fd`).length;
+    const serveHonest = async () => {
+      const since = performance.now();
+      {
+        await using importer = await Importer.connect(cuda, path);
+        using weights = await (await importer.offer("weights")).map();
+        assertEquals((await weights.read(Uint8Array))[0], 5);
+      }
+      const duration = performance.now() - since;
+      assert(duration < promptly, `An honest importer was served after ${duration} ms`);
+    };
+    await serveHonest();
+    const before = countDescriptors();
+    await using crowd = startHostile("crowding_importers.py", [path, 120]);
+    const served = Number(await firstLine(crowd));
+    assert(served > 64 && served < 120, `${served} are served`);
+    const few = "descriptors of 256 are left; raise the limit of that process (ulimit -n)";
+    assertStringIncludes((await crowd.nextLine())!, `the limit is 8 connections of a process while at most 32 ${few}`);
+    assertEquals(await child.nextLine(), "refused");
+    await serveHonest();
+
+    // Many processes, each with few connections, get what is kept for such, and no more.
+    await using others = new AsyncDisposableStack();
+    let refusal = "";
+    for (let count = 0; refusal === ""; count++) {
+      assert(count < 4, "Nobody was refused");
+      const other = others.use(startHostile("crowding_importers.py", [path, 8]));
+      await firstLine(other);
+      refusal = (await other.nextLine())!;
+    }
+    assertStringIncludes(refusal, `the limit is reached when 16 ${few}`);
+    assertEquals(await child.nextLine(), "error: out-of-descriptors");
+    // The runtime may have taken some of what is left.
+    assert(countDescriptors() <= 256 - 8, `${countDescriptors()} descriptors`);
+    const error = await assertRejects(() => Importer.connect(cuda, path), SharingError);
+    assertEquals(error.code, "limit-exceeded");
+
+    await others.disposeAsync();
+    await serveHonest();
+    crowd.kill("SIGKILL");
+    await crowd.ended;
+    // Signals have taken some.
+    await waitUntil(() => countDescriptors() <= before + 8, { signal: AbortSignal.timeout(promptly) });
+  }));
 
 function noOtherUser(): string | undefined {
   return process.geteuid!() === 0 ? undefined : "it takes root to become another user";

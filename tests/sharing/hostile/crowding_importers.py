@@ -1,5 +1,6 @@
 """Connects COUNT importers at a time, as user USER if that is given: crowding_importers.py PATH COUNT [USER]. Prints
 how many are served, and the text of the first refusal."""
+import contextlib
 import os
 import signal
 import sys
@@ -14,7 +15,9 @@ connections, served, refusal = [], 0, ""
 for _ in range(count):
     one = wire.connect(path)
     connections.append(one)
-    one.sendall(wire.hello())
+    # Whoever is refused may be told before it says anything.
+    with contextlib.suppress(ConnectionError):
+        one.sendall(wire.hello())
 for one in connections:
     type, body = wire.receive(one)
     if type == wire.WELCOME:

@@ -41,6 +41,9 @@ const numbers: readonly (readonly [said: string, file: string, constant: string]
   ["1,024 | `maximumImporters` |", "src/sharing/exporter/exporter_options.ts", "maximumImporters = 1024,"],
   ["of one process merged above 16 |", "src/sharing/exporter/lingering_importers.ts", "maximumLingering = 16;"],
   ["an equal share of 1,024 |", "src/sharing/exporter/acceptor.ts", "maximumEnded = 1024;"],
+  ["a sixteenth, 8 to 64 |", "src/sharing/transport/descriptor_reserve.ts", "reservedPart = 1 / 16;"],
+  ["8 to 64 |", "src/sharing/transport/descriptor_reserve.ts", "[leastReserved, mostReserved] = [8, 64];"],
+  ["fewer than 8 connections", "src/sharing/transport/descriptor_reserve.ts", "fewConnections = 8;"],
   ["256 KiB |", "src/sharing/protocol/message_writer.ts", "backlogByteLength = 256 * 1024;"],
   [
     "at most 65,536 requests wait for a name or for room",
