@@ -3,17 +3,34 @@
  *
  * @module
  */
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type Socket } from "node:net";
 
-/** The media type of Prometheus' text format. */
-const mediaType = "text/plain; version=0.0.4; charset=utf-8";
 /** The only address: whoever else may see the numbers is for another program to decide. */
 const address = "127.0.0.1";
-/** The maximum number of connections at a time. */
-const maximumConnections = 64;
-
+/** The maximum number of connections, of which the oldest are ended if there are more. */
+const maximumConnections = 256;
+/** Milliseconds from when there are too many connections until some are ended. */
+const endingPause = 10;
+/** The maximum number of connections that the system has accepted and this server has not. */
+const backlog = 256;
+/** The maximum number of those that have not read their answer: each answer takes memory. */
+const maximumReading = 16;
+/** The maximum number of bytes of a request. */
+const maximumRequest = 16_384;
 /** Milliseconds from a connection's begin in which it must have asked and read the answer. */
 const connectionTimeout = 10_000;
+
+const plainText = "text/plain; charset=utf-8";
+/** The media type of Prometheus' text format. */
+const mediaType = "text/plain; version=0.0.4; charset=utf-8";
+const reasons = {
+  200: "OK",
+  400: "Bad Request",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  503: "Service Unavailable",
+} as const;
 
 /** A server of metrics. */
 export interface MetricsServer extends AsyncDisposable {
@@ -21,8 +38,16 @@ export interface MetricsServer extends AsyncDisposable {
   readonly url: string;
 }
 
+interface Answer {
+  readonly status: keyof typeof reasons;
+  readonly body: string;
+  readonly type?: string;
+}
+
 /**
- * Answers GET /metrics at a port of 127.0.0.1, and nothing else. Resolves once it listens.
+ * Answers GET /metrics at a port of 127.0.0.1, and nothing else. Resolves once it listens. The runtimes' own servers of
+ * HTTP do not know all connections that ask for nothing or read nothing: this one knows them, and ends the oldest if
+ * there are many.
  *
  * @param port 0 for any that is free
  * @param text Returns the metrics. If it throws, the answer is 503 with the error's message.
@@ -33,43 +58,153 @@ export async function serveMetrics(
   text: () => string | Promise<string>,
   { timeout = connectionTimeout }: { readonly timeout?: number } = {},
 ): Promise<MetricsServer> {
-  const server = createServer(
-    (request, response) => {
-      const answer = (status: number, body: string, headers: Record<string, string> = {}): void => {
-        response.writeHead(status, { "content-type": "text/plain; charset=utf-8", connection: "close", ...headers });
-        response.end(body);
-      };
-      // A page of another site must not read them, which it could by a name that leads here.
-      if (!isLoopback(request.headers.host)) return answer(403, "The metrics are for this machine alone\n");
-      const path = request.url?.split("?")[0];
-      if (path !== "/metrics") return answer(404, "The metrics are at /metrics\n");
-      if (request.method !== "GET") return answer(405, "The metrics can be read with GET\n", { allow: "GET" });
-      void Promise.resolve().then(text).then(
-        (metrics) => answer(200, metrics, { "content-type": mediaType }),
-        (error) => answer(503, `${(error as Error).message}\n`),
-      );
-    },
-  );
-  server.maxConnections = maximumConnections;
-  // The server's own limits end no connection that does not read, and in some runtimes none that says nothing.
-  server.on("connection", (socket) => {
+  const connections = new Connections();
+  // Whoever asks meanwhile gets the same metrics, in the same bytes.
+  let last = { body: "", bytes: new Uint8Array() };
+  const encode = (body: string): Uint8Array => {
+    if (body !== last.body) last = { body, bytes: new TextEncoder().encode(body) };
+    return last.bytes;
+  };
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
     const timer = setTimeout(() => socket.destroy(), timeout);
-    socket.once("close", () => clearTimeout(timer));
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => {
+      clearTimeout(timer);
+      connections.delete(socket);
+    });
+    connections.add(socket);
+    void requestOf(socket).then(async (request) => {
+      connections.move(socket, "answered");
+      const { status, body, type = plainText } = await answerTo(request, text);
+      const bytes = encode(body);
+      const head = [
+        `HTTP/1.1 ${status} ${reasons[status]}`,
+        `content-type: ${type}`,
+        `content-length: ${bytes.length}`,
+        "connection: close",
+        ...status === 405 ? ["allow: GET"] : [],
+      ];
+      connections.move(socket, "reading");
+      socket.write(`${head.join("\r\n")}\r\n\r\n`);
+      socket.end(request.startsWith("HEAD ") ? new Uint8Array() : bytes, () => socket.destroy());
+    });
   });
   await listen(server, port);
   const { port: actual } = server.address() as { port: number };
   return {
     url: `http://${address}:${actual}/metrics`,
     async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      const closed = new Promise((resolve) => server.close(resolve));
+      connections.end();
+      await closed;
     },
   };
 }
 
+/** What a connection does: asks, waits for its answer, or reads it. */
+type Activity = "asking" | "answered" | "reading";
+
+/** The connections, by what they do, in the order in which they began to. */
+class Connections {
+  readonly #groups: Readonly<Record<Activity, Set<Socket>>> = {
+    asking: new Set(),
+    answered: new Set(),
+    reading: new Set(),
+  };
+  /** Whether there are too many, and some are about to be ended. */
+  #isOverflowing = false;
+  /** Those that were there when some were last ended. */
+  #known: ReadonlySet<Socket> = new Set();
+
+  /** Adds one that asks. */
+  add(socket: Socket): void {
+    this.#groups.asking.add(socket);
+    if (this.#isOverflowing || this.#size <= maximumConnections) return;
+    this.#isOverflowing = true;
+    setTimeout(() => this.#endSome(), endingPause);
+  }
+
+  get #size(): number {
+    return Object.values(this.#groups).reduce((count, { size }) => count + size, 0);
+  }
+
+  /**
+   * Ends the oldest of those that do what most do, until there are not too many. Not those that are new since the last
+   * time: what they have sent may not have been read yet.
+   */
+  #endSome(): void {
+    const groups = Object.values(this.#groups);
+    while (this.#size > maximumConnections) {
+      const largest = groups.reduce((largest, each) => each.size > largest.size ? each : largest);
+      const [oldest] = largest;
+      if (!this.#known.has(oldest!)) break;
+      this.#endOldest(largest);
+    }
+    this.#isOverflowing = this.#size > maximumConnections;
+    this.#known = new Set(this.#isOverflowing ? groups.flatMap((group) => [...group]) : []);
+    if (this.#isOverflowing) setTimeout(() => this.#endSome(), endingPause);
+  }
+
+  move(socket: Socket, activity: Activity): void {
+    if (socket.destroyed) return;
+    this.delete(socket);
+    this.#groups[activity].add(socket);
+    const { reading } = this.#groups;
+    if (reading.size > maximumReading) this.#endOldest(reading);
+  }
+
+  #endOldest(group: ReadonlySet<Socket>): void {
+    const [oldest] = group;
+    this.delete(oldest!);
+    oldest!.destroy();
+  }
+
+  delete(socket: Socket): void {
+    for (const group of Object.values(this.#groups)) group.delete(socket);
+  }
+
+  end(): void {
+    for (const group of Object.values(this.#groups)) for (const socket of [...group]) socket.destroy();
+  }
+}
+
+/** Resolves with the first request of a connection, without its body, once it has arrived. Ignores what follows. */
+function requestOf(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let received = "";
+    let isOver = false;
+    socket.setEncoding("latin1").on("data", (part: string) => {
+      if (isOver) return;
+      received += part;
+      const end = received.indexOf("\r\n\r\n");
+      if (end >= 0) resolve(received.slice(0, end));
+      else if (received.length > maximumRequest) resolve("");
+      isOver = end >= 0 || received.length > maximumRequest;
+    });
+    // The end of what it sends: it may still read its answer.
+    socket.on("end", () => isOver || socket.destroy());
+  });
+}
+
+async function answerTo(request: string, text: () => string | Promise<string>): Promise<Answer> {
+  const [first, ...lines] = request.split("\r\n");
+  const [, method, target] = /^(\S+) (\S+) HTTP\/1\.[01]$/.exec(first!) ?? [];
+  if (target === undefined) return { status: 400, body: "This is no request of HTTP/1.1\n" };
+  const hosts = lines.filter((line) => /^host:/i.test(line)).map((line) => line.slice("host:".length).trim());
+  // A page of another site must not read them, which it could by a name that leads here.
+  if (!hosts.every(isLoopback)) return { status: 403, body: "The metrics are for this machine alone\n" };
+  if (target.split("?")[0] !== "/metrics") return { status: 404, body: "The metrics are at /metrics\n" };
+  if (method !== "GET") return { status: 405, body: "The metrics can be read with GET\n" };
+  try {
+    return { status: 200, body: await text(), type: mediaType };
+  } catch (error) {
+    return { status: 503, body: `${(error as Error).message}\n` };
+  }
+}
+
 /** Whether a request was made to this machine by a name that leads nowhere else. */
-function isLoopback(host: string | undefined): boolean {
-  return host === undefined || /^(127\.0\.0\.1|localhost)(:\d+)?$/i.test(host);
+function isLoopback(host: string): boolean {
+  return /^(127\.0\.0\.1|localhost)(:\d+)?$/i.test(host);
 }
 
 function listen(server: Server, port: number): Promise<void> {
@@ -80,6 +215,6 @@ function listen(server: Server, port: number): Promise<void> {
       const problem = code === "EACCES" ? "this user may not; give a port of at least 1024" : why;
       reject(new Error(`Cannot listen at ${address}:${port}: ${problem}`, { cause }));
     });
-    server.listen(port, address, () => resolve());
+    server.listen(port, address, backlog, () => resolve());
   });
 }
