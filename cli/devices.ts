@@ -6,6 +6,8 @@
 import type { Cuda, CudaDevice } from "../mod.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { formatJson } from "./status/json.ts";
+import { harmless } from "./status/table.ts";
 import { openCuda } from "./open_cuda.ts";
 
 const help = `Usage: poolpass devices [options]
@@ -46,7 +48,7 @@ function run(args: readonly string[], terminal: Terminal): Promise<number> {
   if (files.length > 0) throw new UsageError(`There is nothing to do with "${files[0]}"`);
   using cuda = openCuda(driver);
   const all = cuda.devices.map((device) => describe(cuda, device));
-  terminal.print(json ? JSON.stringify(asJson(cuda, all), undefined, 2) : asTable(cuda, all));
+  terminal.print(json ? formatJson(asJson(cuda, all), 2) : asTable(cuda, all));
   return Promise.resolve(0);
 }
 
@@ -71,7 +73,7 @@ function asTable({ driver, driverVersion }: Cuda, devices: readonly DescribedDev
     ["device", "name", "UUID", "memory", "free", "compute", "peers"],
     ...devices.map(({ ordinal, name, uuid, memory, computeCapability, peers }) => [
       String(ordinal),
-      name,
+      harmless(name),
       uuid,
       formatGibibytes(memory.total),
       formatGibibytes(memory.free),

@@ -4,6 +4,7 @@
  * @module
  */
 import process from "node:process";
+import { escapeControlsInLines } from "../src/support/escape_controls.ts";
 import { run } from "./poolpass.ts";
 
 const interrupted = new AbortController();
@@ -12,8 +13,9 @@ process.on("SIGINT", interrupt);
 process.on("SIGTERM", interrupt);
 process.on("SIGHUP", interrupt);
 process.exitCode = await run(process.argv.slice(2), {
-  print: (text) => console.log(text),
-  printError: (text) => console.error(text),
+  // Paths, names and messages in it may have been chosen by others. Programs that read the output get it as it is.
+  print: (text) => console.log(process.stdout.isTTY ? escapeControlsInLines(text) : text),
+  printError: (text) => console.error(escapeControlsInLines(text)),
   signal: interrupted.signal,
   isInteractive: true,
 });

@@ -48,7 +48,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const next = (): Promise<string> =>
     answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);
   await using server = await serveMetrics(port, next);
-  terminal.print(`Serving the metrics of ${path} at ${server.url}`);
+  terminal.print(`Serving the metrics of ${harmless(path)} at ${server.url}`);
   await interrupted(signal);
   return 0;
 }

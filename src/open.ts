@@ -13,6 +13,7 @@ import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
 import type { CollectiveLibrary } from "./collective_library.ts";
 import type { Driver } from "./driver.ts";
+import { escapeControls } from "./support/escape_controls.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
 import { didYouMean, nearestNames } from "./support/nearest_name.ts";
@@ -226,7 +227,9 @@ function warnOfMistypedVariables(): void {
     if (nearest === undefined) continue;
     hasWarnedOfVariables = true;
     console.warn(
-      `poolpass: the environment variable ${variable} does nothing: there is no such variable; did you mean ` +
+      `poolpass: the environment variable ${
+        escapeControls(variable)
+      } does nothing: there is no such variable; did you mean ` +
         `"${variablePrefix}${nearest}"?`,
     );
   }

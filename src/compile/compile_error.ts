@@ -4,6 +4,7 @@
  * @module
  */
 import { nameErrors } from "../support/errors.ts";
+import { escapeControlsInLines } from "../support/escape_controls.ts";
 import type { CompilerInput } from "./compiler.ts";
 import { adviceOnMissingHeader } from "./missing_headers.ts";
 
@@ -29,7 +30,7 @@ export class CompileError extends Error {
     message: string,
     { log, file, line, column }: { log: string; file: string; line: number; column?: number | undefined },
   ) {
-    super(message);
+    super(escapeControlsInLines(message));
     this.log = log;
     this.file = file;
     this.line = line;

@@ -6,6 +6,7 @@
 import type { Driver, KernelCheck, MemoryRange } from "../driver.ts";
 import { listOf } from "../support/printing.ts";
 import { startStackAbove } from "../support/call_stack.ts";
+import { escapeControlsInLines } from "../support/escape_controls.ts";
 import { observeHostReads } from "../support/host_reads.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./call_sites.ts";
@@ -194,21 +195,26 @@ export class Sanitizer {
     if (!hasFailed) this.#beforeEnd();
     this.#reports.deliver();
     const { all } = this.#reports;
-    if (!this.#hasListener && all.length > 0) console.error(`poolpass sanitizer: ${summaryOf(all)}`);
+    if (!this.#hasListener && all.length > 0) print(`poolpass sanitizer: ${summaryOf(all)}`);
     this.#close();
   }
 
   #close(): void {
     const { suppressed } = this.#reports;
-    if (!this.#hasListener && suppressed.length > 0) console.error(`poolpass sanitizer: ${suppressedOf(suppressed)}`);
+    if (!this.#hasListener && suppressed.length > 0) print(`poolpass sanitizer: ${suppressedOf(suppressed)}`);
     this.#outputs.log?.end(suppressed);
   }
 
   #print(report: SanitizerReport): void {
-    console.error(report.message);
-    if (this.#outputs.annotate !== undefined) console.error(this.#outputs.annotate(report));
+    print(report.message);
+    if (this.#outputs.annotate !== undefined) print(this.#outputs.annotate(report));
     letProcessFail(this);
   }
+}
+
+/** Prints lines. Names and files in them may come from PTX or from other processes. */
+function print(text: string): void {
+  console.error(escapeControlsInLines(text));
 }
 
 function isSanitizerError(error: unknown): boolean {
@@ -222,7 +228,7 @@ function tellOfUnused(suppressions: Suppressions): void {
   if (watched.has(suppressions)) return;
   watched.add(suppressions);
   atProcessEnd(() => {
-    if (suppressions.unused.length > 0) console.error(`poolpass sanitizer: ${unusedOf(suppressions)}`);
+    if (suppressions.unused.length > 0) print(`poolpass sanitizer: ${unusedOf(suppressions)}`);
   });
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
-import { escapeControls } from "./escape_controls.ts";
+import { escapeControls, escapeControlsInLines } from "./escape_controls.ts";
 import { type JsonFields, nameClass, writeAsJson } from "./printing.ts";
 
 const namesByNumber: ReadonlyMap<number, string> = new Map(
@@ -44,7 +44,10 @@ export class CudaError extends Error {
    */
   constructor(number: number, call: string, message?: string, options: ErrorOptions & { readonly code?: string } = {}) {
     const { code = cudaErrorName(number) } = options;
-    super(message ?? `${call} failed: ${code} (${number})`, "cause" in options ? { cause: options.cause } : undefined);
+    super(
+      escapeControlsInLines(message ?? `${call} failed: ${code} (${number})`),
+      "cause" in options ? { cause: options.cause } : undefined,
+    );
     this.code = code;
     this.number = number;
     this.call = call;

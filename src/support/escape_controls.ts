@@ -17,6 +17,14 @@ export function escapeControls(text: string): string {
   return text.replace(controls, escapeOf);
 }
 
+/** The same for text of several lines: keeps the ends of lines, and tabs. */
+export function escapeControlsInLines(text: string): string {
+  return text.replace(
+    controls,
+    (character) => character === "\n" || character === "\t" ? character : escapeOf(character),
+  );
+}
+
 function escapeOf(character: string): string {
   const code = character.charCodeAt(0);
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;

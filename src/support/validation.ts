@@ -1,4 +1,5 @@
 import { startStackAbove } from "./call_stack.ts";
+import { escapeControls } from "./escape_controls.ts";
 import { suggestName } from "./nearest_name.ts";
 import { withArticle } from "./printing.ts";
 
@@ -153,7 +154,7 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
 
 /** A value for an error's message: a string in quotes, a number as it is, another value as `whatIs` describes it. */
 export function shown(value: unknown): string {
-  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "string") return escapeControls(JSON.stringify(value));
   return typeof value === "number" || typeof value === "bigint" ? String(value) : whatIs(value);
 }
 

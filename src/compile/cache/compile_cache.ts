@@ -6,6 +6,7 @@
 import { closeDescriptor, describeDescriptor, openPath, readAt, writeAt } from "../../../ffi/shim/descriptors.ts";
 import { createFile, lastWrite, namesIn, removeFile, renameFile, touchFile } from "../../../ffi/shim/folder_files.ts";
 import { createFolderPath, openOwnFile } from "../../../ffi/shim/judged_paths.ts";
+import { escapeControls } from "../../support/escape_controls.ts";
 import { shown } from "../../support/validation.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../compiler.ts";
 import type { CompilerSearch } from "../compilers.ts";
@@ -175,6 +176,7 @@ function entryAt(path: string): Entry | undefined {
   }
 }
 
+/** What the runtime says, which quotes the path as it is. */
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return escapeControls(error instanceof Error ? error.message : String(error));
 }

@@ -44,7 +44,7 @@ function suppressionsOfEnvironment(): Suppressions | undefined {
       text = readTextFile(path);
     } catch (error) {
       const { message } = error as Error;
-      throw new RangeError(`Cannot use POOLPASS_SANITIZE_SUPPRESS="${path}": the file cannot be read: ${message}`);
+      throw new RangeError(`Cannot use POOLPASS_SANITIZE_SUPPRESS=${shown(path)}: the file cannot be read: ${message}`);
     }
     known.set(path, suppressions = new Suppressions(path, text));
   }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { escapeControlsInLines } from "../../support/escape_controls.ts";
 import { sha256 } from "../../support/sha256.ts";
 
 /** A point of a stream's work: the slot and generation of its process, the stream's number there, and the position. */
@@ -149,8 +150,7 @@ function isLine(value: unknown): boolean {
   return isText(value) && !(value as string).includes("\n");
 }
 
-/** Whether it may be printed: a terminal would obey other control characters than newlines. */
+/** Whether it may be printed: a terminal would obey control characters other than newlines and tabs. */
 function isText(value: unknown): boolean {
-  // deno-lint-ignore no-control-regex
-  return typeof value === "string" && value.length <= maximumStack && !/[\x00-\x09\x0b-\x1f\x7f-\x9f]/.test(value);
+  return typeof value === "string" && value.length <= maximumStack && escapeControlsInLines(value) === value;
 }

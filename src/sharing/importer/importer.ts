@@ -318,7 +318,7 @@ export class Importer implements AsyncDisposable {
     const awaited = `offer "${name}" of process ${this.peer.pid}`;
     const offers = this.#iterate<Metadata>(options, awaited, () => this.#offers.insteadOf(name));
     for await (const offer of offers) if (offer.name === name) return offer;
-    if (this.#isDisposed) throw disposedMeanwhile(escapeControls(`wait for "${name}"`), "the importer");
+    if (this.#isDisposed) throw disposedMeanwhile(`wait for "${name}"`, "the importer");
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
   }
 

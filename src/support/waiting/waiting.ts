@@ -12,6 +12,7 @@
 import { startStackAbove } from "../call_stack.ts";
 import { abortError } from "./abort_error.ts";
 import { EndedError } from "../driver_errors.ts";
+import { escapeControls } from "../escape_controls.ts";
 import { atNextTurn } from "./turn.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
 
@@ -96,7 +97,9 @@ export function errorOfWait(error: unknown, awaited: string, { signal }: WaitOpt
 /** The error of a wait that was not over when `disposed` was disposed. `what` follows "Cannot". */
 export function disposedMeanwhile(what: string, disposed: string): ReferenceError {
   const error = new EndedError(
-    `Cannot ${what}: ${disposed} was disposed while it was still waiting; await it before the end of the block`,
+    `Cannot ${
+      escapeControls(what)
+    }: ${disposed} was disposed while it was still waiting; await it before the end of the block`,
   );
   return startStackAbove(error, disposedMeanwhile);
 }

@@ -6,9 +6,12 @@ import { open } from "../../../src/open.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { checkOfferName } from "../../../src/sharing/protocol/offer_name.ts";
-import { SharingError } from "../../../src/support/errors.ts";
+import { CompileError } from "../../../src/compile/compile_error.ts";
+import { CudaError, SharingError } from "../../../src/support/errors.ts";
+import { shown } from "../../../src/support/validation.ts";
+import { disposedMeanwhile } from "../../../src/support/waiting/waiting.ts";
 import { escapeControls } from "../../../src/support/escape_controls.ts";
-import { startScript } from "../../support/child_process.ts";
+import { remainingLines, startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { leakTest } from "../../support/resources.ts";
 import { test } from "../../support/test.ts";
@@ -79,6 +82,54 @@ leakTest("the text of a goodbye reaches no terminal", () =>
     await importer[Symbol.asyncDispose]();
     exporter.kill("SIGKILL");
   }), { skip: noPython, warmUp });
+
+test("the errors of every kind that quote others escape what they quote", () => {
+  const lines = `first\tline\n${beginning.replaceAll("\n", "")}`;
+  for (
+    const error of [
+      new SharingError("internal-error", beginning),
+      new CudaError(1, "cudaMalloc", lines),
+      new CompileError(lines, { log: lines, file: beginning, line: 1 }),
+      disposedMeanwhile(`wait for "${beginning}"`, "the importer"),
+    ]
+  ) {
+    assertHarmless(error.message.replaceAll("\t", ""), error.name);
+    assertStringIncludes(error.message, "\\x1b]0;owned\\x07");
+  }
+  assertStringIncludes(new CudaError(1, "cudaMalloc", lines).message, "first\tline\n");
+  assertHarmless(shown(`${beginning}\x7f\x9b\u2028`), "A value of an option or a variable");
+});
+
+test("what the commands and warnings quote of paths, names and variables reaches no terminal", async () => {
+  const shape = `${beginning.replaceAll("\r\n", "")}\x9b`;
+  const at = fileURLToPath(new URL("../../../cli/main.ts", import.meta.url));
+  const software = ["devices", "--driver", "software"];
+  const answers = [
+    await run(at, [shape]),
+    await run(at, ["list", "/nowhere", shape]),
+    await run(at, ["bind", `/tmp/${shape}.ptx`]),
+    await run(at, ["doctor", `/tmp/${shape}`], { POOLPASS_DRIVER: "software" }),
+    await run(at, software, { POOLPASS_SANITIZE: "1", POOLPASS_SANITIZE_SUPPRESS: `/dev/null/${shape}` }),
+    await run(at, software, {
+      "POOLPASS_DRIVER\x1b": "1",
+      POOLPASS_CACHE: `/dev/null/${shape}`,
+      POOLPASS_SANITIZE: "1",
+      POOLPASS_SANITIZE_REPORT: `/dev/null/${shape}`,
+    }),
+  ];
+  for (const [index, text] of answers.entries()) {
+    assertHarmless(text, `Output ${index}`);
+    assertStringIncludes(text, "owned", `Output ${index}`);
+  }
+  assertStringIncludes(answers.at(-1)!, "POOLPASS_DRIVER\\x1b");
+});
+
+/** All that a program prints, in this runtime. */
+async function run(path: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {
+  await using child = startScript(path, args, { env, permissions: ["--allow-all"] });
+  const lines = remainingLines(child);
+  return [await child.errors(), ...await lines].join("\n");
+}
 
 test("the Python client and the example of an importer print no control characters", {
   skip: noPython,
