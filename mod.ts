@@ -130,6 +130,12 @@ export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";
 export { prometheusText } from "./src/sharing/operator/prometheus_text.ts";
 export {
+  type EventRefusal,
+  type ImportRefusal,
+  type RefusalStatistics,
+  refusalStatistics,
+} from "./src/support/refusals.ts";
+export {
   type CommonStatus,
   type ExporterStatus,
   type HolderStatus,

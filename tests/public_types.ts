@@ -119,6 +119,7 @@ type MetadataOfFrame<Consumer extends { next(): Promise<ours.ReceivedSlot<unknow
 export type Functions = [
   Assignable<typeof declared.open, typeof ours.open>,
   Assignable<typeof declared.prometheusText, typeof ours.prometheusText>,
+  Assignable<typeof declared.refusalStatistics, typeof ours.refusalStatistics>,
   Assignable<typeof declared.struct, typeof ours.struct>,
   Assignable<ours.OpenOptions, declared.OpenOptions>,
   Assignable<ours.SanitizerAccess, declared.SanitizerAccess>,
@@ -204,6 +205,9 @@ export type Types = [
   Assignable<declared.JsonValue, ours.JsonValue>,
   Assignable<declared.ExporterOptions, ours.ExporterOptions>,
   Assignable<declared.ExporterStatistics, ours.ExporterStatistics>,
+  Assignable<declared.RefusalStatistics, ours.RefusalStatistics>,
+  Assignable<declared.ImportRefusal, ours.ImportRefusal>,
+  Assignable<declared.EventRefusal, ours.EventRefusal>,
   Assignable<declared.MemoryStoreOptions, ours.MemoryStoreOptions>,
   Assignable<declared.StoreClientOptions, ours.StoreClientOptions>,
   Assignable<declared.CreateEntryOptions, ours.CreateEntryOptions>,

@@ -10,6 +10,7 @@ import { shim } from "../../ffi/shim/shim.ts";
 import type { Session } from "../session.ts";
 import { CudaError, SharingError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
+import { refusedExport, refusedImport } from "../support/refusals.ts";
 import { isOutOfMemory } from "./out_of_memory.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 
@@ -87,26 +88,27 @@ export function checkImportedData(
   { device, stated, isWhole }: { device: number; stated: number; isWhole: boolean },
 ): number | undefined {
   if (!session.exportDataLayout.isKnownOn(device)) {
-    if (stated > limitByteLength) throw tooLarge(`import ${countOf(stated, "byte")}`, "the exporter must");
+    if (stated > limitByteLength) throw tooLargeToImport(stated);
     return undefined;
   }
   bytes.set(exportData);
   const byteOffset = fieldAt(offsetField);
   const byteLength = fieldAt(sizeField);
   if (byteLength === 0 || byteOffset + byteLength > maximumOffset) {
-    throw new SharingError(
-      "bad-message",
-      `Cannot import a pointer: its export data states ${
-        countOf(byteLength, "byte")
-      } at byte ${byteOffset} of its pool, ` +
-        "which no exporter's driver writes",
+    const size = countOf(byteLength, "byte");
+    throw refusedImport(
+      new SharingError(
+        "bad-message",
+        `Cannot import a pointer: its export data states ${size} at byte ${byteOffset} of its pool, which no ` +
+          "exporter's driver writes",
+      ),
     );
   }
   if (stated > byteLength || isWhole && stated < byteLength) {
     throw sizeMismatch(stated, byteLength);
   }
   if (piecesOf(byteOffset, byteLength) > maximumPieces) {
-    throw tooLarge(`import ${countOf(byteLength, "byte")}`, "the exporter must");
+    throw tooLargeToImport(byteLength);
   }
   return byteLength;
 }
@@ -121,21 +123,22 @@ export function finishExportedData(
   exportData: Uint8Array,
   { device, byteLength }: { device: number; byteLength: number },
 ): void {
-  const what = `export a buffer of ${countOf(byteLength, "byte")}`;
   if (!session.exportDataLayout.isKnownOn(device)) {
-    if (byteLength > limitByteLength) throw tooLarge(what);
+    if (byteLength > limitByteLength) throw tooLargeToExport(byteLength);
     return;
   }
   bytes.set(exportData);
-  if (piecesOf(fieldAt(offsetField), byteLength) > maximumPieces) throw tooLarge(what);
+  if (piecesOf(fieldAt(offsetField), byteLength) > maximumPieces) throw tooLargeToExport(byteLength);
   exportData.fill(0, uninitializedBegin);
 }
 
-/** The error for an exporter that states another size than it has allocated. */
+/** The error for an exporter that states another size than it has allocated. Counts it. */
 export function sizeMismatch(stated: number, allocated: number): SharingError {
-  return new SharingError(
-    "size-mismatch",
-    `Cannot import a buffer of ${stated} bytes: the exporter has allocated ${allocated}`,
+  return refusedImport(
+    new SharingError(
+      "size-mismatch",
+      `Cannot import a buffer of ${stated} bytes: the exporter has allocated ${allocated}`,
+    ),
   );
 }
 
@@ -146,6 +149,14 @@ function piecesOf(byteOffset: number, byteLength: number): number {
 
 function fieldAt(index: number): number {
   return words[2 * index]! + words[2 * index + 1]! * 2 ** 32;
+}
+
+function tooLargeToImport(byteLength: number): SharingError {
+  return refusedImport(tooLarge(`import ${countOf(byteLength, "byte")}`, "the exporter must"));
+}
+
+function tooLargeToExport(byteLength: number): SharingError {
+  return refusedExport(tooLarge(`export a buffer of ${countOf(byteLength, "byte")}`));
 }
 
 /** The error for an allocation that ends the process that imports it. */

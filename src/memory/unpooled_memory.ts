@@ -12,6 +12,7 @@ import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";
 import { cannot, isLoss, openingHint } from "../support/driver_errors.ts";
+import { refusedImport } from "../support/refusals.ts";
 import type { Session } from "../session.ts";
 import { originOf } from "../support/leaks.ts";
 import { checkByteLength, checkOptions, type KnownOptions, shown } from "../support/validation.ts";
@@ -99,9 +100,11 @@ export function openMemory(
     const range = driver.memGetAddressRange(ordinal, address);
     const available = Number(range.base + BigInt(range.byteLength) - address);
     if (available < byteLength) {
-      throw new SharingError(
-        "size-mismatch",
-        `Cannot open ${byteLength} bytes: the other process has allocated ${available}`,
+      throw refusedImport(
+        new SharingError(
+          "size-mismatch",
+          `Cannot open ${byteLength} bytes: the other process has allocated ${available}`,
+        ),
       );
     }
   } catch (error) {

@@ -12,6 +12,7 @@ import type { CudaDevice } from "./cuda_device.ts";
 import { sessionOfDevice } from "./device_sessions.ts";
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { CudaError } from "../support/errors.ts";
+import { countRefusedEvent, refusedImport } from "../support/refusals.ts";
 
 /** The places of an event handle's fields, as indices of u32: its process, and its place among the process's events. */
 const eventFields = { process: 0, place: 4 } as const;
@@ -31,14 +32,14 @@ const bytes = new Uint8Array(words.buffer);
 export type HandleJudgment = "good" | "forged" | "unknown";
 
 /**
- * Whether the driver may open the handle of another process's event on a device: it is one that the driver of that
- * process has made, as far as this process can tell.
+ * Whether the driver may open the handle of another process's event on a device: it is good if the driver of that
+ * process has made it, as far as this process can tell.
  */
-export function canOpenEvent(
+export function judgeEvent(
   device: CudaDevice,
   { handle, processId }: { handle: Uint8Array; processId: number },
-): boolean {
-  return sessionOfDevice(device).ipcHandleLayouts.judgeEvent(device.ordinal, handle, processId) === "good";
+): HandleJudgment {
+  return sessionOfDevice(device).ipcHandleLayouts.judgeEvent(device.ordinal, handle, processId);
 }
 
 /** The layouts of the driver's handles, each tried at its first use. */
@@ -67,6 +68,7 @@ export class IpcHandleLayouts {
    */
   checkEvent(device: number, handle: Uint8Array): void {
     if (this.judgeEvent(device, handle) !== "forged") return;
+    countRefusedEvent("forged");
     throw new CudaError(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, "cudaIpcOpenEventHandle");
   }
 
@@ -79,7 +81,8 @@ export class IpcHandleLayouts {
     this.#isMemoryKnown ??= ignoreRefusal(() => isMemoryLayoutKnown(this.#session, device));
     if (!this.#isMemoryKnown) return;
     bytes.set(handle);
-    if (!isMemory()) throw new CudaError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaIpcOpenMemHandle");
+    if (isMemory()) return;
+    throw refusedImport(new CudaError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaIpcOpenMemHandle"));
   }
 }
 

@@ -39,6 +39,9 @@ sharedFramesTest(
     assertEquals([printed.code, printed.errors], [0, ""]);
     const offers = `poolpass_offers{path="${path}"} 4\n`;
     assertStringIncludes(printed.output, offers);
+    for (const sample of ['imports_refused_total{code="too-large"}', 'events_not_opened_total{reason="forged"}']) {
+      assertStringIncludes(printed.output, `poolpass_${sample.replace("{", `{path="${path}",`)} 0\n`);
+    }
     const serving = startPoolpass("metrics", path, "--port", "0");
     const address = /at (http:\/\/127\.0\.0\.1:\d+\/metrics)\n$/;
     await until(() => address.test(serving.output), () => serving.output + serving.errors);

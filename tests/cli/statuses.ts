@@ -68,6 +68,7 @@ export function exporterStatus(channel: ChannelStatistics = channelOf("frames"))
       },
       quarantinedByteLength: 1024,
       traffic: { messagesSent: 1, messagesReceived: 2, bytesSent: 3, bytesReceived: 4 },
+      refusals: { imports: { "too-large": 5 }, exports: { "too-large": 0 }, events: { forged: 6, "other-user": 7 } },
       channels: [channel],
     },
     offers: [

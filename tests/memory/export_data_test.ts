@@ -4,6 +4,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import type { ImportedMemoryPool } from "../../src/memory/imported_memory_pool.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
+import { refusalStatistics } from "../../src/support/refusals.ts";
 import { Session } from "../../src/session.ts";
 import { adaptedCuda } from "../support/adapted_driver.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";
@@ -45,6 +46,26 @@ testOnEachDriver("what a driver would believe of forged export data is refused b
   assertEquals(codeOf([[field.offset, 2 ** 63]]), "bad-message");
   assertEquals(codeOf([[field.size, mebibyte - 1]], mebibyte), "size-mismatch");
   assertEquals(codeOf([], mebibyte + 1), "size-mismatch");
+});
+
+testOnEachDriver("refused imports are counted by their codes, and those that succeed are not", (cuda) => {
+  using stack = new DisposableStack();
+  const { exportData, imported } = exported(cuda.device(0), stack);
+  const before = refusalStatistics();
+  const refuse = (field: number, value: number, byteLength = 1) =>
+    assertThrows(() => imported.importPointer(forged(exportData, [[field, value]]), byteLength), SharingError);
+  refuse(field.size, 0);
+  refuse(field.size, 8 * gibibyte);
+  refuse(field.offset, 2 ** 40);
+  refuse(field.size, mebibyte - 1, mebibyte);
+  stack.use(imported.importPointer(exportData, mebibyte));
+  // Mapped already.
+  assertThrows(() => imported.importPointer(exportData, mebibyte + 1), SharingError);
+  const { imports, exports, events } = refusalStatistics();
+  const more = { "bad-message": 2, "size-mismatch": 2, "too-large": 1, cudaErrorInvalidValue: 0 };
+  const codes = Object.keys(more) as (keyof typeof more)[];
+  assertEquals(codes.map((code) => imports[code]! - before.imports[code]!), Object.values(more));
+  assertEquals([exports, events], [before.exports, before.events]);
 });
 
 testOnEachDriver("up to 128 pieces of 32 MiB reach the driver, which finds that they were not exported", (cuda) => {
@@ -151,8 +172,10 @@ testOnEachDriver("an allocation that no process could import is not exported", (
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   using _handle = pool.exportHandle();
   using buffer = pool.allocate(large);
+  const before = refusalStatistics();
   const error = assertThrows(() => buffer.exportPointer(), SharingError);
   assertEquals(error.code, "too-large");
+  assertEquals(refusalStatistics(), { ...before, exports: { "too-large": before.exports["too-large"]! + 1 } });
   assertMatch(error.message, /CudaDevice\.allocate\(byteLength, \{ handleType: "posix-fd" \}\)/);
 });
 

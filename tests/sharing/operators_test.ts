@@ -3,12 +3,15 @@
  *
  * @module
  */
-import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname } from "node:path";
 import process from "node:process";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
 import { Importer } from "../../src/sharing/importer/importer.ts";
+import { Operator } from "../../src/sharing/operator/operator.ts";
+import { prometheusText } from "../../src/sharing/operator/prometheus_text.ts";
+import type { ExporterStatus } from "../../src/sharing/operator/status.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { startScript } from "../support/child_process.ts";
 import { someOf } from "../support/test.ts";
@@ -287,6 +290,32 @@ sharingTest("an importer's log says what it waits for, and how the connection en
     `importer-connect path=${path} peer=${process.pid} uid=${process.getuid!()}`,
     `importer-disconnect peer=${process.pid} code=done`,
   ]);
+}, { softwareOnly: true });
+
+sharingTest("refused imports are logged, and operators see how many there were", async ({ path }) => {
+  await using child = startScript(script, ["refuse", path], { env });
+  assertEquals([await child.nextLine(), await child.nextLine()], ["bad-message", "too-large"]);
+  const own = JSON.parse((await child.nextLine())!) as string;
+  assertMatch(own, /^poolpass_imports_refused_total\{code="too-large"\} 1$/m);
+  {
+    await using operator = await Operator.connect(path);
+    const { statistics } = await operator.status() as ExporterStatus;
+    assertEquals(statistics.refusals, {
+      imports: { "bad-message": 1, "size-mismatch": 0, "too-large": 1, cudaErrorInvalidValue: 0 },
+      exports: { "too-large": 0 },
+      events: { forged: 0, "unknown-layout": 0, "other-user": 0, "other-namespace": 0 },
+    });
+    for (const [code, count] of Object.entries(statistics.refusals!.imports)) {
+      const sample = `\npoolpass_imports_refused_total{path="${path}",code="${code}"} ${count}\n`;
+      assertStringIncludes(prometheusText(statistics), sample);
+    }
+  }
+  child.kill("SIGTERM");
+  assertEquals([await child.nextLine(), await child.ended], ["done", 0]);
+  const refused = linesOf(await child.errors(), child.pid).filter((line) => line.startsWith("refuse-"));
+  assertMatch(refused[0]!, /^refuse-import code=bad-message error="Cannot import a pointer: /);
+  assertMatch(refused[1]!, /^refuse-import code=too-large error="Cannot import 8589934592 bytes: /);
+  assertEquals(refused.length, 2);
 }, { softwareOnly: true });
 
 sharingTest("nothing is logged without POOLPASS_LOG", async ({ path }) => {

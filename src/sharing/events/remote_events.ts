@@ -1,8 +1,9 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { canOpenEvent } from "../../objects/ipc_handles.ts";
+import { judgeEvent } from "../../objects/ipc_handles.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { isLoss } from "../../support/driver_errors.ts";
+import { countRefusedEvent, type EventRefusal } from "../../support/refusals.ts";
 import { runEach } from "../../support/run_each.ts";
 import { formatUuid } from "../../support/uuid.ts";
 import { badMessage, type EventMessage, limitExceeded, type Message } from "../protocol/messages.ts";
@@ -281,11 +282,12 @@ export class RemoteEvents {
     if (device === undefined) {
       throw new SharingError("device-not-visible", `Cannot open an event of device ${uuid}: it is not visible here`);
     }
-    // The driver could take a handle from another PID namespace for that of another process. And it believes what a
-    // handle states: a forged one would end this process.
-    const mayOpen = this.#parts.mayOpen !== false && process.isInOwnPidNamespace && isOwnUser(process.peer) &&
-      canOpenEvent(device, { handle, processId: process.peer.pid });
-    if (!mayOpen) throw new UnopenableError();
+    if (this.#parts.mayOpen === false) throw new UnopenableError();
+    const refusal = refusalOf(device, handle, process);
+    if (refusal !== undefined) {
+      countRefusedEvent(refusal, process.peer.pid);
+      throw new UnopenableError();
+    }
     const event = device.openEvent(handle);
     // Of a process that has ended, it opens a new event, which has fired.
     if (process.isKnownToRun) return event;
@@ -298,4 +300,19 @@ export class RemoteEvents {
     if (known === undefined) throw badMessage(`event ${identifier} was not announced`);
     return known;
   }
+}
+
+/** Why an event of a peer may not be opened, if it may not. */
+function refusalOf(
+  device: CudaDevice,
+  handle: Uint8Array,
+  { isInOwnPidNamespace, peer }: PeerProcess,
+): EventRefusal | undefined {
+  // The driver could take a handle from another PID namespace for that of another process.
+  if (!isInOwnPidNamespace) return "other-namespace";
+  if (!isOwnUser(peer)) return "other-user";
+  // The driver believes what a handle states: a forged one would end this process.
+  const judgment = judgeEvent(device, { handle, processId: peer.pid });
+  if (judgment === "good") return undefined;
+  return judgment === "unknown" ? "unknown-layout" : judgment;
 }

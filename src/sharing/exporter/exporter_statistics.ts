@@ -1,4 +1,5 @@
 import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
+import { type RefusalStatistics, refusalStatistics } from "../../support/refusals.ts";
 import type { ChannelStatistics } from "../channel/channel_statistics.ts";
 import type { TrafficStatistics } from "../protocol/message_stream.ts";
 import type { ConnectedImporter } from "./connected_importer.ts";
@@ -62,6 +63,11 @@ export interface ExporterStatistics {
   readonly quarantinedByteLength: number;
   /** Totals of what all connections have transferred, handshakes included. */
   readonly traffic: Readonly<TrafficStatistics>;
+  /**
+   * What the whole process has refused of other processes' memory and events: the same for all of its exporters. Absent
+   * from the status of a listener whose version does not count it.
+   */
+  readonly refusals?: RefusalStatistics;
   /** The channels, in the order in which they were created. */
   readonly channels: readonly ChannelStatistics[];
 }
@@ -146,6 +152,7 @@ export function statisticsOf(state: ExporterState): ExporterStatistics {
     leases,
     quarantinedByteLength,
     traffic: { ...traffic },
+    refusals: refusalStatistics(),
     channels,
   };
 }

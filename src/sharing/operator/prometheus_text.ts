@@ -7,6 +7,7 @@
  */
 import type { ConsumerStatistics } from "../channel/channel_statistics.ts";
 import type { ExporterStatistics } from "../exporter/exporter_statistics.ts";
+import type { RefusalStatistics } from "../../support/refusals.ts";
 import type { StoreStatistics, StoreStatus } from "./status.ts";
 
 /** What a name of a metric begins with. */
@@ -24,19 +25,24 @@ interface Metric {
 }
 
 /**
- * Formats the numbers of an exporter, or the status of a store, in the text format that Prometheus reads. Serve it as
- * `text/plain; version=0.0.4; charset=utf-8`. Totals are counters, whose names end with `_total`; a program that is
+ * Formats the numbers of an exporter, the status of a store, or what this process has refused, in the text format that
+ * Prometheus reads. Serve it as `text/plain; version=0.0.4; charset=utf-8`. Totals are counters, whose names end with `_total`; a program that is
  * started again begins again at 0, which Prometheus expects.
  *
- * @param numbers what `Exporter.statistics` or, of a store, `Operator.status` returns
+ * @param numbers what `Exporter.statistics` returns, of a store `Operator.status`, or `refusalStatistics` in a process
+ * without an exporter: its numbers are among those of an exporter
  *
  * @example
  * ```ts ignore
  * Deno.serve({ hostname: "127.0.0.1", port: 9400 }, () => new Response(prometheusText(exporter.statistics())));
  * ```
  */
-export function prometheusText(numbers: ExporterStatistics | StoreStatus): string {
-  const metrics = "kind" in numbers ? metricsOfStore(numbers) : metricsOfExporter(numbers);
+export function prometheusText(numbers: ExporterStatistics | StoreStatus | RefusalStatistics): string {
+  const metrics = "kind" in numbers
+    ? metricsOfStore(numbers)
+    : "path" in numbers
+    ? metricsOfExporter(numbers)
+    : metricsOfRefusals(numbers, {});
   return metrics.filter(({ samples }) => samples.length > 0).map(format).join("");
 }
 
@@ -71,9 +77,8 @@ function since({ path, since }: ExporterStatistics | StoreStatistics): Metric {
 }
 
 function metricsOfExporter(numbers: ExporterStatistics): Metric[] {
-  const { path, importers, operators, offers, leases, quarantinedByteLength, traffic } = numbers;
-  const by = (label: string, counts: Readonly<Record<string, number>>) =>
-    Object.entries(counts).map(([value, count]) => [{ path, [label]: value }, count] as const);
+  const { path, importers, operators, offers, leases, quarantinedByteLength, traffic, refusals } = numbers;
+  const by = (label: string, counts: Readonly<Partial<Record<string, number>>>) => samplesBy({ path }, label, counts);
   return [
     since(numbers),
     gauge("importers_connected", "Connected importers.", [{ path }, importers.connected]),
@@ -87,12 +92,12 @@ function metricsOfExporter(numbers: ExporterStatistics): Metric[] {
     counter(
       "connections_refused",
       "Connections that ended before the handshake was complete.",
-      ...by("code", importers.refused as Record<string, number>),
+      ...by("code", importers.refused),
     ),
     counter(
       "importers_ended",
       "Importers that have disconnected.",
-      ...by("code", importers.ended as Record<string, number>),
+      ...by("code", importers.ended),
     ),
     gauge("offers", "Offers that importers can map.", [{ path }, offers.count]),
     gauge("offers_bytes", "Bytes of the offers that importers can map.", [{ path }, offers.byteLength]),
@@ -121,8 +126,38 @@ function metricsOfExporter(numbers: ExporterStatistics): Metric[] {
       [{ path, direction: "sent" }, traffic.bytesSent],
       [{ path, direction: "received" }, traffic.bytesReceived],
     ),
+    ...refusals === undefined ? [] : metricsOfRefusals(refusals, { path }),
     ...metricsOfChannels(numbers),
   ];
+}
+
+function metricsOfRefusals({ imports, exports, events }: RefusalStatistics, labels: Labels): Metric[] {
+  return [
+    counter(
+      "imports_refused",
+      "Imports of other processes' memory that the whole process has refused.",
+      ...samplesBy(labels, "code", imports),
+    ),
+    counter(
+      "exports_refused",
+      "Exports that the whole process has refused, because no process could import the memory.",
+      ...samplesBy(labels, "code", exports),
+    ),
+    counter(
+      "events_not_opened",
+      "Events of other processes that the whole process has not opened.",
+      ...samplesBy(labels, "reason", events),
+    ),
+  ];
+}
+
+/** A sample for each of some counts, whose name is a label. */
+function samplesBy(
+  labels: Labels,
+  label: string,
+  counts: Readonly<Partial<Record<string, number>>>,
+): Metric["samples"] {
+  return Object.entries(counts).map(([value, count]) => [{ ...labels, [label]: value }, count!] as const);
 }
 
 function metricsOfChannels({ path, channels }: ExporterStatistics): Metric[] {

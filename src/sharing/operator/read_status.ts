@@ -2,6 +2,7 @@ import type { ChannelStatistics } from "../channel/channel_statistics.ts";
 import type { ExporterStatistics, LeaseStatistics } from "../exporter/exporter_statistics.ts";
 import { maximumSlots } from "../protocol/messages.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
+import type { RefusalStatistics } from "../../support/refusals.ts";
 import {
   boolean,
   both,
@@ -52,7 +53,12 @@ const channel: Check<ChannelStatistics> = object({
 
 const leases: Check<LeaseStatistics> = object({ count, byteLength: count });
 
-const exporterStatistics: Check<ExporterStatistics> = object({
+const refusals = optional(
+  "refusals",
+  object({ imports: partial(count), exports: partial(count), events: partial(count) }) as Check<RefusalStatistics>,
+);
+
+const exporterNumbers = object({
   path,
   since: count,
   importers: object({
@@ -70,6 +76,8 @@ const exporterStatistics: Check<ExporterStatistics> = object({
   traffic: object({ messagesSent: count, messagesReceived: count, bytesSent: count, bytesReceived: count }),
   channels: listOf(channel, maximumRows),
 });
+
+const exporterStatistics: Check<ExporterStatistics> = both(exporterNumbers, refusals);
 
 const offer: Check<OfferStatus> = both(
   object({

@@ -8,6 +8,7 @@ import type { PeerProcess } from "../../../src/sharing/transport/peer_process.ts
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { translateSystemErrors } from "../../../src/software/failure.ts";
 import { CudaError } from "../../../src/support/errors.ts";
+import { type EventRefusal, refusalStatistics } from "../../../src/support/refusals.ts";
 import { adaptedCuda } from "../../support/adapted_driver.ts";
 import { driversUnderTest, testOnEachDriver } from "../../support/drivers.ts";
 import { test } from "../../support/test.ts";
@@ -38,7 +39,11 @@ function changed(handle: Uint8Array, index: number, value: number): Uint8Array<A
  */
 function waitFor(
   methods: Partial<Driver>,
-  { handle = new Uint8Array(64), uid = ownUser }: { handle?: Uint8Array<ArrayBuffer>; uid?: number } = {},
+  { handle = new Uint8Array(64), uid = ownUser, isInOwnPidNamespace = true }: {
+    handle?: Uint8Array<ArrayBuffer>;
+    uid?: number;
+    isInOwnPidNamespace?: boolean;
+  } = {},
 ): { sent: Message[]; isOpened: boolean } {
   let isOpened = false;
   const driver = new SoftwareDriver({ devices: 1, peers: false });
@@ -54,7 +59,7 @@ function waitFor(
     findDevice: () => cuda.device(0),
     maximum: 1,
     send: (message) => sent.push(message),
-    process: { isInOwnPidNamespace: true, isKnownToRun: true, peer: { pid: peerProcess, uid } } as PeerProcess,
+    process: { isInOwnPidNamespace, isKnownToRun: true, peer: { pid: peerProcess, uid } } as PeerProcess,
   });
   events.define({ type: "event", event: 1, deviceUuid: new Uint8Array(16), handle });
   const cancel = events.whenFired(1, () => {});
@@ -80,6 +85,30 @@ function credulous(layout: (place: number) => Uint8Array<ArrayBuffer>): Partial<
 }
 
 const asked: Message[] = [{ type: "wait", event: 1 }];
+
+/** How often a function refuses events, by the reason. */
+function refusedBy(action: () => void): Partial<Record<EventRefusal, number>> {
+  const before = refusalStatistics().events;
+  action();
+  const after = Object.entries(refusalStatistics().events) as [EventRefusal, number][];
+  return Object.fromEntries(
+    after.map(([reason, count]) => [reason, count - before[reason]!] as const).filter(([, count]) => count > 0),
+  );
+}
+
+test("events that are not opened are counted by the reason, each once", () => {
+  const own = credulous((place) => eventHandle(process.pid, place));
+  const good = eventHandle(peerProcess, 17);
+  const other = credulous(() => eventHandle(process.pid, 5));
+  const cases: readonly (readonly [ReturnType<typeof refusedBy>, () => void])[] = [
+    [{}, () => waitFor(own, { handle: good })],
+    [{ forged: 1 }, () => waitFor(own, { handle: changed(good, field.place, 4096) })],
+    [{ "unknown-layout": 1 }, () => waitFor(other, { handle: good })],
+    [{ "other-user": 1 }, () => waitFor({}, { uid: ownUser + 1 })],
+    [{ "other-namespace": 1 }, () => waitFor({}, { isInOwnPidNamespace: false })],
+  ];
+  for (const [expected, action] of cases) assertEquals(refusedBy(action), expected);
+});
 
 test("the owner of an event is asked that this user may not open, but not while resources are lacking", () => {
   for (const number of [errno.EACCES, errno.EPERM]) assertEquals(sentBecauseOf(number), asked, errnoName(number));
@@ -136,6 +165,7 @@ testOnEachDriver("a forged handle of an event or of memory is refused, and costs
   const codeOf = (action: () => Disposable): string => assertThrows(action, CudaError).code;
   assertEquals(codeOf(() => gpu.openEvent(new Uint8Array(64).fill(0xa5))), "cudaErrorMapBufferObjectFailed");
   assertEquals(codeOf(() => gpu.openMemory(new Uint8Array(64).fill(0xa5), 1)), "cudaErrorInvalidValue");
+  const before = refusalStatistics();
   if (name !== "software") {
     // Each of these would end this process, or cost it its context.
     for (const place of [4096, 2 ** 31, 2 ** 32 - 1]) {
@@ -144,6 +174,9 @@ testOnEachDriver("a forged handle of an event or of memory is refused, and costs
     for (const [index, value] of [[7, 2 ** 31], [7, 2 ** 22], [6, 0], [5, 1]] as const) {
       assertEquals(codeOf(() => gpu.openMemory(changed(ofMemory, index, value), 1)), "cudaErrorInvalidValue");
     }
+    const { imports, events } = refusalStatistics();
+    assertEquals(events.forged, before.events.forged! + 3);
+    assertEquals(imports.cudaErrorInvalidValue, before.imports.cudaErrorInvalidValue! + 4);
   }
   memory.fill(1);
   await gpu.finished();

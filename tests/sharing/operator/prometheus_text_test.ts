@@ -45,11 +45,24 @@ test("an exporter's numbers are counters and gauges", () => {
     [`poolpass_leases_bytes{${path},state="held"}`]: 4 * 2 ** 20 + 1024,
     [`poolpass_messages_total{${path},direction="received"}`]: 2,
     [`poolpass_message_bytes_total{${path},direction="sent"}`]: 3,
+    [`poolpass_imports_refused_total{${path},code="too-large"}`]: 5,
+    [`poolpass_exports_refused_total{${path},code="too-large"}`]: 0,
+    [`poolpass_events_not_opened_total{${path},reason="forged"}`]: 6,
     [`poolpass_channel_frames_sent_total{${path},channel="frames"}`]: 1000,
     [`poolpass_channel_frames_dropped_total{${path},channel="frames"}`]: 7,
     [`poolpass_consumer_lag_frames{${path},channel="frames",pid="102"}`]: 3,
   };
   for (const [name, value] of Object.entries(expected)) assertEquals(samples.get(name), value, name);
+});
+
+test("what a process without an exporter has refused has no path", () => {
+  const samples = samplesIn(prometheusText(exporterStatus().statistics.refusals!));
+  assertEquals([...samples], [
+    ['poolpass_imports_refused_total{code="too-large"}', 5],
+    ['poolpass_exports_refused_total{code="too-large"}', 0],
+    ['poolpass_events_not_opened_total{reason="forged"}', 6],
+    ['poolpass_events_not_opened_total{reason="other-user"}', 7],
+  ]);
 });
 
 test("a process that consumes a channel several times is one sample", () => {

@@ -1,6 +1,7 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { SharingError } from "../../../src/support/errors.ts";
 import { Operator } from "../../../src/sharing/operator/operator.ts";
+import { prometheusText } from "../../../src/sharing/operator/prometheus_text.ts";
 import { readStatus } from "../../../src/sharing/operator/read_status.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import type { Message } from "../../../src/sharing/protocol/messages.ts";
@@ -9,6 +10,9 @@ import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { exporterStatus, storeStatus } from "../../cli/statuses.ts";
 import { test } from "../../support/test.ts";
 import { assertFailsSoon, sharingTest } from "../sharing_peers.ts";
+
+/** The members that have a count for each of some reasons, all of which may be missing. */
+const countsByReason = ["refused", "ended", "imports", "exports", "events"];
 
 /** JSON that may be changed. */
 // deno-lint-ignore no-explicit-any
@@ -60,11 +64,12 @@ test("a status with a value of another type anywhere is refused, and the error s
 
 /** Whether a value cannot stand where another one is. */
 function isOtherKind(value: Json, given: Json, place: readonly string[]): boolean {
-  if (value === undefined) return !["writer", "code"].includes(place.at(-1)!) && !isElement(place) && !isCount(place);
+  const isOptional = ["writer", "refusals"].includes(place.at(-1)!) || isElement(place) || isCount(place);
+  if (value === undefined) return !isOptional;
   if (typeof value === "string") return typeof given !== "string" || value.length > 4096;
   if (typeof given === "object" && given !== null && typeof value === "object") {
     return Array.isArray(value) !== Array.isArray(given) ||
-      (!Array.isArray(value) && !/refused|ended/.test(place.at(-1)!));
+      (!Array.isArray(value) && !countsByReason.includes(place.at(-1)!));
   }
   return typeof value !== typeof given || typeof value === "number";
 }
@@ -75,8 +80,21 @@ function isElement(place: readonly string[]): boolean {
 }
 
 function isCount(place: readonly string[]): boolean {
-  return place.at(-2) === "refused" || place.at(-2) === "ended";
+  return countsByReason.includes(place.at(-2) ?? "");
 }
+
+test("a status of a listener that does not count refusals, or counts more of them, is read", () => {
+  const status = exporterStatus();
+  const { refusals: _refusals, ...statistics } = status.statistics;
+  const old = { ...status, statistics };
+  assertEquals(readStatus(old as never), old);
+  assert(!prometheusText(old.statistics).includes("imports_refused"));
+  const refusals = { imports: { "too-large": 1, "too-small": 2 }, exports: {}, events: {}, kernels: { forged: 3 } };
+  const { kernels: _kernels, ...known } = refusals;
+  const newer = readStatus(changed(status, ["statistics", "refusals"], refusals) as JsonValue) as typeof status;
+  assertEquals(newer.statistics.refusals as Json, known);
+  assertMatch(prometheusText(newer.statistics), /^poolpass_imports_refused_total\{path="[^"]*",code="too-small"\} 2$/m);
+});
 
 test("metadata may be any JSON, but not nested so deeply that it cannot be printed", () => {
   const nested = (depth: number): JsonValue => JSON.parse("[".repeat(depth) + "]".repeat(depth)) as JsonValue;
