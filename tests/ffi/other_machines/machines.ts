@@ -27,6 +27,8 @@ export interface Machine {
   readonly migInstance: number;
   /** Whether MPS is on: 1 if so. */
   readonly mps: number;
+  /** The MiB of an allocation of a pool above which an import ends the process; 0 if none does. */
+  readonly importLimit: number;
 }
 
 /** Returns a current machine with differences. */
@@ -40,6 +42,7 @@ export function machine(differences: Partial<Machine> = {}): Machine {
     ipcEvents: 1,
     migInstance: 0,
     mps: 0,
+    importLimit: 0,
     ...differences,
   };
 }
@@ -55,6 +58,7 @@ export function settingsOf(machine: Machine): number[] {
     machine.ipcEvents,
     machine.migInstance,
     machine.mps,
+    machine.importLimit,
   ];
 }
 
