@@ -34,6 +34,8 @@ export interface Terminal {
   printError(text: string): void;
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal;
+  /** The command that runs this program in another process, to which arguments are appended. */
+  program?(): readonly string[];
   /** Whether the command may take over the terminal of the process. */
   readonly isInteractive?: boolean;
 }

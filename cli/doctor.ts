@@ -8,10 +8,12 @@ import { countOf } from "../src/support/printing.ts";
 import { version } from "../src/support/version.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { checkCompilers, checkDevices, checkGpuFiles } from "./doctor/check_cuda.ts";
+import { checkImports, checkLayouts } from "./doctor/check_imports.ts";
 import { checkSocket } from "./doctor/check_socket.ts";
 import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "./doctor/check_system.ts";
 import { type Finding, finding } from "./doctor/finding.ts";
 import { thisMachine } from "./doctor/machine.ts";
+import { tryImportHere, tryImportOption } from "./doctor/try_import.ts";
 import { connectionHelp, connectionOptions, readConnectionOptions } from "./status/connection.ts";
 import { formatJson } from "./status/json.ts";
 import { harmless } from "./status/table.ts";
@@ -21,23 +23,32 @@ const help = `Usage: poolpass doctor [SOCKET] [options]
 Says what programs find here: the driver and its libraries, device files, what the kernel and its namespaces allow,
 limits and the environment. Given a socket, it also says who listens there, and whether it can be used from here.
 
+With --try-imports, it also says whether the driver imports allocations of 4 GiB and more. A driver of NVIDIA's may end a
+process that does: each is tried in another process, on the first device, and takes seconds and as much of its memory.
+
 Each line begins with ok, note or problem. Below a note or a problem is what to do. If there is a problem, the exit code
 is 1.
 
 Options:
 ${connectionHelp}
+  --try-imports   try imports of 4 GiB and more
   --json          print a JSON array of what was found
 
 Examples:
   poolpass doctor
+  poolpass doctor --try-imports
   poolpass doctor /run/user/1000/frames.sock`;
 
-const options = { ...connectionOptions, json: { type: "boolean" } } as const;
+const options = { ...connectionOptions, "try-imports": { type: "boolean" }, json: { type: "boolean" } } as const;
 
 /** The command. */
 export const doctor: Command = { name: "doctor", summary: "say what is here, and what is in the way", help, run };
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  if (args[0] === tryImportOption) {
+    terminal.print(JSON.stringify(tryImportHere(Number(args[1]))));
+    return 0;
+  }
   const { files: [path, more], values } = readOptions(args, options);
   if (more !== undefined) throw new UsageError(`There is nothing to do with "${more}"`);
   const connection = readConnectionOptions(values);
@@ -45,6 +56,8 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const findings = [
     finding("ok", "poolpass", `${version}, in ${runtime()}`),
     ...checkDevices(machine),
+    ...checkLayouts(),
+    ...values["try-imports"] ? await checkImports(terminal) : [],
     ...checkGpuFiles(machine),
     ...checkCompilers(machine),
     ...checkKernel(machine),

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { exportDataByteLength, memHandleType, memLocationType, streamFlags } from "../driver.ts";
+import { type Driver, exportDataByteLength, memHandleType, memLocationType, streamFlags } from "../driver.ts";
 import { shim } from "../../ffi/shim/shim.ts";
 import type { Session } from "../session.ts";
 import { CudaError, SharingError } from "../support/errors.ts";
@@ -63,7 +63,7 @@ export class ExportDataLayout {
   #decide(device: number): boolean {
     if (performance.now() < this.#nextTry) return false;
     try {
-      this.#isKnown = this.#session.unheard(() => isLayoutKnown(this.#session, device));
+      this.#isKnown = this.#session.unheard(() => isExportDataKnown(this.#session.driver, device));
     } catch (error) {
       // Devices that cannot export, such as those of WSL, fail in other ways.
       const isPassing = isOutOfMemory(error) || error instanceof CudaError && captureError.test(error.code);
@@ -170,8 +170,12 @@ function tooLarge(what: string, who = ""): SharingError {
   );
 }
 
-/** Exports two allocations, and looks whether the data have what is known of them. Keeps nothing. */
-function isLayoutKnown({ driver }: Session, device: number): boolean {
+/**
+ * Exports two allocations, and looks whether the data have what is known of them. Keeps nothing.
+ *
+ * @throws {CudaError} If the device cannot export, or has too little memory
+ */
+export function isExportDataKnown(driver: Driver, device: number): boolean {
   if (driver.sharingRefusal !== undefined) return false;
   using undo = new DisposableStack();
   // Not the default stream, behind whose work the frees would have to be awaited.

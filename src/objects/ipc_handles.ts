@@ -6,7 +6,7 @@
  * @module
  */
 import { shim } from "../../ffi/shim/shim.ts";
-import { eventFlags, ipcHandleByteLength } from "../driver.ts";
+import { type Driver, eventFlags, ipcHandleByteLength } from "../driver.ts";
 import type { Session } from "../session.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { sessionOfDevice } from "./device_sessions.ts";
@@ -55,7 +55,7 @@ export class IpcHandleLayouts {
   /** Judges the handle of another process's event, on a device: that of the process with an ID, if that is given. */
   judgeEvent(device: number, handle: Uint8Array, processId?: number): HandleJudgment {
     if (this.#session.driver.checksHandles) return "good";
-    this.#isEventKnown ??= ignoreRefusal(() => isEventLayoutKnown(this.#session, device));
+    this.#isEventKnown ??= areEventHandlesKnown(this.#session.driver, device);
     if (!this.#isEventKnown) return "unknown";
     bytes.set(handle);
     const isOfProcess = processId === undefined || words[eventFields.process] === processId;
@@ -100,8 +100,12 @@ function memoryByteLength(): number {
   return words[memoryFields.size]! + words[memoryFields.size + 1]! * 2 ** 32;
 }
 
-/** Looks whether the handles of two own events have what is known of them. Keeps nothing. */
-function isEventLayoutKnown({ driver }: Session, device: number): boolean {
+/** Whether the handles of a driver's events have the layout that is known. Tries it with two events, and keeps nothing. */
+export function areEventHandlesKnown(driver: Driver, device: number): boolean {
+  return ignoreRefusal(() => isEventLayoutKnown(driver, device));
+}
+
+function isEventLayoutKnown(driver: Driver, device: number): boolean {
   using undo = new DisposableStack();
   const processId = shim().poolpass_getpid();
   const places = [0, 1].map(() => {

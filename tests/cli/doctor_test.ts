@@ -1,13 +1,20 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import process from "node:process";
 import { checkGpuFiles } from "../../cli/doctor/check_cuda.ts";
+import { judge, layoutsOf, type Outcome, runAttempt } from "../../cli/doctor/check_imports.ts";
 import { checkSocket } from "../../cli/doctor/check_socket.ts";
 import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "../../cli/doctor/check_system.ts";
 import type { Finding } from "../../cli/doctor/finding.ts";
 import { isAtLeast, type Machine, thisMachine } from "../../cli/doctor/machine.ts";
+import { tryImport } from "../../cli/doctor/try_import.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
+import type { Driver } from "../../src/driver.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { Libraries, machine, noCompiler, settingsOf } from "../ffi/other_machines/machines.ts";
+import { adaptedDriver } from "../support/adapted_driver.ts";
+import { driverNamed, testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { poolpass, poolpassWith } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
@@ -46,6 +53,9 @@ test("doctor prints a line for each thing, and what to do", { skip }, async () =
   for (const line of output.split("\n")) assertMatch(line, /^((ok|note|problem) +\S|$| +-> \S|\d+ problems?, )/);
   const { found, code } = await findings(software);
   assertEquals(code, found.some(({ level }) => level === "problem") ? 1 : 0);
+  assertEquals(about("export data", found).found, "checked by the device itself");
+  assertEquals(about("event handles", found).level, "ok");
+  assert(!found.some(({ topic }) => topic === "large imports"), "They are tried on request");
   const topics = ["devices", "driver", "NVRTC", "nvJitLink", "kernel", "pidfd", "namespaces", "/proc", "/dev/shm"];
   for (const topic of [...topics, "descriptors", "systemd"]) about(topic, found);
 });
@@ -229,6 +239,128 @@ test("doctor judges the socket's file and folder", { skip }, async () => {
   assertEquals(await judge(0o666, 1001, 0o755, true), ["socket: ok", "folder: note"]);
   assertEquals(await judge(0o666, 1000, 0o777, true), ["socket: ok", "folder: problem"]);
   assertEquals(await judge(0o666, 0, 0o1777, true), ["socket: ok"]);
+});
+
+test("doctor says that nothing is tried where nothing can be tried", { skip }, async () => {
+  const tried = await findings(software, "--try-imports");
+  assertEquals(about("large imports", tried.found), {
+    level: "note",
+    topic: "large imports",
+    found: "not tried: all software devices together have 4 GiB",
+  });
+  const { output } = await poolpassWith({ POOLPASS_DRIVER: "softwear" }, "doctor", "--try-imports");
+  assertMatch(output, /^note +large imports +not tried: there is no device that can be used$/m);
+});
+
+test(
+  "doctor tries large imports in other processes, which a driver may end",
+  { skip: skip || noCompiler },
+  async () => {
+    using libraries = new Libraries().addDriver(13000);
+    const env = { POOLPASS_DRIVER: "cuda", LD_LIBRARY_PATH: libraries.folder };
+    const defective = { ...env, MACHINE: settingsOf(machine({ importLimit: 5279 })).join() };
+    const { found } = await findings(defective, "--try-imports");
+    assertEquals(about("export data", found).level, "note");
+    assertEquals(about("event handles", found).level, "note");
+    const ofImports = found.filter(({ topic }) => /MiB$|^large imports$/.test(topic));
+    assertEquals(ofImports.map(({ level, topic, found }) => `${level}, ${topic}: ${found}`), [
+      "ok, 4096 MiB: imported",
+      "note, 4097 MiB: imported; the driver may have overwritten memory of the process, as it fails for more",
+      "note, 5376 MiB: the driver ended the importing process: SIGSEGV",
+      "note, 16384 MiB: not tried: only 8.0 GiB of the device's memory are free",
+      "note, large imports: this driver does not import every allocation of more than 4 GiB, and poolpass refuses them",
+    ]);
+    assertMatch(ofImports.at(-1)!.advice!, /^allocate such memory .*CudaDevice\.allocate/);
+  },
+);
+
+test("the process that tries an import may end in any way", { skip }, async () => {
+  const attempt = async (script: string, options: { timeout?: number; signal?: AbortSignal } = {}) => {
+    const { timeout = 60_000, signal = new AbortController().signal } = options;
+    const { result, ...more } = await runAttempt(["/bin/sh", "-c", script], { timeout, signal });
+    return "why" in more ? `${result}: ${more.why}` : result;
+  };
+  assertEquals(await attempt(`echo '{"result": "imported", "isRight": true}'`), "imported");
+  assertEquals(await attempt(`echo '{"result": "refused", "why": "because"}'`), "refused: because");
+  assertEquals(await attempt("kill -BUS $$"), "died: the driver ended the importing process: SIGBUS");
+  assertEquals(await attempt("kill -KILL $$"), "not-tried: the other process ended by SIGKILL: ");
+  assertEquals(
+    await attempt("echo first >&2; echo last >&2; exit 3"),
+    "not-tried: the other process ended with exit code 3: last",
+  );
+  for (const printed of ["", "no JSON", "null", '{"result": "imported"}', '{"result": "x", "why": "y"}']) {
+    assertMatch(await attempt(`echo '${printed}'`), /^not-tried: .* exit code 0/);
+  }
+  assertEquals(await attempt("exec sleep 1000", { timeout: 100 }), "hung: the import did not end within 100 ms");
+  const interrupted = AbortSignal.timeout(100);
+  assertEquals(await attempt("exec sleep 1000", { signal: interrupted }), "not-tried: it was interrupted");
+  await assertRejects(() => runAttempt(["/there/is/none"], { timeout: 60_000, signal: new AbortController().signal }));
+});
+
+test("doctor judges imports together", () => {
+  const imported = { result: "imported", isRight: true } as const;
+  const wrong = { result: "imported", isRight: false } as const;
+  const died = { result: "died", why: "it died" } as const;
+  const none = { result: "not-tried", why: "too little" } as const;
+  const levels = (...outcomes: Outcome[]) =>
+    judge(outcomes.map((outcome, index) => ({ mebibytes: [4096, 4097, 5376][index]!, outcome })))
+      .map(({ level }) => level).join(" ");
+  assertEquals(levels(imported, imported, imported), "ok ok ok ok");
+  assertEquals(levels(imported, imported, died), "ok note note note");
+  assertEquals(levels(imported, wrong, imported), "ok note note note");
+  assertEquals(levels(imported, imported, none), "ok ok note note");
+  assertEquals(levels(none, none, none), "note note note note");
+  assertEquals(levels(died, none, none), "problem note note note");
+  assertEquals(levels(), "note");
+});
+
+testOnEachDriver("an import is tried in the process that exports, and leaves nothing", (_cuda, { open }) => {
+  const driver = open();
+  assertEquals(tryImport(driver, 2 ** 20), { result: "imported", isRight: true });
+  const refusing = adaptedDriver(driver, {
+    memPoolImportPointer() {
+      throw new CudaError(1, "cudaMemPoolImportPointer");
+    },
+  });
+  assertEquals(tryImport(refusing, 4096).result, "refused");
+  const lost = adaptedDriver(driver, { memPoolImportPointer: () => driver.malloc(0, 4096) });
+  assertEquals(tryImport(lost, 4096), { result: "imported", isRight: false });
+  const why = "too little memory is free";
+  if (driver.kind === "software") assertEquals(tryImport(driver, 2 ** 32), { result: "not-tried", why });
+  const withoutPools = adaptedDriver(driver, {
+    memPoolCreate() {
+      throw new CudaError(801, "cudaMemPoolCreate");
+    },
+  });
+  assertEquals(tryImport(withoutPools, 4096).result, "not-tried");
+  driver.close();
+});
+
+test("doctor says whether the layouts are known", { skip }, () => {
+  const driver = driverNamed("software").open();
+  const levels = (methods: Partial<Driver>) =>
+    layoutsOf(adaptedDriver(driver, methods)).map(({ level, topic }) => `${topic}: ${level}`);
+  let place = 0;
+  const ipcGetEventHandle = () =>
+    new Uint8Array(
+      Uint32Array.from({ length: 16 }, (_, index) => index === 0 ? process.pid : index === 4 ? place++ : 0)
+        .buffer,
+    );
+  assertEquals(levels({ ipcGetEventHandle }), ["export data: ok", "event handles: ok"]);
+  assertEquals(
+    levels({ memPoolExportPointer: () => new Uint8Array(64), ipcGetEventHandle: () => new Uint8Array(64) }),
+    [
+      "export data: note",
+      "event handles: note",
+    ],
+  );
+  const [exportData] = layoutsOf(adaptedDriver(driver, {
+    mallocFromPoolAsync() {
+      throw new CudaError(2, "cudaMallocFromPoolAsync");
+    },
+  }));
+  assertMatch(exportData!.found, /^whether their layout is known could not be tried: .*cudaErrorMemoryAllocation/);
+  driver.close();
 });
 
 test("the machine is read without errors", () => {

@@ -1,0 +1,238 @@
+/**
+ * What is known of the driver's imports: whether it can be read what other processes send, and how large they may be.
+ *
+ * @module
+ */
+import { spawn } from "node:child_process";
+import process from "node:process";
+import type { Readable } from "node:stream";
+import { CudaDriver } from "../../ffi/cuda_driver.ts";
+import { type Cuda, open } from "../../mod.ts";
+import type { Driver } from "../../src/driver.ts";
+import { isExportDataKnown, shareableAdvice } from "../../src/memory/export_data.ts";
+import { areEventHandlesKnown } from "../../src/objects/ipc_handles.ts";
+import type { Terminal } from "../command_line.ts";
+import { formatBytes } from "../status/units.ts";
+import { type Finding, finding } from "./finding.ts";
+import { type ImportResult, readResult, tryImportOption } from "./try_import.ts";
+
+const device = 0;
+const mebibyte = 2 ** 20;
+/** What an allocation of a pool may have for poolpass to import it. */
+const limitMebibytes = 4096;
+/** The sizes that are tried. */
+const triedMebibytes: readonly number[] = [limitMebibytes, 4097, 5376, 16_384];
+/** From here on, drivers that write past an array of theirs have been seen to end the process. */
+const fatalMebibytes = 5280;
+/** What the device must have free beside the allocation, for the other process's context and for that of anybody else. */
+const reserveMebibytes = 1024;
+/** Milliseconds that another process has for an import. */
+const timeout = 20_000;
+/** The maximum number of characters of what it prints that are kept. */
+const maximumPrinted = 16_384;
+/** What somebody else ends a process by. */
+const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
+
+/** What has become of an import in another process. */
+export type Outcome = ImportResult | { readonly result: "died" | "hung"; readonly why: string };
+
+/** An import that was tried, or was not because there is too little memory. */
+export interface Attempt {
+  readonly mebibytes: number;
+  readonly outcome: Outcome;
+}
+
+/** Whether the layouts are known by which poolpass checks what the driver would believe. */
+export function checkLayouts(): Finding[] {
+  switch (kindOfDriver()) {
+    case "cuda":
+      return layoutsOf(new CudaDriver());
+    case "software":
+      return ["export data", "event handles"].map((topic) => finding("ok", topic, "checked by the device itself"));
+    default:
+      return [];
+  }
+}
+
+/** The same, of a driver that believes what it is given. */
+export function layoutsOf(driver: Driver): Finding[] {
+  const unknown = "this driver's have a layout that is not known:";
+  const areEventsKnown = areEventHandlesKnown(driver, device);
+  return [
+    exportDataOf(driver, unknown),
+    areEventsKnown
+      ? finding("ok", "event handles", "their layout is known: forged ones are not opened")
+      : finding("note", "event handles", `${unknown} events of other processes are not opened, and cost a message`),
+  ];
+}
+
+function exportDataOf(driver: Driver, unknown: string): Finding {
+  const topic = "export data";
+  try {
+    if (isExportDataKnown(driver, device)) {
+      return finding("ok", topic, "their layout is known: sizes and offsets are checked before the driver uses them");
+    }
+  } catch (error) {
+    return finding("note", topic, `whether their layout is known could not be tried: ${(error as Error).message}`);
+  }
+  return finding(
+    "note",
+    topic,
+    `${unknown} only the size that an exporter states is checked`,
+    'to exporters of users who are not trusted, connect with { memory: "virtual" }',
+  );
+}
+
+/** Tries imports of 4 GiB and more, each in another process. */
+export async function checkImports({ program, signal }: Terminal): Promise<Finding[]> {
+  const notTried = (why: string, advice?: string) => [finding("note", topicOfAll, `not tried: ${why}`, advice)];
+  const kind = kindOfDriver();
+  if (kind === undefined) return notTried("there is no device that can be used");
+  if (kind === "software") return notTried("all software devices together have 4 GiB");
+  const driver = new CudaDriver();
+  if (driver.sharingRefusal !== undefined) return notTried(driver.sharingRefusal);
+  if (program === undefined) return notTried("this program does not run in a process of its own");
+  try {
+    const { free } = driver.memGetInfo(device);
+    const command = program();
+    const attempts: Attempt[] = [];
+    for (const mebibytes of triedMebibytes) {
+      if (signal.aborted) break;
+      const args = ["doctor", tryImportOption, `${mebibytes * mebibyte}`];
+      const outcome = free < (mebibytes + reserveMebibytes) * mebibyte
+        ? { result: "not-tried" as const, why: `only ${formatBytes(free)} of the device's memory are free` }
+        : await runAttempt([...command, ...args], { timeout, signal });
+      attempts.push({ mebibytes, outcome });
+    }
+    return judge(attempts);
+  } catch (error) {
+    const { message } = error as Error;
+    return notTried(`another process cannot be started: ${message}`, "in Deno, run this with --allow-run");
+  }
+}
+
+/** The driver that programs get, if there is one: `checkDevices` says why not. */
+function kindOfDriver(): Cuda["driver"] | undefined {
+  try {
+    using cuda = open();
+    return cuda.driver;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Runs a command that prints an `ImportResult`, or ends in another way.
+ *
+ * @throws If it cannot be started
+ */
+export function runAttempt(
+  [file, ...args]: readonly string[],
+  { timeout, signal }: { timeout: number; signal: AbortSignal },
+): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    // Bun would send a report of the crash to its makers.
+    const env = { ...process.env, BUN_ENABLE_CRASH_REPORTING: "0" };
+    const child = spawn(file!, args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      ...process.versions.bun === undefined ? {} : { env },
+    });
+    const [printed, errors] = [child.stdout, child.stderr].map(gather);
+    const end = (outcome: Outcome): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+      resolve(outcome);
+    };
+    /** Does not wait for the end of the process, which may hang in the kernel. */
+    const kill = (outcome: Outcome): void => {
+      child.kill("SIGKILL");
+      child.stdout.destroy();
+      child.stderr.destroy();
+      child.unref();
+      end(outcome);
+    };
+    const onAbort = () => kill({ result: "not-tried", why: "it was interrupted" });
+    const timer = setTimeout(
+      () => kill({ result: "hung", why: `the import did not end within ${timeout} ms` }),
+      timeout,
+    );
+    signal.addEventListener("abort", onAbort, { once: true });
+    child.once("error", (error) => {
+      reject(error);
+      end({ result: "not-tried", why: error.message });
+    });
+    child.once("close", (code, signal) => {
+      const result = code === 0 ? readResult(printed!()) : undefined;
+      if (result !== undefined) return end(result);
+      if (signal !== null && !signalsOfOthers.includes(signal)) {
+        return end({ result: "died", why: `the driver ended the importing process: ${signal}` });
+      }
+      const how = signal === null ? `with exit code ${code}` : `by ${signal}`;
+      end({ result: "not-tried", why: `the other process ended ${how}: ${errors!().trim().split("\n").at(-1)}` });
+    });
+  });
+}
+
+/** Gathers what a process prints. Returns a function that returns it. */
+function gather(stream: Readable): () => string {
+  let printed = "";
+  stream.setEncoding("utf8").on("data", (text: string) => {
+    if (printed.length < maximumPrinted) printed += text;
+  });
+  return () => printed;
+}
+
+const topicOfAll = "large imports";
+
+/** A line for each import, and what they say together. */
+export function judge(attempts: readonly Attempt[]): Finding[] {
+  const above = attempts.filter(({ mebibytes }) => mebibytes > limitMebibytes);
+  const failed = above.filter(({ outcome }) => isFailure(outcome));
+  const imported = above.filter(({ outcome }) => outcome.result === "imported");
+  return [
+    ...attempts.map((attempt) => judgeOne(attempt, failed.length > 0)),
+    failed.length > 0
+      ? finding(
+        "note",
+        topicOfAll,
+        "this driver does not import every allocation of more than 4 GiB, and poolpass refuses them",
+        `allocate such memory ${shareableAdvice}`,
+      )
+      : imported.some(({ mebibytes }) => mebibytes >= fatalMebibytes)
+      ? finding(
+        "ok",
+        topicOfAll,
+        "this driver imports allocations of more than 4 GiB; poolpass refuses them all the same",
+      )
+      : finding(
+        "note",
+        topicOfAll,
+        `whether this driver imports allocations of more than 4 GiB is not known: none of at least ${fatalMebibytes} MiB ` +
+          "could be tried",
+      ),
+  ];
+}
+
+function judgeOne({ mebibytes, outcome }: Attempt, isDefective: boolean): Finding {
+  const topic = `${mebibytes} MiB`;
+  const isAbove = mebibytes > limitMebibytes;
+  if (outcome.result !== "imported") {
+    const level = isFailure(outcome) && !isAbove ? "problem" : "note";
+    return finding(level, topic, `${outcome.result === "not-tried" ? "not tried: " : ""}${outcome.why}`);
+  }
+  if (!outcome.isRight) return finding(isAbove ? "note" : "problem", topic, "imported, and its last byte is wrong");
+  if (isAbove && isDefective) {
+    return finding(
+      "note",
+      topic,
+      "imported; the driver may have overwritten memory of the process, as it fails for more",
+    );
+  }
+  return finding("ok", topic, "imported");
+}
+
+/** Whether an import was tried, and the memory is not there. */
+function isFailure(outcome: Outcome): boolean {
+  if (outcome.result === "imported") return !outcome.isRight;
+  return outcome.result === "refused" || outcome.result === "died" || outcome.result === "hung";
+}
