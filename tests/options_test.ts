@@ -97,6 +97,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "Cuda.compile": { call: (options) => cuda.compile("", options), required: { architecture: "compute_90" } },
       "Cuda.createHostPool": { call: (options) => cuda.createHostPool(options) },
       "Cuda.reserveAddresses": { call: (options) => cuda.reserveAddresses(1, options) },
+      "CudaDevice.allocate": { call: (options) => gpu.allocate(1, options) },
       "CudaDevice.createMemory": { call: (options) => gpu.createMemory(1, options) },
       "AddressRange.map": { call: (options) => range.map(memory, options) },
       "AddressRange.buffer": { call: (options) => range.buffer(options) },

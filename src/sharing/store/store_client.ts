@@ -28,7 +28,7 @@ import { StoredMemory } from "./stored_memory.ts";
 import { maximumEntryMetadata } from "./memories/stored_record.ts";
 
 /** Options of `StoreClient.connect`. */
-export interface StoreClientOptions extends ImporterOptions {
+export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
   /**
    * Milliseconds in which a store must be there again when the one that was connected is gone: 30,000 by default. What is
    * asked for meanwhile waits.
@@ -68,9 +68,11 @@ export interface StoreEntry {
   readonly since: number;
 }
 
+/** All of a store's memory is virtual. */
+const { memory: _memory, ...sharedOptionNames } = importerOptionNames;
 const clientOptions: KnownOptions<StoreClientOptions> = {
   action: "connect to a store",
-  names: { ...importerOptionNames, reconnectTimeout: true },
+  names: { ...sharedOptionNames, reconnectTimeout: true },
 };
 const createOptions: KnownOptions<CreateEntryOptions> = {
   action: "create memory in a store",
