@@ -202,11 +202,10 @@ function measureAll(): void {
   driver.moduleUnload(0, moduleHandle);
 
   /**
-   * Imports and frees `together` buffers at a time. Queries the size of each import, as the objects do, because the
-   * size that an exporter states is only a claim.
+   * Imports and frees `together` buffers at a time.
    */
   function importAndFree(together: number): Operation {
-    const { out, secondOut, handleOut } = outParameters();
+    const { out, handleOut } = outParameters();
     const poolHandle = imported.unsafeHandle;
     const streamHandle = stream.unsafeHandle;
     const data = manyExportData.slice(0, together);
@@ -217,9 +216,7 @@ function measureAll(): void {
         for (let done = 0; done < count; done += together) {
           for (let index = 0; index < together; index++) {
             native.cuMemPoolImportPointer(out, poolHandle, data[index]!);
-            const address = handleOut[0]!;
-            native.cuMemGetAddressRange_v2(out, secondOut, address);
-            addresses[index] = address;
+            addresses[index] = handleOut[0]!;
           }
           for (const address of addresses) native.cuMemFreeAsync(address, streamHandle);
         }
@@ -227,9 +224,7 @@ function measureAll(): void {
       driver(count) {
         for (let done = 0; done < count; done += together) {
           for (let index = 0; index < together; index++) {
-            const address = driver.memPoolImportPointer(0, poolHandle, data[index]!);
-            driver.memGetAddressRange(0, address);
-            addresses[index] = address;
+            addresses[index] = driver.memPoolImportPointer(0, poolHandle, data[index]!);
           }
           for (const address of addresses) driver.freeAsync(0, address, streamHandle);
         }

@@ -177,7 +177,7 @@ function pointerRows(byteLength: number): Row[] {
   });
   return [
     row("export a pointer", "export-pointer"),
-    { ...row("import a pointer", "import-pointer"), goal: { ofNative: 1.4 } },
+    { ...row("import a pointer", "import-pointer"), goal: { ofNative: 1.15 } },
     row("free an import", "free-import"),
   ];
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static uint64_t latest_handle = 0x1000;
 static unsigned latest_allocation;
@@ -20,8 +21,13 @@ static int create_handle(void *out) {
   return 0;
 }
 
-static int create_address(void *out) {
-  uint64_t address = 0x7f0000000000 + ((uint64_t)(latest_allocation++ % 4096) << 21);
+static const uint64_t first_address = 0x7f0000000000;
+static uint64_t sizes[4096];
+
+static int create_address(void *out, uint64_t size) {
+  unsigned index = latest_allocation++ % 4096;
+  uint64_t address = first_address + ((uint64_t)index << 21);
+  sizes[index] = size;
   memcpy(out, &address, sizeof address);
   return 0;
 }
@@ -31,9 +37,11 @@ static int store_int(void *out, int value) {
   return 0;
 }
 
+/* The process, the offset in the pool and the size are where CUDA's driver has them. */
 static int export_pointer(void *data, uint64_t address) {
-  memset(data, 0, 64);
-  memcpy(data, &address, sizeof address);
+  uint64_t offset = address - first_address;
+  uint64_t words[8] = {(uint64_t)getpid(), address, 0, offset, sizes[offset >> 21 & 4095]};
+  memcpy(data, words, sizeof words);
   return 0;
 }
 
@@ -57,7 +65,7 @@ static int free_host(void *address) {
 
 static int import_pointer(void *out, const void *data) {
   uint64_t address;
-  memcpy(&address, data, sizeof address);
+  memcpy(&address, (const char *)data + 8, sizeof address);
   address += 0x10000000000;
   memcpy(out, &address, sizeof address);
   return 0;
@@ -86,7 +94,9 @@ int cuMemPoolCreate(void *pool, const void *props) { return create_handle(pool);
 int cuMemPoolDestroy(void *pool) { return 0; }
 int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return 0; }
 int cuMemPoolGetAccess(int *flags, void *pool, const void *location) { return store_int(flags, 3); }
-int cuMemAllocFromPoolAsync(void *address, size_t size, void *pool, void *stream) { return create_address(address); }
+int cuMemAllocFromPoolAsync(void *address, size_t size, void *pool, void *stream) {
+  return create_address(address, size);
+}
 int cuMemFreeAsync(uint64_t address, void *stream) { return 0; }
 int cuMemFree_v2(uint64_t address) { return 0; }
 int cuMemPoolExportToShareableHandle(void *handle, void *pool, int type, uint64_t flags) { return export_pool(handle); }

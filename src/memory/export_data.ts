@@ -7,6 +7,7 @@
  */
 import { type Driver, exportDataByteLength, memHandleType, memLocationType, streamFlags } from "../driver.ts";
 import { shim } from "../../ffi/shim/shim.ts";
+import { keyFieldAt } from "./export_data_map.ts";
 import type { Session } from "../session.ts";
 import { CudaError, SharingError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
@@ -72,45 +73,28 @@ export class ExportDataLayout {
     }
     return this.#isKnown ?? false;
   }
-}
 
-/**
- * Checks export data before the driver imports it. Returns the size in bytes that the driver will map, or undefined if
- * the layout is not known.
- *
- * @param stated what the exporter says the allocation has, in bytes
- * @param isWhole whether the allocation must have that size, and not at least that size
- * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written it
- */
-export function checkImportedData(
-  session: Session,
-  exportData: Uint8Array,
-  { device, stated, isWhole }: { device: number; stated: number; isWhole: boolean },
-): number | undefined {
-  if (!session.exportDataLayout.isKnownOn(device)) {
-    if (stated > limitByteLength) throw tooLargeToImport(stated);
-    return undefined;
+  /**
+   * Checks the export data of the last lookup in an `ExportDataMap` before the driver imports them on a device. Returns the
+   * size in bytes that the driver will map, or undefined if the layout is not known.
+   *
+   * @param least the minimum size in bytes of the allocation
+   * @param most the maximum
+   * @throws {SharingError} `too-large`, `size-mismatch`, or `bad-message` if no driver has written them
+   */
+  checkImported(device: number, least: number, most: number): number | undefined {
+    if (!this.isKnownOn(device)) {
+      if (least > limitByteLength) throw tooLargeToImport(least);
+      return undefined;
+    }
+    const byteOffset = keyFieldAt(offsetField);
+    const byteLength = keyFieldAt(sizeField);
+    if (byteLength === 0 || byteOffset + byteLength > maximumOffset) throw forged(byteOffset, byteLength);
+    if (byteLength < least || byteLength > most) throw sizeMismatch(least, byteLength);
+    const mayBeTooLarge = byteLength > maximumImportableByteLength;
+    if (mayBeTooLarge && piecesOf(byteOffset, byteLength) > maximumPieces) throw tooLargeToImport(byteLength);
+    return byteLength;
   }
-  bytes.set(exportData);
-  const byteOffset = fieldAt(offsetField);
-  const byteLength = fieldAt(sizeField);
-  if (byteLength === 0 || byteOffset + byteLength > maximumOffset) {
-    const size = countOf(byteLength, "byte");
-    throw refusedImport(
-      new SharingError(
-        "bad-message",
-        `Cannot import a pointer: its export data states ${size} at byte ${byteOffset} of its pool, which no ` +
-          "exporter's driver writes",
-      ),
-    );
-  }
-  if (stated > byteLength || isWhole && stated < byteLength) {
-    throw sizeMismatch(stated, byteLength);
-  }
-  if (piecesOf(byteOffset, byteLength) > maximumPieces) {
-    throw tooLargeToImport(byteLength);
-  }
-  return byteLength;
 }
 
 /**
@@ -130,6 +114,19 @@ export function finishExportedData(
   bytes.set(exportData);
   if (piecesOf(fieldAt(offsetField), byteLength) > maximumPieces) throw tooLargeToExport(byteLength);
   exportData.fill(0, uninitializedBegin);
+}
+
+/** The error for export data that would end the process that imports them. Counts it. */
+function forged(byteOffset: number, byteLength: number): SharingError {
+  return refusedImport(
+    new SharingError(
+      "bad-message",
+      `Cannot import a pointer: its export data states ${
+        countOf(byteLength, "byte")
+      } at byte ${byteOffset} of its pool, ` +
+        "which no exporter's driver writes",
+    ),
+  );
 }
 
 /** The error for an exporter that states another size than it has allocated. Counts it. */

@@ -20,6 +20,11 @@ let keyHash = 0;
 /** The prime of the FNV hash (Fowler, Noll, Vo). */
 const prime = 0x01000193;
 
+/** A u64 of the key of the last lookup, by its index. It may lose bits beyond 2^53. */
+export function keyFieldAt(index: number): number {
+  return (keyWords[2 * index]! >>> 0) + (keyWords[2 * index + 1]! >>> 0) * 2 ** 32;
+}
+
 /** A map from export data to values. */
 export class ExportDataMap<V> {
   readonly #table = new HashTable<ExportDataEntry<V>>();

@@ -4,7 +4,7 @@ import type { MemoryPiece, OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
-import { checkImportedData, sizeMismatch } from "./export_data.ts";
+import { sizeMismatch } from "./export_data.ts";
 import { defaultStream, type Driver, exportDataByteLength } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { FreedStreams } from "./freed_streams.ts";
@@ -48,7 +48,7 @@ export class ImportedMemoryPool implements Disposable {
   static {
     importWhole = (pool, exportData, byteLength) => {
       void pool.unsafeHandle;
-      return pool.#import(exportData, { byteLength, isWhole: true });
+      return pool.#import(exportData, byteLength, byteLength);
     };
     whenImportedPoolDisposed = (pool, callback) => {
       pool.#onDispose = callback;
@@ -147,12 +147,13 @@ export class ImportedMemoryPool implements Disposable {
     checkByteLength(byteLength, "the size of an imported buffer", 1);
     // Throws if this pool was disposed, even if another object that imported the same pool has mapped the data.
     void this.unsafeHandle;
-    return this.#import(exportData, { byteLength, isWhole: false });
+    return this.#import(exportData, byteLength, Infinity);
   }
 
-  #import(exportData: Uint8Array, { byteLength, isWhole }: { byteLength: number; isWhole: boolean }): DeviceBuffer {
-    const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData, { stated: byteLength, isWhole });
-    if (mapping.byteLength < byteLength || isWhole && mapping.byteLength > byteLength) {
+  /** Imports an allocation that has at most `most` bytes, and makes a buffer of `byteLength` bytes. */
+  #import(exportData: Uint8Array, byteLength: number, most: number): DeviceBuffer {
+    const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData, byteLength, most);
+    if (mapping.byteLength < byteLength || mapping.byteLength > most) {
       if (mapping.bufferCount === 0) this.#unmap(mapping, this.device.defaultStream);
       throw sizeMismatch(byteLength, mapping.byteLength);
     }
@@ -240,13 +241,11 @@ export class ImportedMemoryPool implements Disposable {
     for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
-  #map(
-    exportData: Uint8Array,
-    { stated, isWhole }: { stated: number; isWhole: boolean },
-  ): ImportedMapping {
+  /** Imports an allocation whose export data `withData` has just not found. */
+  #map(exportData: Uint8Array, least: number, most: number): ImportedMapping {
     const { driver } = this.#session;
     const { ordinal } = this.device;
-    const byteLength = checkImportedData(this.#session, exportData, { device: ordinal, stated, isWhole });
+    const byteLength = this.#session.exportDataLayout.checkImported(ordinal, least, most);
     let address: bigint;
     try {
       address = driver.memPoolImportPointer(ordinal, this.unsafeHandle, exportData);

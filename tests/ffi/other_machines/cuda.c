@@ -129,9 +129,9 @@ int cuMemAllocFromPoolAsync(uint64_t *address, size_t size, void *pool, void *st
   return put_allocation(address, size);
 }
 
-/* Export data begin with the address. */
+/* The address is the second word of the export data. */
 int cuMemPoolImportPointer(uint64_t *address, void *pool, const uint64_t *data) {
-  size_t size = size_at(data[0]);
+  size_t size = size_at(data[1]);
   /* Not raise(): a runtime's handler would return from that. */
   if (machine[import_limit] != 0 && size >> 20 > machine[import_limit]) *(volatile int *)8 = 0;
   return put_allocation(address, size);
