@@ -1,16 +1,13 @@
 """A connected socket that carries the protocol's messages, and the process at its other end."""
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import struct
-import termios
 import time
 from collections import deque
 from typing import Collection, Iterator
 
-from .descriptors import discard, may_be_pool
+from .descriptors import close_socket, discard, may_be_pool
 from .errors import SharingError, escape_controls, needing_descriptors
 from .messages import (
     HEADER,
@@ -32,7 +29,9 @@ from .peer import PeerProcess
 READ_LENGTH = 65_536
 # Reads for one call of `receive`: a peer that never pauses must not keep others waiting.
 MAXIMUM_READS = 16
-MAXIMUM_DESCRIPTORS = 16
+# The kernel's SCM_MAX_FD, which no message exceeds. With room for fewer, the kernel would close the others within the
+# read, which takes for as long as their sender likes.
+MAXIMUM_DESCRIPTORS = 253
 # Bytes queued for a peer that does not read, beyond which nothing is sent that can wait.
 BACKLOG = 256 * 1024
 
@@ -48,7 +47,7 @@ class Connection:
             with needing_descriptors("watch the process at the other end of a connection"):
                 self.process = PeerProcess(connected)
         except BaseException:
-            connected.close()
+            close_socket(connected)
             raise
         self.peer = self.process.peer
         self.is_open = True
@@ -157,7 +156,7 @@ class Connection:
         for descriptor, _ in self._descriptors:
             discard(descriptor)
         self._descriptors.clear()
-        _close_socket(self.socket)
+        close_socket(self.socket)
 
     def _drop_outgoing(self) -> None:
         for _, descriptor in self._outgoing:
@@ -178,12 +177,13 @@ class Connection:
             raise SharingError("peer-gone", f"Cannot receive from {self.name}: {error.strerror}") from None
         end = self._offset + len(self._received) + len(data)
         self._descriptors.extend((each, end) for each in descriptors)
-        if flags & socket.MSG_CTRUNC and len(descriptors) < MAXIMUM_DESCRIPTORS:
+        if flags & socket.MSG_CTRUNC:
+            # There is room for all that can come.
             raise SharingError(
                 "out-of-descriptors",
                 f"Cannot receive a descriptor from {self.name}: no descriptor is left; raise `ulimit -n`",
             )
-        if flags & socket.MSG_CTRUNC:
+        if len(descriptors) > 1:
             raise ProtocolError("More descriptors came than may accompany a message")
         if not data:
             raise SharingError("peer-gone", f"Cannot receive from {self.name}: it closed the connection")
@@ -243,20 +243,3 @@ def goodbye_error(connection: Connection, message: Goodbye) -> SharingError:
         text += f"side {PROTOCOL_VERSION}"
     what = f"{connection.name} ended the connection ({message.reason}){text}"
     return SharingError(code_of_goodbye(message.reason), what[:1].upper() + what[1:])
-
-
-def _close_socket(sock: socket.socket) -> None:
-    try:
-        # The peer can queue nothing any more.
-        sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-    try:
-        (unread,) = struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, b"\0\0\0\0"))
-    except OSError:
-        unread = 0
-    if unread == 0:
-        sock.close()
-    else:
-        # Among what is unread may be descriptors, which the kernel closes with the socket.
-        discard(sock.detach())

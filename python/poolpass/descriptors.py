@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
-import queue
 import re
 import socket
 import stat
 import struct
+import termios
 import threading
 
 # From linux/fcntl.h and linux/stat.h; Python names only the first two, and not everywhere.
@@ -63,41 +64,97 @@ def _nvidia_majors() -> set[int]:
     return {NVIDIA_MAJOR, *(int(major) for major in re.findall(r"^ *(\d+) nvidia", devices, re.M))}
 
 
-_discarded: queue.SimpleQueue[int] = queue.SimpleQueue()
-_closers: list[threading.Thread] = []
+# Protects what follows.
 _lock = threading.Lock()
+_discarded: list[int] = []
+# The threads that run, and how many of them are closing a descriptor.
+_running = 0
+_busy = 0
 
 
 def discard(descriptor: int) -> None:
     """Closes a descriptor that came from another process, on a thread that does nothing else: it may take for ever."""
+    global _running
     if is_sealed_memory(descriptor):
         os.close(descriptor)
         return
-    _discarded.put(descriptor)
     with _lock:
-        _closers[:] = [each for each in _closers if each.is_alive()]
-        if len(_closers) < MAXIMUM_CLOSERS:
-            closer = threading.Thread(target=_close_discarded, name="poolpass-closer", daemon=True)
-            _closers.append(closer)
-            closer.start()
+        _discarded.append(descriptor)
+        # Those that close nothing take one each before they end.
+        if _running - _busy >= len(_discarded) or _running >= MAXIMUM_CLOSERS:
+            return
+        _running += 1
+    try:
+        threading.Thread(target=_close_discarded, name="poolpass-closer", daemon=True).start()
+    except RuntimeError:
+        # The system has no thread left. The descriptor waits for the next call.
+        with _lock:
+            _running -= 1
 
 
 def _close_discarded() -> None:
+    global _running, _busy
     while True:
+        with _lock:
+            if not _discarded:
+                _running -= 1
+                return
+            descriptor = _discarded.pop()
+            _busy += 1
         try:
-            descriptor = _discarded.get(timeout=0.05)
-        except queue.Empty:
-            return
-        close_unlingering(descriptor)
+            close_unlingering(descriptor)
+        finally:
+            with _lock:
+                _busy -= 1
 
 
 def close_unlingering(descriptor: int) -> None:
     """Closes a descriptor. A socket loses its linger first, or else its close would wait for the peer."""
     try:
-        with socket.socket(fileno=descriptor) as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+        found = socket.socket(fileno=descriptor)
     except OSError:
+        # It is no socket.
+        pass
+    else:
         try:
-            os.close(descriptor)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
         except OSError:
             pass
+        finally:
+            found.detach()
+    try:
+        os.close(descriptor)
+    except OSError:
+        # The number is free all the same. Closed twice, it could be another one's by then.
+        pass
+
+
+def close_socket(sock: socket.socket) -> None:
+    """Closes a socket, connected or listening.
+
+    The kernel closes what its queue still holds in the thread that closes the socket: descriptors of unread messages,
+    and connections that nobody has accepted. After shutdown, nothing is added to the queue.
+    """
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    try:
+        (unread,) = struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, b"\0\0\0\0"))
+        is_empty = unread == 0
+    except OSError:
+        is_empty = _close_unaccepted(sock)
+    if is_empty:
+        sock.close()
+    else:
+        discard(sock.detach())
+
+
+def _close_unaccepted(listener: socket.socket) -> bool:
+    """Returns whether nothing is left."""
+    while True:
+        try:
+            accepted, _ = listener.accept()
+        except OSError as error:
+            return error.errno in (errno.EAGAIN, errno.EINVAL)
+        close_socket(accepted)

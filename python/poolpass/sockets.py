@@ -8,6 +8,7 @@ import stat
 import time
 from typing import Collection
 
+from .descriptors import close_socket
 from .errors import SharingError, SharingTimeoutError, needing_descriptors
 
 # The kernel's limit in bytes, without the terminating NUL.
@@ -95,7 +96,7 @@ class Listener:
                 os.unlink(self.path)
         except FileNotFoundError:
             pass
-        self.socket.close()
+        close_socket(self.socket)
 
 
 def _listen(path: str, mode: int) -> socket.socket:

@@ -1,0 +1,75 @@
+"""Peers that attack: hostile_peers.py MODE PATH ARGUMENTS. Prints "ready" once it attacks. Killing it ends all waits that
+it causes. Written from PROTOCOL.md; shares no code with the package."""
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "sharing", "hostile"))
+import poolpass_wire as wire
+
+EVENT = 18
+LINGER_SECONDS = 20
+kept: list[object] = []
+
+
+def ready() -> None:
+    print("ready", flush=True)
+
+
+def lingering_socket() -> int:
+    """Returns a socket with data that its peer will not read."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sender = socket.create_connection(listener.getsockname())
+    kept.append((listener, listener.accept()))
+    sender.setblocking(False)
+    try:
+        while True:
+            sender.send(bytes(65_536))
+    except BlockingIOError:
+        pass
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LINGER_SECONDS))
+    return sender.detach()
+
+
+def send_descriptors(path: str, count: str) -> None:
+    """An exporter that sends so many descriptors with one message, the last two of which linger."""
+    descriptors = [os.open("/dev/null", os.O_RDONLY) for _ in range(int(count) - 2)]
+    descriptors += [lingering_socket(), lingering_socket()]
+    one = wire.accept(path)
+    # While the importer handles these, the attacker closes its own copies: the importer then closes the last ones.
+    one.sendall(b"".join(
+        wire.message(EVENT, struct.pack("<II16s64s", number, 0, bytes(16), bytes(64))) for number in range(1, 1500)
+    ))
+    socket.send_fds(one, [wire.host_pool(1)], descriptors)
+    for each in descriptors:
+        os.close(each)
+    signal.pause()
+
+
+def send_descriptors_to_exporter(path: str) -> None:
+    """An importer that sends a descriptor that lingers, once without a message and once with one. Prints what the system
+    says."""
+    for data in (wire.hello()[:4], wire.hello()):
+        descriptor = lingering_socket()
+        one = wire.connect(path)
+        kept.append(one)
+        try:
+            socket.send_fds(one, [data], [descriptor])
+            print("sent", flush=True)
+        except PermissionError:
+            print("refused", flush=True)
+        # Closing a socket that was not sent would wait for its peer.
+        kept.append(descriptor)
+    ready()
+    signal.pause()
+
+
+if __name__ == "__main__":
+    {
+        "descriptors": send_descriptors,
+        "descriptors-to-exporter": send_descriptors_to_exporter,
+    }[sys.argv[1]](*sys.argv[2:])
