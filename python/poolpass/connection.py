@@ -25,6 +25,7 @@ from .messages import (
     layout_of,
 )
 from .peer import PeerProcess
+from .users import is_allowed
 
 READ_LENGTH = 65_536
 # Reads for one call of `receive`: a peer that never pauses must not keep others waiting.
@@ -67,7 +68,7 @@ class Connection:
 
     def is_of(self, users: Collection[int]) -> bool:
         """Whether the process runs as this one's user, or as one of others."""
-        return self.peer.uid == os.geteuid() or self.peer.uid in users
+        return is_allowed(self.peer.uid, users)
 
     @property
     def wants_to_write(self) -> bool:

@@ -26,6 +26,7 @@ from .memory_pool import AllocationHolding, MemoryPool
 from .offer import Lease, Offer, OfferRecord
 from .peer import Peer
 from .sockets import Listener, StrPath, check_path
+from .users import check_users
 
 # Ended connections whose processes may still have memory mapped.
 MAXIMUM_LINGERING = 1024
@@ -128,7 +129,8 @@ class Exporter(Closing):
         on_hold, on_release: called with an offer's name and the process that maps or releases it.
 
         The callbacks run on the exporter's thread, and must soon return.
-        Raises SharingError: "address-in-use", "not-found", "not-permitted", "path-too-long" or "out-of-descriptors".
+        Raises SharingError: "address-in-use", "not-found", "path-too-long", "out-of-descriptors", or "not-permitted", also
+        if other users can change a folder or a link on the path.
         """
         check_maximum(maximum_importers, "maximum_importers")
         if maximum_importers_per_user is not None:
@@ -141,7 +143,7 @@ class Exporter(Closing):
         check_callback(on_disconnect, "on_disconnect")
         check_callback(on_hold, "on_hold")
         check_callback(on_release, "on_release")
-        allowed = frozenset(int(user) for user in users)
+        allowed = check_users(users)
         text = check_path("listen at", path)
         with needing_descriptors(f"listen at {text}"):
             listener = Listener(text, allowed)

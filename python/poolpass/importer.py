@@ -19,6 +19,7 @@ from .imported_memory_pool import ImportedMemoryPool
 from .limits import check_seconds, deadline_of
 from .peer import Peer
 from .sockets import StrPath, check_path, connect
+from .users import check_users
 
 
 class Mapping(DeviceArray):
@@ -202,6 +203,7 @@ class Importer(Closing):
         check_seconds(handshake_timeout, "handshake_timeout")
         check_seconds(message_timeout, "message_timeout")
         check_seconds(close_timeout, "close_timeout")
+        users = check_users(users)
         connected = connect(path, None if wait is None else time.monotonic() + check_seconds(wait, "wait"))
         connection = Connection(connected, message_timeout=message_timeout)
         if not connection.is_of(users):

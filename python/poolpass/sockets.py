@@ -1,21 +1,28 @@
 """Listening at a path, and connecting to it."""
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import socket
 import stat
 import time
-from typing import Collection
+from contextlib import contextmanager
+from typing import Collection, Iterator
 
 from .descriptors import close_socket
 from .errors import SharingError, SharingTimeoutError, needing_descriptors
+from .users import check_folders
 
 # The kernel's limit in bytes, without the terminating NUL.
 MAXIMUM_PATH = 107
 BACKLOG = 128
 # From asm-generic/socket.h, since Linux 6.16.
 SO_PASSRIGHTS = 83
+# From linux/fs.h.
+RENAME_NOREPLACE = 1
+# Attempts to replace a stale socket: another process may replace it at the same time.
+MAXIMUM_ATTEMPTS = 8
 # Seconds between two attempts to connect.
 CONNECT_INTERVAL = 0.02
 
@@ -72,14 +79,18 @@ def _connect_error(path: str, error: OSError) -> Exception:
     return error
 
 
+FileIdentity = tuple[int, int]
+
+
 class Listener:
     """A listening socket. Its file is removed at the end, unless another has replaced it."""
 
     def __init__(self, path: str, users: Collection[int]):
+        """Raises SharingError also if a user other than this one and root could replace the socket."""
         self.path = path
-        self.socket = _listen(path, 0o666 if users else 0o600)
-        status = os.stat(path)
-        self._identity = status.st_dev, status.st_ino
+        check_folders(path)
+        mode = 0o600 if set(users) <= {os.geteuid()} else 0o666
+        self.socket, self._identity = _listen(path, mode)
 
     def accept(self) -> socket.socket | None:
         """Returns None if nobody has connected."""
@@ -91,65 +102,158 @@ class Listener:
 
     def close(self) -> None:
         try:
-            status = os.lstat(self.path)
-            if (status.st_dev, status.st_ino) == self._identity:
-                os.unlink(self.path)
-        except FileNotFoundError:
+            # While the socket is open, its inode number cannot be reused for another file.
+            _remove(self.path, self._identity, is_own=True)
+        except OSError:
+            # Whoever listens there next replaces it.
             pass
         close_socket(self.socket)
 
 
-def _listen(path: str, mode: int) -> socket.socket:
+def _listen(path: str, mode: int) -> tuple[socket.socket, FileIdentity]:
+    for _ in range(MAXIMUM_ATTEMPTS):
+        try:
+            return _listen_once(path, mode)
+        except FileExistsError:
+            _remove_left_over(path)
+        except OSError as error:
+            raise _listen_error(path, error) from error
+    raise SharingError("address-in-use", f"Cannot listen at {path}: other processes keep taking it")
+
+
+def _listen_once(path: str, mode: int) -> tuple[socket.socket, FileIdentity]:
+    """Raises FileExistsError if there is a file.
+
+    The file has a temporary name until the socket listens, so a socket at the path that refuses connections is stale.
+    `bind` gives the file the socket's own mode, less the umask: it is never wider than requested.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Accepted sockets inherit it. Set now, no descriptor can be queued before a connection is accepted.
-        prepare(listener, takes_descriptors=False)
-        _remove_stale(path)
-        listener.bind(path)
-        # Nobody can connect before `listen`.
-        os.chmod(path, mode)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-        return listener
-    except OSError as error:
-        listener.close()
-        raise _listen_error(path, error) from error
+        with _folder_of(path) as folder:
+            # Accepted sockets inherit it. Set now, no descriptor can be queued before a connection is accepted.
+            prepare(listener, takes_descriptors=False)
+            os.fchmod(listener.fileno(), mode)
+            temporary = _temporary_name()
+            # Through the open folder, so that a long path leaves room for the name.
+            listener.bind(f"/proc/self/fd/{folder}/{temporary}")
+            try:
+                status = _set_mode(folder, temporary, mode)
+                listener.listen(BACKLOG)
+                listener.setblocking(False)
+                _move(folder, temporary, os.path.basename(path))
+            except BaseException:
+                os.unlink(temporary, dir_fd=folder)
+                raise
     except BaseException:
         listener.close()
         raise
+    return listener, (status.st_dev, status.st_ino)
+
+
+def _set_mode(folder: int, name: str, mode: int) -> os.stat_result:
+    """Sets the mode of a socket's file, and of nothing that has replaced it: it follows no link."""
+    file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "Another file has replaced the socket")
+        if stat.S_IMODE(status.st_mode) != mode:
+            os.chmod(f"/proc/self/fd/{file}", mode)
+        return status
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _folder_of(path: str) -> Iterator[int]:
+    folder = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _temporary_name() -> str:
+    return f".poolpass-{os.urandom(8).hex()}"
+
+
+def _move(folder: int, name: str, to: str) -> None:
+    """Moves a file to a free name. Raises FileExistsError if it is taken."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A C library from before 2018 has no such function, and some file systems do not know the flag.
+    if hasattr(libc, "renameat2"):
+        if libc.renameat2(folder, os.fsencode(name), folder, os.fsencode(to), RENAME_NOREPLACE) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(number, os.strerror(number))
+    os.link(name, to, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    os.unlink(name, dir_fd=folder)
 
 
 def _listen_error(path: str, error: OSError) -> Exception:
     folder = os.path.dirname(path) or "."
     what = f"Cannot listen at {path}"
-    if error.errno == errno.EADDRINUSE:
-        return SharingError("address-in-use", f"{what}: another process has just taken it")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return SharingError("not-found", f"{what}: there is no folder {folder}; make it first")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return SharingError("not-permitted", f"{what}: this user may not make a socket in {folder}; use another one")
+        return SharingError(
+            "not-permitted", f"{what}: this user may not make or replace a socket in {folder}; use another one"
+        )
     return error
 
 
-def _remove_stale(path: str) -> None:
-    """Removes a socket's file that a process has left behind."""
+def _remove_left_over(path: str) -> None:
+    """Removes a socket's file that a process has left behind. Raises SharingError if something else is there."""
+    what = f"Cannot listen at {path}"
     try:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise SharingError("address-in-use", f"Cannot listen at {path}: the file there is not a socket")
+        status = os.lstat(path)
+        if not stat.S_ISSOCK(status.st_mode):
+            raise SharingError("address-in-use", f"{what}: the file there is not a socket")
+        if _is_live(path):
+            raise SharingError("address-in-use", f"{what}: a process listens there; stop it, or use another path")
+        _remove(path, (status.st_dev, status.st_ino), is_own=False)
     except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # Another process has removed it.
+        pass
+    except OSError as error:
+        raise _listen_error(path, error) from error
+
+
+def _is_live(path: str) -> bool:
+    """Whether a socket is bound to a path. Probes with a datagram socket, which never becomes a client."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         probe.setblocking(False)
         try:
             probe.connect(path)
         except ConnectionRefusedError:
-            os.unlink(path)
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EPROTOTYPE):
+                raise
+        return True
+
+
+def _remove(path: str, identity: FileIdentity, *, is_own: bool) -> None:
+    """Removes a socket's file if it is that one and, unless it is this process's own, no process listens there.
+
+    Another file can take the path between a check and a removal, so the file is moved aside, checked there, and moved
+    back if it is another one.
+    """
+    with _folder_of(path) as folder:
+        name, aside = os.path.basename(path), _temporary_name()
+        if not _is_socket(folder, name, identity):
             return
-        except BlockingIOError:
-            pass
-    raise SharingError(
-        "address-in-use", f"Cannot listen at {path}: a process listens there; stop it, or use another path"
-    )
+        _move(folder, name, aside)
+        if _is_socket(folder, aside, identity) and (is_own or not _is_live(f"/proc/self/fd/{folder}/{aside}")):
+            os.unlink(aside, dir_fd=folder)
+        else:
+            _move(folder, aside, name)
+
+
+def _is_socket(folder: int, name: str, identity: FileIdentity) -> bool:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return stat.S_ISSOCK(status.st_mode) and (status.st_dev, status.st_ino) == identity
 
 
 def prepare(sock: socket.socket, *, takes_descriptors: bool) -> None:

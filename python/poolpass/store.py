@@ -23,6 +23,7 @@ from .sockets import StrPath, check_path
 from .store_link import Hold, Request, StoreLink
 from .stored_memory import StoredMemory
 from .tensor_bundle import BundledTensor, tensors_of
+from .users import check_users
 from .whole_memory import Access, WholeMemory
 
 # Bytes of an entry's metadata, as JSON.
@@ -126,7 +127,7 @@ class StoreClient(Closing):
         text = check_path("connect to", path)
         with needing_descriptors(f"connect to {text}"):
             link = StoreLink(
-                text, users=frozenset(users),
+                text, users=check_users(users),
                 wait=None if wait is None else check_seconds(wait, "wait"),
                 handshake_timeout=check_seconds(handshake_timeout, "handshake_timeout"),
                 message_timeout=check_seconds(message_timeout, "message_timeout"),

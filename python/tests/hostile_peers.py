@@ -68,8 +68,34 @@ def send_descriptors_to_exporter(path: str) -> None:
     signal.pause()
 
 
+def become(user: str) -> None:
+    os.setresgid(int(user), int(user), int(user))
+    os.setresuid(int(user), int(user), int(user))
+
+
+def swap_for_link(path: str, target: str, user: str) -> None:
+    """Replaces what is at a path with a link to a file, again and again."""
+    become(user)
+    folder = os.path.dirname(path)
+    link = os.path.join(folder, "link")
+    ready()
+    while True:
+        try:
+            os.symlink(target, link)
+        except FileExistsError:
+            pass
+        # The socket may have another name until it listens.
+        for name in os.listdir(folder):
+            try:
+                os.rename(link, os.path.join(folder, name))
+                break
+            except OSError:
+                pass
+
+
 if __name__ == "__main__":
     {
         "descriptors": send_descriptors,
         "descriptors-to-exporter": send_descriptors_to_exporter,
+        "swap": swap_for_link,
     }[sys.argv[1]](*sys.argv[2:])

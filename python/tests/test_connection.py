@@ -3,8 +3,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import socket
 import struct
+import subprocess
+import sys
 import time
 import unittest
 
@@ -17,6 +20,7 @@ from poolpass.connection import Connection
 from poolpass.descriptors import F_GET_SEALS, discard, may_be_pool
 from poolpass.errors import SharingError
 from poolpass.sockets import Listener, check_path, connect
+from poolpass.users import check_users, is_allowed
 
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 POOL = m.Pool(1, "device", bytes(range(16)))
@@ -201,6 +205,76 @@ class ListenerTest(support.PoolpassTest):
             pass
         listener.close()
         self.assertTrue(os.path.exists(self.path))
+
+    def test_mode_whatever_the_umask(self) -> None:
+        for umask in (0, 0o077, 0o777):
+            self.addCleanup(os.umask, os.umask(umask))
+            for users, mode in (({}, 0o600), ({os.geteuid()}, 0o600), ({12345}, 0o666)):
+                listener = Listener(self.path, users)
+                self.assertEqual(os.lstat(self.path).st_mode & 0o777, mode)
+                listener.close()
+
+    def test_folder_that_others_may_write_to(self) -> None:
+        folder = os.path.join(os.path.dirname(self.path), "shared")
+        link = os.path.join(os.path.dirname(self.path), "link")
+        os.mkdir(folder)
+        os.symlink("shared", link)
+        for mode, is_safe in ((0o755, True), (0o775, False), (0o757, False), (0o1777, True)):
+            os.chmod(folder, mode)
+            for path in (os.path.join(folder, "sock"), os.path.join(link, "sock"), f"{folder}/../shared/./sock"):
+                if is_safe:
+                    Listener(path, frozenset()).close()
+                else:
+                    self.assertCode("not-permitted", Listener, path, frozenset())
+        if os.geteuid() == 0:
+            os.chown(link, 12345, 12345, follow_symlinks=False)
+            self.assertCode("not-permitted", Listener, os.path.join(link, "sock"), frozenset())
+            os.chown(folder, 12345, 12345)
+            self.assertCode("not-permitted", Listener, os.path.join(folder, "sock"), frozenset())
+        self.assertEqual(os.listdir(folder), [])
+
+    def test_relative_paths_and_links_in_a_circle(self) -> None:
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(os.path.dirname(self.path))
+        Listener("sock", frozenset()).close()
+        os.symlink("circle", "circle")
+        self.assertRaises(OSError, Listener, "circle/sock", frozenset())
+        self.assertCode("not-found", Listener, "nothing/sock", frozenset())
+
+    def test_socket_that_another_process_has_replaced_stays(self) -> None:
+        listener = Listener(self.path, frozenset())
+        os.unlink(self.path)
+        other = Listener(self.path, frozenset())
+        listener.close()
+        connect(self.path, None).close()
+        other.close()
+        self.assertEqual(os.listdir(os.path.dirname(self.path)), [])
+
+    def test_connections_that_nobody_has_accepted(self) -> None:
+        listener = Listener(self.path, frozenset())
+        waiting = [connect(self.path, None) for _ in range(3)]
+        listener.close()
+        for each in waiting:
+            self.assertEqual(each.recv(1), b"")
+            each.close()
+
+    def test_users(self) -> None:
+        for users in ([-1], [2**32 - 1], [1, 2**40]):
+            self.assertRaises(ValueError, check_users, users)
+        for users in (["1"], [True], [1.0]):
+            self.assertRaises(TypeError, check_users, users)
+        self.assertTrue(is_allowed(os.geteuid(), ()))
+        self.assertFalse(is_allowed(os.geteuid() + 1, ()))
+        self.assertTrue(is_allowed(12345, {12345}))
+
+    @unittest.skipIf(shutil.which("unshare") is None, "there is no unshare")
+    def test_users_that_are_not_mapped_are_not_taken_for_one(self) -> None:
+        program = "import os; from poolpass.users import is_allowed; print(is_allowed(os.geteuid(), ()), os.geteuid())"
+        command = ["unshare", "--user", sys.executable, "-c", program]
+        child = subprocess.run(command, env=support.ENVIRONMENT, capture_output=True, text=True)
+        if child.returncode != 0:
+            self.skipTest("this user may not make a user namespace")
+        self.assertEqual(child.stdout.strip(), "False 65534")
 
     def test_errors(self) -> None:
         self.assertCode("not-found", Listener, self.path + "/x", frozenset())
