@@ -214,6 +214,24 @@ class ChannelFrames:
         for hold in list(consumer.held.values()):
             self._on_released(consumer, hold)
 
+    def on_absorb(self, importer: ChannelPeer, by: ChannelPeer) -> None:
+        """What an importer holds, another one of the same process holds from now on. Both connections have ended."""
+        leaving = self._consumers.get(importer)
+        if leaving is None:
+            return
+        self.on_leave(importer)
+        del self._consumers[importer]
+        staying = self._consumers.setdefault(by, Consumer(by))
+        staying.is_joined = False
+        for hold in list(leaving.held.values()):
+            # The other connection may have released the frame that this one still holds. Nothing reports when both are
+            # done before the process ends.
+            other = staying.held.get(hold.frame.message.slot)
+            if other is not None:
+                self._remove_hold(staying, other)
+            self._remove_hold(leaving, hold)
+            self._add_hold(staying, hold.frame, "kept")
+
     def next_deadline(self) -> float | None:
         """When `poll` has something to do, by time.monotonic()."""
         deadlines: list[float] = []
@@ -305,6 +323,10 @@ class ChannelFrames:
     def _give(self, consumer: Consumer, frame: SentFrame, kind: HoldKind) -> None:
         consumer.queue.pop(frame, None)
         frame.waiting.discard(consumer)
+        self._add_hold(consumer, frame, kind)
+        consumer.importer.send(frame.message)
+
+    def _add_hold(self, consumer: Consumer, frame: SentFrame, kind: HoldKind) -> None:
         hold = FrameHold(frame, kind, time.monotonic())
         consumer.held[frame.message.slot] = hold
         frame.holders.add(consumer)
@@ -315,7 +337,6 @@ class ChannelFrames:
         if self._budget is not None:
             self._budget.held += len(frame.holders) == 1
             self._budget.kept += kind == "kept" and frame.keepers == 1
-        consumer.importer.send(frame.message)
 
     def _remove_hold(self, consumer: Consumer, hold: FrameHold) -> None:
         frame = hold.frame

@@ -5,7 +5,7 @@ PROTOCOL.md, "Waiting for an event", says why a side queries them and never lets
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Collection
 
 from . import messages as m
 from .cuda import cuda
@@ -171,6 +171,16 @@ class RemoteEvents:
         self._asked.discard(number)
         self._fired.discard(number)
         self.shut(number)
+
+    def forget_all_but(self, numbers: Collection[int]) -> None:
+        """Drops the events that nobody waits for: the connection has ended, and they are not used any more."""
+        for number in list(self._announced):
+            if number not in numbers:
+                try:
+                    self.forget(number)
+                except CudaError:
+                    # A lost device has taken its events along.
+                    pass
 
     def close(self) -> None:
         for number in list(self._opened):

@@ -28,8 +28,10 @@ from .peer import Peer
 from .sockets import Listener, StrPath, check_path
 from .users import check_users
 
-# Ended connections whose processes may still have memory mapped.
+# Ended connections whose processes may still have memory mapped: each user who may connect has an equal share.
 MAXIMUM_LINGERING = 1024
+# Those of one process that are kept separately.
+MAXIMUM_LINGERING_OF_PROCESS = 16
 # Seconds between attempts to accept while no descriptor is left.
 ACCEPT_PAUSE = 0.1
 
@@ -410,18 +412,35 @@ class Exporter(Closing):
             self.loop.wake()
 
     def check_room(self, importer: ImporterConnection) -> None:
-        """Raises ProtocolError if no further importer may connect."""
+        """Raises ProtocolError if no further importer may connect, in all or of this one's user."""
+        users = len(self._users | {os.geteuid()})
         connected = [each for each in self._importers if each.is_connected and each.is_welcome]
         if len(connected) >= self._maximum_importers:
             raise m.limit_exceeded(f"{self._maximum_importers} importers (maximum_importers)")
-        share: float | None = self._maximum_importers_per_user
+        share = self._maximum_importers_per_user
         if share is None:
-            share = self._maximum_importers / len(self._users | {os.geteuid()})
+            share = math.ceil(self._maximum_importers / users)
         if sum(each.peer.uid == importer.peer.uid for each in connected) >= share:
-            raise m.limit_exceeded(f"{math.ceil(share)} importers of one user (maximum_importers_per_user)")
-        lingering = sum(not each.is_connected for each in self._importers)
-        if lingering >= MAXIMUM_LINGERING:
-            raise m.limit_exceeded(f"{MAXIMUM_LINGERING} ended connections whose processes may have memory mapped")
+            raise m.limit_exceeded(f"{share} importers of one user (maximum_importers_per_user)")
+        # Those of one process are merged: these are of many processes.
+        share = math.ceil(MAXIMUM_LINGERING / users)
+        lingering = (each for each in self._importers if not each.is_connected)
+        if sum(each.peer.uid == importer.peer.uid for each in lingering) >= share:
+            raise m.limit_exceeded(f"{share} ended connections of one user whose processes hold memory")
+
+    def on_linger(self, importer: ImporterConnection) -> None:
+        """Merges the ended connections of a process if there are many: one that connects again and again costs no more.
+        """
+        process = importer.connection.process
+        if process.has_ended():
+            return
+        others = [
+            each for each in self._importers
+            if each is not importer and not each.is_connected and not each.is_gone
+            and each.connection.process.is_same_as(process)
+        ]
+        if len(others) >= MAXIMUM_LINGERING_OF_PROCESS:
+            others[0].absorb(importer)
 
     def on_connect(self, importer: ImporterConnection) -> None:
         self._call_back(self._callbacks[0], importer.peer)

@@ -43,6 +43,13 @@ class SentOffer:
     def is_used(self) -> bool:
         return self.held > 0 or len(self.releasing) > 0
 
+    def absorb(self, other: SentOffer) -> None:
+        """Takes over what another connection of the same process holds of the offer. Both connections have ended."""
+        self.held += other.held
+        self.was_held = self.was_held or other.was_held
+        times = [each for each in (self.since, other.since) if each is not None]
+        self.since = min(times, default=None)
+
 
 class ImporterConnection:
     """An importer, until it can use nothing any more: that may be long after the connection has ended."""
@@ -189,6 +196,9 @@ class ImporterConnection:
         self.receive()
         if self.is_connected:
             self.end_for(SharingError("peer-gone", f"Cannot continue with {self.connection.name}: it has ended"))
+        self._release_all()
+
+    def _release_all(self) -> None:
         self._waits.clear()
         for sent in list(self.sent_offers.values()):
             sent.held = 0
@@ -230,8 +240,36 @@ class ImporterConnection:
             del self._waits[number]
         for channel in list(self._channels.values()):
             channel.frames.on_leave(self)
+        self._events.forget_all_but(self._waits)
         self._exporter.on_disconnect(self, error)
         self.leave_if_unused()
+        if self.connection.process.pidfd < 0 and not self.is_gone:
+            # It had ended before it could be watched.
+            self._release_all()
+        elif not self.is_gone:
+            self._exporter.on_linger(self)
+
+    def absorb(self, other: ImporterConnection) -> None:
+        """Takes over what another connection of the same process still holds. Both connections have ended.
+
+        From now on, only the end of the process releases that.
+        """
+        other._waits.clear()
+        for number, sent in list(other.sent_offers.items()):
+            record = sent.record
+            sent.held += len(sent.releasing)
+            sent.releasing.clear()
+            if record.channel is not None:
+                record.channel.frames.on_absorb(other, self)
+            record.importers.discard(other)
+            known = self.sent_offers.setdefault(number, sent)
+            if known is not sent:
+                known.absorb(sent)
+            known.is_answered = False
+            record.importers.add(self)
+        other.sent_offers.clear()
+        other._channels.clear()
+        other.leave_if_unused()
 
     def leave_if_unused(self) -> None:
         if self.is_connected or self.sent_offers or self.is_gone:

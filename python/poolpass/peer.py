@@ -1,6 +1,8 @@
 """The process at the other end of a connection. It may outlive the connection."""
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import re
 import select
@@ -12,6 +14,9 @@ from .errors import SharingError
 
 # From asm-generic/socket.h; Python has no name for it yet.
 SO_PEERPIDFD = 77
+# The type of the file system of pidfds, which statfs reports from Linux 6.9 on: they then have inodes of their own.
+PID_FS_MAGIC = 0x50494446
+STATFS_LENGTH = 256
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,15 @@ class PeerProcess:
         self.peer = Peer(*struct.unpack("=iII", credentials))
         # Becomes readable when the process ends.
         self.pidfd = _open_pidfd(connected, self.peer.pid)
+        # Identifies the process in every namespace; None if the system has no such inodes.
+        self._inode = _inode_of(self.pidfd) if self.pidfd >= 0 else None
+
+    def is_same_as(self, other: PeerProcess) -> bool:
+        """Whether this and another one are known to be the same process."""
+        if self._inode is not None and other._inode is not None:
+            return self._inode == other._inode
+        # While neither has ended, their process IDs belong to them.
+        return 0 != self.peer.pid == other.peer.pid and not self.has_ended() and not other.has_ended()
 
     def has_ended(self) -> bool:
         if self.pidfd < 0:
@@ -64,9 +78,13 @@ def _open_pidfd(connected: socket.socket, pid: int) -> int:
     """Returns -1 if the process has ended."""
     try:
         return connected.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
-    except OSError:
-        # Before Linux 6.5, or the process has ended.
-        pass
+    except OSError as error:
+        # Linux before 6.15 says EINVAL. The process ID may be another one's by now.
+        if error.errno in (errno.ESRCH, errno.EINVAL):
+            return -1
+        if error.errno != errno.ENOPROTOOPT:
+            raise
+    # Before Linux 6.5.
     if pid == 0:
         raise SharingError(
             "not-supported", "Cannot watch a process of another PID namespace: that needs Linux 6.5 (SO_PEERPIDFD)"
@@ -75,3 +93,10 @@ def _open_pidfd(connected: socket.socket, pid: int) -> int:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         return -1
+
+
+def _inode_of(pidfd: int) -> int | None:
+    status = ctypes.create_string_buffer(STATFS_LENGTH)
+    if ctypes.CDLL(None).fstatfs(pidfd, status) != 0 or ctypes.c_long.from_buffer(status).value != PID_FS_MAGIC:
+        return None
+    return os.fstat(pidfd).st_ino

@@ -11,7 +11,7 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "sharing", "hostile"))
 import poolpass_wire as wire
 
-EVENT = 18
+EVENT, FRAME, JOIN, CHANNEL_KIND = 18, 25, 35, 3
 LINGER_SECONDS = 20
 kept: list[object] = []
 
@@ -93,9 +93,35 @@ def swap_for_link(path: str, target: str, user: str) -> None:
                 pass
 
 
+def reconnect(path: str, count: str, name: str) -> None:
+    """Connects again and again, and disconnects each time when it holds an offer and, of a channel, a frame."""
+    for _ in range(int(count)):
+        one = wire.connect(path)
+        one.sendall(wire.hello())
+        while (received := wire.receive(one)) is not None:
+            kind, body = received
+            if kind == wire.GOODBYE:
+                raise SystemExit(body[8:].decode())
+            if kind == wire.OFFER and offered_name(body) == name.encode():
+                one.sendall(wire.message(wire.HELD, body[:4]))
+                if body[4] != CHANNEL_KIND:
+                    break
+                one.sendall(wire.message(JOIN, body[:4]))
+            if kind == FRAME:
+                break
+        one.close()
+    ready()
+    signal.pause()
+
+
+def offered_name(body: bytes) -> bytes:
+    return body[40 : 40 + struct.unpack_from("<H", body, 36)[0]]
+
+
 if __name__ == "__main__":
     {
         "descriptors": send_descriptors,
         "descriptors-to-exporter": send_descriptors_to_exporter,
+        "reconnect": reconnect,
         "swap": swap_for_link,
     }[sys.argv[1]](*sys.argv[2:])

@@ -16,6 +16,8 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(TESTS)
 ROOT = os.path.dirname(PACKAGE)
 SOFTWARE = os.path.join(TESTS, "software")
+# Hostile peers that the tests in TypeScript have, too.
+ATTACKS = os.path.join(ROOT, "tests", "sharing", "hostile")
 # Seconds in which another thread or process must have done its work.
 TIMEOUT = 30.0
 # What an exporter and an importer allow each other, on a machine that may be busy with other tests.

@@ -6,15 +6,19 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from typing import Any
+from unittest import mock
 
 import support
 
 support.use_software_device()
 
 from poolpass import Exporter, Importer, MemoryPool, SharingError, sockets
+from poolpass import exporter as exporter_module
+from poolpass import messages as m
 from poolpass.sockets import Listener
 
 # A user that has no processes.
@@ -24,11 +28,16 @@ PROMPTLY = 2.0
 HOSTILE = os.path.join(support.TESTS, "hostile_peers.py")
 # Maps and reads an offer for each line that comes, and says how long that took.
 HONEST = """
-import sys, time
+import os, sys, time
 from poolpass import Importer
+from poolpass.cuda import cuda
+cuda()
+if len(sys.argv) > 1:
+    os.setresgid(*[int(sys.argv[1])] * 3)
+    os.setresuid(*[int(sys.argv[1])] * 3)
 for path in sys.stdin:
     begin = time.monotonic()
-    with Importer.connect(path.strip(), handshake_timeout=30) as importer:
+    with Importer.connect(path.strip(), handshake_timeout=30, users=[0]) as importer:
         assert importer.offer("weights", timeout=30).map(timeout=30).read() == b"weights!"
     print(time.monotonic() - begin, flush=True)
 """
@@ -41,9 +50,11 @@ class HostileTest(support.PoolpassTest):
         self.addCleanup(self.pool.close)
         self.ends: list[SharingError | None] = []
         self._honest: subprocess.Popen[str] | None = None
+        # The user that the honest process runs as, if it is another one.
+        self.honest_user: list[int] = []
 
     def listen(self, **options: Any) -> Exporter:
-        """An exporter that offers "weights"."""
+        """An exporter that offers "weights", and an honest process."""
         exporter = Exporter.listen(
             self.path, on_disconnect=lambda peer, error: self.ends.append(error), close_timeout=0.0,
             **{**support.PATIENCE, **options},
@@ -76,7 +87,7 @@ class HostileTest(support.PoolpassTest):
     def serve_honest(self) -> None:
         """Lets an honest process connect, map and read."""
         if self._honest is None:
-            self._honest = self.start("-c", HONEST)
+            self._honest = self.start("-c", HONEST, *self.honest_user)
         assert self._honest.stdin is not None
         print(self.path, file=self._honest.stdin, flush=True)
         self.assertLess(float(next_line(self._honest)), PROMPTLY)
@@ -178,6 +189,71 @@ class FolderTest(HostileTest):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(self.folder, name))
         self.assertEqual(os.stat(self.secret).st_mode & 0o777, 0o600)
+
+
+class PlacesTest(HostileTest):
+    def test_process_that_connects_again_and_again(self) -> None:
+        with mock.patch.object(exporter_module, "MAXIMUM_LINGERING", 32):
+            exporter = self.listen()
+            hostile = self.start_hostile("reconnect", self.path, 100, "weights")
+            self.wait_for(lambda: len(self.ends) >= 101)
+            self.serve_honest()
+            self.assertLessEqual(len(exporter.leases), 17)
+            self.assertEqual({each.state for each in exporter.leases}, {"quarantined"})
+            self.end(hostile)
+            self.wait_for(lambda: exporter.leases == [])
+            self.wait_for(lambda: exporter._importers == {})
+
+    def test_process_that_joins_a_channel_again_and_again(self) -> None:
+        exporter = self.listen()
+        channel = exporter.create_channel("frames", self.pool, slots=64, slot_nbytes=4, overflow="drop-oldest")
+        self.addCleanup(channel.close)
+        stop = threading.Event()
+        sender = threading.Thread(target=self.send_frames, args=(channel, stop))
+        sender.start()
+        self.addCleanup(sender.join)
+        self.addCleanup(stop.set)
+        hostile = self.start_hostile("reconnect", self.path, 40, "frames")
+        self.serve_honest()
+        self.assertLessEqual(len(exporter._importers), 17)
+        stop.set()
+        sender.join()
+        self.end(hostile)
+        self.wait_for(lambda: exporter._importers == {} and channel.free_slots == 64 and channel.frames.are_done)
+        self.assertEqual((channel.frames._budget.held, channel.frames._budget.kept), (0, 0))
+
+    def send_frames(self, channel: Any, stop: threading.Event) -> None:
+        while not stop.wait(0.005):
+            try:
+                channel.send(channel.reserve(timeout=0.01))
+            except SharingError:
+                pass
+
+    def test_processes_that_end_before_they_are_accepted(self) -> None:
+        exporter = self.listen()
+        program = "import sys, socket; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.send(bytes.fromhex(sys.argv[2]))"
+        with exporter.loop.lock:
+            for _ in range(3):
+                subprocess.run([sys.executable, "-c", program, self.path, m.encode(m.Hello(1, 1)).hex()], check=True)
+        self.wait_for(lambda: len(self.ends) == 4)
+        self.wait_for(lambda: exporter._importers == {})
+        self.serve_honest()
+
+    @unittest.skipIf(os.geteuid() != 0, "it takes root to become another user")
+    def test_user_whose_processes_keep_memory(self) -> None:
+        os.chmod(os.path.dirname(self.path), 0o755)
+        self.honest_user = [OTHER_USER]
+        with mock.patch.object(exporter_module, "MAXIMUM_LINGERING", 4):
+            exporter = self.listen(users=[OTHER_USER])
+            hostile = self.start(os.path.join(support.ATTACKS, "lingering_importers.py"), self.path, 2)
+            self.assertEqual(next_line(hostile), "closed")
+            self.wait_for(lambda: len(self.ends) == 3)
+            with self.assertRaisesRegex(SharingError, "2 ended connections of one user whose processes hold memory"):
+                Importer.connect(self.path)
+            self.serve_honest()
+            self.end(hostile)
+            self.wait_for(lambda: exporter.leases == [])
+            Importer.connect(self.path).close()
 
 
 if __name__ == "__main__":
