@@ -1,10 +1,12 @@
 """A connected socket that carries the protocol's messages, and the process at its other end."""
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Collection, Iterator
 
 from .descriptors import close_socket, discard, may_be_pool
@@ -28,13 +30,35 @@ from .peer import PeerProcess
 from .users import is_allowed
 
 READ_LENGTH = 65_536
-# Reads for one call of `receive`: a peer that never pauses must not keep others waiting.
-MAXIMUM_READS = 16
+# Bytes and messages for one call of `receive`: a peer that never pauses must not keep others waiting. Each message takes
+# some ten microseconds.
+BYTES_PER_TURN = 65_536
+MESSAGES_PER_TURN = 128
+# More bytes than a socket buffers: bytes beyond them cannot come from a process that has ended.
+BYTES_AFTER_END = 2**20
 # The kernel's SCM_MAX_FD, which no message exceeds. With room for fewer, the kernel would close the others within the
 # read, which takes for as long as their sender likes.
 MAXIMUM_DESCRIPTORS = 253
 # Bytes queued for a peer that does not read, beyond which nothing is sent that can wait.
 BACKLOG = 256 * 1024
+# Bytes into which short messages are joined while they wait: each for itself would take many times its length.
+BATCH = 16_384
+
+
+@dataclass(eq=False)
+class Outgoing:
+    """Messages that wait for the peer to read. One with a descriptor is the first and last of its write."""
+
+    data: bytearray
+    descriptor: int | None
+    sent: int = 0
+    is_alone: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_alone = self.descriptor is not None
+
+    def takes(self, data: bytes) -> bool:
+        return not self.is_alone and len(self.data) + len(data) <= BATCH
 
 
 class Connection:
@@ -58,8 +82,13 @@ class Connection:
         self._offset = 0
         # Each with the offset in the stream of the end of the read that returned it.
         self._descriptors: deque[tuple[int, int]] = deque()
-        self._outgoing: deque[tuple[memoryview, int | None]] = deque()
+        # Each with the number of its bytes that were sent, and the descriptor that goes with the first.
+        self._outgoing: deque[Outgoing] = deque()
         self._outgoing_length = 0
+        # Why nothing can be sent any more. The peer may have sent something before.
+        self._failure: SharingError | None = None
+        # Whether messages may have arrived that `receive` has not yielded.
+        self.has_more = False
         self._deadline: float | None = None
 
     @property
@@ -72,7 +101,7 @@ class Connection:
 
     @property
     def wants_to_write(self) -> bool:
-        return self.is_open and len(self._outgoing) > 0
+        return self.is_open and (len(self._outgoing) > 0 or self._failure is not None)
 
     @property
     def is_backlogged(self) -> bool:
@@ -96,45 +125,88 @@ class Connection:
         data = encode(message)
         if (descriptor is None) != (layout_of(message).descriptors == 0):
             raise ValueError(f"{type(message).__name__} is sent with the wrong number of descriptors")
+        if self._failure is not None:
+            return
+        last = self._outgoing[-1] if self._outgoing else None
+        if descriptor is None and last is not None and last.takes(data):
+            last.data += data
+            self._outgoing_length += len(data)
+            return
         with needing_descriptors(f"send a descriptor to {self.name}"):
             copy = None if descriptor is None else os.dup(descriptor)
-        self._outgoing.append((memoryview(data), copy))
+        self._outgoing.append(Outgoing(bytearray(data), copy))
         self._outgoing_length += len(data)
         if len(self._outgoing) == 1:
             self.flush()
 
     def flush(self) -> None:
         while self.is_open and self._outgoing:
-            data, descriptor = self._outgoing[0]
+            first = self._outgoing[0]
             try:
-                if descriptor is None:
-                    sent = self.socket.send(data, socket.MSG_NOSIGNAL)
-                else:
-                    sent = socket.send_fds(self.socket, [data], [descriptor], socket.MSG_NOSIGNAL)
-                    os.close(descriptor)
+                with memoryview(first.data)[first.sent :] as rest:
+                    if first.descriptor is None:
+                        sent = self.socket.send(rest, socket.MSG_NOSIGNAL)
+                    else:
+                        sent = socket.send_fds(self.socket, [rest], [first.descriptor], socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 return
-            except OSError:
-                # The peer is gone. Reading reports that, after the messages that the peer sent before.
-                self._drop_outgoing()
+            except OSError as error:
+                self._fail_sending(error)
                 return
-            self._outgoing.popleft()
+            if first.descriptor is not None:
+                os.close(first.descriptor)
+                first.descriptor = None
+            first.sent += sent
             self._outgoing_length -= sent
-            if sent < len(data):
-                self._outgoing.appendleft((data[sent:], None))
+            if first.sent == len(first.data):
+                self._outgoing.popleft()
 
-    def receive(self) -> Iterator[tuple[Message, int | None]]:
-        """Yields the messages that have arrived, each with its descriptor, which the caller then owns.
+    def _fail_sending(self, error: OSError) -> None:
+        """The rest of the queue would begin in the middle of a message: nothing more is sent."""
+        self._drop_outgoing()
+        if error.errno == errno.ETOOMANYREFS:
+            # Peers that do not read keep what they were sent: the kernel limits that for each user.
+            text = f"Cannot send a descriptor to {self.name}: too many sent descriptors are unread; raise `ulimit -n`"
+            self._failure = SharingError("out-of-descriptors", text)
+        else:
+            # Reading reports what the peer has sent before.
+            self._failure = SharingError("peer-gone", f"Cannot send to {self.name}: {error.strerror}")
 
-        Raises ProtocolError, or SharingError with the code "peer-gone".
+    def receive(self, maximum: int = MESSAGES_PER_TURN) -> Iterator[tuple[Message, int | None]]:
+        """Yields messages that have arrived, `maximum` at most, each with its descriptor, which the caller then owns.
+
+        Sets `has_more` if it must be called again. Raises ProtocolError, or SharingError with the code "peer-gone".
         """
-        for _ in range(MAXIMUM_READS):
-            yield from self._take_messages()
-            if not self.is_open or not self._read():
+        self.has_more = False
+        messages, length = 0, self._offset + len(self._received)
+        while True:
+            for each in self._take_messages():
+                yield each
+                messages += 1
+                if messages >= maximum and self.is_open:
+                    self.has_more = True
+                    return
+            if not self.is_open:
                 return
-        yield from self._take_messages()
+            if self._offset + len(self._received) - length >= BYTES_PER_TURN:
+                self.has_more = True
+                return
+            if not self._read():
+                break
+        if self._failure is not None:
+            raise self._failure
+
+    def receive_rest(self) -> Iterator[tuple[Message, int | None]]:
+        """Yields all that has arrived from a process that has ended. Raises what `receive` raises."""
+        end = self._offset + len(self._received) + BYTES_AFTER_END
+        self.has_more = True
+        while self.is_open and self.has_more and self._offset < end:
+            yield from self.receive()
 
     def check_deadline(self, now: float) -> None:
+        """Raises SharingError if a message is late, or if nothing can be sent any more."""
+        if self._failure is not None and self._failure.code != "peer-gone":
+            raise self._failure
         if self._deadline is not None and now > self._deadline:
             raise SharingError(
                 "timed-out", f"Cannot receive from {self.name}: a message took more than {self._message_timeout:g} s"
@@ -143,7 +215,7 @@ class Connection:
     def say_goodbye(self, reason: GoodbyeReason, text: str = "") -> None:
         """Sends GOODBYE if the socket accepts it at once, and closes."""
         text = text.encode(errors="replace")[:MAXIMUM_TEXT].decode(errors="ignore").replace("\0", "")
-        if not self._outgoing:
+        if not self._outgoing and self._failure is None:
             self.send(Goodbye(reason, PROTOCOL_VERSION, PROTOCOL_VERSION, text))
         self.close()
 
@@ -160,9 +232,9 @@ class Connection:
         close_socket(self.socket)
 
     def _drop_outgoing(self) -> None:
-        for _, descriptor in self._outgoing:
-            if descriptor is not None:
-                os.close(descriptor)
+        for each in self._outgoing:
+            if each.descriptor is not None:
+                os.close(each.descriptor)
         self._outgoing.clear()
         self._outgoing_length = 0
 

@@ -4,8 +4,9 @@ PROTOCOL.md, "Waiting for an event", says why a side queries them and never lets
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Callable, Collection
+from typing import Any, Callable, Container
 
 from . import messages as m
 from .cuda import cuda
@@ -111,31 +112,77 @@ class EventAnswers:
         self._pending.clear()
 
 
+class OpenedEvents:
+    """The events of peers that are open. Those of one exporter have one limit.
+
+    Opening an event takes memory, and a mapping. What is open is closed at any time, and opened again when it is queried:
+    beyond the limit, the peer that has most of them open loses one.
+    """
+
+    def __init__(self, maximum: float = math.inf):
+        self._maximum = maximum
+        # The events of each peer, oldest first. None for those that cannot be opened.
+        self._of_peers: dict[RemoteEvents, dict[int, Any]] = {}
+        self._length = 0
+
+    def of(self, peer: RemoteEvents) -> dict[int, Any]:
+        return self._of_peers.get(peer, {})
+
+    def add(self, peer: RemoteEvents, number: int, event: Any) -> None:
+        self._of_peers.setdefault(peer, {})[number] = event
+        self._length += event is not None
+
+    def make_room(self) -> None:
+        """Closes an event if there are too many."""
+        if self._length < self._maximum:
+            return
+        largest = max(self._of_peers, key=lambda each: len(self._of_peers[each]))
+        events = self._of_peers[largest]
+        self.close(largest, next((number for number, event in events.items() if event is not None), -1))
+
+    def close(self, peer: RemoteEvents, number: int) -> None:
+        """Closes an event that is not needed soon, or forgets that it cannot be opened."""
+        events = self._of_peers.get(peer, {})
+        event = events.pop(number, None)
+        if not events:
+            self._of_peers.pop(peer, None)
+        if event is not None:
+            self._length -= 1
+            cuda().destroy_event(event)
+
+
 class RemoteEvents:
     """The events that a peer has announced. Those that cannot be opened here, the peer is asked for."""
 
-    def __init__(self, process: PeerProcess, send: Send, maximum: int):
+    def __init__(self, process: PeerProcess, send: Send, maximum: int, opened: OpenedEvents | None = None):
         self._process = process
         self._send = send
         self._maximum = maximum
-        self._announced: dict[int, m.Event] = {}
-        # None for an event that cannot be opened here.
-        self._opened: dict[int, Any] = {}
+        # The UUID of each event's device, and its handle.
+        self._announced: dict[int, tuple[bytes, bytes]] = {}
+        self._opened = OpenedEvents() if opened is None else opened
         # Events for which WAIT was sent and FIRED has not come.
         self._asked: set[int] = set()
         # Of the events that cannot be opened, those whose latest record is known to have fired.
         self._fired: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._announced)
 
     def define(self, message: m.Event) -> None:
         if message.event in self._announced:
             raise m.ProtocolError(f"Event {message.event} is announced twice")
         if len(self._announced) >= self._maximum:
             raise m.limit_exceeded(f"{self._maximum} events of a peer")
-        self._announced[message.event] = message
+        self._announced[message.event] = message.device_uuid, message.handle
 
     def require(self, number: int) -> None:
         if number not in self._announced:
             raise m.ProtocolError(f"Event {number} was not announced")
+
+    def ordinal_of(self, number: int) -> int:
+        """The ordinal of the device of an event."""
+        return cuda().device_of_uuid(self._announced[number][0])
 
     def renew(self, number: int) -> None:
         """The peer has recorded an event anew."""
@@ -161,9 +208,7 @@ class RemoteEvents:
 
     def shut(self, number: int) -> None:
         """Closes an event that is not needed soon. It is opened again when it is."""
-        event = self._opened.pop(number, None)
-        if event is not None:
-            cuda().destroy_event(event)
+        self._opened.close(self, number)
 
     def forget(self, number: int) -> None:
         self.require(number)
@@ -172,7 +217,7 @@ class RemoteEvents:
         self._fired.discard(number)
         self.shut(number)
 
-    def forget_all_but(self, numbers: Collection[int]) -> None:
+    def forget_all_but(self, numbers: Container[int]) -> None:
         """Drops the events that nobody waits for: the connection has ended, and they are not used any more."""
         for number in list(self._announced):
             if number not in numbers:
@@ -183,18 +228,17 @@ class RemoteEvents:
                     pass
 
     def close(self) -> None:
-        for number in list(self._opened):
-            try:
-                self.shut(number)
-            except CudaError:
-                pass
+        self.forget_all_but(())
 
     def _open(self, number: int) -> Any:
-        if number not in self._opened:
-            message = self._announced[number]
-            ordinal = cuda().device_of_uuid(message.device_uuid)
-            self._opened[number] = open_remote_event(self._process, ordinal, message.handle)
-        return self._opened[number]
+        opened = self._opened.of(self)
+        if number in opened:
+            return opened[number]
+        ordinal = self.ordinal_of(number)
+        self._opened.make_room()
+        event = open_remote_event(self._process, ordinal, self._announced[number][1])
+        self._opened.add(self, number, event)
+        return event
 
 
 def open_remote_event(process: PeerProcess, ordinal: int, handle: bytes) -> Any:
@@ -207,9 +251,20 @@ def open_remote_event(process: PeerProcess, ordinal: int, handle: bytes) -> Any:
         return None
     try:
         event = cuda().open_event(ordinal, handle)
-    except CudaError:
+    except (CudaError, OSError):
+        # Such as for the lack of descriptors.
         return None
     if process.is_visible():
         return event
     cuda().destroy_event(event)
     return None
+
+
+def is_device_lost(ordinal: int) -> bool:
+    """Whether nothing works on a device any more, after an error for which a peer's event may be the reason."""
+    calls = cuda()
+    try:
+        calls.destroy_event(calls.create_event(ordinal))
+    except CudaError:
+        return True
+    return False

@@ -12,13 +12,14 @@ from . import messages as m
 from .array_source import ArraySource
 from .channel_producer import DEFAULT_HOLD_TIMEOUT, ChannelProducer, Overflow, stride_of
 from .closing import Closing
-from .connection import Connection
+from .connection import MESSAGES_PER_TURN, Connection
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_nbytes, check_shape
 from .dtypes import UINT8, to_dtype
 from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
-from .events import LocalEvent, LocalEvents
+from .event_waits import PollBudget
+from .events import LocalEvent, LocalEvents, OpenedEvents
 from .exporter_connection import MAXIMUM_ALL_METADATA
 from .importer_connection import ImporterConnection
 from .limits import check_maximum, check_seconds
@@ -32,6 +33,11 @@ from .users import check_users
 MAXIMUM_LINGERING = 1024
 # Those of one process that are kept separately.
 MAXIMUM_LINGERING_OF_PROCESS = 16
+# Events that importers have announced, in all, and those that are open at a time.
+MAXIMUM_EVENTS = 65_536
+MAXIMUM_OPENED_EVENTS = 4096
+# The fewest messages that are handled of one importer before it is the others' turn.
+LEAST_PER_TURN = 8
 # Seconds between attempts to accept while no descriptor is left.
 ACCEPT_PAUSE = 0.1
 
@@ -85,9 +91,16 @@ class Exporter(Closing):
         self._text_length = 0
         self._last_offer = 0
         self._events = LocalEvents(m.MAXIMUM_IDENTIFIERS)
+        # Those of importers.
+        self.opened_events = OpenedEvents(MAXIMUM_OPENED_EVENTS)
+        self.poll_budget = PollBudget()
         self._pools: dict[MemoryPool, m.Pool] = {}
         self._allocations: dict[AllocationHolding, m.Allocation] = {}
         self._last_number = 0
+        # Importers of which more has arrived than was handled.
+        self._busy = 0
+        # At least as many as connected importers have announced.
+        self._event_count = 0
         self._memory_users: Counter[MemoryPool | AllocationHolding] = Counter()
         # The pools of `offer_tensor`.
         self._own_pools: dict[int, MemoryPool] = {}
@@ -428,6 +441,35 @@ class Exporter(Closing):
         if sum(each.peer.uid == importer.peer.uid for each in lingering) >= share:
             raise m.limit_exceeded(f"{share} ended connections of one user whose processes hold memory")
 
+    def limit_events(self) -> None:
+        """Ends a connection if importers have announced too many events: one of the process, of the user, with most."""
+        self._event_count += 1
+        if self._event_count <= MAXIMUM_EVENTS:
+            return
+        connected = [each for each in self._importers if each.is_connected]
+        # Ended connections have forgotten most.
+        self._event_count = sum(each.events for each in connected)
+        if self._event_count <= MAXIMUM_EVENTS:
+            return
+        largest = connected
+        for key in ("uid", "pid"):
+            counts = Counter[int]()
+            for each in largest:
+                counts[getattr(each.peer, key)] += each.events
+            ((most, _),) = counts.most_common(1)
+            largest = [each for each in largest if getattr(each.peer, key) == most]
+        text = f"The limit is {MAXIMUM_EVENTS} events of all importers, and this process has most"
+        max(largest, key=lambda each: each.events).cut_off("limit-exceeded", text)
+
+    @property
+    def messages_per_turn(self) -> int:
+        """How many messages of one importer are handled before it is the others' turn."""
+        return max(LEAST_PER_TURN, MESSAGES_PER_TURN // max(1, self._busy))
+
+    def next_answer(self) -> float:
+        """When to poll the events next that importers ask for, by time.monotonic()."""
+        return self._pace.next()
+
     def on_linger(self, importer: ImporterConnection) -> None:
         """Merges the ended connections of a process if there are many: one that connects again and again costs no more.
         """
@@ -626,8 +668,8 @@ class Exporter(Closing):
     # What follows is called by the loop.
 
     def next_deadline(self) -> float | None:
-        deadlines = [each.next_deadline() for each in self._importers]
-        has_waits = len(self._sources) > 0 or any(each.has_waits for each in self._importers)
+        deadlines: list[float | None] = [each.wake_at for each in self._importers]
+        has_waits = len(self._sources) > 0
         for channel in self._channels.values():
             deadlines.append(channel.next_deadline())
             has_waits = has_waits or channel.has_waits
@@ -656,7 +698,9 @@ class Exporter(Closing):
             self._accept_again = None
             self.loop.register(self._listener.socket, "listener")
         try:
-            for importer in list(self._importers):
+            due = [each for each in self._importers if each.wake_at <= now]
+            self._busy = sum(each.connection.has_more for each in due)
+            for importer in due:
                 has_advanced |= importer.poll(now)
                 if importer.is_connected:
                     connection = importer.connection
@@ -666,8 +710,10 @@ class Exporter(Closing):
                     )
                     if connection.wants_to_write:
                         connection.flush()
+                importer.wake_at = importer.next_deadline(now)
                 if importer.is_gone:
                     del self._importers[importer]
+            self.poll_budget.end_turn(time.monotonic())
             for channel in list(self._channels.values()):
                 has_advanced |= channel.poll(now)
             self._release_sources()

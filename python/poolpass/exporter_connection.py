@@ -388,6 +388,8 @@ class ExporterConnection:
 
     def next_deadline(self) -> float | None:
         deadlines = []
+        if self.connection.is_open and self.connection.has_more:
+            return 0.0
         if self.connection.deadline is not None:
             deadlines.append(self.connection.deadline)
         if self._close_deadline is not None and self.connection.is_open and not self.is_held:
@@ -401,13 +403,15 @@ class ExporterConnection:
             # It stays readable. What has arrived before is read first.
             self.loop.unregister(self.connection.process.pidfd)
             self._watches_process = False
-        self._receive()
+        self._receive(is_rest=key == "process")
         if key == "process" and self.end is None:
             self._end_with(SharingError("peer-gone", f"The exporter, {self.connection.name}, has ended"))
 
     def poll(self) -> None:
         now = time.monotonic()
         has_advanced = False
+        if self.connection.has_more:
+            self._receive()
         if self.connection.is_open:
             try:
                 self.connection.flush()
@@ -462,11 +466,11 @@ class ExporterConnection:
     def on_failure(self, error: Exception) -> None:
         self._end_for(error)
 
-    def _receive(self) -> None:
+    def _receive(self, *, is_rest: bool = False) -> None:
         if not self.connection.is_open:
             return
         try:
-            for message, descriptor in self.connection.receive():
+            for message, descriptor in self.connection.receive_rest() if is_rest else self.connection.receive():
                 self._on_message(message, descriptor)
         except (SharingError, CudaError) as error:
             self._end_for(error)

@@ -1,16 +1,19 @@
 """The exporter's end of a connection: what one importer was sent, and what it holds of that."""
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Callable, Literal
+from typing import TYPE_CHECKING, Callable, Iterable, Literal
 
 from . import messages as m
 from .connection import Connection, goodbye_error
 from .cuda import cuda
 from .descriptors import discard
 from .errors import CudaError, SharingError, quoted
-from .events import EventAnswers, LocalEvent, RemoteEvents
+from .event_waits import EventWaits
+from .events import EventAnswers, LocalEvent, RemoteEvents, is_device_lost
 from .peer import Peer
 
 if TYPE_CHECKING:
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
     from .exporter import Exporter
     from .offer import OfferRecord
 
-# Events of an importer that are polled after the end of its connection.
-MAXIMUM_WAITS_AFTER_END = 64
+logger = logging.getLogger("poolpass")
 
 LeaseState = Literal["announced", "held", "releasing", "quarantined"]
 
@@ -61,17 +63,21 @@ class ImporterConnection:
         self.sent_offers: dict[int, SentOffer] = {}
         self.is_gone = False
         self.watches_process = connection.process.pidfd >= 0
+        # When `poll` has something to do, by time.monotonic(): at once whenever something has happened.
+        self.wake_at = 0.0
         self._exporter = exporter
         # Offers that are to be sent, or about which something is.
         self._changed: dict[OfferRecord, None] = {}
         self._free_events: list[int] = []
-        self._waits: dict[int, Callable[[], None]] = {}
+        self._waits = EventWaits(exporter.poll_budget)
         self._channels: dict[SentOffer, ChannelProducer] = {}
         self._recall_deadlines: dict[SentOffer, float] = {}
         self._sent_pools: dict[int, int] = {}
         self._sent_allocations: dict[int, int] = {}
         self._sent_events: dict[int, LocalEvent] = {}
-        self._events = RemoteEvents(connection.process, connection.send, m.MAXIMUM_IMPORTER_EVENTS)
+        self._events = RemoteEvents(
+            connection.process, connection.send, m.MAXIMUM_IMPORTER_EVENTS, exporter.opened_events
+        )
         self._answers = EventAnswers(connection.send, self._sent_events.get)
 
     @property
@@ -87,11 +93,12 @@ class ImporterConnection:
         return self.connection.is_backlogged
 
     @property
-    def has_waits(self) -> bool:
-        """Whether events have to be polled."""
-        return len(self._waits) > 0 or self._answers.are_pending
+    def events(self) -> int:
+        """The number of events that it has announced."""
+        return len(self._events)
 
     def send(self, message: m.Message) -> None:
+        self.wake_at = 0.0
         self.connection.send(message)
         if self.connection.wants_to_write:
             self._exporter.loop.wake()
@@ -99,6 +106,7 @@ class ImporterConnection:
     def change(self, record: OfferRecord) -> None:
         """Sends what the importer does not know yet of an offer, as soon as the importer reads."""
         if self.is_connected and self.is_welcome:
+            self.wake_at = 0.0
             self._changed[record] = None
             self.pump()
 
@@ -108,10 +116,12 @@ class ImporterConnection:
         if number in self._waits:
             raise m.ProtocolError(f"Event {number} is used again before it was freed")
         self._events.renew(number)
-        self._waits[number] = callback
+        self._waits.start(number, callback, time.monotonic())
+        self.wake_at = 0.0
         self._exporter.restart_polling()
 
     def recall(self, record: OfferRecord, deadline: float | None) -> None:
+        self.wake_at = 0.0
         sent = self.sent_offers.get(record.number)
         if sent is None or sent.held == 0:
             return
@@ -132,11 +142,14 @@ class ImporterConnection:
     # What follows runs on the exporter's thread, with its lock held, if nothing else is said.
 
     def receive(self) -> None:
-        if not self.is_connected:
-            return
+        if self.is_connected:
+            self._handle(self.connection.receive(self._exporter.messages_per_turn))
+
+    def _handle(self, messages: Iterable[tuple[m.Message, int | None]]) -> None:
+        self.wake_at = 0.0
         try:
             self.connection.flush()
-            for message, descriptor in self.connection.receive():
+            for message, descriptor in messages:
                 if descriptor is not None:
                     discard(descriptor)
                     raise m.ProtocolError("An importer must not send descriptors")
@@ -145,34 +158,51 @@ class ImporterConnection:
             self.end_for(error)
         except CudaError as error:
             self._exporter.on_failure(error)
+        except Exception as error:
+            # A mistake of this package, which a peer has found, must not harm the others.
+            logger.exception("Cannot handle a message of %s", self.connection.name)
+            text = f"Cannot handle a message of {self.connection.name}: {type(error).__name__}"
+            self.end_for(SharingError("internal-error", text))
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self, now: float) -> float:
+        """When to poll next, by time.monotonic()."""
+        deadline = self._waits.next_deadline(now)
         if not self.is_connected:
-            return None
-        deadlines = list(self._recall_deadlines.values())
+            return deadline
+        if self.connection.has_more:
+            return 0.0
+        if self._answers.are_pending:
+            deadline = min(deadline, self._exporter.next_answer())
         if self.connection.deadline is not None:
-            deadlines.append(self.connection.deadline)
+            deadline = min(deadline, self.connection.deadline)
         if not self.is_welcome:
-            deadlines.append(self.handshake_deadline)
-        return min(deadlines, default=None)
+            deadline = min(deadline, self.handshake_deadline)
+        return min((deadline, *self._recall_deadlines.values()))
 
     def poll(self, now: float) -> bool:
         """Polls events and deadlines. Returns whether an event has fired."""
         has_advanced = False
+        if self.is_connected and self.connection.has_more:
+            self.receive()
         if self.is_connected:
             try:
                 self._check_deadlines(now)
                 has_advanced = self._answers.poll()
             except SharingError as error:
                 self.end_for(error)
-        for number, callback in list(self._waits.items()):
-            if self._waits.get(number) is callback and self._events.has_fired(number):
-                del self._waits[number]
-                has_advanced = True
-                callback()
+        has_advanced |= self._waits.poll(now, self._has_fired)
         if self.is_connected:
             self.pump()
         return has_advanced
+
+    def _has_fired(self, number: int) -> bool:
+        try:
+            return self._events.has_fired(number)
+        except CudaError:
+            if is_device_lost(self._events.ordinal_of(number)):
+                raise
+            # Its handle is not what it seems. Only the end of the process releases what it stands for.
+            return False
 
     def pump(self) -> None:
         """Sends what can be sent. Any thread may call this that has the lock."""
@@ -193,7 +223,8 @@ class ImporterConnection:
 
     def process_ended(self) -> None:
         """The kernel has taken from the process what it had mapped."""
-        self.receive()
+        if self.is_connected:
+            self._handle(self.connection.receive_rest())
         if self.is_connected:
             self.end_for(SharingError("peer-gone", f"Cannot continue with {self.connection.name}: it has ended"))
         self._release_all()
@@ -226,6 +257,7 @@ class ImporterConnection:
     def _disconnect(self, error: SharingError | None, reason: m.GoodbyeReason | None, text: str) -> None:
         if not self.is_connected:
             return
+        self.wake_at = 0.0
         self._exporter.loop.unregister(self.connection.socket)
         if reason is None:
             self.connection.close()
@@ -236,8 +268,7 @@ class ImporterConnection:
         self._answers.clear()
         self._recall_deadlines.clear()
         # The others are waited for until the process has ended.
-        for number in list(self._waits)[MAXIMUM_WAITS_AFTER_END:]:
-            del self._waits[number]
+        self._waits.end()
         for channel in list(self._channels.values()):
             channel.frames.on_leave(self)
         self._events.forget_all_but(self._waits)
@@ -275,6 +306,7 @@ class ImporterConnection:
         if self.is_connected or self.sent_offers or self.is_gone:
             return
         self.is_gone = True
+        self.wake_at = 0.0
         self._events.close()
         if self.watches_process:
             self._exporter.loop.unregister(self.connection.process.pidfd)
@@ -351,6 +383,7 @@ class ImporterConnection:
         elif isinstance(message, m.Event):
             cuda().device_of_uuid(message.device_uuid)
             self._events.define(message)
+            self._exporter.limit_events()
         elif isinstance(message, m.Wait):
             self._answers.on_wait(message.event)
             self._exporter.restart_polling()

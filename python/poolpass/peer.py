@@ -4,7 +4,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import re
 import select
 import socket
 import struct
@@ -60,13 +59,14 @@ class PeerProcess:
     def is_visible(self) -> bool:
         """Whether the process lives in this process's PID namespace, and has not begun to end."""
         try:
-            with open(f"/proc/{self.peer.pid}/status", encoding="utf-8", errors="replace") as file:
+            with open(f"/proc/{self.peer.pid}/status", "rb") as file:
                 status = file.read()
         except OSError:
             return False
-        if re.search(rf"^NSpid:\s*{self.peer.pid}$", status, re.M) is None:
+        if f"\nNSpid:\t{self.peer.pid}\n".encode() not in status:
+            # It has more than one number.
             return False
-        return re.search(r"^FDSize:\s*0$", status, re.M) is None and not self.has_ended()
+        return b"\nFDSize:\t0\n" not in status and not self.has_ended()
 
     def close(self) -> None:
         if self.pidfd >= 0:

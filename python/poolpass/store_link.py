@@ -249,6 +249,8 @@ class StoreLink:
 
     def next_deadline(self) -> float | None:
         deadlines = []
+        if self.connection is not None and self.connection.has_more:
+            return 0.0
         if self.connection is not None and self.connection.deadline is not None:
             deadlines.append(self.connection.deadline)
         if self._handshake_deadline is not None:
@@ -262,9 +264,10 @@ class StoreLink:
         return min(deadlines, default=None)
 
     def on_ready(self, key: Any) -> None:
-        connection = self.connection
-        if connection is None or key is not connection:
-            return
+        if self.connection is not None and key is self.connection:
+            self._receive(self.connection)
+
+    def _receive(self, connection: Connection) -> None:
         try:
             for message, descriptor in connection.receive():
                 self._on_message(message, descriptor)
@@ -277,6 +280,8 @@ class StoreLink:
         now = time.monotonic()
         if self._next_attempt is not None and now >= self._next_attempt:
             self._connect(now)
+        if self.connection is not None and self.connection.has_more:
+            self._receive(self.connection)
         connection = self.connection
         if connection is not None:
             try:

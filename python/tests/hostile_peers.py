@@ -7,11 +7,12 @@ import signal
 import socket
 import struct
 import sys
+import threading
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "sharing", "hostile"))
 import poolpass_wire as wire
 
-EVENT, FRAME, JOIN, CHANNEL_KIND = 18, 25, 35, 3
+EVENT, FRAME, RELEASED, JOIN, CHANNEL_KIND = 18, 25, 33, 35, 3
 LINGER_SECONDS = 20
 kept: list[object] = []
 
@@ -114,6 +115,32 @@ def reconnect(path: str, count: str, name: str) -> None:
     signal.pause()
 
 
+def flood(path: str, count: str) -> None:
+    """Holds and releases an offer as fast as the exporter reads, over so many connections."""
+    def send_for_ever() -> None:
+        one = wire.connect(path)
+        one.sendall(wire.hello())
+        while (received := wire.receive(one)) is not None:
+            if received[0] == wire.OFFER:
+                offer = received[1][:4]
+                break
+        started.release()
+        messages = wire.message(wire.HELD, offer) + wire.message(RELEASED, offer + bytes(4))
+        try:
+            while True:
+                one.sendall(messages * 4000)
+        except OSError:
+            pass
+
+    started = threading.Semaphore(0)
+    for _ in range(int(count)):
+        threading.Thread(target=send_for_ever, daemon=True).start()
+    for _ in range(int(count)):
+        started.acquire()
+    ready()
+    signal.pause()
+
+
 def offered_name(body: bytes) -> bytes:
     return body[40 : 40 + struct.unpack_from("<H", body, 36)[0]]
 
@@ -122,6 +149,7 @@ if __name__ == "__main__":
     {
         "descriptors": send_descriptors,
         "descriptors-to-exporter": send_descriptors_to_exporter,
+        "flood": flood,
         "reconnect": reconnect,
         "swap": swap_for_link,
     }[sys.argv[1]](*sys.argv[2:])

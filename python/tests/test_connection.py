@@ -1,6 +1,7 @@
 """How messages and descriptors come over a socket, and what a connection refuses."""
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 import support
 
@@ -167,6 +169,63 @@ class ConnectionTest(support.PoolpassTest):
             pass
         self.assertEqual(received, m.encode(message) * (len(received) // len(m.encode(message))))
         self.assertFalse(self.connection.is_backlogged)
+
+    def test_peer_that_sends_without_a_pause(self) -> None:
+        self.peer.send(m.encode(m.Withdraw(7)) * 1000)
+        counts = [len(self.receive())]
+        while self.connection.has_more:
+            counts.append(len(self.receive()))
+        self.assertEqual(counts, [128] * 7 + [104])
+        self.peer.send(m.encode(m.Withdraw(7)) * 1000)
+        self.assertEqual(len(list(self.connection.receive_rest())), 1000)
+
+    def test_short_messages_that_wait_are_joined(self) -> None:
+        while not self.connection.wants_to_write:
+            self.connection.send(m.Withdraw(7))
+        queued = self.connection.outgoing_length
+        for _ in range(5000):
+            self.connection.send(m.Withdraw(7))
+        self.assertEqual(self.connection.outgoing_length, queued + 5000 * 12)
+        self.assertLess(len(self.connection._outgoing), 8)
+        descriptor = sealed_memory()
+        self.connection.send(POOL, descriptor)
+        self.connection.send(m.Withdraw(8))
+        os.close(descriptor)
+        received, descriptors = b"", []
+        self.peer.setblocking(False)
+        while True:
+            self.connection.flush()
+            try:
+                data, more, _, _ = socket.recv_fds(self.peer, 65_536, 2)
+            except BlockingIOError:
+                break
+            received += data
+            descriptors += more
+        self.assertTrue(received.endswith(m.encode(m.Withdraw(7)) + m.encode(POOL) + m.encode(m.Withdraw(8))))
+        self.assertEqual((len(descriptors), self.connection.outgoing_length), (1, 0))
+        os.close(descriptors[0])
+
+    def test_peers_that_read_no_descriptors(self) -> None:
+        # The kernel counts those of all connections of a user that nobody has read.
+        descriptor = sealed_memory()
+        with mock.patch("socket.send_fds", side_effect=OSError(errno.ETOOMANYREFS, "Too many references")):
+            self.connection.send(POOL, descriptor)
+        os.close(descriptor)
+        self.assertTrue(self.connection.wants_to_write)
+        self.connection.send(m.Withdraw(7))
+        with self.assertRaises(SharingError) as caught:
+            self.connection.check_deadline(time.monotonic())
+        self.assertEqual(caught.exception.code, "out-of-descriptors")
+
+    def test_peer_that_stops_reading_is_heard(self) -> None:
+        self.peer.send(m.encode(m.Withdraw(7)))
+        self.peer.shutdown(socket.SHUT_RD)
+        self.connection.send(m.Withdraw(8))
+        received = self.connection.receive()
+        self.assertEqual(next(received)[0], m.Withdraw(7))
+        with self.assertRaises(SharingError) as caught:
+            next(received)
+        self.assertEqual(caught.exception.code, "peer-gone")
 
     def test_peer(self) -> None:
         self.assertEqual((self.connection.peer.pid, self.connection.peer.uid), (os.getpid(), os.geteuid()))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -16,9 +17,12 @@ import support
 
 support.use_software_device()
 
-from poolpass import Exporter, Importer, MemoryPool, SharingError, sockets
+from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, importer_connection, sockets
 from poolpass import exporter as exporter_module
 from poolpass import messages as m
+from poolpass.cuda import cuda
+from poolpass.event_waits import MAXIMUM_AFTER_END
+from poolpass.events import RemoteEvents
 from poolpass.sockets import Listener
 
 # A user that has no processes.
@@ -254,6 +258,94 @@ class PlacesTest(HostileTest):
             self.end(hostile)
             self.wait_for(lambda: exporter.leases == [])
             Importer.connect(self.path).close()
+
+
+class LoadTest(HostileTest):
+    """Importers that send what they may, and too much of it."""
+
+    def test_importers_that_send_without_a_pause(self) -> None:
+        exporter = self.listen()
+        hostile = self.start_hostile("flood", self.path, 24)
+        self.serve_honest()
+        begin = time.monotonic()
+        exporter.offer("more", self.pool.allocate(4))
+        self.assert_prompt(begin)
+        self.end(hostile)
+        self.wait_for(lambda: exporter._importers == {})
+        self.assertEqual(exporter.leases, [])
+
+    def start_hoarders(self, connections: int, events: int) -> subprocess.Popen[str]:
+        uuid = cuda().uuids[0].hex()
+        return self.start(
+            os.path.join(support.ATTACKS, "event_hoarders.py"), self.path, "weights", uuid, connections, events
+        )
+
+    def test_events_that_never_fire(self) -> None:
+        before = count_events()
+        with mock.patch.object(exporter_module, "MAXIMUM_OPENED_EVENTS", 100):
+            exporter = self.listen()
+        hostile = self.start_hoarders(8, 1000)
+        self.assertEqual(next_line(hostile), "lent 8000")
+        self.wait_for(lambda: sum(each.events for each in exporter._importers) == 8000)
+        self.serve_honest()
+        # The pauses grow: from then on, this process is idle most of the time.
+        self.wait_for(lambda: busy_share(0.2) < 0.3)
+        self.serve_honest()
+        self.assertLessEqual(count_events() - before, 100)
+        hostile.send_signal(signal.SIGUSR1)
+        self.assertRegex(next_line(hostile), "^closed")
+        self.wait_for(lambda: not any(each.is_connected for each in exporter._importers))
+        self.assertLessEqual(sum(each.events for each in exporter._importers), 8 * MAXIMUM_AFTER_END)
+        self.end(hostile)
+        self.wait_for(lambda: exporter._importers == {})
+        self.assertEqual((count_events(), exporter.poll_budget.prompt, exporter.poll_budget.waiting), (before, 0, 0))
+
+    def test_too_many_events_in_all(self) -> None:
+        with mock.patch.object(exporter_module, "MAXIMUM_EVENTS", 1000):
+            exporter = self.listen()
+            modest = self.start_hoarders(1, 100)
+            self.assertEqual(next_line(modest), "lent 100")
+            self.start_hoarders(3, 500)
+            self.wait_for(lambda: [each.code for each in self.ends if each] == ["limit-exceeded"])
+            self.assertIn("this process has most", str(self.ends[-1]))
+            self.serve_honest()
+            self.assertIn(modest.pid, [each.pid for each in exporter.importers])
+
+    def test_event_whose_query_fails(self) -> None:
+        exporter = self.listen()
+        error = CudaError("no", code="cudaErrorInvalidValue", number=1, call="cudaEventQuery")
+        fails = mock.patch.object(RemoteEvents, "has_fired", side_effect=error)
+        with fails:
+            hostile = self.start_hoarders(1, 3)
+            self.assertEqual(next_line(hostile), "lent 3")
+            self.wait_for(lambda: [each.state for each in exporter.leases] == ["releasing"])
+        self.serve_honest()
+        self.assertIsNone(exporter.failure)
+        self.assertEqual([each.state for each in exporter.leases], ["releasing"])
+        self.end(hostile)
+        self.wait_for(lambda: exporter.leases == [])
+
+    def test_message_that_finds_a_mistake(self) -> None:
+        exporter = self.listen()
+        with mock.patch.object(importer_connection.ImporterConnection, "_on_held", side_effect=KeyError("mistake")):
+            with self.assertLogs("poolpass", "ERROR"):
+                self.start_hostile("flood", self.path, 1)
+                self.wait_for(lambda: any(self.ends))
+        self.assertIsNone(exporter.failure)
+        self.assertEqual([each.code for each in self.ends if each], ["internal-error"])
+        self.serve_honest()
+
+
+def count_events() -> int:
+    """The memory files of events of other processes that this one has open."""
+    return sum("poolpass-hostile" in each for each in support.opened())
+
+
+def busy_share(seconds: float) -> float:
+    """The share of the processor's time that this process takes meanwhile."""
+    before = time.process_time()
+    time.sleep(seconds)
+    return (time.process_time() - before) / seconds
 
 
 if __name__ == "__main__":
