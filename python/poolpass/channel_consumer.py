@@ -80,6 +80,7 @@ class ChannelConsumer(Closing):
         self._connection = connection
         self._state = state
         self._channel = state.channel
+        self._metadata = state.metadata
         self._stream = stream
         # Frames that the application has not taken.
         self._coming: deque[m.Frame] = deque()
@@ -118,7 +119,7 @@ class ChannelConsumer(Closing):
     @property
     def metadata(self) -> Any:
         """The JSON value that the producer attached to the channel; None if there is none."""
-        return self._state.metadata
+        return self._metadata
 
     @property
     def is_recalled(self) -> bool:

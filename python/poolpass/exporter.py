@@ -4,6 +4,8 @@ from __future__ import annotations
 import logging
 import math
 import os
+import resource
+import socket
 import time
 from collections import Counter
 from typing import Any, Callable, Collection, Sequence
@@ -20,10 +22,10 @@ from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
 from .event_waits import PollBudget
 from .events import LocalEvent, LocalEvents, OpenedEvents
-from .exporter_connection import MAXIMUM_ALL_METADATA
 from .importer_connection import ImporterConnection
 from .limits import check_maximum, check_seconds
 from .memory_pool import AllocationHolding, MemoryPool
+from .metadata_budget import MAXIMUM_OF_EXPORTER
 from .offer import Lease, Offer, OfferRecord
 from .peer import Peer
 from .sockets import Listener, StrPath, check_path
@@ -36,6 +38,8 @@ MAXIMUM_LINGERING_OF_PROCESS = 16
 # Events that importers have announced, in all, and those that are open at a time.
 MAXIMUM_EVENTS = 65_536
 MAXIMUM_OPENED_EVENTS = 4096
+# Descriptors that connections leave to the application; an eighth of all that the process may open, if that is less.
+RESERVED_DESCRIPTORS = 64
 # The fewest messages that are handled of one importer before it is the others' turn.
 LEAST_PER_TURN = 8
 # Seconds between attempts to accept while no descriptor is left.
@@ -579,10 +583,10 @@ class Exporter(Closing):
         self._memory_users[pool] += 1
         if holding is not None:
             self._memory_users[holding] += 1
-        if self._text_length + record.text_length > MAXIMUM_ALL_METADATA:
+        if self._text_length + record.text_length > MAXIMUM_OF_EXPORTER:
             self._abandon(record)
             raise ValueError(
-                f"Cannot offer {quoted(name)}: the limit of names and metadata of all offers is {MAXIMUM_ALL_METADATA} "
+                f"Cannot offer {quoted(name)}: the limit of names and metadata of all offers is {MAXIMUM_OF_EXPORTER} "
                 "bytes; send the data in a buffer"
             )
         self._last_offer = number
@@ -762,6 +766,11 @@ class Exporter(Closing):
             connection = Connection(connected, message_timeout=self._message_timeout)
         except (OSError, SharingError):
             return
+        if not has_descriptors(connected) and not self._end_handshake("The exporter needs the descriptor"):
+            # Those that are left are for the application, and for closing what is connected.
+            connection.say_goodbye("out-of-resources", "The exporter has too many descriptors open")
+            connection.process.close()
+            return
         if not connection.is_of(self._users):
             connection.say_goodbye("not-permitted", f"User {connection.peer.uid} may not connect")
             connection.process.close()
@@ -776,18 +785,41 @@ class Exporter(Closing):
             importer.cut_off("device-lost", str(self.failure))
 
     def _limit_handshakes(self) -> None:
-        """Ends the oldest connection of the process, of the user, that has most of those that have said nothing."""
+        if sum(each.is_connected and not each.is_welcome for each in self._importers) > self._maximum_handshakes:
+            self._end_handshake(f"The limit is {self._maximum_handshakes} connections that said nothing")
+
+    def _end_handshake(self, text: str) -> bool:
+        """Ends the oldest connection of the process, of the user, that has most of those that have said nothing.
+
+        Returns whether there is one.
+        """
         pending = [each for each in self._importers if each.is_connected and not each.is_welcome]
-        if len(pending) <= self._maximum_handshakes:
-            return
+        if not pending:
+            return False
         ((user, _),) = Counter(each.peer.uid for each in pending).most_common(1)
         pending = [each for each in pending if each.peer.uid == user]
         ((process, _),) = Counter(each.peer.pid for each in pending).most_common(1)
         oldest = next(each for each in pending if each.peer.pid == process)
         # Its HELLO may have arrived.
         oldest.receive()
-        if not oldest.is_welcome:
-            oldest.cut_off("limit-exceeded", f"The limit is {self._maximum_handshakes} connections that said nothing")
+        if oldest.is_welcome:
+            return False
+        oldest.cut_off("limit-exceeded", text)
+        return True
+
+
+def has_descriptors(sock: socket.socket) -> bool:
+    """Whether more descriptors are left than those that connections leave to the application."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return True
+    try:
+        # The lowest number that is free.
+        lowest = os.dup(sock.fileno())
+    except OSError:
+        return False
+    os.close(lowest)
+    return lowest < limit - min(RESERVED_DESCRIPTORS, limit // 8)
 
 
 def check_callback(callback: object, what: str) -> None:

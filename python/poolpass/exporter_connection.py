@@ -16,8 +16,8 @@ from .event_loop import EventLoop, Pace
 from .events import EventAnswers, LocalEvent, LocalEvents, RemoteEvents
 from .holding import UsedStreams
 from .imported_memory import ImportedPool, MappedAllocation, map_allocation, unmap_allocation
+from .metadata_budget import MetadataBudget
 
-MAXIMUM_ALL_METADATA = 64 * 2**20
 # Answers that may wait for an exporter that does not read.
 MAXIMUM_OUTGOING = 2**20
 
@@ -33,8 +33,10 @@ class RemotePool:
 class OfferState:
     """An offer of the exporter, until it is withdrawn and not held any more."""
 
+    # Without its metadata.
     message: m.Offer
-    metadata: Any
+    # As it came: of some values, Python takes more than twenty times the length.
+    encoded_metadata: bytes
     channel: m.Channel | None = None
     is_withdrawn: bool = False
     is_recalled: bool = False
@@ -45,6 +47,16 @@ class OfferState:
     # Receives the frames of a channel that was joined, and None at its end.
     on_frame: Callable[[m.Frame | None], None] | None = None
     is_joined: bool = False
+
+    @property
+    def metadata(self) -> Any:
+        """The value of its metadata, decoded each time."""
+        return m.decode_metadata(self.encoded_metadata.decode())
+
+    @property
+    def text_length(self) -> int:
+        """The bytes that count toward the limit of names and metadata."""
+        return len(self.message.name.encode()) + len(self.encoded_metadata)
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +108,9 @@ class ExporterConnection:
         self.close_timeout = close_timeout
         self._close_deadline: float | None = None
         self._names: set[str] = set()
-        self._text_length = 0
+        self._metadata_budget = MetadataBudget()
+        # Slots of all channels: each has an event of its own.
+        self._slots = 0
         # Offers that were withdrawn while they were held; they can still be recalled.
         self._withdrawn: dict[int, OfferState] = {}
         self._pools: dict[int, RemotePool] = {}
@@ -457,6 +471,7 @@ class ExporterConnection:
         return not self._lent or not self._watches_process or self.connection.process.has_ended()
 
     def on_over(self) -> None:
+        self._metadata_budget.close()
         self._remote_events.close()
         self._local_events.close()
         for number in list(self._pools):
@@ -499,6 +514,7 @@ class ExporterConnection:
         if self.connection.is_open:
             self.loop.unregister(self.connection.socket)
             self.connection.close()
+        self._metadata_budget.close()
         if self.end is None:
             self.end = error
 
@@ -591,9 +607,8 @@ class ExporterConnection:
             raise m.ProtocolError(f"Offer {message.offer} is announced twice")
         if len(self.offers) >= m.MAXIMUM_IDENTIFIERS:
             raise m.limit_exceeded(f"{m.MAXIMUM_IDENTIFIERS} offers of an exporter")
-        self._text_length += text_length(message)
-        if self._text_length > MAXIMUM_ALL_METADATA:
-            raise m.limit_exceeded(f"{MAXIMUM_ALL_METADATA} bytes of names and metadata of all offers")
+        encoded, message.metadata = message.metadata.encode(), ""
+        state = OfferState(message, encoded)
         if message.name in self._names:
             raise m.ProtocolError(f"Two offers have the name {quoted(message.name)}")
         if message.pool not in self._pools:
@@ -606,9 +621,10 @@ class ExporterConnection:
                 raise m.ProtocolError(f"More is offered than the {allocation.byte_length} bytes that were allocated")
         if message.ready_event != 0:
             self._remote_events.require(message.ready_event)
+        self._metadata_budget.add(state.text_length)
         self._names.add(message.name)
         self._use(message, 1)
-        self.offers[message.offer] = OfferState(message, m.decode_metadata(message.metadata))
+        self.offers[message.offer] = state
 
     def _on_channel(self, message: m.Channel) -> None:
         state = self.offers.get(message.offer)
@@ -616,8 +632,11 @@ class ExporterConnection:
             raise m.ProtocolError(f"Offer {message.offer} is no channel, or was described before")
         if len(message.ready_events) * message.slot_stride != state.message.byte_length:
             raise m.ProtocolError("A channel's slots do not fill its ring")
+        if self._slots + len(message.ready_events) > m.MAXIMUM_IDENTIFIERS:
+            raise m.limit_exceeded(f"{m.MAXIMUM_IDENTIFIERS} slots of all channels of an exporter")
         for event in message.ready_events:
             self._remote_events.require(event)
+        self._slots += len(message.ready_events)
         state.channel = message
 
     def _on_withdraw(self, number: int) -> None:
@@ -625,7 +644,8 @@ class ExporterConnection:
         if state is None:
             raise m.ProtocolError(f"Offer {number} is withdrawn and was not made")
         self._names.discard(state.message.name)
-        self._text_length -= text_length(state.message)
+        self._metadata_budget.remove(state.text_length)
+        self._slots -= 0 if state.channel is None else len(state.channel.ready_events)
         self._use(state.message, -1)
         state.is_withdrawn = True
         if state.holds > 0:
@@ -683,8 +703,3 @@ class ExporterConnection:
                 pool.imported.release()
             except CudaError:
                 pass
-
-
-def text_length(message: m.Offer) -> int:
-    """The bytes of an offer that count toward the limit of names and metadata."""
-    return len(message.name.encode()) + len(message.metadata.encode())

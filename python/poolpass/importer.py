@@ -44,6 +44,10 @@ class Mapping(DeviceArray):
         )
 
 
+# Metadata that nobody has asked for.
+UNDECODED = object()
+
+
 class RemoteOffer:
     """What an exporter offers: a buffer, a whole pool or a channel."""
 
@@ -51,6 +55,7 @@ class RemoteOffer:
         # Keeps the connection open.
         self._importer = importer
         self._state = state
+        self._metadata: Any = UNDECODED
 
     @property
     def name(self) -> str:
@@ -69,7 +74,9 @@ class RemoteOffer:
     @property
     def metadata(self) -> Any:
         """The JSON value that the exporter attached; None if there is none. Nothing checks what is in it."""
-        return self._state.metadata
+        if self._metadata is UNDECODED:
+            self._metadata = self._state.metadata
+        return self._metadata
 
     @property
     def dtype(self) -> str:
@@ -204,7 +211,8 @@ class Importer(Closing):
         check_seconds(message_timeout, "message_timeout")
         check_seconds(close_timeout, "close_timeout")
         users = check_users(users)
-        connected = connect(path, None if wait is None else time.monotonic() + check_seconds(wait, "wait"))
+        deadline = None if wait is None else time.monotonic() + check_seconds(wait, "wait")
+        connected = connect(path, deadline, handshake_timeout)
         connection = Connection(connected, message_timeout=message_timeout)
         if not connection.is_of(users):
             uid = connection.peer.uid

@@ -46,8 +46,12 @@ def check_path(action: str, path: StrPath) -> str:
     return text
 
 
-def connect(path: str, deadline: float | None) -> socket.socket:
-    """Connects to a listener. With a deadline, by time.monotonic(), waits until then for one to listen."""
+def connect(path: str, deadline: float | None, patience: float = 0.0) -> socket.socket:
+    """Connects to a listener. With a deadline, by time.monotonic(), waits until then for one to listen.
+
+    patience: seconds for which this waits until the listener accepts connections that came before.
+    """
+    patient_until = time.monotonic() + patience
     while True:
         with needing_descriptors(f"connect to {path}"):
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -58,9 +62,11 @@ def connect(path: str, deadline: float | None) -> socket.socket:
             return connected
         except OSError as error:
             connected.close()
-            if deadline is None or error.errno not in (errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN):
+            is_waited_for = deadline is not None and error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN)
+            is_busy = error.errno == errno.EAGAIN and time.monotonic() <= patient_until
+            if not is_waited_for and not is_busy:
                 raise _connect_error(path, error) from error
-            if time.monotonic() > deadline:
+            if deadline is not None and not is_busy and time.monotonic() > deadline:
                 raise SharingTimeoutError("timed-out", f"Cannot connect to {path}: nobody listens there") from error
         except BaseException:
             connected.close()
@@ -73,7 +79,7 @@ def _connect_error(path: str, error: OSError) -> Exception:
     if error.errno in (errno.ENOENT, errno.ECONNREFUSED):
         return SharingError("not-listening", f"{what}: nobody listens there; with wait=SECONDS, connect waits for it")
     if error.errno == errno.EAGAIN:
-        return SharingError("not-listening", f"{what}: the listener does not accept connections; is it stopped?")
+        return SharingTimeoutError("timed-out", f"{what}: the listener does not accept connections; is it stopped?")
     if error.errno in (errno.EACCES, errno.EPERM):
         return SharingError("not-permitted", f"{what}: this user may not; the exporter must list it in `users`")
     return error

@@ -105,6 +105,8 @@ class StoreLink:
         # Until when a store must be there.
         self._connect_deadline = time.monotonic() + (wait or 0)
         self._next_attempt: float | None = 0.0
+        # Until when a store must accept connections that came before.
+        self._patient_until = time.monotonic() + handshake_timeout
         self._handshake_deadline: float | None = None
         self._holds: set[Hold] = set()
         self._unmapping: list[Unmapping] = []
@@ -341,6 +343,10 @@ class StoreLink:
 
     def _retry(self, error: SharingError, now: float) -> None:
         """A store may be there later."""
+        if error.code == "timed-out" and not self.is_closing and now < self._patient_until:
+            # Others that connect keep it busy.
+            self._next_attempt = now + CONNECT_PAUSE
+            return
         is_waited_for = self._was_connected or self._waits
         may_come = is_waited_for and error.code in ("not-listening", "peer-gone", "not-found", "out-of-descriptors")
         if may_come and now < self._connect_deadline and not (self.is_closing and not self._holds):
@@ -502,6 +508,7 @@ class StoreLink:
         now = time.monotonic()
         if self._was_connected:
             self._connect_deadline = now + self._reconnect_timeout
+            self._patient_until = now + self._reconnect_timeout
         self._retry(error, now)
 
     def _fail(self, error: SharingError) -> None:

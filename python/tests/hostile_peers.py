@@ -12,7 +12,8 @@ import threading
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "sharing", "hostile"))
 import poolpass_wire as wire
 
-EVENT, FRAME, RELEASED, JOIN, CHANNEL_KIND = 18, 25, 33, 35, 3
+ALLOCATION, EVENT, CHANNEL, FRAME, RELEASED, JOIN = 17, 18, 20, 25, 33, 35
+CHANNEL_KIND = 3
 LINGER_SECONDS = 20
 kept: list[object] = []
 
@@ -141,6 +142,40 @@ def flood(path: str, count: str) -> None:
     signal.pause()
 
 
+def offer_metadata(path: str, count: str, length: str) -> None:
+    """An exporter whose metadata takes much more memory as a value than as a text."""
+    one = wire.accept(path)
+    wire.send_pool(one, 1)
+    metadata = b"[" + b",".join([b"{}"] * ((int(length) - 1) // 3)) + b"]"
+    try:
+        for number in range(1, int(count) + 1):
+            one.sendall(wire.pool_offer(number, 1, str(number).encode(), metadata))
+    except OSError:
+        pass
+    signal.pause()
+
+
+def offer_slots(path: str, slots: str) -> None:
+    """An exporter of channels whose slots share one event."""
+    one = wire.accept(path)
+    wire.send_pool(one, 1)
+    each = int(slots)
+    one.sendall(
+        wire.message(ALLOCATION, struct.pack("<IIQ64s", 1, 1, each, bytes(64))) +
+        wire.message(EVENT, struct.pack("<II16s64s", 1, 0, bytes(16), bytes(64)))
+    )
+    events = struct.pack(f"<{each}I", *[1] * each)
+    try:
+        for number in range(1, 65_537):
+            name = str(number).encode()
+            offer = struct.pack("<IIIIQQIHH", number, CHANNEL_KIND, 1, 1, 0, each, 0, len(name), 0) + name
+            channel = struct.pack("<IIQQII", number, each, 1, 1, each, 0) + events
+            one.sendall(wire.message(wire.OFFER, offer) + wire.message(CHANNEL, channel))
+    except OSError:
+        pass
+    signal.pause()
+
+
 def offered_name(body: bytes) -> bytes:
     return body[40 : 40 + struct.unpack_from("<H", body, 36)[0]]
 
@@ -150,6 +185,8 @@ if __name__ == "__main__":
         "descriptors": send_descriptors,
         "descriptors-to-exporter": send_descriptors_to_exporter,
         "flood": flood,
+        "metadata": offer_metadata,
+        "slots": offer_slots,
         "reconnect": reconnect,
         "swap": swap_for_link,
     }[sys.argv[1]](*sys.argv[2:])

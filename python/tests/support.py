@@ -43,6 +43,13 @@ def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def lowest_descriptor() -> int:
+    """The number that the next descriptor gets."""
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
+
+
 @contextmanager
 def no_descriptor_left(but: int = 0) -> Iterator[None]:
     """Lets the process open only so many more descriptors."""

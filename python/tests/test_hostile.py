@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -17,13 +19,15 @@ import support
 
 support.use_software_device()
 
-from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, importer_connection, sockets
+from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, StoreClient
+from poolpass import importer_connection, metadata_budget, sockets
 from poolpass import exporter as exporter_module
 from poolpass import messages as m
 from poolpass.cuda import cuda
+from poolpass.errors import escape_controls
 from poolpass.event_waits import MAXIMUM_AFTER_END
 from poolpass.events import RemoteEvents
-from poolpass.sockets import Listener
+from poolpass.sockets import Listener, connect
 
 # A user that has no processes.
 OTHER_USER = 65_533
@@ -35,6 +39,7 @@ HONEST = """
 import os, sys, time
 from poolpass import Importer
 from poolpass.cuda import cuda
+from poolpass.errors import escape_controls
 cuda()
 if len(sys.argv) > 1:
     os.setresgid(*[int(sys.argv[1])] * 3)
@@ -295,7 +300,7 @@ class LoadTest(HostileTest):
         hostile.send_signal(signal.SIGUSR1)
         self.assertRegex(next_line(hostile), "^closed")
         self.wait_for(lambda: not any(each.is_connected for each in exporter._importers))
-        self.assertLessEqual(sum(each.events for each in exporter._importers), 8 * MAXIMUM_AFTER_END)
+        self.wait_for(lambda: sum(each.events for each in exporter._importers) <= 8 * MAXIMUM_AFTER_END)
         self.end(hostile)
         self.wait_for(lambda: exporter._importers == {})
         self.assertEqual((count_events(), exporter.poll_budget.prompt, exporter.poll_budget.waiting), (before, 0, 0))
@@ -334,6 +339,115 @@ class LoadTest(HostileTest):
         self.assertIsNone(exporter.failure)
         self.assertEqual([each.code for each in self.ends if each], ["internal-error"])
         self.serve_honest()
+
+
+    def test_connections_leave_descriptors_to_the_application(self) -> None:
+        exporter = self.listen()
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        limit = support.lowest_descriptor() + 64
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+        silent = self.start(os.path.join(support.ATTACKS, "silent_importers.py"), self.path, 64, "once")
+        self.assertEqual(next_line(silent), "filled")
+        self.serve_honest()
+        self.wait_for(lambda: any(each is not None and each.code == "limit-exceeded" for each in self.ends))
+        files = [os.open("/dev/null", os.O_RDONLY) for _ in range(limit // 8 - 2)]
+        for each in files:
+            os.close(each)
+        self.end(silent)
+        crowd = self.start(os.path.join(support.ATTACKS, "crowding_importers.py"), self.path, 64)
+        self.assertGreater(int(next_line(crowd)), 8)
+        self.assertEqual(next_line(crowd), "8 The exporter has too many descriptors open")
+        self.end(crowd)
+        self.wait_for(lambda: exporter._importers == {})
+        self.serve_honest()
+
+
+class HostileExporterTest(HostileTest):
+    def connect(self, path: str) -> Importer:
+        importer = Importer.connect(path, close_timeout=0.0, **support.PATIENCE)
+        self.addCleanup(importer.close)
+        return importer
+
+    def error_of(self, path: str) -> SharingError:
+        """The error that ends the connection."""
+        with self.assertRaises(SharingError) as caught:
+            self.connect(path).offer("never", timeout=support.TIMEOUT)
+        return caught.exception
+
+    def test_metadata_that_grows_when_it_is_decoded(self) -> None:
+        self.listen()
+        path = f"{self.path}-metadata"
+        self.start_hostile("metadata", path, 256, 32_768)
+        before = memory_used()
+        importer = self.connect(path)
+        self.wait_for(lambda: len(importer.offers()) == 256)
+        # As values, these 8 MiB take 190.
+        self.assertLess(memory_used() - before, 64 * 2**20)
+        self.assertEqual(importer.offers()[255].metadata, [{}] * 10_922)
+        self.serve_honest()
+
+    def test_metadata_of_all_exporters(self) -> None:
+        self.listen()
+        paths = [f"{self.path}-{number}" for number in range(3)]
+        for path in paths:
+            self.start_hostile("metadata", path, 24, 32_768)
+        with mock.patch.object(metadata_budget, "MAXIMUM_IN_ALL", 2**20):
+            first = self.connect(paths[0])
+            self.wait_for(lambda: len(first.offers()) == 24)
+            error = self.error_of(paths[1])
+            self.assertEqual(error.code, "limit-exceeded")
+            self.assertIn("the limit is 1048576 bytes of names and metadata of the offers of all", str(error).lower())
+            first.close()
+            third = self.connect(paths[2])
+            self.wait_for(lambda: len(third.offers()) == 24)
+            third.close()
+            self.wait_for(lambda: metadata_budget._in_all == 0)
+        self.serve_honest()
+
+    def test_slots_of_all_channels(self) -> None:
+        path = f"{self.path}-slots"
+        self.start_hostile("slots", path, 1024)
+        error = self.error_of(path)
+        self.assertEqual(error.code, "limit-exceeded")
+        self.assertIn("65536 slots of all channels", str(error))
+
+    def test_control_characters_reach_no_terminal(self) -> None:
+        path = f"{self.path}-painting"
+        painting = self.start(os.path.join(support.ATTACKS, "painting_exporter.py"), path)
+        self.assertEqual(next_line(painting), "ready")
+        importer = self.connect(path)
+        offer = next(iter(importer))
+        with self.assertRaises(SharingError) as caught:
+            offer.map()
+        self.assertIn("\x1b", offer.name)
+        for text in (repr(offer), str(caught.exception), repr(importer)):
+            self.assertEqual(text, escape_controls(text))
+
+    def test_listener_that_accepts_nothing(self) -> None:
+        path = f"{self.path}-stopped"
+        stopped = self.start(os.path.join(support.ATTACKS, "stopped_listener.py"), path)
+        self.assertEqual(next_line(stopped), "full")
+        for connect in (Importer.connect, StoreClient.connect):
+            begin = time.monotonic()
+            with self.assertRaises(SharingError) as caught:
+                connect(path, handshake_timeout=0.2)
+            self.assertEqual(caught.exception.code, "timed-out")
+            self.assertGreaterEqual(time.monotonic() - begin, 0.2)
+            self.assert_prompt(begin)
+
+    def test_listener_that_is_busy(self) -> None:
+        with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+            listener.bind(self.path)
+            listener.listen(0)
+            first.connect(self.path)
+            threading.Timer(0.1, lambda: listener.accept()[0].close()).start()
+            connect(self.path, None, support.TIMEOUT).close()
+
+
+def memory_used() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def count_events() -> int:
