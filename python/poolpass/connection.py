@@ -30,7 +30,7 @@ from .peer import PeerProcess
 from .users import is_allowed
 
 READ_LENGTH = 65_536
-# Bytes and messages for one call of `receive`: a peer that never pauses must not keep others waiting. Each message takes
+# Bytes and messages for one call of `receive`: a peer that never pauses must not keep others waiting. A message takes
 # some ten microseconds.
 BYTES_PER_TURN = 65_536
 MESSAGES_PER_TURN = 128

@@ -58,8 +58,7 @@ def escape_controls(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name in double quotes, with its quotes escaped, and what controls a terminal: another process may have chosen it.
-    """
+    """A name in double quotes, with its quotes and control characters escaped: another process may have chosen it."""
     return '"' + escape_controls(name.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 

@@ -11,8 +11,8 @@ Callback = Callable[[], None]
 PROMPT_TIME = 0.016
 MAXIMUM_PROMPT = 64
 PROMPT_PAUSE = 0.0001
-# After that, the pause between two polls is this part of the time since anything happened, within these limits: while the
-# peer is connected, and afterwards.
+# After that, the pause between two polls is this part of the time since anything happened, within these limits: while
+# the peer is connected, and afterwards.
 PAUSE_RATIO = 1 / 16
 SHORTEST_PAUSE = 0.001
 LONGEST_PAUSE = 0.1
@@ -20,8 +20,8 @@ LONGEST_PAUSE_AFTER_END = 1.0
 # How many events that have not fired are queried after a pause, in turn: of one importer, and of all.
 UNFIRED_PER_PAUSE = 32
 UNFIRED_PER_PAUSE_IN_ALL = 256
-# Waits that all importers may have polled at every opportunity, and how many times as long as the last polls after a pause
-# took the next ones are put off at least: an event that has to be opened costs much more than one that is open.
+# Waits of all importers that are polled at every opportunity. The next polls after a pause are put off for this many
+# times as long as the last ones took: an event that has to be opened costs much more than one that is open.
 MAXIMUM_PROMPT_IN_ALL = 256
 REST_RATIO = 7
 # Waits that continue after the end of the connection.

@@ -115,8 +115,8 @@ class EventAnswers:
 class OpenedEvents:
     """The events of peers that are open. Those of one exporter have one limit.
 
-    Opening an event takes memory, and a mapping. What is open is closed at any time, and opened again when it is queried:
-    beyond the limit, the peer that has most of them open loses one.
+    Opening an event takes memory, and a mapping. What is open may be closed at any time, and is opened again when it is
+    queried. Beyond the limit, the peer that has most of them open loses one.
     """
 
     def __init__(self, maximum: float = math.inf):

@@ -148,8 +148,8 @@ class Exporter(Closing):
         on_hold, on_release: called with an offer's name and the process that maps or releases it.
 
         The callbacks run on the exporter's thread, and must soon return.
-        Raises SharingError: "address-in-use", "not-found", "path-too-long", "out-of-descriptors", or "not-permitted", also
-        if other users can change a folder or a link on the path.
+        Raises SharingError: "address-in-use", "not-found", "path-too-long", "out-of-descriptors", or "not-permitted",
+        also if other users can change a folder or a link on the path.
         """
         check_maximum(maximum_importers, "maximum_importers")
         if maximum_importers_per_user is not None:
@@ -766,13 +766,13 @@ class Exporter(Closing):
             connection = Connection(connected, message_timeout=self._message_timeout)
         except (OSError, SharingError):
             return
+        if not connection.is_of(self._users):
+            connection.say_goodbye("not-permitted", f"User {connection.peer.uid} may not connect")
+            connection.process.close()
+            return
         if not has_descriptors(connected) and not self._end_handshake("The exporter needs the descriptor"):
             # Those that are left are for the application, and for closing what is connected.
             connection.say_goodbye("out-of-resources", "The exporter has too many descriptors open")
-            connection.process.close()
-            return
-        if not connection.is_of(self._users):
-            connection.say_goodbye("not-permitted", f"User {connection.peer.uid} may not connect")
             connection.process.close()
             return
         importer = ImporterConnection(self, connection, time.monotonic() + self._handshake_timeout)

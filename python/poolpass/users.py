@@ -30,7 +30,7 @@ def check_users(users: Collection[int]) -> frozenset[int]:
 
 
 def is_allowed(user: int, users: Collection[int]) -> bool:
-    """Whether a process of a user may be a peer: one of this process's user, or of a listed one. Root must be listed, too.
+    """Whether a process of a user may be a peer: this process's user may, and the listed ones. Root must be listed, too.
 
     In a user namespace, all unmapped users have the same ID. A process that has this ID itself does not take another
     one for its own user: the ID must be listed.
@@ -95,8 +95,8 @@ def _check_folder(path: str, at: str, status: os.stat_result, own: int) -> None:
         return
     raise SharingError(
         "not-permitted",
-        f"Cannot listen at {path}: the folder {at} of user {status.st_uid} (mode {_octal(status)}) lets other users put "
-        "another socket there; remove their write permission (chmod go-w), or use another folder",
+        f"Cannot listen at {path}: the folder {at} of user {status.st_uid} (mode {_octal(status)}) lets other users "
+        "put another socket there; remove their write permission (chmod go-w), or use another folder",
     )
 
 
@@ -105,8 +105,8 @@ def _check_owner(path: str, what: str, status: os.stat_result, own: int) -> None
         return
     raise SharingError(
         "not-permitted",
-        f"Cannot listen at {path}: {what} (mode {_octal(status)}) belongs to user {status.st_uid}, who could put another "
-        f"socket there; use a folder of this process's user, {own}",
+        f"Cannot listen at {path}: {what} (mode {_octal(status)}) belongs to user {status.st_uid}, who could put "
+        f"another socket there; use a folder of this process's user, {own}",
     )
 
 

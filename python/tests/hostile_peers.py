@@ -1,5 +1,5 @@
-"""Peers that attack: hostile_peers.py MODE PATH ARGUMENTS. Prints "ready" once it attacks. Killing it ends all waits that
-it causes. Written from PROTOCOL.md; shares no code with the package."""
+"""Peers that attack: hostile_peers.py MODE PATH ARGUMENTS. Prints "ready" once it attacks. Killing it ends all waits
+that it causes. Written from PROTOCOL.md; shares no code with the package."""
 from __future__ import annotations
 
 import os
@@ -53,8 +53,7 @@ def send_descriptors(path: str, count: str) -> None:
 
 
 def send_descriptors_to_exporter(path: str) -> None:
-    """An importer that sends a descriptor that lingers, once without a message and once with one. Prints what the system
-    says."""
+    """An importer that sends descriptors that linger, with a message and with a part. Prints what the system says."""
     for data in (wire.hello()[:4], wire.hello()):
         descriptor = lingering_socket()
         one = wire.connect(path)
@@ -93,6 +92,10 @@ def swap_for_link(path: str, target: str, user: str) -> None:
                 break
             except OSError:
                 pass
+
+
+def greet(path: str) -> None:
+    wire.connect(path).sendall(wire.hello())
 
 
 def reconnect(path: str, count: str, name: str) -> None:
@@ -185,6 +188,7 @@ if __name__ == "__main__":
         "descriptors": send_descriptors,
         "descriptors-to-exporter": send_descriptors_to_exporter,
         "flood": flood,
+        "greet": greet,
         "metadata": offer_metadata,
         "slots": offer_slots,
         "reconnect": reconnect,

@@ -240,10 +240,9 @@ class PlacesTest(HostileTest):
 
     def test_processes_that_end_before_they_are_accepted(self) -> None:
         exporter = self.listen()
-        program = "import sys, socket; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.send(bytes.fromhex(sys.argv[2]))"
         with exporter.loop.lock:
             for _ in range(3):
-                subprocess.run([sys.executable, "-c", program, self.path, m.encode(m.Hello(1, 1)).hex()], check=True)
+                subprocess.run([sys.executable, HOSTILE, "greet", self.path], check=True)
         self.wait_for(lambda: len(self.ends) == 4)
         self.wait_for(lambda: exporter._importers == {})
         self.serve_honest()

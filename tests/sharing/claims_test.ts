@@ -64,7 +64,7 @@ function readClaims(): Claim[] {
 
 /** Whether a file has the beginning of a string with the name, or the name within it. */
 function namesTest(source: string, name: string): boolean {
-  return source.split("\n").some((line) => /["`]/.test(line) && line.includes(name));
+  return source.split("\n").some((line) => /["`]|^ +def /.test(line) && line.includes(name));
 }
 
 function read(path: string): string {
