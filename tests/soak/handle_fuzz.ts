@@ -102,8 +102,14 @@ function attemptOf(cuda: Cuda, handle: ShareableHandle, kind: Kind, by: string):
     }
     case "event":
       return (bytes) => {
-        if (isChecked) gpu.openEvent(bytes)[Symbol.dispose]();
-        else driver.eventDestroy(0, driver.ipcOpenEventHandle(0, bytes));
+        if (isChecked) {
+          using event = gpu.openEvent(bytes);
+          event.query();
+        } else {
+          const event = driver.ipcOpenEventHandle(0, bytes);
+          driver.eventQuery(event);
+          driver.eventDestroy(0, event);
+        }
         use();
       };
     case "memory":
