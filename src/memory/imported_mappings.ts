@@ -9,10 +9,10 @@ const addressWords = new Int32Array(addressScratch.buffer);
 
 /** A mapping of another process's memory. */
 export class ImportedMapping implements HashEntry<ImportedMapping> {
-  readonly address: bigint;
-  /** Size in bytes, as the driver reports it. */
-  readonly byteLength: number;
-  readonly hash: number;
+  address: bigint;
+  /** Size in bytes, as the driver maps it. */
+  byteLength: number;
+  hash: number;
   next: ImportedMapping | undefined;
   /** The entry for its export data. */
   entry: ExportDataEntry<ImportedMapping> | undefined;
@@ -29,10 +29,10 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
    */
   earlierFrees: Map<CudaStream, bigint> | undefined;
 
-  constructor(address: bigint, byteLength: number) {
+  constructor(address: bigint, byteLength: number, hash: number) {
     this.address = address;
     this.byteLength = byteLength;
-    this.hash = hashOf(address);
+    this.hash = hash;
   }
 }
 
@@ -40,6 +40,8 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
 export class ImportedMappings {
   readonly #byData = new ExportDataMap<ImportedMapping>();
   readonly #byAddress = new HashTable<ImportedMapping>();
+  /** A linked list of removed mappings. They are reused, so that imports create no garbage for them. */
+  #idle: ImportedMapping | undefined;
   readonly #onUnused: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
   /** Number of objects that have imported the pool and are not disposed. */
@@ -73,8 +75,16 @@ export class ImportedMappings {
     return mapping;
   }
 
-  add(mapping: ImportedMapping): void {
+  /** Adds a mapping at an address that has none. */
+  add(address: bigint, byteLength: number): ImportedMapping {
+    const hash = hashOf(address);
+    const mapping = this.#idle ?? new ImportedMapping(address, byteLength, hash);
+    this.#idle = mapping.next;
+    mapping.address = address;
+    mapping.byteLength = byteLength;
+    mapping.hash = hash;
     this.#byAddress.add(mapping);
+    return mapping;
   }
 
   /**
@@ -91,6 +101,10 @@ export class ImportedMappings {
     this.#byData.delete(mapping.entry!);
     mapping.otherEntries?.forEach((entry) => this.#byData.delete(entry));
     this.#byAddress.delete(mapping);
+    mapping.entry = mapping.otherEntries = mapping.earlierFrees = undefined;
+    mapping.bufferCount = 0;
+    mapping.next = this.#idle;
+    this.#idle = mapping;
   }
 
   /** Adds an object that has imported the pool. */

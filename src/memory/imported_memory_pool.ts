@@ -8,7 +8,7 @@ import { sizeMismatch } from "./export_data.ts";
 import { defaultStream, type Driver, exportDataByteLength } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { FreedStreams } from "./freed_streams.ts";
-import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
+import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength, refuseConstruction, whatIs } from "../support/validation.ts";
@@ -256,20 +256,20 @@ export class ImportedMemoryPool implements Disposable {
         "its export data must come from the exporter of this pool",
       );
     }
-    let mapping = this.#mappings.at(address);
-    if (mapping === undefined) {
-      mapping = new ImportedMapping(address, byteLength ?? this.#sizeOf(address));
-      this.#mappings.add(mapping);
-    }
+    const mapping = this.#mappings.at(address) ??
+      this.#mappings.add(address, byteLength ?? this.#sizeOf(address));
     this.#mappings.addLatestData(mapping);
     return mapping;
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream): void {
     const mapping = this.#mappings.at(address)!;
-    if (mapping.bufferCount > 1) this.#recordFree(mapping, stream);
-    else this.#unmap(mapping, stream);
-    mapping.bufferCount--;
+    if (mapping.bufferCount > 1) {
+      this.#recordFree(mapping, stream);
+      mapping.bufferCount--;
+    } else {
+      this.#unmap(mapping, stream);
+    }
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#freedOn.add(stream);

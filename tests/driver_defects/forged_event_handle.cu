@@ -1,9 +1,9 @@
-// cudaIpcOpenEventHandle crashes if one byte of the handle was changed.
+// An event crashes the process that opens and queries it if one byte of its handle was changed.
 //
 //     nvcc -o forged_event_handle forged_event_handle.cu && ./forged_event_handle
 //
 // A handle comes from another process, which may be mistaken or hostile. One process makes an interprocess event; for
-// each of the bytes 16 to 19 of its handle, another process opens the handle with that byte inverted.
+// each of the bytes 16 to 19 of its handle, another process opens the handle with that byte inverted, and queries the event.
 // Expected: an error, or an event. On 580.159.04: SIGSEGV for bytes 17, 18 and 19.
 // Exit code: 0 no process crashed or hung, 1 one did, 2 the test could not run.
 #include <cuda_runtime.h>
@@ -63,7 +63,11 @@ int import(int socket) {
   if (read(socket, &request, sizeof request) != sizeof request) perror("read"), _exit(2);
   cudaEvent_t event;
   CHECK(cudaFree(nullptr));
-  printf("%s\n", cudaGetErrorName(cudaIpcOpenEventHandle(&event, request.handle)));
+  const cudaError_t error = cudaIpcOpenEventHandle(&event, request.handle);
+  printf("%s", cudaGetErrorName(error));
+  fflush(stdout);
+  if (error == cudaSuccess) printf(", then cudaEventQuery: %s", cudaGetErrorName(cudaEventQuery(event)));
+  printf("\n");
   fflush(stdout);
   _exit(0);
 }

@@ -1,9 +1,10 @@
-// cudaIpcOpenMemHandle loses the caller's context if the size in the handle was changed.
+// Memory that another process has exported lies at a wrong address if the offset in its handle was changed, and its
+// use loses the context.
 //
 //     nvcc -o forged_memory_handle forged_memory_handle.cu && ./forged_memory_handle
 //
 // A handle comes from another process, which may be mistaken or hostile. One process gets the handle of 4 MiB; another
-// one opens it with one byte of the size in it changed (bytes 24 to 31), and then uses its context.
+// one opens it with one byte of the offset in it changed (bytes 24 to 31), and then writes to the memory.
 // Expected: an error, and a context that works. On 580.159.04: with byte 30 or 31 changed, the context is lost, and
 // every later call of the process fails (cudaErrorLaunchFailure).
 // Exit code: 0 every context works, 1 one was lost or its process crashed or hung, 2 the test could not run.
@@ -68,6 +69,7 @@ int import(int socket) {
   CHECK(cudaDeviceSynchronize());
   const cudaError_t error = cudaIpcOpenMemHandle(&memory, request.handle, cudaIpcMemLazyEnablePeerAccess);
   cudaGetLastError();
+  if (error == cudaSuccess) cudaMemset(memory, 2, 1), cudaDeviceSynchronize(), cudaGetLastError();
   cudaError_t later = cudaMemset(own, 2, 1 << 20);
   if (later == cudaSuccess) later = cudaDeviceSynchronize();
   printf("%s, then cudaMemset of other memory: %s\n", cudaGetErrorName(error), cudaGetErrorName(later));

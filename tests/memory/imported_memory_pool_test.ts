@@ -9,7 +9,7 @@ import { openDescriptor } from "../../ffi/shim/descriptors.ts";
 import { canBePool, judgeDescriptor } from "../../ffi/shim/foreign_descriptors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
-import { ImportedMapping, ImportedMappings } from "../../src/memory/imported_mappings.ts";
+import { ImportedMappings } from "../../src/memory/imported_mappings.ts";
 import { Session } from "../../src/session.ts";
 import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";
@@ -145,20 +145,18 @@ testOnEachDriver("a thousand buffers can be mapped at once and freed in a differ
 test("memory with several export data is one mapping, and freeing it removes all of them", () => {
   const mappings = new ImportedMappings(() => {});
   const data = [1, 2, 3].map((byte) => new Uint8Array(64).fill(byte));
-  const mapping = new ImportedMapping(0x7f00_0000_0000n, 512);
-  mappings.add(mapping);
+  const mapping = mappings.add(0x7f00_0000_0000n, 512);
   for (const each of data) {
     assertEquals(mappings.withData(each), undefined);
     mappings.addLatestData(mapping);
   }
-  const other = new ImportedMapping(0x7f01_0000_0000n, 512);
-  mappings.add(other);
+  const other = mappings.add(0x7f01_0000_0000n, 512);
   for (const each of data) assert(mappings.withData(each) === mapping);
   assert(mappings.at(mapping.address) === mapping && mappings.at(other.address) === other);
   assertEquals(mappings.size, 2);
   mappings.remove(mapping);
   for (const each of data) assertEquals(mappings.withData(each), undefined);
-  assertEquals(mappings.at(mapping.address), undefined);
+  assertEquals(mappings.at(0x7f00_0000_0000n), undefined);
   assert(mappings.at(other.address) === other);
   assertEquals(mappings.size, 1);
 });
