@@ -138,6 +138,17 @@ class Cuda:
                 stream = self._streams[purpose, ordinal] = int(created)
             return stream
 
+    @contextmanager
+    def temporary_stream(self, ordinal: int) -> Iterator[int]:
+        """A stream that nobody else uses. Its work must be done at the end."""
+        with self.on_device(ordinal):
+            created = self.call("cudaStreamCreateWithFlags", self._runtime.cudaStreamNonBlocking)
+        try:
+            yield int(created)
+        finally:
+            with self.on_device(ordinal):
+                self.call("cudaStreamDestroy", created)
+
     def create_event(self, ordinal: int) -> Any:
         with self.on_device(ordinal):
             return self.call("cudaEventCreateWithFlags", self._runtime.cudaEventDisableTiming)
@@ -296,17 +307,18 @@ class Cuda:
     def export_pointer(self, address: int) -> bytes:
         return bytes(self.call("cudaMemPoolExportPointer", address).reserved)
 
-    def import_pointer(self, pool: Any, export_data: bytes, ordinal: int) -> tuple[int, int]:
-        """Maps an allocation. Returns its address, and its size in bytes as the driver knows it."""
+    def import_pointer(self, pool: Any, export_data: bytes, ordinal: int) -> int:
+        """Maps an allocation. Returns its address. The driver believes the export data: check it before."""
         data = self._runtime.cudaMemPoolPtrExportData()
         data.reserved = export_data
         with self.on_device(ordinal):
-            address = int(self.call("cudaMemPoolImportPointer", pool, data))
+            return int(self.call("cudaMemPoolImportPointer", pool, data))
+
+    def size_of(self, address: int, ordinal: int) -> int:
+        """The size in bytes of the memory that begins at an address, as the driver knows it; 0 if it knows of none."""
+        with self.on_device(ordinal):
             error, base, size = self._driver.cuMemGetAddressRange(address)
-        if int(error) != 0 or int(base) != address:
-            # Nothing is known of its size.
-            return address, 0
-        return address, int(size)
+        return int(size) if int(error) == 0 and int(base) == address else 0
 
     def free(self, address: int, stream: int, ordinal: int) -> None:
         with self.on_device(ordinal):

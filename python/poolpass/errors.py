@@ -9,7 +9,7 @@ from typing import Iterator, Literal
 SharingErrorCode = Literal[
     "peer-gone", "timed-out", "bad-message", "version-mismatch", "not-permitted", "limit-exceeded", "device-lost",
     "internal-error", "device-not-visible", "size-mismatch", "address-in-use", "path-too-long", "not-found",
-    "not-listening", "cut-off", "out-of-descriptors", "not-supported",
+    "not-listening", "cut-off", "out-of-descriptors", "not-supported", "too-large",
 ]
 
 

@@ -574,11 +574,15 @@ class Exporter(Closing):
             raise ValueError(f"Cannot offer {quoted(name)}: there are {len(self._records)} offers, the maximum")
         if pool.is_closed and holding is None:
             raise RuntimeError(f"Cannot offer {quoted(name)}: the pool was closed")
+        if holding is not None:
+            # Raises an error for memory that no process could import, of which nothing must stay behind.
+            holding.export_data
+        metadata_text = m.encode_metadata(metadata)
         number = self._last_offer + 1
         record = OfferRecord(
             self, number=number, name=name, kind=kind, pool=pool, pool_message=self._pool_message(pool),
             holding=holding, allocation_message=None if holding is None else self._allocation_message(holding),
-            byte_offset=byte_offset, nbytes=nbytes, metadata=metadata, source=source,
+            byte_offset=byte_offset, nbytes=nbytes, metadata=metadata, metadata_text=metadata_text, source=source,
         )
         self._memory_users[pool] += 1
         if holding is not None:

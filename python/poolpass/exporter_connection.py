@@ -173,7 +173,7 @@ class ExporterConnection:
         try:
             pool = self._import_pool(message.pool)
             allocation = self._allocations[message.allocation]
-            mapped = map_allocation(pool, allocation.export_data, allocation.byte_length)
+            mapped = map_allocation(pool, allocation.export_data, allocation.byte_length, is_whole=True)
         except BaseException:
             self._abandon_hold(state)
             raise
@@ -207,7 +207,7 @@ class ExporterConnection:
     def _import_pool(self, number: int) -> ImportedPool:
         pool = self._pools[number]
         if pool.imported is None:
-            pool.imported = ImportedPool(pool.descriptor, self._device_of(number) or 0)
+            pool.imported = ImportedPool(pool.descriptor, self._device_of(number) or 0, self.connection.peer)
         return pool.imported
 
     def _device_of(self, number: int) -> int | None:

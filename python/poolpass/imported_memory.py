@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 
 from .cuda import cuda
-from .errors import SharingError
+from .export_data import check_imported_data, check_size, identity_of
+from .peer import Peer
 
 _lock = threading.Lock()
 
@@ -16,8 +17,9 @@ _lock = threading.Lock()
 class ImportedPool:
     """A pool of another process. It is destroyed once its importer and all mappings in it have ended."""
 
-    def __init__(self, descriptor: int, ordinal: int):
+    def __init__(self, descriptor: int, ordinal: int, exporter: Peer):
         self.ordinal = ordinal
+        self.exporter = exporter
         self.handle = cuda().import_pool(descriptor, ordinal)
         self._users = 1
 
@@ -37,34 +39,44 @@ class ImportedPool:
 class MappedAllocation:
     """A whole allocation of another process, mapped."""
 
-    def __init__(self, pool: ImportedPool, export_data: bytes, address: int, nbytes: int):
+    def __init__(self, pool: ImportedPool, key: Key, address: int, nbytes: int):
         self.pool = pool
-        self.export_data = export_data
+        self.key = key
         self.address = address
         # As the driver knows it.
         self.nbytes = nbytes
         self.users = 1
 
 
-_mapped: dict[bytes, MappedAllocation] = {}
+# The exporter's process and user, and what its export data says: an exporter could send those of another one.
+Key = tuple[int, int, bytes]
+_mapped: dict[Key, MappedAllocation] = {}
 
 
-def map_allocation(pool: ImportedPool, export_data: bytes, nbytes: int) -> MappedAllocation:
-    """Maps an allocation of which the exporter states that it has `nbytes`."""
+def map_allocation(pool: ImportedPool, export_data: bytes, stated: int, *, is_whole: bool) -> MappedAllocation:
+    """Maps an allocation of which the exporter states a size in bytes: all of it, or what is needed of it.
+
+    Raises SharingError: "too-large", "size-mismatch", or "bad-message" if no driver has written the export data.
+    """
     with _lock:
-        mapped = _mapped.get(export_data)
-        if mapped is None:
-            address, size = cuda().import_pointer(pool.handle, export_data, pool.ordinal)
-            mapped = MappedAllocation(pool, export_data, address, size)
-            pool.retain()
-            _mapped[export_data] = mapped
-        else:
+        key = (pool.exporter.pid, pool.exporter.uid, identity_of(export_data, pool.ordinal))
+        mapped = _mapped.get(key)
+        if mapped is not None:
+            check_size(mapped.nbytes, stated, is_whole=is_whole)
             mapped.users += 1
-        if mapped.nbytes >= nbytes:
             return mapped
-        text = f"Cannot map memory of {mapped.nbytes} bytes: its exporter states {nbytes}"
-        _unmap(mapped, cuda().release_stream(pool.ordinal))
-    raise SharingError("size-mismatch", text)
+        calls = cuda()
+        known = check_imported_data(export_data, pool.ordinal, stated, is_whole=is_whole)
+        address = calls.import_pointer(pool.handle, export_data, pool.ordinal)
+        size = calls.size_of(address, pool.ordinal) if known is None else known
+        mapped = _mapped[key] = MappedAllocation(pool, key, address, size)
+        pool.retain()
+        try:
+            check_size(size, stated, is_whole=is_whole)
+        except BaseException:
+            _unmap(mapped, calls.release_stream(pool.ordinal))
+            raise
+        return mapped
 
 
 def unmap_allocation(mapped: MappedAllocation, stream: int) -> None:
@@ -78,6 +90,6 @@ def _unmap(mapped: MappedAllocation, stream: int) -> None:
     if mapped.users > 0:
         # The last user frees the mapping on the same stream: each device has one for that.
         return
-    del _mapped[mapped.export_data]
+    del _mapped[mapped.key]
     cuda().free(mapped.address, stream, mapped.pool.ordinal)
     mapped.pool.release()

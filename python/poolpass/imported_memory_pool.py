@@ -10,10 +10,10 @@ from .cuda import stream_handle
 from .device_array import DeviceArray, check_shape
 from .dtypes import UINT8, to_dtype
 from .errors import quoted
+from .export_data import EXPORT_DATA_LENGTH
 from .exporter_connection import ExporterConnection, PoolHold
 from .holding import Holding
 from .imported_memory import map_allocation
-from .memory_pool import EXPORT_DATA_LENGTH
 
 
 class ImportedMemoryPool(Closing):
@@ -47,12 +47,14 @@ class ImportedMemoryPool(Closing):
         """Maps an allocation, without a copy and without waiting for its contents.
 
         export_data: what `Buffer.export_pointer` of the other process returned, by whatever way it came here.
-        nbytes: the size of the allocation in bytes.
+        nbytes: the size of the allocation in bytes, or less.
         shape, dtype, stream: of the array, as in `Buffer.view` and `RemoteOffer.map`.
 
         The process that has allocated the memory must not free it before the array is released: it does not know of
         it. Raises RuntimeError if the pool was closed, and ValueError for arguments that do not fit. Raises
-        SharingError: "size-mismatch". Raises CudaError, also for export data of another pool.
+        SharingError: "size-mismatch" if less was allocated; "too-large" if more than the driver can import, which is
+        4 GiB or somewhat less; "bad-message" if no driver has made the export data. Raises CudaError, also for export
+        data of another pool.
         """
         if self.is_closed:
             raise RuntimeError(f"Cannot import a pointer of {quoted(self._name)}: the pool was closed")
@@ -70,7 +72,7 @@ class ImportedMemoryPool(Closing):
         user = whole.add()
         try:
             with connection.loop.lock:
-                mapped = map_allocation(hold.pool, data, nbytes)
+                mapped = map_allocation(hold.pool, data, nbytes, is_whole=False)
         except BaseException:
             whole.drop(user)
             raise

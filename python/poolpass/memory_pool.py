@@ -12,11 +12,8 @@ from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_nbytes, check_shape
 from .dtypes import UINT8, DType, to_dtype
 from .errors import CudaError
+from .export_data import finish_exported_data
 from .holding import Holding, UsedStreams
-
-
-# What cudaMemPoolExportPointer returns.
-EXPORT_DATA_LENGTH = 64
 
 
 class MemoryPool(Closing):
@@ -149,11 +146,15 @@ class AllocationHolding(Holding):
 
     @property
     def export_data(self) -> bytes:
-        """The 64 bytes with which another process maps the allocation."""
+        """The 64 bytes with which another process maps the allocation.
+
+        Raises SharingError: "too-large" if no process could.
+        """
         if self._export_data is None:
             # The driver exports no pointer of a pool that was not exported itself.
             self.pool._export()
-            self._export_data = cuda().export_pointer(self.address)
+            data = cuda().export_pointer(self.address)
+            self._export_data = finish_exported_data(data, self.pool.device, self.nbytes)
         return self._export_data
 
 
@@ -180,7 +181,8 @@ class Buffer(DeviceArray):
     def export_pointer(self) -> bytes:
         """The 64 bytes by which a process that has imported the whole pool maps this buffer.
 
-        Nothing keeps the buffer for that process: free it only when the other one has released it.
+        Nothing keeps the buffer for that process: free it only when the other one has released it. Raises SharingError:
+        "too-large" for more than 4 GiB, or somewhat less, depending on its place in the pool.
         """
         self._check()
         return self._holding.export_data

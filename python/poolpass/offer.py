@@ -35,6 +35,7 @@ class OfferRecord:
         byte_offset: int,
         nbytes: int,
         metadata: Any,
+        metadata_text: str,
         source: object,
     ):
         self.exporter = exporter
@@ -47,7 +48,7 @@ class OfferRecord:
         self.byte_offset = byte_offset
         self.nbytes = nbytes
         self.metadata = metadata
-        self.metadata_text = m.encode_metadata(metadata)
+        self.metadata_text = metadata_text
         self.ready: LocalEvent | None = None
         self.channel: ChannelProducer | None = None
         self.importers: set[ImporterConnection] = set()

@@ -324,7 +324,8 @@ class SharingTest(support.PoolpassTest):
             self.assertCode("size-mismatch", pool.import_pointer, buffer.export_pointer(), 25)
             for data, nbytes in ((bytes(63), 24), (buffer.export_pointer(), 0)):
                 self.assertRaises(ValueError, pool.import_pointer, data, nbytes)
-            self.assertRaises(CudaError, pool.import_pointer, bytes(64), 24)
+            with MemoryPool() as other, other.allocate(24) as foreign:
+                self.assertRaises(CudaError, pool.import_pointer, foreign.export_pointer(), 24)
             self.wait_for(lambda: [each.state for each in own.leases] == ["held"])
         self.assertRaises(RuntimeError, pool.import_pointer, buffer.export_pointer(), 24)
         importer.close()

@@ -19,6 +19,10 @@ DATUM_MAGIC = 0x3230525450504C50
 EVENT_MAGIC = 0x3130544E56504C50
 LOCATION_DEVICE = 1
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
+MAP_FIXED = 0x10
+NO_ACCESS = 0
+# The bytes of addresses of a pool.
+POOL_ADDRESSES = 2**36
 RING_LENGTH = 4096
 UUID = b"poolpass softwa\0"
 FREED = 0xDD
@@ -89,6 +93,36 @@ class File:
     def close(self) -> None:
         del self._view
         self._map.close()
+
+
+class Piece:
+    """A part of a pool's file, mapped at its place in the pool's addresses."""
+
+    def __init__(self, pool: Pool, length: int, offset: int):
+        self.address = pool.base() + offset
+        self.length = length
+        self.offset = offset
+        map_at(self.address, length, pool.descriptor, offset)
+
+    def close(self) -> None:
+        reserve(self.length, self.address)
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+def reserve(length: int, address: int | None = None) -> int:
+    """Reserves addresses: any, or some that are mapped."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if address is None else MAP_FIXED)
+    return libc.mmap(address, length, NO_ACCESS, flags, -1, 0)
+
+
+def map_at(address: int, length: int, descriptor: int, offset: int) -> None:
+    flags = mmap.MAP_SHARED | MAP_FIXED
+    assert libc.mmap(address, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, offset) == address
 
 
 class Stream:
@@ -191,6 +225,18 @@ class Pool:
         self.users = 0
         # Frees that the host may not have waited for.
         self.frees = 0
+        self._base: int | None = None
+
+    def base(self) -> int:
+        """The first address of an own pool. The addresses of its allocations differ as their offsets do."""
+        if self._base is None:
+            self._base = reserve(POOL_ADDRESSES)
+        return self._base
+
+    def close(self) -> None:
+        if self._base is not None:
+            libc.munmap(self._base, POOL_ADDRESSES)
+        os.close(self.descriptor)
 
 
 def create_file(name: str, header: bytes, length: int) -> int:
@@ -204,7 +250,7 @@ def create_file(name: str, header: bytes, length: int) -> int:
 success = cudaError_t.cudaSuccess
 invalid = cudaError_t.cudaErrorInvalidValue
 # By address: allocations of this process, and mappings of other processes' memory.
-allocated: dict[int, tuple[File, Pool, int]] = {}
+allocated: dict[int, tuple[Piece, Pool, int]] = {}
 mapped: dict[int, tuple[File, Pool]] = {}
 current = threading.local()
 
@@ -337,7 +383,7 @@ def cudaMemPoolDestroy(pool):
     # The driver refuses the first for imported pools, and may crash later for all others.
     if pool.users > 0 or pool.frees > 0:
         return (invalid,)
-    os.close(pool.descriptor)
+    pool.close()
     return (success,)
 
 
@@ -345,9 +391,8 @@ def cudaMallocFromPoolAsync(length, pool, stream):
     offset = os.fstat(pool.descriptor).st_size
     pages = -(-length // PAGE) * PAGE
     os.truncate(pool.descriptor, offset + pages)
-    file = File(pool.descriptor, pages, offset)
+    file = Piece(pool, pages, offset)
     allocated[file.address] = (file, pool, length)
-    file.offset = offset
     pool.users += 1
     return success, file.address
 

@@ -9,11 +9,9 @@ import os
 import struct
 from types import SimpleNamespace
 
-from .runtime import PAGE, UUID
+from .runtime import MAP_FIXED, NO_ACCESS, PAGE, UUID, libc, reserve
 
 MEMORY_MAGIC = 0x31304D454D504C50
-MAP_FIXED = 0x10
-NO_ACCESS = 0
 UNIT = 2 * 2**20
 
 
@@ -45,12 +43,6 @@ class CUmemAccessDesc:
 
 
 success, invalid = CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_INVALID_VALUE
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-]
-libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 handles = itertools.count(0x5000)
@@ -86,7 +78,7 @@ def cuMemRelease(handle):
 def cuMemAddressReserve(length, alignment, address, flags):
     if length <= 0 or length % UNIT != 0:
         return invalid, None
-    place = libc.mmap(None, length, NO_ACCESS, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    place = reserve(length)
     reserved[place] = length
     return success, place
 
@@ -114,7 +106,7 @@ def cuMemSetAccess(address, length, descriptions, count):
 def cuMemUnmap(address, length):
     if access.pop(address, None) is None or reserved[address] != length:
         return (invalid,)
-    libc.mmap(address, length, NO_ACCESS, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+    reserve(length, address)
     return (success,)
 
 
