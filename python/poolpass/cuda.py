@@ -42,6 +42,8 @@ class Cuda:
         driver, runtime = _import_bindings()
         self._driver: Any = driver
         self._runtime: Any = runtime
+        # Whether the driver survives handles that it has not made: NVIDIA's does not, the tests' stand-in does.
+        self.checks_handles = bool(getattr(runtime, "checks_handles", False))
         self._success = runtime.cudaError_t.cudaSuccess
         self._not_ready = runtime.cudaError_t.cudaErrorNotReady
         self._handle_type = runtime.cudaMemAllocationHandleType.cudaMemHandleTypePosixFileDescriptor

@@ -11,7 +11,9 @@ from typing import Any, Callable, Container
 from . import messages as m
 from .cuda import cuda
 from .errors import CudaError
+from .ipc_handles import can_open_event
 from .peer import PeerProcess
+from .users import is_allowed
 
 Send = Callable[[m.Message], None]
 
@@ -154,8 +156,18 @@ class OpenedEvents:
 class RemoteEvents:
     """The events that a peer has announced. Those that cannot be opened here, the peer is asked for."""
 
-    def __init__(self, process: PeerProcess, send: Send, maximum: int, opened: OpenedEvents | None = None):
+    def __init__(
+        self,
+        process: PeerProcess,
+        send: Send,
+        maximum: int,
+        opened: OpenedEvents | None = None,
+        *,
+        may_open: bool = True,
+    ):
         self._process = process
+        # Whether events may be opened: never those of another user, who could not end this process in other ways.
+        self._may_open = may_open and is_allowed(process.peer.uid, ())
         self._send = send
         self._maximum = maximum
         # The UUID of each event's device, and its handle.
@@ -235,8 +247,10 @@ class RemoteEvents:
         if number in opened:
             return opened[number]
         ordinal = self.ordinal_of(number)
-        self._opened.make_room()
-        event = open_remote_event(self._process, ordinal, self._announced[number][1])
+        event = None
+        if self._may_open:
+            self._opened.make_room()
+            event = open_remote_event(self._process, ordinal, self._announced[number][1])
         self._opened.add(self, number, event)
         return event
 
@@ -245,9 +259,10 @@ def open_remote_event(process: PeerProcess, ordinal: int, handle: bytes) -> Any:
     """Opens an event of a peer. Returns None if it cannot be opened here.
 
     From another PID namespace, CUDA would find another process's event, or none. Of a process that has ended, it opens
-    a new event, which has fired: the process must be seen afterwards.
+    a new event, which has fired: the process must be seen afterwards. And its driver believes what a handle states: one
+    that no driver has made would end this process.
     """
-    if not process.is_visible():
+    if not process.is_visible() or not can_open_event(ordinal, handle, process.peer.pid):
         return None
     try:
         event = cuda().open_event(ordinal, handle)

@@ -2,7 +2,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import struct
+import subprocess
+import sys
+import threading
 import unittest
 from typing import Any
 from unittest import mock
@@ -13,12 +17,31 @@ support.use_software_device()
 
 from cuda.bindings import runtime
 
-from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, export_data
+from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, export_data, ipc_handles
+from poolpass import messages as m
 from poolpass.cuda import cuda
 
 MIB, GIB = 2**20, 2**30
 # The places of the fields of export data, as indices of u64.
 OFFSET, SIZE = 3, 4
+OTHER_USER = 12345
+
+# As another user, maps "x" and releases it while its stream works. Says how many events it has opened.
+IMPORTER_OF_OTHER_USER = """
+import os, sys
+from cuda.bindings import runtime
+from poolpass import Importer
+from poolpass.cuda import cuda
+opened, open_handle = [], runtime.cudaIpcOpenEventHandle
+runtime.cudaIpcOpenEventHandle = lambda handle: opened.append(handle) or open_handle(handle)
+stream = cuda().call("cudaStreamCreateWithFlags", 1)
+# The interpreter's files may be those of the first user alone.
+os.setresuid(int(sys.argv[2]), int(sys.argv[2]), int(sys.argv[2]))
+with Importer.connect(sys.argv[1], users=[0]) as importer:
+    with importer.offer("x", timeout=30).map(stream=stream, timeout=30) as mapping:
+        stream.add(lambda: None)
+print(len(opened), mapping.is_released)
+"""
 
 
 def forged(data: bytes, changes: dict[int, int]) -> bytes:
@@ -190,6 +213,125 @@ class ExportDataTest(support.PoolpassTest):
             call(*arguments, **options)
         self.assertEqual(caught.exception.code, code, str(caught.exception))
         caught.exception.__traceback__ = None
+
+
+class EventHandleTest(support.PoolpassTest):
+    """The stand-in checks handles itself. Here, it is a driver like CUDA's: it believes them, and has their layout."""
+
+    peer = 4_000_000
+
+    def setUp(self) -> None:
+        super().setUp()
+        for target, name, value in (
+            (cuda(), "checks_handles", False),
+            (ipc_handles, "layout", ipc_handles.EventHandleLayout()),
+        ):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.use_layout(lambda place: handle_of(os.getpid(), place))
+
+    def use_layout(self, layout: Any) -> None:
+        """Gives the handles of this process's events a layout."""
+        ipc_handles.layout = ipc_handles.EventHandleLayout()
+        places = iter(range(4095, 0, -1))
+        patch = mock.patch.object(
+            runtime, "cudaIpcGetEventHandle", lambda event: (runtime.success, runtime.Reserved(layout(next(places))))
+        )
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def can_open(self, handle: bytes) -> bool:
+        return ipc_handles.can_open_event(0, handle, self.peer)
+
+    def test_handles_that_no_driver_has_made(self) -> None:
+        good = handle_of(self.peer, 17)
+        self.assertTrue(self.can_open(good))
+        self.assertTrue(self.can_open(changed(good, 4, 4095)))
+        # Nothing is known of this field.
+        self.assertTrue(self.can_open(changed(good, 2, 99)))
+        for index, value in ((4, 4096), (4, 0xFF000011), (0, self.peer + 1), *((index, 1) for index in (1, 3, *range(5, 16)))):
+            with self.subTest(index=index, value=value):
+                self.assertFalse(self.can_open(changed(good, index, value)))
+        self.assertFalse(self.can_open(b"\xa5" * 64))
+
+    def test_other_layouts(self) -> None:
+        for what, layout in (
+            ("another process", lambda place: handle_of(os.getpid() + 1, place)),
+            ("the same place", lambda place: handle_of(os.getpid(), 5)),
+            ("large places", lambda place: handle_of(os.getpid(), place + 4096)),
+            ("a field that is not 0", lambda place: changed(handle_of(os.getpid(), place), 9, 1)),
+        ):
+            with self.subTest(what):
+                self.use_layout(layout)
+                self.assertFalse(self.can_open(handle_of(self.peer, 17)))
+        with self.subTest("no IPC"):
+            ipc_handles.layout = ipc_handles.EventHandleLayout()
+            with mock.patch.object(runtime, "cudaIpcGetEventHandle", lambda event: (runtime.invalid, None)):
+                self.assertFalse(self.can_open(handle_of(self.peer, 17)))
+
+    def test_an_importer_that_forges_its_release_event_is_asked_for_it(self) -> None:
+        opens = Calls(self, "cudaIpcOpenEventHandle")
+        with Exporter.listen(self.path, close_timeout=1.0, **support.PATIENCE) as exporter, MemoryPool() as pool:
+            offer = exporter.offer("x", pool.allocate(4096))
+            with socket.socket(socket.AF_UNIX) as forger:
+                forger.settimeout(support.TIMEOUT)
+                forger.connect(self.path)
+                event = m.Event(7, cuda().uuids[0], changed(handle_of(os.getpid(), 17), 4, 0x80000011))
+                for message in (m.Hello(1, 1), m.Held(1), event, m.Released(1, 7)):
+                    forger.send(m.encode(message))
+                self.assertIn(m.encode(m.Wait(7)), received_until(forger, m.encode(m.Wait(7))))
+                self.assertEqual([each.state for each in offer.leases], ["releasing"])
+                # An honest importer beside it is served.
+                with Importer.connect(self.path, **support.PATIENCE) as honest:
+                    honest.offer("x", timeout=support.TIMEOUT).map(timeout=support.TIMEOUT).release()
+                forger.send(m.encode(m.Fired(7)))
+                self.wait_for(lambda: offer.leases == [])
+                forger.send(m.encode(m.Goodbye("done", 1, 1, "")))
+                self.wait_for(lambda: exporter.importers == [])
+        self.assertNotIn(event.handle, [each.reserved for each in opens.given])
+
+
+class OtherUserTest(support.PoolpassTest):
+    @unittest.skipIf(os.geteuid() != 0, "it takes root to become another user")
+    def test_no_event_of_another_user_is_opened(self) -> None:
+        os.chmod(os.path.dirname(self.path), 0o755)
+        opens = Calls(self, "cudaIpcOpenEventHandle")
+        gate = threading.Event()
+        stream = cuda().call("cudaStreamCreateWithFlags", 1)
+        with Exporter.listen(self.path, users=[OTHER_USER], **support.PATIENCE) as exporter, MemoryPool() as pool:
+            buffer = pool.allocate(4096, stream=stream)
+            stream.add(gate.wait)
+            offer = exporter.offer("x", buffer, stream=stream)
+            child = subprocess.Popen(
+                [sys.executable, "-c", IMPORTER_OF_OTHER_USER, self.path, str(OTHER_USER)], stdout=subprocess.PIPE,
+                env={**support.ENVIRONMENT, "POOLPASS_TEST_DELAY": "0.05"}, text=True,
+            )
+            self.addCleanup(child.wait)
+            self.wait_for(lambda: [each.peer.uid for each in offer.leases] == [OTHER_USER])
+            gate.set()
+            self.assertTrue(offer.wait_released(timeout=support.TIMEOUT))
+            said, _ = child.communicate(timeout=support.TIMEOUT)
+            self.wait_for(lambda: exporter.leases == [])
+        self.assertEqual((said, child.returncode, opens.given), ("0 True\n", 0, []))
+
+
+def handle_of(pid: int, place: int) -> bytes:
+    """The handle of an event in CUDA's layout."""
+    return struct.pack("<16I", pid, 0, 3, 0, place, *[0] * 11)
+
+
+def changed(handle: bytes, index: int, value: int) -> bytes:
+    words = list(struct.unpack("<16I", handle))
+    words[index] = value
+    return struct.pack("<16I", *words)
+
+
+def received_until(sock: socket.socket, end: bytes) -> bytes:
+    data = b""
+    while end not in data and (piece := sock.recv(65_536)):
+        data += piece
+    return data
 
 
 if __name__ == "__main__":

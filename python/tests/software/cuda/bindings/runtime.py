@@ -247,6 +247,8 @@ def create_file(name: str, header: bytes, length: int) -> int:
     return descriptor
 
 
+# What NVIDIA's bindings do not have: handles of any content can be opened, and those that nobody has made are refused.
+checks_handles = True
 success = cudaError_t.cudaSuccess
 invalid = cudaError_t.cudaErrorInvalidValue
 # By address: allocations of this process, and mappings of other processes' memory.
