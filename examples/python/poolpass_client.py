@@ -6,11 +6,13 @@
                                                                   maps a buffer, reads it, releases it
     poolpass_client.py consume PATH NAME [--verify PATTERN]       reads the frames of a channel until it ends
     poolpass_client.py export PATH [--bytes 1MiB] [--name NAME] [--pattern PATTERN] [--metadata JSON]
-                              [--parts N] [--importers N]         offers a buffer and N parts of it
+                              [--parts N] [--importers N] [--virtual]
+                                                                  offers a buffer and N parts of it
 
 PATTERN describes the bytes. A number S means that byte i is (S + i) mod 251. 0xWWWWWWWW means that each 32-bit word has
 this value. "sequence", for `consume` only, means S = the frame's number. The exporter ends on Ctrl-C or once N
-importers have disconnected, and frees its memory once no importer uses it.
+importers have disconnected, and frees its memory once no importer uses it. With --virtual, it offers virtual memory,
+which can have more than 4 GiB, instead of a pool's.
 
 Needs the package in ../../python: pip install ./python
 """
@@ -28,7 +30,7 @@ import threading
 from typing import Any, Callable
 
 from poolpass import (
-    CudaError, CudaUnavailableError, Exporter, Importer, MemoryPool, Peer, RemoteOffer, SharingError,
+    CudaError, CudaUnavailableError, Exporter, Importer, MemoryPool, Peer, RemoteOffer, SharingError, allocate_virtual,
 )
 
 PATTERN_PERIOD = 251
@@ -141,7 +143,7 @@ def run_export(options: argparse.Namespace) -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with MemoryPool() as pool:
-        buffer = pool.allocate(options.bytes)
+        buffer = allocate_virtual(options.bytes) if options.virtual else pool.allocate(options.bytes)
         buffer.write(pattern_bytes(options.pattern, 0, options.bytes))
         with Exporter.listen(
             options.path, close_timeout=math.inf, on_connect=on_connect, on_disconnect=on_disconnect,
@@ -206,6 +208,7 @@ def parse_arguments() -> argparse.Namespace:
     exporting.add_argument("--metadata", type=json.loads, metavar="JSON")
     exporting.add_argument("--parts", type=int, default=0)
     exporting.add_argument("--importers", type=int, default=0)
+    exporting.add_argument("--virtual", action="store_true", help="offer virtual memory")
     return parser.parse_args()
 
 

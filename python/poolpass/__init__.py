@@ -18,6 +18,7 @@ from .offer import Lease, Offer
 from .peer import Peer
 from .store import StoreClient, StoreEntry, StoreMapping
 from .stored_memory import StoredMemory
+from .virtual_memory import allocate_virtual, allocate_virtual_array
 
 __version__ = "0.1.0"
 
@@ -47,4 +48,6 @@ __all__ = [
     "StoreEntry",
     "StoreMapping",
     "StoredMemory",
+    "allocate_virtual",
+    "allocate_virtual_array",
 ]

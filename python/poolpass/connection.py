@@ -13,6 +13,7 @@ from .descriptors import close_socket, discard, may_be_pool
 from .errors import SharingError, escape_controls, needing_descriptors
 from .messages import (
     HEADER,
+    LOWEST_VERSION,
     MAXIMUM_TEXT,
     PROTOCOL_VERSION,
     Goodbye,
@@ -25,6 +26,7 @@ from .messages import (
     decode_header,
     encode,
     layout_of,
+    versions_text,
 )
 from .peer import PeerProcess
 from .users import is_allowed
@@ -216,7 +218,7 @@ class Connection:
         """Sends GOODBYE if the socket accepts it at once, and closes."""
         text = text.encode(errors="replace")[:MAXIMUM_TEXT].decode(errors="ignore").replace("\0", "")
         if not self._outgoing and self._failure is None:
-            self.send(Goodbye(reason, PROTOCOL_VERSION, PROTOCOL_VERSION, text))
+            self.send(Goodbye(reason, LOWEST_VERSION, PROTOCOL_VERSION, text))
         self.close()
 
     def close(self) -> None:
@@ -312,7 +314,7 @@ def goodbye_error(connection: Connection, message: Goodbye) -> SharingError:
     """The error that a peer's GOODBYE means for those who wait for the peer."""
     text = f": {escape_controls(message.text)}" if message.text else ""
     if message.reason == "version-mismatch":
-        text += f"; it knows versions {message.lowest_version} to {message.highest_version} of the protocol, and this "
-        text += f"side {PROTOCOL_VERSION}"
+        theirs = versions_text(message.lowest_version, message.highest_version)
+        text += f"; it knows {theirs} of the protocol, and this side {versions_text(LOWEST_VERSION, PROTOCOL_VERSION)}"
     what = f"{connection.name} ended the connection ({message.reason}){text}"
     return SharingError(code_of_goodbye(message.reason), what[:1].upper() + what[1:])

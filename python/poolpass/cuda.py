@@ -280,10 +280,31 @@ class Cuda:
     def destroy_pool(self, pool: Any) -> None:
         self.call("cudaMemPoolDestroy", pool)
 
+    def create_memory(self, nbytes: int, ordinal: int) -> tuple[Any, int]:
+        """Creates memory that has no address and can be shared by a descriptor. Returns it, and its size in bytes: that
+        of whole units."""
+        driver = self._driver
+        properties = driver.CUmemAllocationProp()
+        properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.requestedHandleTypes = self._memory_handle_type
+        properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = ordinal
+        least = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        unit = int(self.call_driver("cuMemGetAllocationGranularity", properties, least))
+        whole = -(-nbytes // unit) * unit
+        return self.call_driver("cuMemCreate", whole, properties, 0), whole
+
+    def export_memory(self, memory: Any) -> int:
+        """Returns a descriptor, which the caller owns."""
+        return int(self.call_driver("cuMemExportToShareableHandle", memory, self._memory_handle_type, 0))
+
     def import_memory(self, descriptor: int) -> Any:
         """Imports memory that has no address."""
-        kind = self._driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-        return self.call_driver("cuMemImportFromShareableHandle", descriptor, kind)
+        return self.call_driver("cuMemImportFromShareableHandle", descriptor, self._memory_handle_type)
+
+    @property
+    def _memory_handle_type(self) -> Any:
+        return self._driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
     def device_of_memory(self, memory: Any) -> int | None:
         """The ordinal of the device that imported memory is on; None if it is on none."""

@@ -22,14 +22,16 @@ from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
 from .event_waits import PollBudget
 from .events import LocalEvent, LocalEvents, OpenedEvents
+from .export_data import MAXIMUM_IMPORTABLE
 from .importer_connection import ImporterConnection
 from .limits import check_maximum, check_seconds
-from .memory_pool import AllocationHolding, MemoryPool
+from .memory_pool import AllocationHolding, Buffer, MemoryPool, MemorySource
 from .metadata_budget import MAXIMUM_OF_EXPORTER
 from .offer import Lease, Offer, OfferRecord
 from .peer import Peer
 from .sockets import Listener, StrPath, check_path
 from .users import check_users
+from .virtual_memory import allocate_virtual_array
 
 # Ended connections whose processes may still have memory mapped: each user who may connect has an equal share.
 MAXIMUM_LINGERING = 1024
@@ -98,14 +100,14 @@ class Exporter(Closing):
         # Those of importers.
         self.opened_events = OpenedEvents(MAXIMUM_OPENED_EVENTS)
         self.poll_budget = PollBudget()
-        self._pools: dict[MemoryPool, m.Pool] = {}
+        self._pools: dict[MemorySource, m.Pool] = {}
         self._allocations: dict[AllocationHolding, m.Allocation] = {}
         self._last_number = 0
         # Importers of which more has arrived than was handled.
         self._busy = 0
         # At least as many as connected importers have announced.
         self._event_count = 0
-        self._memory_users: Counter[MemoryPool | AllocationHolding] = Counter()
+        self._memory_users: Counter[MemorySource | AllocationHolding] = Counter()
         # The pools of `offer_tensor`.
         self._own_pools: dict[int, MemoryPool] = {}
         # Arrays that are being copied, with the event behind the copy.
@@ -204,12 +206,15 @@ class Exporter(Closing):
     ) -> Offer:
         """Offers a buffer, a view of one, or a whole pool to all importers, without a copy.
 
+        source: memory of a pool, up to 4 GiB in one allocation, or of `allocate_virtual`, of any size. Importers of a
+        poolpass that knows no virtual memory are cut off when they would be sent some.
         metadata: any JSON value of at most 32 KiB. An object gets the array's "dtype" and "shape" in addition, unless
         it has them or the array has no type of its own.
         stream: the stream that writes the contents: importers wait for it. By default that is taken from what wrote the
         buffer by DLPack, or else it is the buffer's; the device is waited for if it is not known.
 
         Raises TypeError or ValueError for wrong arguments, RuntimeError if the exporter was closed, and CudaError.
+        Raises SharingError: "too-large" for an allocation of a pool that CUDA's driver could not import.
         """
         if isinstance(source, MemoryPool):
             with self.loop.lock:
@@ -238,29 +243,32 @@ class Exporter(Closing):
     def offer_tensor(
         self, name: str, array: Any, *, metadata: Any = None, pool: MemoryPool | None = None, stream: Any = None
     ) -> Offer:
-        """Copies an array into a pool and offers the copy, with its element type and shape.
+        """Copies an array into a pool, or into virtual memory if it is too large for one, and offers the copy, with its
+        element type and shape.
 
         array: anything with DLPack or CUDA's array interface, on a device or on the host; it must be C-contiguous.
-        pool: where the copy lies, by default in a pool of this exporter on the array's device, or on device 0.
+        pool: where the copy lies. By default, up to 4064 MiB in a pool of this exporter on the array's device, or on
+        device 0, and more in virtual memory of that device.
         stream: the stream that the array is used on. The copy is one more piece of work of that stream, which nobody
         waits for. Without it, this waits for what the array's library says is to be done before, and for the copy.
 
         The copy is freed when the offer was withdrawn and nobody holds it. Raises what `offer` raises.
         """
+        check_offer_name(name)
+        with self.loop.lock:
+            self._check_open(name)
         ordinal = ArraySource.device_of(array)
-        if pool is None:
-            pool = self._own_pool(name, 0 if ordinal is None else ordinal)
-        if ordinal is not None and ordinal != pool.device:
+        if ordinal is not None and pool is not None and ordinal != pool.device:
             raise ValueError(
                 f"Cannot copy an array of device {ordinal} into a pool of device {pool.device}: copy it to that device "
                 "first, or use a pool of its own"
             )
-        calls, device = cuda(), pool.device
+        calls, device = cuda(), pool.device if pool is not None else ordinal or 0
         own = calls.copy_stream(device)
         behind = own if stream is None else stream_handle(stream)
         source = ArraySource(array, behind)
         try:
-            buffer = pool.allocate_array(source.shape, source.dtype, stream=own)
+            buffer = self._allocate_copy(name, source, pool, device, own)
             buffer._use(behind)
             calls.order(behind, own, device)
             calls.copy(buffer._address, source.address, buffer.nbytes, source.copy_kind, behind, device)
@@ -281,8 +289,23 @@ class Exporter(Closing):
                 self.restart_polling()
         return self.offer(name, buffer, metadata=metadata, stream=behind)
 
+    def _allocate_copy(
+        self, name: str, source: ArraySource, pool: MemoryPool | None, device: int, stream: int
+    ) -> Buffer:
+        if pool is None and source.dtype.itemsize * math.prod(source.shape) > MAXIMUM_IMPORTABLE:
+            return allocate_virtual_array(source.shape, source.dtype, device=device, stream=stream)
+        if pool is None:
+            pool = self._own_pool(name, device)
+        buffer = pool.allocate_array(source.shape, source.dtype, stream=stream)
+        try:
+            # Nothing is copied that no process could import.
+            buffer.export_pointer()
+        except BaseException:
+            buffer.release()
+            raise
+        return buffer
+
     def _own_pool(self, name: str, device: int) -> MemoryPool:
-        check_offer_name(name)
         with self.loop.lock:
             self._check_open(name)
             pool = self._own_pools.get(device)
@@ -559,7 +582,7 @@ class Exporter(Closing):
         self,
         name: str,
         kind: m.OfferKind,
-        pool: MemoryPool,
+        pool: MemorySource,
         holding: AllocationHolding | None,
         byte_offset: int,
         nbytes: int,
@@ -572,7 +595,7 @@ class Exporter(Closing):
             raise ValueError(f"Cannot offer {quoted(name)}: there is an offer of this name; withdraw it first")
         if len(self._records) >= m.MAXIMUM_IDENTIFIERS:
             raise ValueError(f"Cannot offer {quoted(name)}: there are {len(self._records)} offers, the maximum")
-        if pool.is_closed and holding is None:
+        if isinstance(pool, MemoryPool) and pool.is_closed and holding is None:
             raise RuntimeError(f"Cannot offer {quoted(name)}: the pool was closed")
         if holding is not None:
             # Raises an error for memory that no process could import, of which nothing must stay behind.
@@ -634,12 +657,12 @@ class Exporter(Closing):
             raise ValueError(f"Cannot offer more: there are {m.MAXIMUM_IDENTIFIERS} events, the maximum")
         return event
 
-    def _pool_message(self, pool: MemoryPool) -> m.Pool:
+    def _pool_message(self, pool: MemorySource) -> m.Pool:
         message = self._pools.get(pool)
         if message is None:
             pool._export()
             self._last_number += 1
-            message = self._pools[pool] = m.Pool(self._last_number, "device", cuda().uuids[pool.device])
+            message = self._pools[pool] = m.Pool(self._last_number, pool.kind, cuda().uuids[pool.device])
         return message
 
     def _allocation_message(self, holding: AllocationHolding) -> m.Allocation:
@@ -647,7 +670,7 @@ class Exporter(Closing):
         if message is None:
             data = holding.export_data
             self._last_number += 1
-            message = m.Allocation(self._last_number, self._pools[holding.pool].pool, holding.nbytes, data)
+            message = m.Allocation(self._last_number, self._pools[holding.pool].pool, holding.announced, data)
             self._allocations[holding] = message
         return message
 

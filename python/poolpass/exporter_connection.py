@@ -14,9 +14,11 @@ from .descriptors import discard
 from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, quoted
 from .event_loop import EventLoop, Pace
 from .events import EventAnswers, LocalEvent, LocalEvents, RemoteEvents
+from .export_data import SHAREABLE_ADVICE
 from .holding import UsedStreams
 from .imported_memory import ImportedPool, MappedAllocation, map_allocation, unmap_allocation
 from .metadata_budget import MetadataBudget
+from .whole_memory import SharedMapping
 
 # Answers that may wait for an exporter that does not read.
 MAXIMUM_OUTGOING = 2**20
@@ -27,6 +29,8 @@ class RemotePool:
     message: m.Pool
     descriptor: int
     imported: ImportedPool | None = None
+    # What is mapped of a piece of virtual memory.
+    mapped: SharedMapping = field(default_factory=SharedMapping)
 
 
 @dataclass(eq=False)
@@ -76,10 +80,12 @@ class Hold:
     """A mapped offer."""
 
     state: OfferState
-    mapped: MappedAllocation
+    mapped: MappedAllocation | SharedMapping
     address: int
     # None for host memory.
     device: int | None
+    # The device through which it is mapped.
+    ordinal: int
     slot_events: dict[int, LocalEvent] = field(default_factory=dict)
 
 
@@ -96,7 +102,7 @@ class PoolHold:
 class ExporterConnection:
     """A connection to an exporter, and the thread that serves it. It lasts until nothing is held any more."""
 
-    def __init__(self, connection: Connection, *, close_timeout: float):
+    def __init__(self, connection: Connection, *, close_timeout: float, maps_pools: bool = True):
         self.connection = connection
         self.loop = EventLoop("poolpass-importer")
         self.offers: dict[int, OfferState] = {}
@@ -105,6 +111,9 @@ class ExporterConnection:
         # Whether the exporter has ended the connection without an error.
         self.has_closed = False
         self.is_welcome = False
+        self.version = m.LOWEST_VERSION
+        # Whether memory of pools is mapped, and events are opened: the driver believes what the exporter says of them.
+        self._maps_pools = maps_pools
         self.close_timeout = close_timeout
         self._close_deadline: float | None = None
         self._names: set[str] = set()
@@ -123,7 +132,9 @@ class ExporterConnection:
         self._sent_events: set[int] = set()
         # Events that the exporter may query, until EVENT_FREE.
         self._lent: dict[int, LocalEvent] = {}
-        self._remote_events = RemoteEvents(connection.process, self._send, m.MAXIMUM_IDENTIFIERS)
+        self._remote_events = RemoteEvents(
+            connection.process, self._send, m.MAXIMUM_IDENTIFIERS, may_open=maps_pools
+        )
         self._answers = EventAnswers(self._send, self._find_event)
         self._pace = Pace()
         self._watches_process = connection.process.pidfd >= 0
@@ -132,7 +143,7 @@ class ExporterConnection:
             self.loop.register(connection.process.pidfd, "process")
 
     def start(self) -> None:
-        self._send(m.Hello(m.PROTOCOL_VERSION, m.PROTOCOL_VERSION))
+        self._send(m.Hello(m.LOWEST_VERSION, m.PROTOCOL_VERSION))
         self.loop.start(self)
 
     def begin_close(self) -> None:
@@ -171,13 +182,21 @@ class ExporterConnection:
         message = state.message
         self._begin_hold(state, f"map {quoted(message.name)}")
         try:
-            pool = self._import_pool(message.pool)
-            allocation = self._allocations[message.allocation]
-            mapped = map_allocation(pool, allocation.export_data, allocation.byte_length, is_whole=True)
+            device = self._device_of(message.pool)
+            mapped, address = self._map(message, device or 0)
         except BaseException:
             self._abandon_hold(state)
             raise
-        return Hold(state, mapped, mapped.address + message.byte_offset, self._device_of(message.pool))
+        return Hold(state, mapped, address + message.byte_offset, device, device or 0)
+
+    def _map(self, message: m.Offer, ordinal: int) -> tuple[MappedAllocation | SharedMapping, int]:
+        pool, allocation = self._pools[message.pool], self._allocations[message.allocation]
+        if pool.message.kind == "memory":
+            return pool.mapped, pool.mapped.map(pool.descriptor, allocation.byte_length, ordinal)
+        mapped = map_allocation(
+            self._import_pool(message.pool), allocation.export_data, allocation.byte_length, is_whole=True
+        )
+        return mapped, mapped.address
 
     def hold_pool(self, state: OfferState) -> PoolHold:
         """Sends HELD and imports a whole pool."""
@@ -195,6 +214,12 @@ class ExporterConnection:
         self.check_open(action)
         if state.is_withdrawn:
             raise SharingError("not-found", f"Cannot {action}: it was withdrawn")
+        if not self._maps_pools and self._pools[state.message.pool].message.kind != "memory":
+            raise SharingError(
+                "not-permitted",
+                f"Cannot {action}: it is memory of a pool, and this importer maps only virtual memory; the exporter "
+                f"must allocate it {SHAREABLE_ADVICE}",
+            )
         self._send(m.Held(state.message.offer))
         state.holds += 1
         self._holds += 1
@@ -289,13 +314,17 @@ class ExporterConnection:
 
     def _release(self, hold: Hold, events: list[Any]) -> None:
         state = hold.state
-        ordinal = hold.mapped.pool.ordinal
+        ordinal = hold.ordinal
         calls = cuda()
         stream = calls.release_stream(ordinal)
         try:
             calls.wait_for_each(stream, events, ordinal)
-            unmap_allocation(hold.mapped, stream)
-            self._settle_release(hold, stream)
+            if isinstance(hold.mapped, SharedMapping):
+                # Mappings are not stream-ordered.
+                self._when_done(stream, ordinal, lambda: self._unmap_whole(hold))
+            else:
+                unmap_allocation(hold.mapped, stream)
+                self._settle_release(hold, stream)
         except CudaError as error:
             self._end_hold(state)
             self._fail("not-released", f"The memory of {quoted(state.message.name)} cannot be released: {error}")
@@ -330,7 +359,7 @@ class ExporterConnection:
     def _settle_release(self, hold: Hold, stream: int) -> None:
         state = hold.state
         offer = state.message.offer
-        ordinal = hold.mapped.pool.ordinal
+        ordinal = hold.ordinal
         # Host memory has no device whose events the exporter could query, and the events of a channel's slots come back
         # with 0 only.
         local = None
@@ -344,17 +373,29 @@ class ExporterConnection:
             self._end_hold(state)
             return
 
-        def send() -> None:
-            for each in hold.slot_events.values():
-                self._local_events.put_back(each)
-            hold.slot_events.clear()
-            self._send(m.Released(offer, 0))
-            self._end_hold(state)
+        self._when_done(stream, ordinal, lambda: self._send_released(hold))
 
-        self._when_done(stream, ordinal, send)
+    def _send_released(self, hold: Hold) -> None:
+        """Sends RELEASED for a mapping whose work is done."""
+        for each in hold.slot_events.values():
+            self._local_events.put_back(each)
+        hold.slot_events.clear()
+        self._send(m.Released(hold.state.message.offer, 0))
+        self._end_hold(hold.state)
+
+    def _unmap_whole(self, hold: Hold) -> None:
+        """Unmaps virtual memory, whose work is done, and then lets the exporter have it back."""
+        assert isinstance(hold.mapped, SharedMapping)
+        try:
+            hold.mapped.unmap()
+        except CudaError as error:
+            self._end_hold(hold.state)
+            self._fail("not-released", f"The memory of {quoted(hold.state.message.name)} cannot be released: {error}")
+            return
+        self._send_released(hold)
 
     def _release_frame(self, hold: Hold, frame: m.Frame, events: list[Any]) -> None:
-        ordinal = hold.mapped.pool.ordinal
+        ordinal = hold.ordinal
         calls = cuda()
         stream = calls.release_stream(ordinal)
 
@@ -572,12 +613,13 @@ class ExporterConnection:
     def _on_welcome(self, message: m.Message) -> None:
         if not isinstance(message, m.Welcome):
             raise m.ProtocolError(f"{m.layout_of(message).name} came before WELCOME")
-        if message.version != m.PROTOCOL_VERSION:
+        if not m.is_known_version(message.version):
             raise m.ProtocolError(
                 f"The exporter chose version {message.version} of the protocol, and this package knows "
-                f"{m.PROTOCOL_VERSION}",
+                f"{m.versions_text(m.LOWEST_VERSION, m.PROTOCOL_VERSION)}",
                 "version-mismatch",
             )
+        self.version = message.version
         self.is_welcome = True
 
     def _on_pool(self, message: m.Pool, descriptor: int) -> None:
@@ -586,6 +628,8 @@ class ExporterConnection:
                 raise m.ProtocolError(f"Pool {message.pool} is announced twice")
             if len(self._pools) >= m.MAXIMUM_POOLS:
                 raise m.limit_exceeded(f"{m.MAXIMUM_POOLS} pools of an exporter")
+            if message.kind == "memory" and self.version < m.MEMORY_VERSION:
+                raise m.ProtocolError(f"Pool {message.pool} is virtual memory, which version {self.version} has not")
         except SharingError:
             discard(descriptor)
             raise
@@ -599,8 +643,18 @@ class ExporterConnection:
         if message.pool not in self._pools:
             what = f"Allocation {message.allocation} lies in pool {message.pool}"
             raise m.ProtocolError(f"{what}, which was not announced")
+        if self._pools[message.pool].message.kind == "memory":
+            self._check_is_memory(message)
         self._allocations[message.allocation] = message
         self._users["pool", message.pool] += 1
+
+    def _check_is_memory(self, message: m.Allocation) -> None:
+        """Raises ProtocolError unless an allocation may be a whole piece of virtual memory."""
+        what = f"Allocation {message.allocation} is a piece of virtual memory"
+        if any(message.export_data):
+            raise m.ProtocolError(f"{what}, and has export data")
+        if self._users["pool", message.pool] > 0:
+            raise m.ProtocolError(f"{what}, which has another allocation")
 
     def _on_offer(self, message: m.Offer) -> None:
         if message.offer in self.offers or message.offer in self._withdrawn:
@@ -613,6 +667,8 @@ class ExporterConnection:
             raise m.ProtocolError(f"Two offers have the name {quoted(message.name)}")
         if message.pool not in self._pools:
             raise m.ProtocolError(f"Pool {message.pool} was not announced")
+        if message.kind == "pool" and self._pools[message.pool].message.kind == "memory":
+            raise m.ProtocolError(f"Pool {message.pool} is a piece of virtual memory, and is offered as a whole pool")
         if message.kind != "pool":
             allocation = self._allocations.get(message.allocation)
             if allocation is None or allocation.pool != message.pool:

@@ -129,7 +129,8 @@ class RemoteOffer:
         timeout: how many seconds to wait for the contents.
 
         Raises SharingError: "not-found" if the offer was withdrawn, "not-supported" for a whole pool,
-        "device-not-visible", "size-mismatch", "timed-out", or "peer-gone" and others if the connection has ended.
+        "device-not-visible", "size-mismatch", "too-large" for what CUDA's driver cannot import, "not-permitted" if the
+        importer maps only virtual memory, "timed-out", or "peer-gone" and others if the connection has ended.
         Raises CudaError.
         """
         name = quoted(self.name)
@@ -155,7 +156,8 @@ class RemoteOffer:
         """Imports a whole pool, whose buffers are then mapped by the export data that the other process sends.
 
         Raises TypeError for anything else than a whole pool. Raises SharingError: "not-found" if the offer was
-        withdrawn, "device-not-visible", or "peer-gone" and others if the connection has ended. Raises CudaError.
+        withdrawn, "device-not-visible", "not-permitted" if the importer maps only virtual memory, or "peer-gone" and
+        others if the connection has ended. Raises CudaError.
         """
         if self.kind != "pool":
             hint = "it is a buffer; use map" if self.kind == "buffer" else "it is a channel; use Importer.channel"
@@ -195,6 +197,7 @@ class Importer(Closing):
         handshake_timeout: float = 5.0,
         message_timeout: float = 5.0,
         close_timeout: float = 5.0,
+        memory: Literal["any", "virtual"] = "any",
     ) -> Importer:
         """Connects to the exporter that listens at a path.
 
@@ -202,6 +205,9 @@ class Importer(Closing):
         users: the IDs of other users whose exporters are trusted; this process's own user always is.
         handshake_timeout, message_timeout: seconds that the exporter has to answer, and to send a whole message.
         close_timeout: seconds that `close` waits for the exporter.
+        memory: what may be mapped. With "virtual", only virtual memory, which the exporter allocates by
+        `allocate_virtual`: its import takes a descriptor, and nothing that CUDA's driver would have to believe. No
+        event of the exporter is opened either. For memory of users who are not trusted.
 
         Raises SharingError: "not-listening", "not-permitted", "path-too-long", "timed-out", "version-mismatch",
         "limit-exceeded", "out-of-descriptors" or another reason of the exporter.
@@ -210,6 +216,8 @@ class Importer(Closing):
         check_seconds(handshake_timeout, "handshake_timeout")
         check_seconds(message_timeout, "message_timeout")
         check_seconds(close_timeout, "close_timeout")
+        if memory not in ("any", "virtual"):
+            raise ValueError(f'Cannot use {memory!r} as memory: it must be "any" or "virtual"')
         users = check_users(users)
         deadline = None if wait is None else time.monotonic() + check_seconds(wait, "wait")
         connected = connect(path, deadline, handshake_timeout)
@@ -223,7 +231,7 @@ class Importer(Closing):
             )
         try:
             with needing_descriptors(f"connect to {path}"):
-                core = ExporterConnection(connection, close_timeout=close_timeout)
+                core = ExporterConnection(connection, close_timeout=close_timeout, maps_pools=memory == "any")
         except BaseException:
             connection.close()
             connection.process.close()

@@ -60,6 +60,7 @@ class ImporterConnection:
         self.connection = connection
         self.handshake_deadline = handshake_deadline
         self.is_welcome = False
+        self.version = m.LOWEST_VERSION
         self.sent_offers: dict[int, SentOffer] = {}
         self.is_gone = False
         self.watches_process = connection.process.pidfd >= 0
@@ -337,6 +338,8 @@ class ImporterConnection:
 
     def _send_offer(self, record: OfferRecord) -> None:
         pool, allocation = record.pool_message, record.allocation_message
+        if pool.kind == "memory" and self.version < m.MEMORY_VERSION:
+            raise m.ProtocolError(f"{quoted(record.name)} needs version {m.MEMORY_VERSION}", "version-mismatch")
         if pool.pool not in self._sent_pools:
             self.connection.send(pool, record.pool._export())
             self._sent_pools[pool.pool] = 0
@@ -407,13 +410,16 @@ class ImporterConnection:
     def _on_hello(self, message: m.Message) -> None:
         if not isinstance(message, m.Hello):
             raise m.ProtocolError(f"{m.layout_of(message).name} came before HELLO")
-        if not message.lowest_version <= m.PROTOCOL_VERSION <= message.highest_version:
-            raise m.ProtocolError(f"This exporter knows only version {m.PROTOCOL_VERSION}", "version-mismatch")
+        version = min(message.highest_version, m.PROTOCOL_VERSION)
+        if version < message.lowest_version or not m.is_known_version(version):
+            known = m.versions_text(m.LOWEST_VERSION, m.PROTOCOL_VERSION)
+            raise m.ProtocolError(f"This exporter knows only {known}", "version-mismatch")
         if message.role != "importer":
             raise m.ProtocolError(f"This exporter does not serve the role {message.role}")
         self._exporter.check_room(self)
         self.is_welcome = True
-        self.connection.send(m.Welcome(m.PROTOCOL_VERSION))
+        self.version = version
+        self.connection.send(m.Welcome(version))
         self._exporter.on_connect(self)
 
     def _on_goodbye(self, message: m.Goodbye) -> None:

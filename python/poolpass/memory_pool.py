@@ -5,6 +5,7 @@ import math
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from typing import Any, Sequence
 
 from .closing import Closing
@@ -14,23 +15,60 @@ from .dtypes import UINT8, DType, to_dtype
 from .errors import CudaError
 from .export_data import finish_exported_data
 from .holding import Holding, UsedStreams
+from .messages import PoolKind
 
 
-class MemoryPool(Closing):
+class MemorySource(ABC):
+    """What allocations come from that can be offered: a pool, or a piece of virtual memory."""
+
+    kind: PoolKind
+    _holding: Holding
+
+    def __init__(self, device: int):
+        self.device = device
+        self._descriptor = -1
+        self._lock = threading.Lock()
+
+    def _export(self) -> int:
+        """The descriptor that importers are sent. The source owns it."""
+        with self._lock:
+            if self._descriptor < 0:
+                self._descriptor = self._export_handle()
+            return self._descriptor
+
+    def _close_descriptor(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    @abstractmethod
+    def _export_handle(self) -> int:
+        """Returns a descriptor, which the caller owns."""
+
+    @abstractmethod
+    def _export_pointer(self, address: int, nbytes: int) -> bytes:
+        """The export data of an allocation. Raises SharingError: "too-large" if no process could import it."""
+
+    @abstractmethod
+    def _free(self, holding: AllocationHolding, streams: UsedStreams) -> None:
+        """Frees an allocation behind the work of streams."""
+
+
+class MemoryPool(MemorySource, Closing):
     """A stream-ordered memory pool on one device, whose memory other processes can map by its descriptor.
 
     The pool is the boundary: a process that maps one of its buffers can reach all of it. What another process must not
     see belongs into another pool.
     """
 
+    kind = "device"
+
     def __init__(self, device: int = 0):
         """Creates the pool on the device with this ordinal. Raises CudaUnavailableError, CudaError or ValueError."""
+        super().__init__(device)
         calls = cuda()
         calls.check_device(device)
-        self.device = device
         self._handle = calls.create_pool(device)
-        self._descriptor = -1
-        self._lock = threading.Lock()
         # The streams that memory was freed on.
         self._free_streams: set[int] = set()
         self._holding = Holding(lambda _: self._destroy())
@@ -69,15 +107,15 @@ class MemoryPool(Closing):
     def __repr__(self) -> str:
         return f"<MemoryPool of device {self.device}{', closed' if self.is_closed else ''}>"
 
-    def _export(self) -> int:
-        """The descriptor that importers are sent. The pool owns it."""
-        with self._lock:
-            if self._descriptor < 0:
-                self._descriptor = cuda().export_pool(self._handle)
-            return self._descriptor
+    def _export_handle(self) -> int:
+        return cuda().export_pool(self._handle)
+
+    def _export_pointer(self, address: int, nbytes: int) -> bytes:
+        # The driver exports no pointer of a pool that was not exported itself.
+        self._export()
+        return finish_exported_data(cuda().export_pointer(address), self.device, nbytes)
 
     def _free(self, holding: AllocationHolding, streams: UsedStreams) -> None:
-        """Frees an allocation behind the work of streams."""
         calls, stream = cuda(), holding.stream
         try:
             if streams is None:
@@ -114,9 +152,7 @@ class MemoryPool(Closing):
             calls.destroy_pool(self._handle)
         except CudaError:
             pass
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._close_descriptor()
 
     def _synchronize_device(self) -> None:
         try:
@@ -126,13 +162,17 @@ class MemoryPool(Closing):
 
 
 class AllocationHolding(Holding):
-    """Who uses an allocation of a pool in this process: its Buffer, views, other libraries, and offers of it."""
+    """Who uses an allocation in this process: its Buffer, views, other libraries, and offers of it."""
 
-    def __init__(self, pool: MemoryPool, address: int, nbytes: int, stream: int):
+    def __init__(
+        self, pool: MemorySource, address: int, nbytes: int, stream: int, *, announced: int | None = None
+    ):
         self.pool = pool
         self.address = address
         self.nbytes = nbytes
-        # It is freed on this stream.
+        # The bytes that importers map: for virtual memory, all of its units.
+        self.announced = nbytes if announced is None else announced
+        # Memory of a pool is freed on this stream.
         self.stream = stream
         self._export_data: bytes | None = None
         # Keeps the pool.
@@ -151,18 +191,16 @@ class AllocationHolding(Holding):
         Raises SharingError: "too-large" if no process could.
         """
         if self._export_data is None:
-            # The driver exports no pointer of a pool that was not exported itself.
-            self.pool._export()
-            data = cuda().export_pointer(self.address)
-            self._export_data = finish_exported_data(data, self.pool.device, self.nbytes)
+            self._export_data = self.pool._export_pointer(self.address, self.nbytes)
         return self._export_data
 
 
 class Buffer(DeviceArray):
-    """Memory from a pool: an array that other libraries write and read in place, by DLPack or the array interface.
+    """Memory from a pool, or of `allocate_virtual`: an array that other libraries write and read in place, by DLPack or
+    the array interface.
 
-    It is freed on the stream that it was allocated on, once it was released and no other library, no offer and no
-    importer uses it any more.
+    It is freed once it was released and no other library, no offer and no importer uses it any more: memory of a pool
+    on the stream that it was allocated on, and virtual memory after the work with it.
     """
 
     _holding: AllocationHolding
@@ -175,16 +213,21 @@ class Buffer(DeviceArray):
         self._is_typed = is_typed
 
     @property
-    def pool(self) -> MemoryPool:
-        return self._holding.pool
+    def pool(self) -> MemoryPool | None:
+        """The pool that it is from; None for virtual memory, which is from none."""
+        pool = self._holding.pool
+        return pool if isinstance(pool, MemoryPool) else None
 
     def export_pointer(self) -> bytes:
         """The 64 bytes by which a process that has imported the whole pool maps this buffer.
 
         Nothing keeps the buffer for that process: free it only when the other one has released it. Raises SharingError:
-        "too-large" for more than 4 GiB, or somewhat less, depending on its place in the pool.
+        "too-large" for more than 4 GiB, or somewhat less, depending on its place in the pool. Raises TypeError for
+        virtual memory.
         """
         self._check()
+        if self.pool is None:
+            raise TypeError("Cannot export a pointer to virtual memory: it is in no pool; offer it with an Exporter")
         return self._holding.export_data
 
     def free(self, stream: Any = None) -> None:

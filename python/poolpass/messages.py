@@ -13,7 +13,11 @@ from typing import Any, Callable, Literal, cast
 
 from .errors import SharingError, SharingErrorCode
 
-PROTOCOL_VERSION = 1
+# The highest version and the lowest one that are known.
+PROTOCOL_VERSION = 2
+LOWEST_VERSION = 1
+# The version from which on virtual memory is offered.
+MEMORY_VERSION = 2
 HEADER = struct.Struct("<IHH")
 MAXIMUM_BODY = 65_536
 MAXIMUM_NAME = 255
@@ -32,7 +36,8 @@ GREETING = b"poolpass"
 QUOTED_LENGTH = 40
 
 Role = Literal["importer", "operator", "store-client", "standby"]
-PoolKind = Literal["device", "host"]
+# "memory" is a piece of virtual memory.
+PoolKind = Literal["device", "host", "memory"]
 OfferKind = Literal["buffer", "pool", "channel"]
 ForgetKind = Literal["pool", "allocation", "event"]
 GoodbyeReason = Literal[
@@ -54,6 +59,14 @@ class ProtocolError(SharingError):
 
 def limit_exceeded(limit: str) -> ProtocolError:
     return ProtocolError(f"The limit is {limit}", "limit-exceeded")
+
+
+def versions_text(lowest: int, highest: int) -> str:
+    return f"version {lowest}" if lowest == highest else f"versions {lowest} to {highest}"
+
+
+def is_known_version(version: int) -> bool:
+    return LOWEST_VERSION <= version <= PROTOCOL_VERSION
 
 
 def code_of_goodbye(reason: GoodbyeReason) -> SharingErrorCode:
@@ -352,7 +365,10 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout(6, Ask, _identifier("request"), _u32("remaining"), octets="part"),
     Layout(7, Answer, _identifier("request"), _u32("remaining"), octets="part"),
     Layout(8, Memory, _identifier("request"), descriptors=1),
-    Layout(16, Pool, _identifier("pool"), _one_of("kind", "device", "host"), _octets("device_uuid", 16), descriptors=1),
+    Layout(
+        16, Pool, _identifier("pool"), _one_of("kind", "device", "host", "memory"), _octets("device_uuid", 16),
+        descriptors=1,
+    ),
     Layout(
         17, Allocation, _identifier("allocation"), _identifier("pool"), _u64("byte_length", 1),
         _octets("export_data", 64),

@@ -10,7 +10,7 @@ from .errors import quoted
 from .events import LocalEvent
 from .importer_connection import ImporterConnection, LeaseState
 from .limits import deadline_of
-from .memory_pool import AllocationHolding, MemoryPool
+from .memory_pool import AllocationHolding, MemorySource
 from .peer import Peer
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class OfferRecord:
         number: int,
         name: str,
         kind: m.OfferKind,
-        pool: MemoryPool,
+        pool: MemorySource,
         pool_message: m.Pool,
         holding: AllocationHolding | None,
         allocation_message: m.Allocation | None,

@@ -339,7 +339,7 @@ class StoreLink:
         self._documents = Documents(MAXIMUM_ANSWER)
         self._handshake_deadline = now + self._handshake_timeout
         self.loop.register(connection.socket, connection)
-        connection.send(m.Hello(m.PROTOCOL_VERSION, m.PROTOCOL_VERSION, "store-client"))
+        connection.send(m.Hello(m.LOWEST_VERSION, m.PROTOCOL_VERSION, "store-client"))
 
     def _retry(self, error: SharingError, now: float) -> None:
         """A store may be there later."""
@@ -394,7 +394,7 @@ class StoreLink:
     def _on_welcome(self, message: m.Message) -> None:
         if not isinstance(message, m.Welcome):
             raise m.ProtocolError(f"{m.layout_of(message).name} came before WELCOME")
-        if message.version != m.PROTOCOL_VERSION:
+        if not m.is_known_version(message.version):
             raise m.ProtocolError(f"The store wants version {message.version}", "version-mismatch")
         self._handshake_deadline = None
         if not self._was_connected:

@@ -1,4 +1,4 @@
-"""Memory of another process that is mapped as a whole, at addresses of its own: CUDA's virtual memory management."""
+"""Memory that is mapped as a whole, at addresses of its own: CUDA's virtual memory management."""
 from __future__ import annotations
 
 from typing import Literal
@@ -10,7 +10,8 @@ Access = Literal["read", "read-write"]
 
 
 class WholeMemory:
-    """Maps the memory of a descriptor, which the caller keeps. Not safe for use by several threads at once."""
+    """Maps the memory of another process's descriptor, which the caller keeps. Not safe for use by several threads at
+    once."""
 
     def __init__(self, descriptor: int, nbytes: int, device: int, access: Access):
         """`nbytes` are all bytes of the memory. Raises SharingError: "size-mismatch", or "bad-message" if it is on
@@ -29,10 +30,7 @@ class WholeMemory:
 
     def unmap(self) -> None:
         """Unmaps the memory. All work that uses it must be done."""
-        calls = cuda()
-        with calls.on_device(self.device):
-            calls.call_driver("cuMemUnmap", self.address, self.nbytes)
-            calls.call_driver("cuMemAddressFree", self.address, self.nbytes)
+        unmap(self.address, self.nbytes, self.device)
 
     def _map(self, calls: Cuda, descriptor: int, access: Access) -> int:
         memory = calls.import_memory(descriptor)
@@ -42,30 +40,64 @@ class WholeMemory:
             if device != self.device:
                 where = "not on a device" if device is None else f"on device {device}"
                 raise SharingError("bad-message", f"Cannot map memory: it is {where}, and not on device {self.device}")
-            return self._map_memory(calls, memory, access)
+            return map_anywhere(memory, self.nbytes, self.device, access)
         finally:
             calls.call_driver("cuMemRelease", memory)
 
-    def _map_memory(self, calls: Cuda, memory: object, access: Access) -> int:
-        address = int(calls.call_driver("cuMemAddressReserve", self.nbytes, 0, 0, 0))
-        is_mapped = False
-        try:
-            self._map_at(calls, address, memory)
-            is_mapped = True
-            calls.set_access(address, self.nbytes, self.device, access == "read-write")
-            return address
-        except BaseException:
-            if is_mapped:
-                calls.call_driver("cuMemUnmap", address, self.nbytes)
-            calls.call_driver("cuMemAddressFree", address, self.nbytes)
-            raise
 
-    def _map_at(self, calls: Cuda, address: int, memory: object) -> None:
-        try:
-            calls.call_driver("cuMemMap", address, self.nbytes, 0, memory, 0)
-        except CudaError as error:
-            # CUDA maps no memory of another size.
-            if error.code != "CUDA_ERROR_NOT_SUPPORTED":
-                raise
-            text = f"Cannot map {self.nbytes} bytes: the memory has another size"
-            raise SharingError("size-mismatch", text) from error
+class SharedMapping:
+    """Memory of another process, which is mapped once however many use it. Not safe for use by several threads at
+    once."""
+
+    def __init__(self) -> None:
+        self._memory: WholeMemory | None = None
+        self._users = 0
+
+    def map(self, descriptor: int, nbytes: int, device: int) -> int:
+        """Adds a user. Returns the address. Raises what `WholeMemory` raises."""
+        if self._memory is None:
+            self._memory = WholeMemory(descriptor, nbytes, device, "read-write")
+        self._users += 1
+        return self._memory.address
+
+    def unmap(self) -> None:
+        """Removes a user, whose work must be done. The last one unmaps the memory."""
+        self._users -= 1
+        if self._users == 0 and self._memory is not None:
+            memory, self._memory = self._memory, None
+            memory.unmap()
+
+
+def map_anywhere(memory: object, nbytes: int, device: int, access: Access) -> int:
+    """Maps all of a memory at addresses of its own. Returns the first."""
+    calls = cuda()
+    address = int(calls.call_driver("cuMemAddressReserve", nbytes, 0, 0, 0))
+    is_mapped = False
+    try:
+        _map_at(address, nbytes, memory)
+        is_mapped = True
+        calls.set_access(address, nbytes, device, access == "read-write")
+        return address
+    except BaseException:
+        if is_mapped:
+            calls.call_driver("cuMemUnmap", address, nbytes)
+        calls.call_driver("cuMemAddressFree", address, nbytes)
+        raise
+
+
+def unmap(address: int, nbytes: int, device: int) -> None:
+    """Unmaps what `map_anywhere` has mapped. All work that uses it must be done."""
+    calls = cuda()
+    with calls.on_device(device):
+        calls.call_driver("cuMemUnmap", address, nbytes)
+        calls.call_driver("cuMemAddressFree", address, nbytes)
+
+
+def _map_at(address: int, nbytes: int, memory: object) -> None:
+    try:
+        cuda().call_driver("cuMemMap", address, nbytes, 0, memory, 0)
+    except CudaError as error:
+        # CUDA maps no memory of another size.
+        if error.code != "CUDA_ERROR_NOT_SUPPORTED":
+            raise
+        raise SharingError("size-mismatch", f"Cannot map {nbytes} bytes: the memory has another size") from error

@@ -2,7 +2,9 @@
  * The other end of the Python package's tests, on whatever device there is.
  *
  *     deno run --allow-all python/tests/deno_peer.ts export PATH [--elements 6]   offers "weights": element i is i mod 65536
+ *                                                                             with --virtual, in virtual memory
  *     deno run --allow-all python/tests/deno_peer.ts import PATH NAME             maps, and says what it has read
+ *                                                                             with --virtual, only virtual memory
  *     deno run --allow-all python/tests/deno_peer.ts produce PATH --frames 5      frame n of "frames" has n everywhere
  *     deno run --allow-all python/tests/deno_peer.ts consume PATH                 reads "frames" until the end
  *     deno run --allow-all python/tests/deno_peer.ts double FROM TO               doubles the floats of "frames"
@@ -55,32 +57,40 @@ switch (command) {
 
 async function exportWeights(elements: number): Promise<void> {
   using pool = gpu.createPool({ handleType: "posix-fd" });
-  using weights = pool.allocateArray(Float32Array, elements, stream);
-  fill(weights);
+  using buffer = rest.includes("--virtual")
+    ? gpu.allocate(4 * elements, { handleType: "posix-fd" })
+    : pool.allocate(4 * elements, stream);
+  fill(buffer.as(Float32Array));
   const over = Promise.withResolvers<void>();
   await using exporter = Exporter.listen(path, { onDisconnect: () => over.resolve() });
-  const offer = exporter.offer("weights", weights, {
+  const offer = exporter.offer("weights", buffer, {
     metadata: { dtype: "float32", shape: [2, elements / 2] },
     stream,
   });
   say({ offering: elements });
   await stdinAsks(() => say({ leases: offer.leases.map(({ state }) => state) }));
-  weights.free();
+  buffer.free();
   await offer.ended({ signal: AbortSignal.timeout(timeout) });
   say({ ended: true, used: pool.usage().used });
 }
 
 async function importBuffer(name: string): Promise<void> {
   const signal = AbortSignal.timeout(timeout);
-  await using importer = await Importer.connect(cuda, path, { wait: true, signal });
+  const memory = rest.includes("--virtual") ? "virtual" : "any";
+  await using importer = await Importer.connect(cuda, path, { wait: true, signal, memory });
   const offer = await importer.offer(name, { signal });
   using buffer = await offer.map({ stream, signal });
-  const bytes = await buffer.read(Uint8Array, { signal });
+  const { byteLength } = buffer;
+  // No array has more than a few GiB.
+  const isLarge = byteLength > 2 ** 30;
+  const bytes = await buffer.read(Uint8Array, { signal, length: isLarge ? 24 : byteLength });
+  const last = await buffer.read(Uint8Array, { signal, byteOffset: Math.max(0, byteLength - 24) });
   say({
     metadata: offer.metadata ?? null,
-    byteLength: bytes.length,
+    byteLength,
     first: [...bytes.slice(0, 24)],
-    sum: sumOf(bytes),
+    last: [...last],
+    sum: isLarge ? null : sumOf(bytes),
   });
   await stdinEnds();
 }

@@ -176,7 +176,7 @@ class ExportDataTest(support.PoolpassTest):
         buffer.export_pointer()
         for nbytes in (4095, 4097, 8 * GIB):
             with self.subTest(nbytes=nbytes):
-                with mock.patch.object(buffer._holding, "nbytes", nbytes):
+                with mock.patch.object(buffer._holding, "announced", nbytes):
                     offer = self.exporter.offer("x", buffer.view(shape=(64,)))
                 self.assertCode("size-mismatch", self.importer.offer("x", timeout=support.TIMEOUT).map)
                 offer.withdraw()
@@ -250,7 +250,8 @@ class EventHandleTest(support.PoolpassTest):
         self.assertTrue(self.can_open(changed(good, 4, 4095)))
         # Nothing is known of this field.
         self.assertTrue(self.can_open(changed(good, 2, 99)))
-        for index, value in ((4, 4096), (4, 0xFF000011), (0, self.peer + 1), *((index, 1) for index in (1, 3, *range(5, 16)))):
+        zeros = (1, 3, *range(5, 16))
+        for index, value in ((4, 4096), (4, 0xFF000011), (0, self.peer + 1), *((index, 1) for index in zeros)):
             with self.subTest(index=index, value=value):
                 self.assertFalse(self.can_open(changed(good, index, value)))
         self.assertFalse(self.can_open(b"\xa5" * 64))

@@ -11,12 +11,15 @@ import subprocess
 import threading
 import unittest
 from typing import Any
+from unittest import mock
 
 import support
 
 support.use_software_device()
 
-from poolpass import Exporter, Importer, MemoryPool, SharingError, dlpack
+from cuda.bindings import virtual_memory
+
+from poolpass import Exporter, Importer, MemoryPool, SharingError, dlpack, exporter
 from poolpass.cuda import cuda
 
 DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
@@ -121,6 +124,41 @@ class ProcessesTest(support.PoolpassTest):
             self.wait_for(lambda: [each.state for each in exporter.leases] == ["held"])
             self.assertEqual(peer.end(), [])
             self.assertTrue(offer.wait_released(timeout=support.TIMEOUT))
+
+    def test_virtual_memory_of_deno(self) -> None:
+        elements = 2**20 + 6
+        peer = self.start("export", self.path, "--elements", elements, "--virtual")
+        peer.next()
+        with Importer.connect(self.path, memory="virtual", **support.PATIENCE) as importer:
+            offer = importer.offer("weights", timeout=support.TIMEOUT)
+            with offer.map(timeout=support.TIMEOUT) as mapping, offer.map(timeout=support.TIMEOUT) as again:
+                self.assertEqual((mapping.dtype, mapping.shape), ("float32", (2, elements // 2)))
+                self.assertEqual(mapping.address, again.address)
+                self.assertEqual(mapping.read(24, byte_offset=4 * 65536), bytes(FLOATS))
+                self.assertEqual(mapping.read(24, byte_offset=4 * 2**20), bytes(FLOATS))
+                self.wait_for(lambda: peer.ask() == {"leases": ["held"]})
+                # Written in place.
+                mapping.write(b"\x05", byte_offset=0)
+                self.assertEqual(again.read(1), b"\x05")
+            self.wait_for(lambda: peer.ask() == {"leases": []})
+        self.assertEqual(peer.end(), [{"ended": True, "used": 0}])
+
+    def test_virtual_memory_for_deno(self) -> None:
+        elements = (ctypes.c_float * (2**20 + 6))(*range(6))
+        with Exporter.listen(self.path, **support.PATIENCE) as exporting:
+            with mock.patch.object(exporter, "MAXIMUM_IMPORTABLE", 2**20):
+                offer = exporting.offer_tensor("weights", Host(elements, (2, 2**19 + 3)))
+            peer = self.start("import", self.path, "weights", "--virtual")
+            read = peer.next()
+            self.assertEqual(read["metadata"], {"dtype": "float32", "shape": [2, 2**19 + 3]})
+            self.assertEqual((read["byteLength"], read["first"]), (4 * len(elements), list(bytes(FLOATS))))
+            self.wait_for(lambda: [each.state for each in exporting.leases] == ["held"])
+            offer.withdraw()
+            self.assertFalse(offer.wait_ended(0.05))
+            # It is freed with its offer, when the process that holds it has ended.
+            peer.kill()
+            self.assertTrue(offer.wait_ended(support.TIMEOUT))
+        self.wait_for(lambda: virtual_memory.access == {})
 
     def test_frames_of_deno(self) -> None:
         peer = self.start("produce", self.path, "--frames", 8)

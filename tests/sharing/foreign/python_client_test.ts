@@ -456,17 +456,47 @@ testClient("a Python exporter frees its memory when its importers release it or 
   assertEquals(await exporting.succeeds(), [`released "held" by ${process.pid}`, "freed 4096 bytes"]);
 }, { long: true });
 
+testClient("virtual memory goes to a Python client and comes from one", async ({ cuda, path, start }) => {
+  const byteLength = 5 * 2 ** 20 + 3;
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  {
+    using buffer = gpu.allocate(byteLength, { handleType: "posix-fd" });
+    buffer.copyFrom(patternOf(5, byteLength));
+    await using exporter = Exporter.listen(path);
+    exporter.offer("weights", buffer);
+    exporter.offer("part", buffer.subarray(1000, 3000));
+    await using whole = start("import", path, "weights", "--verify", "5");
+    await using part = start("import", path, "part", "--verify", String((5 + 1000) % period));
+    assertEquals((await whole.succeeds()).slice(-2), ['verified "weights"', 'released "weights"']);
+    assertEquals((await part.succeeds()).slice(-2), ['verified "part"', 'released "part"']);
+    await until(() => exporter.leases.length === 0);
+  }
+  const args = ["--bytes", String(byteLength), "--pattern", "3", "--parts", "2", "--importers", "1", "--virtual"];
+  await using exporting = start("export", path, ...args);
+  assertEquals(await exporting.nextLine(), `listening at ${path}`);
+  {
+    await using importer = await Importer.connect(cuda, path, { memory: "virtual" });
+    using mapped = await (await importer.offer("buffer")).map({ stream });
+    assertEquals(await mapped.read(Uint8Array), patternOf(3, byteLength));
+    const begin = Math.floor(byteLength / 2);
+    using part = await (await importer.offer("buffer/1")).map({ stream });
+    assertEquals(await part.read(Uint8Array, { length: 100 }), patternOf(3 + begin, 100));
+  }
+  assertEquals((await exporting.succeeds()).at(-1), `freed ${byteLength} bytes`);
+});
+
 testClient("a Python client and exporter refuse other versions", async ({ path, start }) => {
   {
     await using exporting = start("export", path, "--importers", "1");
     assertEquals(await exporting.nextLine(), `listening at ${path}`);
     await using socket = await UnixSocket.connect(path);
-    await socket.send(fromHex("1000000001000000706f6f6c706173730200030000000000"));
+    await socket.send(fromHex("1000000001000000706f6f6c706173730300040000000000"));
     const { bytes } = await socket.receive(16);
     const header = new DataView(bytes.buffer);
     assertEquals([header.getUint16(4, true), header.getUint16(8, true)], [3, 1]);
-    assertEquals([header.getUint16(10, true), header.getUint16(12, true)], [1, 1]);
-    assertMatch((await exporting.nextLine())!, /disconnected: .*This exporter knows only version 1/);
+    assertEquals([header.getUint16(10, true), header.getUint16(12, true)], [1, 2]);
+    assertMatch((await exporting.nextLine())!, /disconnected: .*This exporter knows only versions 1 to 2/);
   }
   await using listener = UnixListener.listen(path);
   await using list = start("list", path);

@@ -1,9 +1,10 @@
 """cuda.bindings.driver."""
 from .runtime import mapped
 from .virtual_memory import (
-    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemLocationType, cuMemAddressFree,
-    cuMemAddressReserve, cuMemGetAllocationPropertiesFromHandle, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
-    cuMemSetAccess, cuMemUnmap,
+    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemAllocationType, CUmemLocationType, cuMemAddressFree, cuMemAddressReserve, cuMemCreate,
+    cuMemExportToShareableHandle, cuMemGetAllocationGranularity, cuMemGetAllocationPropertiesFromHandle,
+    cuMemImportFromShareableHandle, cuMemMap, cuMemRelease, cuMemSetAccess, cuMemUnmap,
 )
 
 

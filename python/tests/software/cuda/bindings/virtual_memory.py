@@ -9,7 +9,7 @@ import os
 import struct
 from types import SimpleNamespace
 
-from .runtime import MAP_FIXED, NO_ACCESS, PAGE, UUID, libc, reserve
+from .runtime import MAP_FIXED, NO_ACCESS, PAGE, UUID, create_file, libc, reserve
 
 MEMORY_MAGIC = 0x31304D454D504C50
 UNIT = 2 * 2**20
@@ -36,6 +36,21 @@ class CUmemAccess_flags(enum.IntEnum):
     CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
 
 
+class CUmemAllocationType(enum.IntEnum):
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1
+
+
+class CUmemAllocationGranularity_flags(enum.IntEnum):
+    CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0
+
+
+class CUmemAllocationProp:
+    def __init__(self) -> None:
+        self.type = None
+        self.requestedHandleTypes = None
+        self.location = SimpleNamespace(type=None, id=None)
+
+
 class CUmemAccessDesc:
     def __init__(self) -> None:
         self.location = SimpleNamespace(type=None, id=None)
@@ -50,6 +65,23 @@ handles = itertools.count(0x5000)
 memories: dict[int, tuple[int, int]] = {}
 reserved: dict[int, int] = {}
 access: dict[int, int] = {}
+
+
+def cuMemGetAllocationGranularity(properties, option):
+    return success, UNIT
+
+
+def cuMemCreate(length, properties, flags):
+    if length <= 0 or length % UNIT != 0 or properties.location.id != 0:
+        return invalid, None
+    header = struct.pack("<Q16sI4xQ", MEMORY_MAGIC, UUID, properties.requestedHandleTypes, length)
+    handle = next(handles)
+    memories[handle] = create_file("poolpass-memory", header, PAGE + length), length
+    return success, handle
+
+
+def cuMemExportToShareableHandle(handle, kind, flags):
+    return success, os.dup(memories[handle][0])
 
 
 def cuMemImportFromShareableHandle(descriptor, kind):
