@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,11 +31,13 @@ import cupy
 import torch
 
 import poolpass
-from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient
+from poolpass import Exporter, Importer, MemoryPool, SharingError, StoreClient, ipc_handles
+from poolpass import messages as m
+from poolpass.cuda import cuda
 
 DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 # Seconds for a check, for a step of it, and for a process of Deno.
-LIMIT = 120
+LIMIT = 240
 TIMEOUT = 30.0
 MIB = 2**20
 # What a context may take or give back for itself between two measurements.
@@ -195,6 +198,178 @@ def cupy_imports_from_deno(path: str) -> str:
                 gc.collect()
         assert peer.end() == [{"ended": True, "used": 0}]
     return "cupy.asarray and cupy.from_dlpack, in place"
+
+
+# Sizes that CUDA shares in no allocation of a pool; the second one if the device has the memory for it.
+LARGE = (5 * 2**30, 16 * 2**30)
+# Elements of what is compared at once.
+PART = 2**28
+
+
+def large_sizes(copies: int) -> list[int]:
+    torch.cuda.empty_cache()
+    return [size for size in LARGE if free_memory() > copies * size + 8 * 2**30]
+
+
+@check
+def large_tensors_come_from_deno(path: str) -> str:
+    sizes = large_sizes(1)
+    for size in sizes:
+        elements = size // 4
+        with Peer("export", path, "--elements", elements, "--virtual") as peer:
+            peer.next()
+            before = free_memory()
+            with Importer.connect(path, memory="virtual") as importer:
+                offer = importer.offer("weights", timeout=TIMEOUT)
+                begin = time.monotonic()
+                tensor = torch.from_dlpack(offer.map(timeout=TIMEOUT)).view(-1)
+                milliseconds = (time.monotonic() - begin) * 1000
+                taken = before - free_memory()
+                assert abs(taken) < SLACK, f"mapping {size // MIB} MiB took {taken // MIB} MiB"
+                wanted = (torch.arange(PART, device="cuda") % 65536).to(torch.float32)
+                for part in tensor.split(PART):
+                    assert torch.equal(part, wanted[: len(part)])
+                del tensor, part, wanted
+                gc.collect()
+            assert peer.end() == [{"ended": True, "used": 0}]
+        torch.cuda.empty_cache()
+    return f"{[size // MIB for size in sizes]} MiB, every byte, the last mapped in {milliseconds:.1f} ms"
+
+
+@check
+def large_tensors_go_to_deno(path: str) -> str:
+    sizes = large_sizes(2)
+    for size in sizes:
+        source = torch.empty(size // 4, device="cuda", dtype=torch.int32).random_()
+        with Exporter.listen(path) as exporter:
+            before = free_memory()
+            offer = exporter.offer_tensor("large", source)
+            assert offer.nbytes == size
+            last = list(source[-6:].cpu().numpy().tobytes())
+            with Importer.connect(path) as importer:
+                tensor = torch.from_dlpack(importer.offer("large", timeout=TIMEOUT).map(timeout=TIMEOUT))
+                for own, other in zip(source.split(PART), tensor.split(PART)):
+                    assert torch.equal(own, other)
+                del tensor, own, other
+                gc.collect()
+            with Peer("import", path, "large", "--virtual") as peer:
+                read = peer.next()
+                assert (read["byteLength"], read["last"]) == (size, last), read
+                peer.end()
+            wait_for(lambda: exporter.leases == [], "the end of the leases")
+            offer.withdraw()
+            assert offer.wait_ended(TIMEOUT)
+            wait_for(lambda: before - free_memory() < SLACK, "the memory of the copy")
+        del source
+        torch.cuda.empty_cache()
+    return f"{[size // MIB for size in sizes]} MiB"
+
+
+@check
+def what_no_pool_can_share_is_refused(path: str) -> str:
+    with Exporter.listen(path) as exporter, MemoryPool() as pool:
+        codes = []
+        for size in (4064 * MIB, 4096 * MIB + 1, LARGE[0]):
+            with pool.allocate(size) as buffer:
+                try:
+                    exporter.offer("x", buffer).withdraw()
+                    codes.append("shared")
+                except SharingError as error:
+                    codes.append(error.code)
+                    error.__traceback__ = None
+        assert codes == ["shared", "too-large", "too-large"], codes
+    return "4064 MiB are shared, and more than 4096 MiB refused"
+
+
+FORGED_EXPORT_DATA = """
+import struct, sys
+from poolpass import CudaError, Importer, SharingError, export_data
+nbytes, data = int(sys.argv[2]), bytes.fromhex(sys.argv[3])
+codes = []
+with Importer.connect(sys.argv[1]) as importer, importer.offer("pool", timeout=30).import_pool() as pool:
+    assert export_data.layout.is_known_on(0)
+    for index, value in ((4, 0), (4, 8 << 30), (4, (1 << 32) + 1), (3, 1 << 40), (3, (1 << 64) - 1), (4, nbytes - 1)):
+        words = list(struct.unpack("<8Q", data))
+        words[index] = value
+        try:
+            pool.import_pointer(struct.pack("<8Q", *words), nbytes)
+            codes.append("mapped")
+        except (SharingError, CudaError) as error:
+            codes.append(error.code)
+    with pool.import_pointer(data, nbytes) as array:
+        print(codes, array.read(4).decode())
+"""
+
+
+@check
+def forged_export_data_ends_no_importer(path: str) -> str:
+    with Exporter.listen(path) as exporter, MemoryPool() as pool:
+        buffer = pool.allocate(2 * MIB)
+        buffer.write(b"good" * (MIB // 2))
+        data = buffer.export_pointer()
+        assert data[48:] == bytes(16), "the driver's stack was exported"
+        exporter.offer("pool", pool)
+        child = subprocess.run(
+            [sys.executable, "-c", FORGED_EXPORT_DATA, path, str(buffer.nbytes), data.hex()],
+            env={**os.environ, "PYTHONPATH": os.path.dirname(TESTS)}, stdout=subprocess.PIPE, text=True, timeout=LIMIT,
+        )
+        buffer.free()
+    expected = ["bad-message", "too-large", "too-large", "bad-message", "bad-message", "size-mismatch"]
+    assert (child.returncode, child.stdout) == (0, f"{expected} good\n"), (child.returncode, child.stdout)
+    return ", ".join(expected)
+
+
+EXPORTER_OF_X = """
+import sys
+from poolpass import Exporter, MemoryPool
+with MemoryPool() as pool, Exporter.listen(sys.argv[1], close_timeout=0) as exporter:
+    exporter.offer("x", pool.allocate(4096))
+    print("listening", flush=True)
+    for line in sys.stdin:
+        print([each.state for each in exporter.leases], flush=True)
+"""
+
+
+@check
+def forged_event_handles_end_no_exporter(path: str) -> str:
+    calls = cuda()
+    event = calls.create_interprocess_event(0)
+    handle = calls.event_handle(event)
+    assert ipc_handles.can_open_event(0, handle, os.getpid()), "the layout of handles is not known"
+    child = subprocess.Popen(
+        [sys.executable, "-c", EXPORTER_OF_X, path], env={**os.environ, "PYTHONPATH": os.path.dirname(TESTS)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        assert child.stdout.readline() == "listening\n"
+        for byte in (4, 12, 17, 18, 19, 20, 63):
+            forged = handle[:byte] + bytes([handle[byte] ^ 0xFF]) + handle[byte + 1 :]
+            with socket.socket(socket.AF_UNIX) as forger:
+                forger.settimeout(TIMEOUT)
+                forger.connect(path)
+                messages = (m.Hello(1, 1), m.Held(1), m.Event(7, calls.uuids[0], forged), m.Released(1, 7))
+                for message in messages:
+                    forger.send(m.encode(message))
+                data = b""
+                while not data.endswith(m.encode(m.Wait(7))):
+                    piece = forger.recv(65_536)
+                    assert piece, f"byte {byte}: the exporter has ended with {child.poll()}"
+                    data += piece
+                forger.send(m.encode(m.Fired(7)) + m.encode(m.Goodbye("done", 1, 1, "")))
+            with Importer.connect(path) as honest:
+                honest.offer("x", timeout=TIMEOUT).map(timeout=TIMEOUT).release()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "[]\n"
+        child.stdin.close()
+        assert child.wait(TIMEOUT) == 0
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        calls.destroy_event(event)
+    return "the peer is asked, and others are served"
 
 
 @check
