@@ -245,3 +245,23 @@ sharingTest("an exporter that states another size of virtual memory, or a pool a
   await assertFailsSoon(importer.offer("none"), "bad-message", "is a piece of virtual memory");
   assert(!importer.isConnected);
 });
+
+sharingTest("a piece of virtual memory that is announced with two sizes is not mapped", async ({ cuda, gpu, path }) => {
+  using memory = gpu.createMemory(2 * mebibyte, { handleType: "posix-fd" });
+  using handle = memory.exportHandle();
+  const deviceUuid = Uint8Array.fromHex(gpu.uuid.replace(/^GPU-/, "").replaceAll("-", ""));
+  await using listener = UnixListener.listen(path);
+  const accepting = listener.accept();
+  const connecting = Importer.connect(cuda, path);
+  await using socket = await accepting;
+  await socket.send(encodeMessage({ type: "welcome", version: 2 }));
+  await using importer = await connecting;
+  const message: Message = { type: "pool", pool: 1, kind: "memory", deviceUuid, handle };
+  await socket.send(encodeMessage(message), { handles: [handle] });
+  for (const allocation of [1, 2]) {
+    const byteLength = allocation * memory.byteLength;
+    const exportData = new Uint8Array(64);
+    await socket.send(encodeMessage({ type: "allocation", allocation, pool: 1, byteLength, exportData }));
+  }
+  await assertFailsSoon(importer.offer("none"), "bad-message", "which has another one");
+});

@@ -74,7 +74,7 @@ export class RemoteMemory {
     }
     const pool = this.#pools.get(message.pool);
     if (pool === undefined) throw badMessage(`allocation ${allocation} lies in unknown pool ${message.pool}`);
-    if (pool.message.kind === "memory") checkIsMemory(message);
+    if (pool.message.kind === "memory") checkIsMemory(message, pool);
     pool.users++;
     this.#allocations.set(allocation, { message, users: 0 });
   }
@@ -176,8 +176,12 @@ export class RemoteMemory {
   }
 }
 
-/** Throws unless an allocation is a whole piece of virtual memory. */
-function checkIsMemory({ allocation, exportData }: AllocationMessage): void {
-  if (exportData.every((byte) => byte === 0)) return;
-  throw badMessage(`allocation ${allocation} has export data, and is a piece of virtual memory`);
+/**
+ * Throws unless an allocation may be a whole piece of virtual memory. That is mapped once: another allocation of it could
+ * state another size than is mapped.
+ */
+function checkIsMemory({ allocation, exportData }: AllocationMessage, { users }: RemotePool): void {
+  const what = "is a piece of virtual memory";
+  if (exportData.some((byte) => byte !== 0)) throw badMessage(`allocation ${allocation} has export data, and ${what}`);
+  if (users > 0) throw badMessage(`allocation ${allocation} ${what}, which has another one`);
 }
