@@ -63,7 +63,7 @@ class EventWaits:
         self._next = math.inf
         self._has_ended = False
 
-    def __contains__(self, number: int) -> bool:
+    def __contains__(self, number: object) -> bool:
         return number in self._prompt or number in self._patient
 
     def start(self, number: int, callback: Callback, now: float) -> None:
