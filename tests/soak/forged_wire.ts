@@ -67,8 +67,7 @@ async function outcomeOf(program: string, field: number, value: bigint): Promise
     // It has ended.
   }
   await exporter.status;
-  lines.releaseLock();
-  await exporter.stdout.cancel();
+  await lines.cancel();
   if (signal !== null) return `DIED of ${signal}`;
   const last = new TextDecoder().decode(stderr).trimEnd().split("\n").at(-1)!;
   return code === 0 ? "has used the memory" : `refused: ${last.slice(0, 120)}`;
