@@ -33,8 +33,8 @@ export const shareableAdvice = 'for other processes by CudaDevice.allocate(byteL
 /** The size in bytes beyond which no allocation can be imported. */
 const limitByteLength = maximumPieces * pieceByteLength;
 /**
- * No device has so much memory: a larger offset in a pool was written by no driver, and ends the importer like a size
- * that is too large.
+ * No pool has so much memory: a larger offset was written by no driver, and ends the importer like a size that is too
+ * large. Driver 580 crashed from 1 TiB on (H100), and did not below 2 TiB (H200).
  */
 const maximumOffset = 2 ** 39;
 /** Milliseconds until the layout is looked for again, if there was no memory for that, or another library captured. */
@@ -107,11 +107,12 @@ export function finishExportedData(
   exportData: Uint8Array,
   { device, byteLength }: { device: number; byteLength: number },
 ): void {
-  if (!session.exportDataLayout.isKnownOn(device)) {
+  const isKnown = session.exportDataLayout.isKnownOn(device);
+  bytes.set(exportData);
+  if (!isKnown || fieldAt(sizeField) !== byteLength) {
     if (byteLength > limitByteLength) throw tooLargeToExport(byteLength);
     return;
   }
-  bytes.set(exportData);
   if (piecesOf(fieldAt(offsetField), byteLength) > maximumPieces) throw tooLargeToExport(byteLength);
   exportData.fill(0, uninitializedBegin);
 }
