@@ -241,7 +241,7 @@ test("doctor judges the socket's file and folder", { skip }, async () => {
   assertEquals(await judge(0o666, 0, 0o1777, true), ["socket: ok"]);
 });
 
-test("doctor says that nothing is tried where nothing can be tried", { skip }, async () => {
+test("doctor says that nothing is tried where nothing can be tried", { skip, long: true }, async () => {
   const tried = await findings(software, "--try-imports");
   assertEquals(about("large imports", tried.found), {
     level: "note",

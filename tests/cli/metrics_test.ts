@@ -146,6 +146,7 @@ for (const [said, length] of [["", 100], ["GET /metr", 100], [request, 100], [re
     hogs.kill("SIGKILL");
   }, {
     skip: noPython,
+    long: said !== request || length === 100,
     warmUp: async () => {
       await using server = await serveMetrics(0, () => "one 1\n");
       await ask(server.url);

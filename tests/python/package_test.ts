@@ -14,7 +14,13 @@ const noPython = python === undefined && "there is no python3, or it is older th
 const notDeno = !("Deno" in globalThis) && "the same tests run where this one runs in Deno";
 
 /** Those that start most processes, which the long run has, and `.ci/run`. */
-const longModules: readonly string[] = ["test_hostile", "test_processes", "test_sharing", "test_store"];
+const longModules: readonly string[] = [
+  "test_hostile",
+  "test_processes",
+  "test_sharing",
+  "test_store",
+  "test_virtual_memory",
+];
 
 test("the Python package passes its unit tests", { skip: notDeno || noPython }, async () => {
   const modules = readdirSync(folder).filter((name) => /^test_.*\.py$/.test(name)).map((name) => name.slice(0, -3));

@@ -100,29 +100,33 @@ test("the errors of every kind that quote others escape what they quote", () => 
   assertHarmless(shown(`${beginning}\x7f\x9b\u2028`), "A value of an option or a variable");
 });
 
-test("what the commands and warnings quote of paths, names and variables reaches no terminal", async () => {
-  const shape = `${beginning.replaceAll("\r\n", "")}\x9b`;
-  const at = fileURLToPath(new URL("../../../cli/main.ts", import.meta.url));
-  const software = ["devices", "--driver", "software"];
-  const answers = [
-    await run(at, [shape]),
-    await run(at, ["list", "/nowhere", shape]),
-    await run(at, ["bind", `/tmp/${shape}.ptx`]),
-    await run(at, ["doctor", `/tmp/${shape}`], { POOLPASS_DRIVER: "software" }),
-    await run(at, software, { POOLPASS_SANITIZE: "1", POOLPASS_SANITIZE_SUPPRESS: `/dev/null/${shape}` }),
-    await run(at, software, {
-      "POOLPASS_DRIVER\x1b": "1",
-      POOLPASS_CACHE: `/dev/null/${shape}`,
-      POOLPASS_SANITIZE: "1",
-      POOLPASS_SANITIZE_REPORT: `/dev/null/${shape}`,
-    }),
-  ];
-  for (const [index, text] of answers.entries()) {
-    assertHarmless(text, `Output ${index}`);
-    assertStringIncludes(text, "owned", `Output ${index}`);
-  }
-  assertStringIncludes(answers.at(-1)!, "POOLPASS_DRIVER\\x1b");
-});
+test(
+  "what the commands and warnings quote of paths, names and variables reaches no terminal",
+  { long: true },
+  async () => {
+    const shape = `${beginning.replaceAll("\r\n", "")}\x9b`;
+    const at = fileURLToPath(new URL("../../../cli/main.ts", import.meta.url));
+    const software = ["devices", "--driver", "software"];
+    const answers = [
+      await run(at, [shape]),
+      await run(at, ["list", "/nowhere", shape]),
+      await run(at, ["bind", `/tmp/${shape}.ptx`]),
+      await run(at, ["doctor", `/tmp/${shape}`], { POOLPASS_DRIVER: "software" }),
+      await run(at, software, { POOLPASS_SANITIZE: "1", POOLPASS_SANITIZE_SUPPRESS: `/dev/null/${shape}` }),
+      await run(at, software, {
+        "POOLPASS_DRIVER\x1b": "1",
+        POOLPASS_CACHE: `/dev/null/${shape}`,
+        POOLPASS_SANITIZE: "1",
+        POOLPASS_SANITIZE_REPORT: `/dev/null/${shape}`,
+      }),
+    ];
+    for (const [index, text] of answers.entries()) {
+      assertHarmless(text, `Output ${index}`);
+      assertStringIncludes(text, "owned", `Output ${index}`);
+    }
+    assertStringIncludes(answers.at(-1)!, "POOLPASS_DRIVER\\x1b");
+  },
+);
 
 /** All that a program prints, in this runtime. */
 async function run(path: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {

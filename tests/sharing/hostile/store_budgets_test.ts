@@ -31,9 +31,12 @@ interface Fixture {
 function storeTest(
   name: string,
   body: (fixture: Fixture) => Promise<void>,
-  { descriptorLimit, ...options }: MemoryStoreOptions & { readonly descriptorLimit?: number } = {},
+  { descriptorLimit, long = false, ...options }: MemoryStoreOptions & {
+    readonly descriptorLimit?: number;
+    readonly long?: boolean;
+  } = {},
 ): void {
-  test(name, { skip }, () =>
+  test(name, { skip, long }, () =>
     inFolder(async (folder) => {
       chmodSync(folder, 0o755);
       const path = `${folder}/store`;
@@ -142,7 +145,7 @@ storeTest("a user's metadata leave as much to the others", async (fixture) => {
   await fixture.serveHonest(metadata);
   hoarder.kill("SIGKILL");
   await removeAll(fixture);
-});
+}, { long: true });
 
 storeTest("what a reader holds counts for the reader, and its writer goes on", async (fixture) => {
   const { client, attack } = fixture;
@@ -183,7 +186,7 @@ storeTest("requests that never end cost a store a share of what all may take", a
   // Of 128 MiB, half: 64 MiB are ten documents of 6.25 MiB.
   assertEquals(await next(sender), 10);
   await fixture.serveHonest();
-});
+}, { long: true });
 
 storeTest("two clients of a process that lose their connections both go on", async (fixture) => {
   const { client, attack } = fixture;
