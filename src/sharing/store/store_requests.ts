@@ -145,6 +145,8 @@ export class StoreRequests {
     }
     const waiter = {
       attempt: (): boolean => {
+        // Another waiter's attempt may have ended this one.
+        if (pending.reason !== undefined) return true;
         let outcome: Outcome | undefined;
         try {
           outcome = this.#tryMap(name, write, brief);
@@ -180,6 +182,16 @@ export class StoreRequests {
     return writer === undefined || (writer as ClientProcess).process.isSameAs(this.#client.process);
   }
 
+  /** Whether the client may hold memory as a reader: its process has held it, or a store that is gone cannot tell. */
+  #mayRead(memory: Stored): boolean {
+    if (memory.mayBeClaimed) return this.#memories.mayHold(this.#client, memory);
+    const { peer, process } = this.#client;
+    for (const reader of memory.readers.keys()) {
+      if (reader.peer.pid === peer.pid && (reader as ClientProcess).process.isSameAs(process)) return true;
+    }
+    return false;
+  }
+
   /** The client has connected again. */
   #claim(document: JsonObject): Outcome {
     const unknown: number[] = [];
@@ -187,14 +199,19 @@ export class StoreRequests {
     for (const held of objectsOf(document, "held")) {
       const id = numberOf(held, "id", 1);
       const memory = this.#memories.find(id);
-      if (memory === undefined || memory.state === "new" && !this.#mayWrite(memory)) {
+      if (memory === undefined) {
         unknown.push(id);
       } else if (memory.state === "new") {
-        this.#memories.claimToWrite(this.#client, memory);
+        if (this.#mayWrite(memory)) this.#memories.claimToWrite(this.#client, memory);
+        else unknown.push(id);
       } else {
         const count = numberOf(held, "count", 1);
-        this.#memories.claim(this.#client, memory, count);
-        known.set(id, count);
+        if (this.#mayRead(memory)) {
+          this.#memories.claim(this.#client, memory, count);
+          known.set(id, count);
+        } else {
+          unknown.push(id);
+        }
       }
     }
     this.#onClaim(known);

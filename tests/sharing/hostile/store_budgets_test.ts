@@ -208,6 +208,18 @@ storeTest("two clients of a process that lose their connections both go on", asy
   await removeAll(fixture);
 });
 
+storeTest("nobody claims what it has not held, and a writer goes on", async ({ client, attack }) => {
+  await using claimer = await attack("claim");
+  assertEquals(await next(claimer), "ready");
+  for (let generation = 1; generation <= 20; generation++) {
+    await using memory = await client.create("weights", unit);
+    await memory.publish();
+    claimer.kill("SIGUSR1");
+    assertEquals(await next(claimer), 0);
+  }
+  await client.remove("weights");
+}, { maxSize: 8 * unit });
+
 test("a standby says who has the path", { skip }, () =>
   inFolder(async (folder) => {
     chmodSync(folder, 0o755);

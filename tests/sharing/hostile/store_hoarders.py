@@ -168,3 +168,14 @@ elif how == "two clients":
             answer_of(one, {"do": "release", "id": shared["id"]})
     say("released")
     next_signal()
+elif how == "claim":
+    # Maps nothing: claims the numbers behind that of its own memory.
+    one = connect_client()
+    first = answer_of(one, {"do": "create", "name": "mine", "byteLength": 1, "device": DEVICE})["id"]
+    answer_of(one, {"do": "release", "id": first})
+    say("ready")
+    while True:
+        next_signal()
+        numbers = range(first + 1, first + 200)
+        answer = answer_of(one, {"do": "claim", "held": [{"id": number, "count": 1} for number in numbers]})
+        say(len(numbers) - len(answer["unknown"]))

@@ -127,18 +127,23 @@ export class StoreBudget {
    *
    * @throws {SharingError} `limit-exceeded`
    */
-  checkReader(uid: number, { uid: writer, device, name }: Stored): void {
-    const held = this.#held.get(device);
-    const byteLength = held?.usedBy(uid) ?? 0;
-    if (uid === writer || byteLength === 0) return;
-    const isWithin = held!.fits(uid, 0) && this.#memories.fits(uid, 0) && this.metadata.fits(uid, 0);
-    const { maxSizeOfUser } = this.#limits;
-    if (isWithin && byteLength < maxSizeOfUser) return;
-    const bytes = countOf(byteLength, "byte");
+  checkReader(uid: number, memory: Stored): void {
+    if (this.mayRead(uid, memory)) return;
+    const { device, name } = memory;
+    const bytes = countOf(this.#held.get(device)?.usedBy(uid) ?? 0, "byte");
     throw limitExceeded(
       `map ${JSON.stringify(name)} while user ${uid} holds ${bytes} that others have replaced or removed`,
       "a share of half of the device, and the quota (maxSizeOfUser); free the oldest first",
     );
+  }
+
+  /** Whether a user may hold another generation: it holds no more than its share that others have replaced or removed. */
+  mayRead(uid: number, { uid: writer, device }: Stored): boolean {
+    const held = this.#held.get(device);
+    const byteLength = held?.usedBy(uid) ?? 0;
+    if (uid === writer || byteLength === 0) return true;
+    const isWithin = held!.fits(uid, 0) && this.#memories.fits(uid, 0) && this.metadata.fits(uid, 0);
+    return isWithin && byteLength < this.#limits.maxSizeOfUser;
   }
 
   /** Lets memory count that is not in the table yet. */

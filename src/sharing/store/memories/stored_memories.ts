@@ -201,6 +201,11 @@ export class StoredMemories implements Disposable {
     return memory;
   }
 
+  /** Whether a user holds no more of what others have replaced than it may. */
+  mayHold({ peer: { uid } }: Holder, memory: Stored): boolean {
+    return this.#budget.mayRead(uid, memory);
+  }
+
   /** Notes that a reader holds a memory so many times, as it says. */
   claim(reader: Holder, memory: Stored, count: number): void {
     memory.readers.set(reader, { count, since: Date.now() });
