@@ -7,7 +7,8 @@ import { MessageStream } from "../../src/sharing/protocol/message_stream.ts";
 import type { Message } from "../../src/sharing/protocol/messages.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
-import { SharingError } from "../../src/support/errors.ts";
+import { SharedMapping } from "../../src/memory/virtual/whole_memory.ts";
+import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { adaptedCuda, adaptedDriver } from "../support/adapted_driver.ts";
 import { assertFailsSoon, sharingTest, soon } from "./sharing_peers.ts";
 
@@ -105,6 +106,38 @@ sharingTest("virtual memory of an exporter that is killed can be read until it i
   await peer.kill();
   assertEquals(await buffer.read(Uint8Array, { byteOffset: size - 8 }), uniform(5));
 });
+
+sharingTest("memory whose unmapping failed stays mapped, and no other buffer loses it", async (
+  { openDriver, gpu },
+) => {
+  using memory = gpu.createMemory(2 * mebibyte, { handleType: "posix-fd" });
+  using handle = memory.exportHandle();
+  let failures = 0;
+  let mapped = 0;
+  const driver = openDriver();
+  using cuda = adaptedCuda(driver, {
+    memMap(...args) {
+      mapped++;
+      driver.memMap(...args);
+    },
+    memUnmap(...args) {
+      if (failures-- > 0) throw new CudaError(1, "cuMemUnmap");
+      mapped--;
+      driver.memUnmap(...args);
+    },
+  });
+  const shared = new SharedMapping();
+  const map = () => shared.map(sessionOf(cuda), cuda.device(0), { handle, byteLength: memory.byteLength });
+  const first = map();
+  failures = 1;
+  assertThrows(() => first.free(), CudaError);
+  const [second, third] = [map(), map()];
+  second.free();
+  third.fill(1);
+  assertEquals([mapped, (await third.read(Uint8Array, { length: 1 }))[0]], [1, 1]);
+  third.free();
+  assertEquals(mapped, 1);
+}, { softwareOnly: true });
 
 sharingTest("an importer of version 1 is told that virtual memory needs version 2, and no other is disturbed", async (
   { gpu, pool, stream, path, start },

@@ -65,9 +65,10 @@ export class WholeMemory {
     const owner: AllocationOwner = {
       release: (_address, _byteLength, stream, allocation) => {
         finishAllWork(allocation, stream);
+        session.driver.memUnmap(address, byteLength);
         session.opened.delete(opened);
-        unmapWhole(session.driver, address, byteLength);
         onUnmapped();
+        session.driver.memAddressFree(address, byteLength);
       },
       accessOf: (other) => other === device ? this.#access : "none",
     };
@@ -102,8 +103,7 @@ export class WholeMemory {
 
 /** Memory of another process, which is mapped once for all buffers of it. */
 export class SharedMapping {
-  #mapped: WholeMemory | undefined;
-  #users = 0;
+  #mapped: { readonly buffer: DeviceBuffer; users: number } | undefined;
 
   /**
    * Returns a buffer of the whole memory. Freeing it blocks until the work that uses it is done; the last free unmaps the
@@ -117,20 +117,19 @@ export class SharedMapping {
   map(session: Session, device: CudaDevice, memory: { handle: ShareableHandle; byteLength: number }): DeviceBuffer {
     const { byteLength } = memory;
     const stream = device.defaultStream;
-    const { buffer } = this.#mapped ??= new WholeMemory(session, device, {
-      ...memory,
-      used: byteLength,
-      access: "read-write",
-      stream,
-      onUnmapped: () => this.#mapped = undefined,
-    });
-    this.#users++;
+    const onUnmapped = (): void => void (this.#mapped = undefined);
+    const parts = { ...memory, used: byteLength, access: "read-write", stream, onUnmapped } as const;
+    const mapped = this.#mapped ??= { buffer: new WholeMemory(session, device, parts).buffer, users: 0 };
+    mapped.users++;
+    const { buffer } = mapped;
     const { owner } = allocationOf(buffer);
     const ownerOfUse: AllocationOwner = {
       ...owner,
       release: (_address, _byteLength, onto, allocation) => {
         finishAllWork(allocation, onto);
-        if (--this.#users === 0) buffer.free(onto);
+        // If that fails, this use goes on.
+        if (mapped.users === 1) buffer.free(onto);
+        mapped.users--;
       },
     };
     return new DeviceBuffer(new Allocation(session, ownerOfUse, undefined, buffer.address, byteLength, device, stream));
@@ -171,9 +170,10 @@ export function allocateShareable(session: Session, device: CudaDevice, byteLeng
     },
     release(_address, _byteLength, stream, allocation) {
       finishAllWork(allocation, stream);
+      session.driver.memUnmap(address, whole);
       session.opened.delete(opened);
-      unmapWhole(session.driver, address, whole);
       memory[Symbol.dispose]();
+      session.driver.memAddressFree(address, whole);
     },
     accessOf: (other) => other === device ? "read-write" : "none",
     physical: memory,
