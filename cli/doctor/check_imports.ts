@@ -57,30 +57,29 @@ export function checkLayouts(): Finding[] {
 /** The same, of a driver that believes what it is given. */
 export function layoutsOf(driver: Driver): Finding[] {
   const unknown = "this driver's have a layout that is not known:";
-  const areEventsKnown = areEventHandlesKnown(driver, device);
   return [
-    exportDataOf(driver, unknown),
-    areEventsKnown
-      ? finding("ok", "event handles", "their layout is known: forged ones are not opened")
-      : finding("note", "event handles", `${unknown} events of other processes are not opened, and cost a message`),
+    layoutOf("export data", () => isExportDataKnown(driver, device), {
+      known: "their layout is known: sizes and offsets are checked before the driver uses them",
+      unknown: `${unknown} only the size that an exporter states is checked`,
+      advice: 'to exporters of users who are not trusted, connect with { memory: "virtual" }',
+    }),
+    layoutOf("event handles", () => areEventHandlesKnown(driver, device), {
+      known: "their layout is known: forged ones are not opened",
+      unknown: `${unknown} events of other processes are not opened, and cost a message`,
+    }),
   ];
 }
 
-function exportDataOf(driver: Driver, unknown: string): Finding {
-  const topic = "export data";
+function layoutOf(
+  topic: string,
+  isKnown: () => boolean,
+  { known, unknown, advice }: { known: string; unknown: string; advice?: string },
+): Finding {
   try {
-    if (isExportDataKnown(driver, device)) {
-      return finding("ok", topic, "their layout is known: sizes and offsets are checked before the driver uses them");
-    }
+    return isKnown() ? finding("ok", topic, known) : finding("note", topic, unknown, advice);
   } catch (error) {
     return finding("note", topic, `whether their layout is known could not be tried: ${(error as Error).message}`);
   }
-  return finding(
-    "note",
-    topic,
-    `${unknown} only the size that an exporter states is checked`,
-    'to exporters of users who are not trusted, connect with { memory: "virtual" }',
-  );
 }
 
 /** Tries imports of 4 GiB and more, each in another process. */

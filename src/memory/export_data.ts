@@ -5,14 +5,21 @@
  *
  * @module
  */
-import { type Driver, exportDataByteLength, memHandleType, memLocationType, streamFlags } from "../driver.ts";
+import {
+  type Driver,
+  exportDataByteLength,
+  memHandleType,
+  type MemLocation,
+  memLocationType,
+  streamFlags,
+} from "../driver.ts";
 import { shim } from "../../ffi/shim/shim.ts";
 import { keyFieldAt } from "./export_data_map.ts";
 import type { Session } from "../session.ts";
+import { cannot } from "../support/driver_errors.ts";
 import { CudaError, SharingError } from "../support/errors.ts";
 import { countOf } from "../support/printing.ts";
 import { refusedExport, refusedImport } from "../support/refusals.ts";
-import { isOutOfMemory } from "./out_of_memory.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 
 /** The places of the fields that are known, as indices of u64. */
@@ -37,9 +44,8 @@ const limitByteLength = maximumPieces * pieceByteLength;
  * large. Driver 580 crashed from 1 TiB on (H100), and did not below 2 TiB (H200).
  */
 const maximumOffset = 2 ** 39;
-/** Milliseconds until the layout is looked for again, if there was no memory for that, or another library captured. */
-const retryPause = 1000;
-const captureError = /^cudaErrorStreamCapture/;
+/** The errors that say nothing of the layout: there was no memory or descriptor, or another library was capturing. */
+const passingErrors = /^cudaError(MemoryAllocation|OperatingSystem|StreamCapture.*)$/;
 
 /** Export data that is being read, as words, because numbers cost less than bigints. */
 const words = new Uint32Array(exportDataByteLength / Uint32Array.BYTES_PER_ELEMENT);
@@ -49,29 +55,36 @@ const bytes = new Uint8Array(words.buffer);
 export class ExportDataLayout {
   readonly #session: Session;
   #isKnown: boolean | undefined;
-  /** The `performance.now()` of the next attempt, after one that may have failed for a passing reason. */
-  #nextTry = 0;
 
   constructor(session: Session) {
     this.#session = session;
   }
 
-  /** Whether the layout is known. Tries it on a device, unless that was done. */
+  /**
+   * Whether the layout is known. Tries it on a device, unless that was done.
+   *
+   * @throws {CudaError} If it cannot be tried now, as nothing may be imported unchecked
+   */
   isKnownOn(device: number): boolean {
     return this.#isKnown ?? this.#decide(device);
   }
 
+  /** Tries host memory if there is no memory on the device: a peer may have filled it. */
   #decide(device: number): boolean {
-    if (performance.now() < this.#nextTry) return false;
-    try {
-      this.#isKnown = this.#session.unheard(() => isExportDataKnown(this.#session.driver, device));
-    } catch (error) {
-      // Devices that cannot export, such as those of WSL, fail in other ways.
-      const isPassing = isOutOfMemory(error) || error instanceof CudaError && captureError.test(error.code);
-      if (isPassing) this.#nextTry = performance.now() + retryPause;
-      else this.#isKnown = false;
+    const { driver } = this.#session;
+    const places = [{ type: memLocationType.device, id: device }, { type: memLocationType.hostNuma, id: 0 }];
+    let passing: CudaError | undefined;
+    for (const place of places) {
+      try {
+        return this.#isKnown = this.#session.unheard(() => isExportDataKnown(driver, device, place));
+      } catch (error) {
+        if (!(error instanceof CudaError)) throw error;
+        // Devices that cannot export, such as those of WSL, fail for good.
+        if (passing === undefined && !mayPass(error)) return this.#isKnown = false;
+        passing ??= error;
+      }
     }
-    return this.#isKnown ?? false;
+    throw cannot("tell whether what pools export can be checked", passing, "free memory of the device, and try again");
   }
 
   /**
@@ -115,6 +128,11 @@ export function finishExportedData(
   }
   if (piecesOf(fieldAt(offsetField), byteLength) > maximumPieces) throw tooLargeToExport(byteLength);
   exportData.fill(0, uninitializedBegin);
+}
+
+/** Whether a layout may be found out later, although an attempt has failed. */
+export function mayPass(error: CudaError): boolean {
+  return passingErrors.test(error.code);
 }
 
 /** The error for export data that would end the process that imports them. Counts it. */
@@ -171,20 +189,21 @@ function tooLarge(what: string, who = ""): SharingError {
 /**
  * Exports two allocations, and looks whether the data have what is known of them. Keeps nothing.
  *
- * @throws {CudaError} If the device cannot export, or has too little memory
+ * @param location where the memory is: on the device by default
+ * @throws {CudaError} If the device cannot export, or there is too little memory
  */
-export function isExportDataKnown(driver: Driver, device: number): boolean {
+export function isExportDataKnown(
+  driver: Driver,
+  device: number,
+  location: MemLocation = { type: memLocationType.device, id: device },
+): boolean {
   if (driver.sharingRefusal !== undefined) return false;
   using undo = new DisposableStack();
   // Not the default stream, behind whose work the frees would have to be awaited.
   const stream = driver.streamCreateWithPriority(device, streamFlags.nonBlocking, 0);
   undo.defer(() => driver.streamDestroy(device, stream));
   const handleTypes = memHandleType.posixFileDescriptor;
-  const pool = driver.memPoolCreate({
-    handleTypes,
-    location: { type: memLocationType.device, id: device },
-    maxSize: 0n,
-  });
+  const pool = driver.memPoolCreate({ handleTypes, location, maxSize: 0n });
   undo.defer(() => driver.memPoolDestroy(pool));
   undo.defer(() => driver.streamSynchronize(device, stream));
   const sizes = [2 ** 20 + 512, 2 ** 19 + 1024];

@@ -7,6 +7,7 @@
  */
 import { shim } from "../../ffi/shim/shim.ts";
 import { type Driver, eventFlags, ipcHandleByteLength } from "../driver.ts";
+import { mayPass } from "../memory/export_data.ts";
 import type { Session } from "../session.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { sessionOfDevice } from "./device_sessions.ts";
@@ -133,12 +134,12 @@ function isMemoryLayoutKnown(session: Session, device: number): boolean {
   });
 }
 
-/** The result of an attempt; false if CUDA refuses it, as it does where there is no IPC. */
+/** The result of an attempt; false if CUDA refuses it, as it does where there is no IPC. Throws what may pass. */
 function ignoreRefusal(attempt: () => boolean): boolean {
   try {
     return attempt();
   } catch (error) {
-    if (error instanceof CudaError) return false;
+    if (error instanceof CudaError && !mayPass(error)) return false;
     throw error;
   }
 }

@@ -1,20 +1,27 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import process from "node:process";
-import { Cuda } from "../../src/objects/cuda.ts";
+import { memLocationType } from "../../src/driver.ts";
+import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import type { ImportedMemoryPool } from "../../src/memory/imported_memory_pool.ts";
+import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { refusalStatistics } from "../../src/support/refusals.ts";
 import { Session } from "../../src/session.ts";
 import { adaptedCuda } from "../support/adapted_driver.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";
-import { testOnEachDriver } from "../support/drivers.ts";
+import { driverNamed, testOnEachDriver } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 const mebibyte = 2 ** 20;
 const gibibyte = 2 ** 30;
 
 /** The places of the fields, as indices of u64. */
 const field = { process: 0, offset: 3, size: 4 } as const;
+
+function outOfMemory(): never {
+  throw new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync");
+}
 
 /** A copy of export data in which fields have other values. */
 function forged(exportData: Uint8Array, changes: readonly (readonly [field: number, value: number])[]): Uint8Array {
@@ -134,6 +141,57 @@ testOnEachDriver("with another layout the stated size decides, and nothing is ch
   assertEquals(sizes, [4096]);
   const error = assertThrows(() => imported.importPointer(new Uint8Array(64), 4 * gibibyte + 1), SharingError);
   assertEquals(error.code, "too-large");
+});
+
+test("nothing is imported or opened unchecked while there is no memory to try what is known", () => {
+  const open = () => driverNamed("software").open();
+  using exporting = new Cuda(new Session(open()));
+  using stack = new DisposableStack();
+  const pool = stack.use(exporting.device(0).createPool({ handleType: "posix-fd" }));
+  const buffer = stack.use(pool.allocate(mebibyte));
+  const handle = stack.use(pool.exportHandle());
+  const exportData = buffer.exportPointer();
+  let hasMemory = false;
+  let given = 0;
+  const driver = open();
+  using cuda = adaptedCuda(driver, {
+    checksHandles: false,
+    mallocFromPoolAsync: (...args) => hasMemory ? driver.mallocFromPoolAsync(...args) : outOfMemory(),
+    malloc: (...args) => hasMemory ? driver.malloc(...args) : outOfMemory(),
+    memPoolImportPointer(...args) {
+      given++;
+      return driver.memPoolImportPointer(...args);
+    },
+    ipcOpenMemHandle(...args) {
+      given++;
+      return driver.ipcOpenMemHandle(...args);
+    },
+  });
+  const gpu = cuda.device(0);
+  const imported = stack.use(gpu.importPool(handle));
+  for (let times = 0; times < 2; times++) {
+    for (const attempt of [() => imported.importPointer(exportData, 1), () => gpu.openMemory(new Uint8Array(64), 1)]) {
+      assertEquals(assertThrows(attempt, CudaError).code, "cudaErrorMemoryAllocation");
+    }
+  }
+  assertEquals(given, 0);
+  hasMemory = true;
+  imported.importPointer(exportData, 1).free();
+  assertEquals(given, 1);
+});
+
+test("host memory tells what is known if the device has none", () => {
+  const driver = driverNamed("software").open();
+  const places: number[] = [];
+  using cuda = adaptedCuda(driver, {
+    memPoolCreate(props) {
+      places.push(props.location.type);
+      return driver.memPoolCreate(props);
+    },
+    mallocFromPoolAsync: (...args) => places.length === 1 ? outOfMemory() : driver.mallocFromPoolAsync(...args),
+  });
+  assert(sessionOf(cuda).exportDataLayout.isKnownOn(0));
+  assertEquals(places, [memLocationType.device, memLocationType.hostNuma]);
 });
 
 testOnEachDriver("an import whose data are understood makes one call", (_cuda, { open }) => {
