@@ -1,5 +1,5 @@
 /**
- * What is known of the driver's imports: whether it can be read what other processes send, and how large they may be.
+ * Checks of the driver's imports: whether handles of other processes can be validated, and which sizes are imported.
  *
  * @module
  */
@@ -28,9 +28,9 @@ const fatalMebibytes = 5280;
 const reserveMebibytes = 1024;
 /** Milliseconds that another process has for an import. */
 const timeout = 20_000;
-/** The maximum number of characters of what it prints that are kept. */
+/** Maximum number of characters kept of its output. */
 const maximumPrinted = 16_384;
-/** What somebody else ends a process by. */
+/** The signals by which other processes end one. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
 /** What has become of an import in another process. */
@@ -54,7 +54,7 @@ export function checkLayouts(): Finding[] {
   }
 }
 
-/** The same, of a driver that believes what it is given. */
+/** The same for a driver that does not validate handles. */
 export function layoutsOf(driver: Driver): Finding[] {
   const unknown = "this driver's have a layout that is not known:";
   return [
@@ -183,7 +183,7 @@ function gather(stream: Readable): () => string {
 
 const topicOfAll = "large imports";
 
-/** A line for each import, and what they say together. */
+/** A finding for each import, and a summary. */
 export function judge(attempts: readonly Attempt[]): Finding[] {
   const above = attempts.filter(({ mebibytes }) => mebibytes > limitMebibytes);
   const failed = above.filter(({ outcome }) => isFailure(outcome));

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readSmallFile } from "../../../../ffi/shim/processes.ts";
+import { descriptorLimit } from "../../../../ffi/shim/descriptors.ts";
 import { type Cuda, sessionOf } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";
@@ -248,10 +248,4 @@ export class StoreBudget {
   #totalOf({ ordinal }: CudaDevice): number {
     return sessionOf(this.#cuda).driver.deviceTotalMem(ordinal);
   }
-}
-
-/** How many descriptors this process may open. */
-function descriptorLimit(): number {
-  const limit = /^Max open files\s+(\d+)/m.exec(readSmallFile("/proc/self/limits") ?? "")?.[1];
-  return limit === undefined ? Infinity : Number(limit);
 }
