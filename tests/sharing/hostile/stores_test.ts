@@ -249,7 +249,7 @@ storeTest("a document in parts of a byte costs a store little more than its byte
   const [answer] = await answersOf(path, "crumbs", String(2 ** 18));
   clearInterval(timer);
   assertEquals((answer as { code?: string }).code, "not-found");
-  assert(most < 50 * 2 ** 20, `${most / 2 ** 20} MiB more`);
+  assert(most < 64 * 2 ** 20, `${most / 2 ** 20} MiB more`);
 });
 
 test(
