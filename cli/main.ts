@@ -13,7 +13,7 @@ process.on("SIGINT", interrupt);
 process.on("SIGTERM", interrupt);
 process.on("SIGHUP", interrupt);
 process.exitCode = await run(process.argv.slice(2), {
-  // Paths, names and messages in it may have been chosen by others. Programs that read the output get it as it is.
+  // Another process may have chosen the paths, names and messages in it. A program that reads it gets every byte.
   print: (text) => console.log(process.stdout.isTTY ? escapeControlsInLines(text) : text),
   printError: (text) => console.error(escapeControlsInLines(text)),
   signal: interrupted.signal,

@@ -59,7 +59,7 @@ export async function serveMetrics(
   { timeout = connectionTimeout }: { readonly timeout?: number } = {},
 ): Promise<MetricsServer> {
   const connections = new Connections();
-  // Whoever asks meanwhile gets the same metrics, in the same bytes.
+  // All connections that get the same metrics share one encoded copy.
   let last = { body: "", bytes: new Uint8Array() };
   const encode = (body: string): Uint8Array => {
     if (body !== last.body) last = { body, bytes: new TextEncoder().encode(body) };
@@ -104,7 +104,7 @@ export async function serveMetrics(
 /** What a connection does: asks, waits for its answer, or reads it. */
 type Activity = "asking" | "answered" | "reading";
 
-/** The connections, by what they do, in the order in which they began to. */
+/** The connections, grouped by activity, the oldest first. */
 class Connections {
   readonly #groups: Readonly<Record<Activity, Set<Socket>>> = {
     asking: new Set(),
@@ -129,8 +129,8 @@ class Connections {
   }
 
   /**
-   * Ends the oldest of those that do what most do, until there are not too many. Not those that are new since the last
-   * time: what they have sent may not have been read yet.
+   * Ends the oldest connections of the largest group until the limit holds. Keeps those accepted since the last call:
+   * their requests may still be unread.
    */
   #endSome(): void {
     const groups = Object.values(this.#groups);
@@ -181,7 +181,7 @@ function requestOf(socket: Socket): Promise<string> {
       else if (received.length > maximumRequest) resolve("");
       isOver = end >= 0 || received.length > maximumRequest;
     });
-    // The end of what it sends: it may still read its answer.
+    // The client has closed its sending side only: it may still read the answer.
     socket.on("end", () => isOver || socket.destroy());
   });
 }

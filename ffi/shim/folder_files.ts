@@ -98,7 +98,7 @@ export function removeFile(path: string): boolean {
 }
 
 /**
- * The names of what is in a folder.
+ * Lists the names of a folder's entries.
  *
  * @throws {SystemError} if the folder cannot be read
  */

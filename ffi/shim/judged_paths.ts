@@ -1,5 +1,5 @@
 /**
- * Judges paths and files before they are used: whether a user other than this one and root chose what is there.
+ * Checks paths and files before use: whether a user other than this one or root controls their content.
  *
  * @module
  */
@@ -26,13 +26,13 @@ interface PathComponent extends DescriptorStatus {
   readonly target: string | undefined;
 }
 
-/** What is judged. */
+/** How a folder will be used. */
 export interface FolderUse {
   /** What another user could put into the folder, for the message: `"another socket"`. */
   readonly content: string;
   /**
-   * Whether other users may write to the folder itself if it is sticky, as `/tmp` is: whoever uses it then checks the
-   * owner of each file there.
+   * Whether other users may write to the folder if it is sticky, as `/tmp` is. The caller must then check the owner of
+   * each file in it.
    */
   readonly mayBeSticky: boolean;
 }
@@ -53,7 +53,7 @@ export function isOwnOrRoots({ owner }: Pick<DescriptorStatus, "owner">): boolea
 }
 
 /**
- * Throws if a user other than this one and root could make a path lead to another folder, or change what is in it.
+ * Throws if a user other than this one or root could redirect a path to another folder, or change the folder's content.
  * Resolves the path from the root, as the kernel does: once a component has passed the check, no other user can change
  * it, so what it leads to stays valid.
  *
