@@ -308,6 +308,8 @@ class ImporterConnection:
             return
         self.is_gone = True
         self.wake_at = 0.0
+        # Those of frames: who says that it has nothing mapped need not have waited for them.
+        self._waits.clear()
         self._events.close()
         if self.watches_process:
             self._exporter.loop.unregister(self.connection.process.pidfd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -255,6 +256,26 @@ class ChannelTest(support.PoolpassTest):
                 self.assertEqual(caught.exception.code, "bad-message")
                 consumer.close()
         self.end_own_connections()
+
+    def test_consumer_that_leaves_before_its_frame_is_read(self) -> None:
+        """Once it says that it has nothing mapped, the exporter does not look at its events any more."""
+        channel = self.create(slots=1)
+        offer = self.exporter.offers[0]._record.number
+        honest = self.connect().channel("frames", timeout=support.TIMEOUT)
+        with socket.socket(socket.AF_UNIX) as leaver:
+            leaver.connect(self.path)
+            leaver.send(b"".join(map(m.encode, (m.Hello(1, 1), m.Held(offer), m.Join(offer)))))
+            self.wait_for(lambda: len(channel.consumers) == 2)
+            self.send(channel, 1)
+            # An event that no process but its own can open: the exporter asks when it has fired, and hears nothing.
+            leaver.send(b"".join(map(m.encode, (
+                m.Event(7, cuda().uuids[0], bytes(64)), m.ReleaseSlot(offer, 0, 1, 7), m.Goodbye("done", 1, 1, ""),
+            ))))
+            self.wait_for(lambda: len(self.ends) == 1)
+        honest.next(support.TIMEOUT).release()
+        self.send(channel, 2)
+        self.assertEqual(honest.next(support.TIMEOUT).sequence, 2)
+        self.assertEqual(self.ends, [None])
 
     def test_killed_consumers(self) -> None:
         channel = self.create(minimum_consumers=1)

@@ -173,7 +173,6 @@ class ProcessesTest(support.PoolpassTest):
             self.assertEqual(count, 8)
         self.assertEqual(peer.end(), [])
 
-    @unittest.skip("an exporter's thread may outlive its importer on a busy machine: a defect that is not understood yet")
     def test_frames_for_deno(self) -> None:
         with MemoryPool() as pool, Exporter.listen(self.path, **support.PATIENCE) as exporter:
             with exporter.create_channel("frames", pool, slots=2, shape=(16, 16), dtype="float32") as channel:
