@@ -8,7 +8,7 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
 step() { # step NAME COMMAND...: runs it, shows what it printed, counts it as one
-  local name=$1
+  local name=$1 since=$SECONDS
   shift
   echo "== $name"
   if "$@" >"$logs/step" 2>&1; then
@@ -19,10 +19,11 @@ step() { # step NAME COMMAND...: runs it, shows what it printed, counts it as on
     cat "$logs/step"
     { echo "FAILED: $name" && tail -n 40 "$logs/step"; } >>"$logs/failures"
   fi
+  echo "== $name took $((SECONDS - since)) s"
 }
 
 tests() { # tests NAME COMMAND...: the same, and counts the tests that the runner says it ran
-  local name=$1 ok bad
+  local name=$1 ok bad since=$SECONDS
   shift
   echo "== $name"
   "$@" >"$logs/tests" 2>&1
@@ -34,6 +35,7 @@ tests() { # tests NAME COMMAND...: the same, and counts the tests that the runne
   if [ "$code" -ne 0 ] || [ "$bad" -ne 0 ]; then
     { echo "FAILED: $name, exit code $code" && failures_of "$logs/tests"; } >>"$logs/failures"
   fi
+  echo "== $name took $((SECONDS - since)) s"
 }
 
 begin_beside() { # begin_beside FUNCTION: runs its steps and tests beside what follows, until finish_beside
