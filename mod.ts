@@ -33,17 +33,17 @@ export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/bench
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export { type AllocateOptions } from "./src/memory/unpooled_memory.ts";
 export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
-export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
-export { CudaKernel } from "./src/objects/cuda_kernel.ts";
+export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
+export { CudaKernel } from "./src/objects/kernels/cuda_kernel.ts";
 export {
   type ActiveClustersOptions,
   type CacheConfig,
   type KernelAttributes,
   type PotentialBlockSizeOptions,
   type SharedMemoryCarveout,
-} from "./src/objects/kernel_attributes.ts";
-export { type Dim3, type LaunchOptions } from "./src/objects/launch_options.ts";
-export { CudaModule } from "./src/objects/cuda_module.ts";
+} from "./src/objects/kernels/kernel_attributes.ts";
+export { type Dim3, type LaunchOptions } from "./src/objects/kernels/launch_options.ts";
+export { CudaModule } from "./src/objects/modules/cuda_module.ts";
 export {
   type ApproximateInstruction,
   type ExactInstruction,
@@ -52,12 +52,12 @@ export {
   type InstructionUse,
   type UnsupportedInstruction,
 } from "./src/ptx/instruction_support.ts";
-export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
+export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
-export { type CopyOptions } from "./src/memory/copies.ts";
-export { type FillOptions } from "./src/memory/fills.ts";
+export { type CopyOptions } from "./src/memory/transfers/copies.ts";
+export { type FillOptions } from "./src/memory/transfers/fills.ts";
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
-export { type ReadOptions } from "./src/memory/reads.ts";
+export { type ReadOptions } from "./src/memory/transfers/reads.ts";
 export {
   type FieldInput,
   type FieldOutput,
@@ -75,16 +75,16 @@ export {
 export { type WrapOptions } from "./src/memory/wrapped_memory.ts";
 export { type SlabPart } from "./src/memory/allocation.ts";
 export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
-export { HostBuffer } from "./src/memory/host_buffer.ts";
-export { ImportedMemoryPool } from "./src/memory/imported_memory_pool.ts";
-export { type KernelArgument } from "./src/objects/kernel_arguments.ts";
-export { type LinkImage } from "./src/objects/linked_images.ts";
-export { type LoadModuleOptions } from "./src/objects/module_options.ts";
-export { type AllocateAsyncOptions } from "./src/memory/allocation_queue.ts";
-export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/memory_pool.ts";
-export { type PoolUsage, type ReusePolicies } from "./src/memory/pool_attributes.ts";
+export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
+export { ImportedMemoryPool } from "./src/memory/handles/imported_memory_pool.ts";
+export { type KernelArgument } from "./src/objects/kernels/kernel_arguments.ts";
+export { type LinkImage } from "./src/objects/modules/linked_images.ts";
+export { type LoadModuleOptions } from "./src/objects/modules/module_options.ts";
+export { type AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
+export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
+export { type PoolUsage, type ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
 export { open, type OpenOptions } from "./src/open.ts";
-export { type Access } from "./src/memory/pool_access.ts";
+export { type Access } from "./src/memory/pools/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";
 export {
   AddressRange,
@@ -93,13 +93,13 @@ export {
   type ReserveOptions,
 } from "./src/memory/virtual/address_range.ts";
 export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual/physical_memory.ts";
-export { ShareableHandle } from "./src/memory/shareable_handle.ts";
+export { ShareableHandle } from "./src/memory/handles/shareable_handle.ts";
 export {
   type SanitizerAccess,
   type SanitizerCheck,
   SanitizerError,
   type SanitizerReport,
-} from "./src/sanitizer/sanitizer_report.ts";
+} from "./src/sanitizer/reporting/sanitizer_report.ts";
 export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
 export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
@@ -160,6 +160,6 @@ export {
   UnixSocket,
 } from "./src/sharing/transport/unix_socket.ts";
 export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
-export { type AnyKernels, type Pointer, type Ptx, type PtxKernels } from "./src/objects/typed_kernels.ts";
+export { type AnyKernels, type Pointer, type Ptx, type PtxKernels } from "./src/objects/kernels/typed_kernels.ts";
 export { version } from "./src/support/version.ts";
 export { type WaitOptions } from "./src/support/waiting/waiting.ts";

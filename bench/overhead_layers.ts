@@ -17,11 +17,11 @@
 import process from "node:process";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { loadCudaLibraries } from "../ffi/cuda_libraries.ts";
-import { addressOf } from "../ffi/host.ts";
+import { addressOf } from "../ffi/native/host.ts";
 import type { CachingAllocator } from "../src/memory/caching/caching_allocator.ts";
 import { Cuda } from "../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../src/memory/device_buffer.ts";
-import type { MemoryPool } from "../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../src/memory/pools/memory_pool.ts";
 import { Session } from "../src/session.ts";
 import { allocationTrace, xorshift } from "./cuda/allocation_trace.ts";
 

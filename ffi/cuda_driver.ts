@@ -35,14 +35,14 @@ import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
 import { LaunchConfig } from "./launch_config.ts";
-import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
-import { stringAt } from "./c_strings.ts";
+import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
+import { stringAt } from "./native/c_strings.ts";
 import { deviceAttributes } from "../src/support/device_attributes.ts";
 import { JitCall } from "./jit_options.ts";
 import { linkImages, undefinedReferences } from "./link_images.ts";
-import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
-import { canBePool } from "./shim/foreign_descriptors.ts";
-import { SystemError } from "./shim/system_error.ts";
+import { closeDescriptor, duplicateDescriptor } from "./native/shim/descriptors.ts";
+import { canBePool } from "./native/shim/foreign_descriptors.ts";
+import { SystemError } from "./native/shim/system_error.ts";
 import {
   memAccessDescLayout,
   memAllocationPropLayout,

@@ -9,7 +9,7 @@ import { formatVersion } from "../src/support/version.ts";
 import { libcuda } from "./libcuda.ts";
 import { libcudart } from "./libcudart.ts";
 import { forbiddenDeviceFile } from "./device_files.ts";
-import { environmentVariable } from "./environment.ts";
+import { environmentVariable } from "./native/environment.ts";
 import { missingFunction } from "./minimum_versions.ts";
 import {
   dlopen,
@@ -19,7 +19,7 @@ import {
   type NativeLibrary,
   type NativeSymbol,
   platform,
-} from "./host.ts";
+} from "./native/host.ts";
 import { initializationError, orUseSoftware } from "./initialization_error.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { driverEquivalentsOf, type DriverFunctions, type RuntimeFunctions } from "./driver_equivalents.ts";

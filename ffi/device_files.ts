@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { dlopen } from "./host.ts";
-import { cString } from "./shim/shim.ts";
+import { dlopen } from "./native/host.ts";
+import { cString } from "./native/shim/shim.ts";
 
 const symbols = {
   access: { parameters: ["buffer", /* const char *path */ "i32" /* int mode */], result: "i32" },

@@ -8,7 +8,7 @@
 import type { libcuda } from "./libcuda.ts";
 import type { libcudart } from "./libcudart.ts";
 import { sharedAmongCopies } from "../src/support/library_copies.ts";
-import type { NativeFunctions } from "./host.ts";
+import type { NativeFunctions } from "./native/host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
 /** The functions of libcudart, or their driver-API equivalents. */

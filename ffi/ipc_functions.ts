@@ -6,7 +6,7 @@
  */
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError } from "../src/support/errors.ts";
-import { shim } from "./shim/shim.ts";
+import { shim } from "./native/shim/shim.ts";
 
 /** Looks up the addresses of a library's functions. */
 export interface FunctionAddresses {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { JitOptions } from "../src/driver.ts";
-import { addressOf } from "./host.ts";
+import { addressOf } from "./native/host.ts";
 
 /** `CUjit_option` */
 const jitOption = {

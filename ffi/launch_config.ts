@@ -1,5 +1,5 @@
 import type { KernelLaunch, LaunchAttributes } from "../src/driver.ts";
-import { addressOf } from "./host.ts";
+import { addressOf } from "./native/host.ts";
 import { launchAttributeId, launchAttributeLayout, launchConfigLayout } from "./structs.ts";
 
 const config = launchConfigLayout.fields;

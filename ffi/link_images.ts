@@ -10,7 +10,7 @@ import { ptxText } from "../src/ptx/ptx_text.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
 import type { DriverFunctions } from "./driver_equivalents.ts";
-import { foreignBuffer } from "./host.ts";
+import { foreignBuffer } from "./native/host.ts";
 import { JitCall } from "./jit_options.ts";
 import { loadNvJitLink, whereNvJitLinkIs } from "./nvjitlink.ts";
 

@@ -11,8 +11,8 @@ import { ptxText } from "../src/ptx/ptx_text.ts";
 import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { explainedError } from "../src/support/errors.ts";
-import { cStringArray } from "./c_strings.ts";
-import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
+import { cStringArray } from "./native/c_strings.ts";
+import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
 import { libnvJitLink } from "./libnvjitlink.ts";
 import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "./toolkit_libraries.ts";
 

@@ -6,11 +6,11 @@
 import { compileError } from "../src/compile/compile_error.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compiler.ts";
 import { formatVersion } from "../src/support/version.ts";
-import { cStringArray, stringAt } from "./c_strings.ts";
+import { cStringArray, stringAt } from "./native/c_strings.ts";
 import { buildIdOf } from "./compilers/build_id.ts";
-import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./host.ts";
+import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
 import { libnvrtc } from "./libnvrtc.ts";
-import { cString } from "./shim/shim.ts";
+import { cString } from "./native/shim/shim.ts";
 import {
   condaFolders,
   findToolkitLibrary,

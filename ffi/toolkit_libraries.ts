@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { environmentVariable } from "./environment.ts";
-import { stringAt } from "./c_strings.ts";
-import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader } from "./host.ts";
-import { cString } from "./shim/shim.ts";
+import { environmentVariable } from "./native/environment.ts";
+import { stringAt } from "./native/c_strings.ts";
+import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader } from "./native/host.ts";
+import { cString } from "./native/shim/shim.ts";
 
 /** Where a library of the toolkit may be. */
 export interface ToolkitPlaces {

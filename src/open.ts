@@ -5,9 +5,9 @@ import { findClang } from "../ffi/compilers/clang.ts";
 import { findNvcc } from "../ffi/compilers/nvcc.ts";
 import { openNccl } from "../ffi/nccl/load_nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
-import { environmentVariable, variableNames } from "../ffi/environment.ts";
-import { shimRefusal } from "../ffi/shim/shim.ts";
-import { openLog } from "../ffi/shim/standard_error.ts";
+import { environmentVariable, variableNames } from "../ffi/native/environment.ts";
+import { shimRefusal } from "../ffi/native/shim/shim.ts";
+import { openLog } from "../ffi/native/shim/standard_error.ts";
 import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
@@ -26,8 +26,8 @@ import {
   type WantedChecks,
   wantedChecks,
 } from "./sanitizer/sanitizer.ts";
-import { outputsOfEnvironment } from "./sanitizer/output/outputs.ts";
-import type { SanitizerCheck, SanitizerReport } from "./sanitizer/sanitizer_report.ts";
+import { outputsOfEnvironment } from "./sanitizer/reporting/outputs.ts";
+import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sanitizer_report.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";

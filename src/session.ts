@@ -2,25 +2,25 @@ import type { CollectiveLibrary } from "./collective_library.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { reportLeak } from "./support/leaks.ts";
-import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
+import { type CudaStream, pendingWorkOf, streamKind } from "./objects/streams/cuda_stream.ts";
 import { IpcHandleLayouts } from "./objects/ipc_handles.ts";
 import { noteSession } from "./objects/gpu_sessions.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
-import type { PendingWork } from "./objects/pending_work.ts";
-import { RecentLaunches } from "./objects/recent_launches.ts";
+import type { PendingWork } from "./objects/streams/pending_work.ts";
+import { RecentLaunches } from "./objects/kernels/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
 import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
-import { ExportDataLayout } from "./memory/export_data.ts";
+import { ExportDataLayout } from "./memory/handles/export_data.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
-import { ImportedMappings } from "./memory/imported_mappings.ts";
+import { ImportedMappings } from "./memory/handles/imported_mappings.ts";
 import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
-import type { MemoryPool } from "./memory/memory_pool.ts";
-import { MemoryRegistry } from "./memory/memory_registry.ts";
-import { ReleaseStreams } from "./memory/release_streams.ts";
+import type { MemoryPool } from "./memory/pools/memory_pool.ts";
+import { MemoryRegistry } from "./memory/pools/memory_registry.ts";
+import { ReleaseStreams } from "./memory/pools/release_streams.ts";
 import type { Sanitizer } from "./sanitizer/sanitizer.ts";
-import { Staging } from "./memory/staging.ts";
-import { Uploads } from "./memory/uploads.ts";
+import { Staging } from "./memory/transfers/staging.ts";
+import { Uploads } from "./memory/transfers/uploads.ts";
 
 /** Page-locked memory. Its size is kept here, because a detached buffer does not show it. */
 interface HostMemory {

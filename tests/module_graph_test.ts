@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { cyclesOf, type Import, importsOf, importsOfLibrary } from "./support/module_graph.ts";
 
 /** The lowest layer, which calls native code and knows nothing of CUDA. */
-const nativeLayer = ["ffi/host.ts", "ffi/c_strings.ts", "ffi/environment.ts", "ffi/shim/"];
+const nativeLayer = ["ffi/native/"];
 /** CUDA's objects refer to each other: their types may, too. */
 const objects = ["src/session.ts", "src/objects/", "src/memory/"];
 /** The interface between the library and its drivers, and what both sides of it use. */
@@ -27,7 +27,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/software/compiler/", ["src/support/", "src/ptx/"]],
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   ["src/session.ts", [...seam, ...objects, "src/compile/", "src/ptx/", "src/sanitizer/"]],
-  ["src/sanitizer/output/", [...nativeLayer, ...seam, "src/sanitizer/"]],
+  ["src/sanitizer/reporting/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/processes/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/", [...seam, "src/ptx/", "src/sanitizer/"]],
   ["src/memory/", [...nativeLayer, ...seam, ...objects]],

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertInstanceOf, assertStringIncludes } from "@s
 import { readFileSync } from "node:fs";
 import * as poolpass from "../mod.ts";
 import { ptx } from "../kernels/saxpy.ts";
-import { shimRefusal } from "../ffi/shim/shim.ts";
+import { shimRefusal } from "../ffi/native/shim/shim.ts";
 import { waitUntil } from "../src/support/waiting/waiting.ts";
 import { inFolder } from "./support/folders.ts";
 import { test } from "./support/test.ts";

@@ -9,7 +9,7 @@ import type { Readable } from "node:stream";
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
 import { type Cuda, open } from "../../mod.ts";
 import type { Driver } from "../../src/driver.ts";
-import { isExportDataKnown, shareableAdvice } from "../../src/memory/export_data.ts";
+import { isExportDataKnown, shareableAdvice } from "../../src/memory/handles/export_data.ts";
 import { areEventHandlesKnown } from "../../src/objects/ipc_handles.ts";
 import type { Terminal } from "../command_line.ts";
 import { formatBytes } from "../status/units.ts";

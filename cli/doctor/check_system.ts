@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../ffi/shim/memory_files.ts";
-import { inodeOfProcess, isProcOfOwnNamespace } from "../../ffi/shim/processes.ts";
-import { shim, shimRefusal } from "../../ffi/shim/shim.ts";
+import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../ffi/native/shim/memory_files.ts";
+import { inodeOfProcess, isProcOfOwnNamespace } from "../../ffi/native/shim/processes.ts";
+import { shim, shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { formatBytes } from "../status/units.ts";
 import { type Finding, finding } from "./finding.ts";
 import { isAtLeast, type Machine } from "./machine.ts";

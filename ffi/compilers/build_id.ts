@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { foreignBuffer } from "../host.ts";
+import { foreignBuffer } from "../native/host.ts";
 
 const headerByteLength = 64;
 const programHeader = { byteLength: 56, loadType: 1, noteType: 4 } as const;

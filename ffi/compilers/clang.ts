@@ -4,7 +4,7 @@
  * @module
  */
 import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
-import { environmentVariable } from "../environment.ts";
+import { environmentVariable } from "../native/environment.ts";
 import { toolkitFolders } from "../toolkit_libraries.ts";
 import { buildOf, commandRefusal, MemoryFiles, runCommand } from "./command.ts";
 import { type CommandCompiler, type CommandPaths, compileByCommand } from "./command_compiler.ts";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { environmentVariable } from "../environment.ts";
-import { ffiRefusal, jsRuntime } from "../host.ts";
-import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../shim/descriptors.ts";
-import { createMemoryFile } from "../shim/memory_files.ts";
-import { shim, shimRefusal } from "../shim/shim.ts";
+import { environmentVariable } from "../native/environment.ts";
+import { ffiRefusal, jsRuntime } from "../native/host.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../native/shim/descriptors.ts";
+import { createMemoryFile } from "../native/shim/memory_files.ts";
+import { shim, shimRefusal } from "../native/shim/shim.ts";
 
 /** What a command has printed. */
 export interface CommandResult {

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { NativeSymbol } from "../host.ts";
+import type { NativeSymbol } from "../native/host.ts";
 
 /** The table that `dlopen` takes for libnccl. */
 export const libnccl = {

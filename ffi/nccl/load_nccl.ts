@@ -4,8 +4,8 @@
  * @module
  */
 import type { CollectiveLibrary } from "../../src/collective_library.ts";
-import { dlopen, keepLoaded, platform } from "../host.ts";
-import { cString } from "../shim/shim.ts";
+import { dlopen, keepLoaded, platform } from "../native/host.ts";
+import { cString } from "../native/shim/shim.ts";
 import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "../toolkit_libraries.ts";
 import { initRankByValue, libnccl } from "./libnccl.ts";
 import { idByteLength, Nccl, type NcclFunctions } from "./nccl.ts";

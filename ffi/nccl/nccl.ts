@@ -20,8 +20,8 @@ import type {
   RootedCall,
 } from "../../src/collective_library.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
-import { stringAt } from "../c_strings.ts";
-import type { NativeFunctions } from "../host.ts";
+import { stringAt } from "../native/c_strings.ts";
+import type { NativeFunctions } from "../native/host.ts";
 import type { libnccl } from "./libnccl.ts";
 import { derivedId, handleOutBytes, type Link, NcclCommunicator, receives, sends } from "./nccl_communicator.ts";
 import { configOf } from "./nccl_config.ts";

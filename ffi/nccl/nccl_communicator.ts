@@ -7,7 +7,7 @@ import type { Cut, Extent } from "../../src/collective_library.ts";
 import { SharingError } from "../../src/support/errors.ts";
 import { sha256 } from "../../src/support/sha256.ts";
 import { pause } from "../../src/support/waiting/pause.ts";
-import { Roster, RosterFullError } from "../shim/roster.ts";
+import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**
  * What a rank says in the roster: first whether it has ended its work by force, so that the others cannot go on (u32),

@@ -8,7 +8,7 @@ import type { Allocation } from "../memory/allocation.ts";
 import { DeviceArray } from "../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { didYouMean } from "../support/nearest_name.ts";
 import { countOf } from "../support/printing.ts";

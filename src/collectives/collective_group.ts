@@ -5,8 +5,8 @@
  */
 import type { CollectiveLibrary, ReducingCall, RootedCall } from "../collective_library.ts";
 import type { Allocation } from "../memory/allocation.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
-import type { CallSite } from "../sanitizer/call_sites.ts";
+import type { CudaStream } from "../objects/streams/cuda_stream.ts";
+import type { CallSite } from "../sanitizer/reporting/call_sites.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";

@@ -1,9 +1,9 @@
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { type Cuda, sessionOf } from "../objects/cuda.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { CudaStream } from "../objects/streams/cuda_stream.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
-import { callSiteHere } from "../sanitizer/call_sites.ts";
+import { callSiteHere } from "../sanitizer/reporting/call_sites.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { SharingError } from "../support/errors.ts";

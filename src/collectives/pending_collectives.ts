@@ -7,7 +7,7 @@
  * @module
  */
 import type { CollectiveLibrary, Cut, Extent } from "../collective_library.ts";
-import { type CudaStream, whenStreamDisposed } from "../objects/cuda_stream.ts";
+import { type CudaStream, whenStreamDisposed } from "../objects/streams/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";

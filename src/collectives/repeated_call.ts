@@ -5,8 +5,8 @@
  */
 import type { Allocation } from "../memory/allocation.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
-import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
-import type { StreamProgress } from "../objects/stream_progress.ts";
+import { type CudaStream, progressOf } from "../objects/streams/cuda_stream.ts";
+import type { StreamProgress } from "../objects/streams/stream_progress.ts";
 import { cannot } from "../support/driver_errors.ts";
 import type { CollectiveOptions, CommunicationType, Reduction } from "./collective_arguments.ts";
 import { type Collective, isGrouping, issue } from "./collective_group.ts";

@@ -1,17 +1,17 @@
 import type { MemoryRange } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { type CudaStream, lastWorkOf, progressOf } from "../objects/cuda_stream.ts";
+import { type CudaStream, lastWorkOf, progressOf } from "../objects/streams/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
-import { finishExportedData } from "./export_data.ts";
-import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
-import type { MemoryPool } from "./memory_pool.ts";
+import { finishExportedData } from "./handles/export_data.ts";
+import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
+import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { PhysicalMemory } from "./virtual/physical_memory.ts";
 import type { Session } from "../session.ts";
-import type { StagingBuffer } from "./staging.ts";
-import { placeIn } from "./out_of_memory.ts";
-import type { Access } from "./pool_access.ts";
+import type { StagingBuffer } from "./transfers/staging.ts";
+import { placeIn } from "./pools/out_of_memory.ts";
+import type { Access } from "./pools/pool_access.ts";
 import { callStack } from "../support/leaks.ts";
 
 /** Whenever the number of streams that have used an allocation reaches a multiple of this, some are removed. */

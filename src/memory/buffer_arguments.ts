@@ -7,7 +7,7 @@ import type { Session } from "../session.ts";
 import { countOf } from "../support/printing.ts";
 import { checkByteLength, checkNumber, errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
-import { HostBuffer, sessionOfHost } from "./host_buffer.ts";
+import { HostBuffer, sessionOfHost } from "./transfers/host_buffer.ts";
 
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 

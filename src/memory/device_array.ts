@@ -1,13 +1,13 @@
 import { nameClass } from "../support/printing.ts";
 import type { Allocation, AllocationPart } from "./allocation.ts";
-import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
-import type { CopyOptions } from "./copies.ts";
+import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
+import type { CopyOptions } from "./transfers/copies.ts";
 import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
-import { checkCopyBetween, checkCopyFromView, checkReadAs, elementBits } from "./elements.ts";
-import { refuseElementAccess } from "./element_access.ts";
-import { fillElements, type FillOptions, fillOptions, fillRangeOf } from "./fills.ts";
-import type { HostBuffer } from "./host_buffer.ts";
-import type { ReadOptions } from "./reads.ts";
+import { checkCopyBetween, checkCopyFromView, checkReadAs, elementBits } from "./transfers/elements.ts";
+import { refuseElementAccess } from "./transfers/element_access.ts";
+import { fillElements, type FillOptions, fillOptions, fillRangeOf } from "./transfers/fills.ts";
+import type { HostBuffer } from "./transfers/host_buffer.ts";
+import type { ReadOptions } from "./transfers/reads.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 import { checkNumber, checkOptions } from "../support/validation.ts";
 

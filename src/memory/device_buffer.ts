@@ -1,6 +1,6 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Allocation, type AllocationPart, freedError } from "./allocation.ts";
 import {
@@ -12,18 +12,18 @@ import {
   checkRange,
   refuseElements,
 } from "./buffer_arguments.ts";
-import { exportHandleOf, exportPointerOf } from "./buffer_exports.ts";
+import { exportHandleOf, exportPointerOf } from "./handles/buffer_exports.ts";
 import { describe } from "./buffer_printing.ts";
-import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place } from "./copies.ts";
+import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place } from "./transfers/copies.ts";
 import type { DeviceArray } from "./device_array.ts";
-import { refuseElementAccess, refuseProperty } from "./element_access.ts";
-import { type FillOptions, fillOptions } from "./fills.ts";
-import { HostBuffer } from "./host_buffer.ts";
-import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
-import type { MemoryPool } from "./memory_pool.ts";
+import { refuseElementAccess, refuseProperty } from "./transfers/element_access.ts";
+import { type FillOptions, fillOptions } from "./transfers/fills.ts";
+import { HostBuffer } from "./transfers/host_buffer.ts";
+import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
+import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { Session } from "../session.ts";
-import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./reads.ts";
-import { refusedCopy, refusedFill } from "./refused_work.ts";
+import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./transfers/reads.ts";
+import { refusedCopy, refusedFill } from "./pools/refused_work.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import {
   bytesOf,

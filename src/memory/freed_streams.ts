@@ -1,7 +1,7 @@
 import type { Driver } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
-import { finishedUnheard, unheard } from "../objects/unheard_waits.ts";
+import type { CudaStream } from "../objects/streams/cuda_stream.ts";
+import { finishedUnheard, unheard } from "../objects/streams/unheard_waits.ts";
 import { allSettledUnseen } from "../support/lost_devices.ts";
 
 /** Disposed streams are replaced by their devices when the number of streams reaches a multiple of this. */

@@ -7,7 +7,7 @@
 import type { Driver, MemoryRange } from "../driver.ts";
 import type { OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { CudaStream } from "../objects/cuda_stream.ts";
+import { CudaStream } from "../objects/streams/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";

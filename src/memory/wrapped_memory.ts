@@ -5,7 +5,7 @@
  */
 import { memoryType, type PointerAttributes } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";

@@ -14,8 +14,8 @@ import {
   whatIs,
 } from "../support/validation.ts";
 import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
-import type { CudaEvent } from "./cuda_event.ts";
-import type { CudaStream } from "./cuda_stream.ts";
+import type { CudaEvent } from "./streams/cuda_event.ts";
+import type { CudaStream } from "./streams/cuda_stream.ts";
 
 /** Options of a benchmark. */
 export interface BenchmarkOptions extends WaitOptions {

@@ -1,20 +1,20 @@
 import { printAs, refuseDisposal, stateOf } from "../support/printing.ts";
-import { CudaEvent, type EventOptions, eventOptions } from "./cuda_event.ts";
+import { CudaEvent, type EventOptions, eventOptions } from "./streams/cuda_event.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
-import type { CudaModule } from "./cuda_module.ts";
-import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./cuda_stream.ts";
+import type { CudaModule } from "./modules/cuda_module.ts";
+import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./streams/cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
-import { compileModule } from "./compile_module.ts";
-import { checkPriority } from "./stream_priority.ts";
-import { DeviceStreams } from "./device_streams.ts";
-import type { KernelArgument } from "./kernel_arguments.ts";
-import { linkedImages, type LinkImage } from "./linked_images.ts";
-import { linkModule, loadModule } from "./load_module.ts";
-import { jitOptions, type LoadModuleOptions } from "./module_options.ts";
+import { compileModule } from "./modules/compile_module.ts";
+import { checkPriority } from "./streams/stream_priority.ts";
+import { DeviceStreams } from "./streams/device_streams.ts";
+import type { KernelArgument } from "./kernels/kernel_arguments.ts";
+import { linkedImages, type LinkImage } from "./modules/linked_images.ts";
+import { linkModule, loadModule } from "./modules/load_module.ts";
+import { jitOptions, type LoadModuleOptions } from "./modules/module_options.ts";
 import type { OpenedObject } from "./opened_objects.ts";
-import type { AnyKernels, Ptx } from "./typed_kernels.ts";
+import type { AnyKernels, Ptx } from "./kernels/typed_kernels.ts";
 import {
   defaultStream,
   type Driver,
@@ -23,14 +23,14 @@ import {
   memLocationType,
   streamFlags,
 } from "../driver.ts";
-import { createPool, poolOptions } from "../memory/create_pool.ts";
+import { createPool, poolOptions } from "../memory/pools/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
-import { importPool } from "../memory/import_pool.ts";
-import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
+import { importPool } from "../memory/handles/import_pool.ts";
+import type { ImportedMemoryPool } from "../memory/handles/imported_memory_pool.ts";
 import { allocateMemory, type AllocateOptions, openMemory } from "../memory/unpooled_memory.ts";
 import { wrapMemory, type WrapOptions } from "../memory/wrapped_memory.ts";
-import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
+import { MemoryPool, type PoolOptions } from "../memory/pools/memory_pool.ts";
 import {
   createMemory,
   importMemory,
@@ -39,13 +39,13 @@ import {
 } from "../memory/virtual/physical_memory.ts";
 import { checkImage } from "../ptx/image_mistakes.ts";
 import type { Session } from "../session.ts";
-import type { ShareableHandle } from "../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../memory/handles/shareable_handle.ts";
 import { refuseNewProperties } from "../support/missing_properties.ts";
 import { didYouMean } from "../support/nearest_name.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { checkBoolean, checkOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
-import { wrapStream } from "./wrapped_stream.ts";
+import { wrapStream } from "./streams/wrapped_stream.ts";
 
 const attributePrefix = "cudaDevAttr";
 /** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */

@@ -5,9 +5,9 @@
  *
  * @module
  */
-import { shim } from "../../ffi/shim/shim.ts";
+import { shim } from "../../ffi/native/shim/shim.ts";
 import { type Driver, eventFlags, ipcHandleByteLength } from "../driver.ts";
-import { mayPass } from "../memory/export_data.ts";
+import { mayPass } from "../memory/handles/export_data.ts";
 import type { Session } from "../session.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { sessionOfDevice } from "./device_sessions.ts";

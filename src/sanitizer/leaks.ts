@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { stackOf } from "./call_sites.ts";
+import { stackOf } from "./reporting/call_sites.ts";
 import type { Operation } from "./operation.ts";
 
 /** Memory of a kind that was not freed. */

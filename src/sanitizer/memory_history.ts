@@ -5,7 +5,7 @@
  */
 import type { AccessParts, ThreadIndex } from "../driver.ts";
 import type { Operation } from "./operation.ts";
-import { isBefore, type Timeline } from "./timelines.ts";
+import { isBefore, type Timeline } from "./order/timelines.ts";
 
 /** An access to some bytes of an allocation. */
 export interface Touch {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { CallSite } from "./call_sites.ts";
-import type { Point } from "./timelines.ts";
+import type { CallSite } from "./reporting/call_sites.ts";
+import type { Point } from "./order/timelines.ts";
 
 /** A call that accesses, allocates or frees memory. */
 export interface Operation extends Point {

@@ -5,7 +5,7 @@
  */
 import { type Conflict, isConflict, type MemoryHistory, type Touch } from "./memory_history.ts";
 import type { Operation } from "./operation.ts";
-import { isBefore } from "./timelines.ts";
+import { isBefore } from "./order/timelines.ts";
 
 /** Accesses that may be anywhere in an allocation, or nowhere. */
 export class PossibleTouches {

@@ -9,20 +9,20 @@ import { startStackAbove } from "../support/call_stack.ts";
 import { escapeControlsInLines } from "../support/escape_controls.ts";
 import { observeHostReads } from "../support/host_reads.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
-import { callSiteHere } from "./call_sites.ts";
+import { callSiteHere } from "./reporting/call_sites.ts";
 import { LateMemory, type UnfreedMemory } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import { observedDriver } from "./observer/observed_driver.ts";
 import type { CommunicatorRank } from "./observer/observed_communicators.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
 import { type CollectiveOnStream, Observer } from "./observer/observer.ts";
-import type { Outputs } from "./output/outputs.ts";
-import { atProcessEnd, letProcessFail, letProcessSucceed } from "./output/process_end.ts";
-import { printSuppressed } from "./output/suppressed_errors.ts";
-import { suppressedOf, type Suppressions, unusedOf } from "./output/suppressions.ts";
-import { Reports } from "./reports.ts";
-import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./sanitizer_report.ts";
-import { summaryOf } from "./summary.ts";
+import type { Outputs } from "./reporting/outputs.ts";
+import { atProcessEnd, letProcessFail, letProcessSucceed } from "./reporting/process_end.ts";
+import { printSuppressed } from "./reporting/suppressed_errors.ts";
+import { suppressedOf, type Suppressions, unusedOf } from "./reporting/suppressions.ts";
+import { Reports } from "./reporting/reports.ts";
+import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./reporting/sanitizer_report.ts";
+import { summaryOf } from "./reporting/summary.ts";
 
 /** The checks that can be made. */
 const availableChecks: readonly SanitizerCheck[] = [

@@ -1,4 +1,4 @@
-import { SystemError } from "../../ffi/shim/system_error.ts";
+import { SystemError } from "../../ffi/native/shim/system_error.ts";
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../support/errors.ts";
 import { sharedMemoryRefusal } from "./memory/shared_file.ts";

@@ -1,7 +1,7 @@
 // Prints whether the first device is used through MPS: mps_client.ts [MACHINE]... Each MACHINE has the settings of
 // ../ffi/other_machines/machines.ts, separated by commas; without any, it opens CUDA as it is, allocates and frees.
 import process from "node:process";
-import { dlopen } from "../../ffi/host.ts";
+import { dlopen } from "../../ffi/native/host.ts";
 import { open } from "../../mod.ts";
 
 const machines = process.argv.slice(2);

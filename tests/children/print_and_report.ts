@@ -1,7 +1,7 @@
 // Prints much output, and a line to standard error. With the argument "nonblocking", standard output rejects what does
 // not fit into the pipe.
 import process from "node:process";
-import { dlopen } from "../../ffi/host.ts";
+import { dlopen } from "../../ffi/native/host.ts";
 import { writeStandardError, writeStandardOutput } from "../../src/software/execution/printing/standard_output.ts";
 
 const setStatusFlags = 4;

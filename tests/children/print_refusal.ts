@@ -1,6 +1,6 @@
 // Prints why FFI is not permitted, and the errors of functions that need it.
-import { environmentVariable } from "../../ffi/environment.ts";
-import { dlopen, ffiRefusal } from "../../ffi/host.ts";
+import { environmentVariable } from "../../ffi/native/environment.ts";
+import { dlopen, ffiRefusal } from "../../ffi/native/host.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 
 console.log(ffiRefusal());

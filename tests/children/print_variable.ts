@@ -1,4 +1,4 @@
 // Prints an environment variable, with no permission except FFI.
-import { environmentVariable } from "../../ffi/environment.ts";
+import { environmentVariable } from "../../ffi/native/environment.ts";
 
 console.log(environmentVariable("POOLPASS_TEST_VARIABLE"));

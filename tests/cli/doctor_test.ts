@@ -9,7 +9,7 @@ import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "../..
 import type { Finding } from "../../cli/doctor/finding.ts";
 import { isAtLeast, type Machine, thisMachine } from "../../cli/doctor/machine.ts";
 import { tryImport } from "../../cli/doctor/try_import.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import type { Driver } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Libraries, machine, noCompiler, settingsOf } from "../ffi/other_machines/machines.ts";

@@ -6,7 +6,7 @@ import { commandLine } from "../../cli/status/process_commands.ts";
 import { cutTo, formatTable, widthOf } from "../../cli/status/table.ts";
 import { formatJson } from "../../cli/status/json.ts";
 import { formatBytes, formatDuration, formatRate } from "../../cli/status/units.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { poolpass } from "../support/poolpass.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import type { ExporterStatus } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";

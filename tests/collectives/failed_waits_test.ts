@@ -3,7 +3,7 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes, assertT
 import { Communicator, type CudaDevice, type CudaStream, type DeviceArray, open, SharingError } from "../../mod.ts";
 import { streamFlags } from "../../src/driver.ts";
 import { sessionOf } from "../../src/objects/cuda.ts";
-import { handleOf } from "../../src/objects/cuda_event.ts";
+import { handleOf } from "../../src/objects/streams/cuda_event.ts";
 import { startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { someOf, test } from "../support/test.ts";

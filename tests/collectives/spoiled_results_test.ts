@@ -6,7 +6,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Communicator, open, SharingError } from "../../mod.ts";
 import type { CollectiveLibrary, Cut, Extent, Revocation } from "../../src/collective_library.ts";
 import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
-import { handleOf } from "../../src/objects/cuda_event.ts";
+import { handleOf } from "../../src/objects/streams/cuda_event.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { test } from "../support/test.ts";

@@ -4,8 +4,8 @@ import { checkProgram, type CompileOptions } from "../../src/compile/compile_opt
 import type { Compiler, CompilerOutput } from "../../src/compile/compiler.ts";
 import { takeNames } from "../../src/compile/name_expressions.ts";
 import { replaceIncludes } from "../../src/compile/string_headers.ts";
-import { jsRuntime } from "../../ffi/host.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { jsRuntime } from "../../ffi/native/host.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { startScript } from "../support/child_process.ts";
 import { testCompiling, testedCompilers } from "./compilers.ts";
 import { isLong, test } from "../support/test.ts";

@@ -8,7 +8,7 @@ import type { Cuda } from "../../src/objects/cuda.ts";
 import { findClang } from "../../ffi/compilers/clang.ts";
 import { findNvcc } from "../../ffi/compilers/nvcc.ts";
 import { findNvrtc } from "../../ffi/nvrtc.ts";
-import { ffiRefusal } from "../../ffi/host.ts";
+import { ffiRefusal } from "../../ffi/native/host.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 

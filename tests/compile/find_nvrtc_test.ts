@@ -1,7 +1,7 @@
 import { assertMatch } from "@std/assert";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { basename } from "node:path";
-import { dlopen, ffiRefusal } from "../../ffi/host.ts";
+import { dlopen, ffiRefusal } from "../../ffi/native/host.ts";
 import { libraryOf, type LoadedLibrary, toolkitCandidates } from "../../ffi/toolkit_libraries.ts";
 import { inFolder } from "../support/folders.ts";
 import { startScript } from "../support/child_process.ts";

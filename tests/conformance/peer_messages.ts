@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
-import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
+import { duplicateDescriptor } from "../../ffi/native/shim/descriptors.ts";
+import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import type { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import type { PeerMessage } from "./situation.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Cuda } from "../../src/objects/cuda.ts";
-import type { KernelArgument } from "../../src/objects/kernel_arguments.ts";
+import type { KernelArgument } from "../../src/objects/kernels/kernel_arguments.ts";
 import { parsePtx } from "../../src/ptx/parsing/parser.ts";
 import type { Instruction, Statement } from "../../src/ptx/syntax.ts";
 import type { Corpus } from "./nvcc/build.ts";

@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
+import type { CudaKernel } from "../../src/objects/kernels/cuda_kernel.ts";
 import { moduleHeader } from "./kernel_text.ts";
 
 /** A kernel that reads an input and writes an output, and its launch configuration. */

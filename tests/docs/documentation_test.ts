@@ -27,7 +27,7 @@ import {
 } from "./scripts.ts";
 import { testedCompilers } from "../compile/compilers.ts";
 import { startCommand } from "../support/child_process.ts";
-import { reportKinds } from "../../src/sanitizer/report_kinds.ts";
+import { reportKinds } from "../../src/sanitizer/reporting/report_kinds.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -35,7 +35,7 @@ const withoutDeno = "Deno" in globalThis ? false : "only Deno checks types";
 
 /** Examples that are type-checked but not run, with the reason. */
 const notRun: Readonly<Record<string, string>> = {
-  "src/memory/shareable_handle.ts": "sends to another process",
+  "src/memory/handles/shareable_handle.ts": "sends to another process",
   "src/sharing/channel/channel_consumer.ts": "reads another process's frames",
   "src/sharing/channel/channel_producer.ts": "waits for another process",
   "src/sharing/exporter/exporter.ts": "listens where this user may not",

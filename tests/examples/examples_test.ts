@@ -2,8 +2,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openDescriptor } from "../../ffi/shim/descriptors.ts";
-import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
+import { openDescriptor } from "../../ffi/native/shim/descriptors.ts";
+import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";

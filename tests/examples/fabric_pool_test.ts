@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";

@@ -94,7 +94,7 @@ function toolPaths(): string[] {
   return [
     "bench",
     "packaging",
-    "ffi/shim",
+    "ffi/native/shim",
     "tests/soak",
     "tests/sharing",
     "tests/conformance",

@@ -5,9 +5,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { library as aarch64 } from "../../ffi/shim/aarch64.ts";
-import { sources as shimSources } from "../../ffi/shim/build.ts";
-import { library as x86_64 } from "../../ffi/shim/x86_64.ts";
+import { library as aarch64 } from "../../ffi/native/shim/aarch64.ts";
+import { sources as shimSources } from "../../ffi/native/shim/build.ts";
+import { library as x86_64 } from "../../ffi/native/shim/x86_64.ts";
 import {
   memAccessDescLayout,
   memLocationLayout,
@@ -29,7 +29,7 @@ interface Machine {
 }
 
 const sources = fileURLToPath(new URL("aarch64", import.meta.url));
-const shimFolder = fileURLToPath(new URL("../../ffi/shim", import.meta.url));
+const shimFolder = fileURLToPath(new URL("../../ffi/native/shim", import.meta.url));
 const crossCompiler = "aarch64-linux-gnu-gcc";
 const noCrossCompiler = !hasProgram(crossCompiler) && `${crossCompiler} is not installed`;
 
@@ -70,7 +70,7 @@ for (const machine of machines) {
       assertEquals([status, stderr], [0, ""]);
       const called = stdout.trim().split("\n");
       assertEquals(called, functionsIn(readShim(), /^EXPORT \w+ (poolpass_\w+)\(/gm));
-      assertEquals(called, functionsIn(readSource("../../ffi/shim/shim.ts"), /^ {2}(poolpass_\w+): \{/gm));
+      assertEquals(called, functionsIn(readSource("../../ffi/native/shim/shim.ts"), /^ {2}(poolpass_\w+): \{/gm));
     });
   });
 }
@@ -81,7 +81,7 @@ test("the C program detects a shim that passes the caller's bytes instead of a c
 }, () => {
   inFolder((folder) => {
     // By this processor's calling convention, a large struct is passed as the address of a copy, which the callee owns.
-    const broken = readSource("../../ffi/shim/shim.c")
+    const broken = readSource("../../ffi/native/shim/shim.c")
       .replaceAll("(void *, struct bytes64", "(void *, const struct bytes64 *")
       .replaceAll("(out, *handle", "(out, handle");
     const source = join(folder, "shim.c");
@@ -102,7 +102,7 @@ test("shim.ts declares each function like shim.c", () => {
       ? "buffer"
       : { int: "i32", int32_t: "i32", uint32_t: "u32", uint64_t: "u64" }[type.split(" ")[0]!];
   const inC = readShim().matchAll(/^EXPORT (\w+) (poolpass_\w+)\((.*?)\)/gms);
-  const inTypeScript = readSource("../../ffi/shim/shim.ts")
+  const inTypeScript = readSource("../../ffi/native/shim/shim.ts")
     .matchAll(/^ {2}(poolpass_\w+): \{\s+parameters: \[(.*?)\],\s+result: "(\w+)"/gms);
   const expected = [...inC].map(([, result, name, parameters]) => {
     const types = parameters === "void" ? [] : parameters!.split(/,\s+/).map(native);
@@ -192,7 +192,7 @@ function functionsIn(source: string, pattern: RegExp): string[] {
 
 /** The sources of the shim, one after the other. */
 function readShim(): string {
-  return shimSources.map((name) => readSource(`../../ffi/shim/${name}`)).join("");
+  return shimSources.map((name) => readSource(`../../ffi/native/shim/${name}`)).join("");
 }
 
 function readSource(path: string): string {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { addressOf, dlopen, ffiRefusal, foreignBuffer, jsRuntime } from "../../ffi/host.ts";
+import { addressOf, dlopen, ffiRefusal, foreignBuffer, jsRuntime } from "../../ffi/native/host.ts";
 import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 

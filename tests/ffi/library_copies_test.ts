@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { dlopen, platform } from "../../ffi/host.ts";
-import { compilerVersion, targets } from "../../ffi/shim/build.ts";
-import { shim, shimRefusal } from "../../ffi/shim/shim.ts";
-import * as x86_64 from "../../ffi/shim/x86_64.ts";
+import { dlopen, platform } from "../../ffi/native/host.ts";
+import { compilerVersion, targets } from "../../ffi/native/shim/build.ts";
+import { shim, shimRefusal } from "../../ffi/native/shim/shim.ts";
+import * as x86_64 from "../../ffi/native/shim/x86_64.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { open } from "../../src/open.ts";
@@ -60,13 +60,13 @@ test(
   { skip: withoutCompiler, long: true },
   async () => {
     using folder = new TemporaryFolder().copyLibrary();
-    const own = `${folder.path}/ffi/shim`;
+    const own = `${folder.path}/ffi/native/shim`;
     const source = readFileSync(`${own}/shim.c`, "utf8");
     writeFileSync(`${own}/shim.c`, source.replace(/(EXPORT int poolpass_getpid\(void\)).*/, "$1 { return 42; }"));
-    const { buildModule } = await import(`${own}/build.ts`) as typeof import("../../ffi/shim/build.ts");
+    const { buildModule } = await import(`${own}/build.ts`) as typeof import("../../ffi/native/shim/build.ts");
     writeFileSync(`${own}/x86_64.ts`, buildModule(target));
     assertEquals(shim().poolpass_getpid(), process.pid);
-    const other = await import(`${own}/shim.ts`) as typeof import("../../ffi/shim/shim.ts");
+    const other = await import(`${own}/shim.ts`) as typeof import("../../ffi/native/shim/shim.ts");
     assertEquals(other.shim().poolpass_getpid(), 42);
     assertEquals(shim().poolpass_getpid(), process.pid);
   },

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
-import { addressOf } from "../../ffi/host.ts";
-import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
+import { addressOf } from "../../ffi/native/host.ts";
+import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
 import { memAccessDescLayout, memPoolPropsLayout, writeStruct } from "../../ffi/structs.ts";
 import { ptx } from "../../kernels/fill.ts";
 import { CudaError } from "../../src/support/errors.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import * as aarch64 from "../../ffi/shim/aarch64.ts";
+import * as aarch64 from "../../ffi/native/shim/aarch64.ts";
 import {
   buildModule,
   compilerVersion,
@@ -10,8 +10,8 @@ import {
   sources,
   type Target,
   targets,
-} from "../../ffi/shim/build.ts";
-import * as x86_64 from "../../ffi/shim/x86_64.ts";
+} from "../../ffi/native/shim/build.ts";
+import * as x86_64 from "../../ffi/native/shim/x86_64.ts";
 import { fileURLToPath } from "node:url";
 import { test } from "../support/test.ts";
 
@@ -32,7 +32,7 @@ for (const target of targets) {
 
 test("the shim's sources stay small", () => {
   for (const source of sources) {
-    const lines = readFileSync(new URL(`../../ffi/shim/${source}`, import.meta.url), "utf8").split("\n");
+    const lines = readFileSync(new URL(`../../ffi/native/shim/${source}`, import.meta.url), "utf8").split("\n");
     assert(lines.length <= 300, `${source}: ${lines.length} lines`);
   }
 });
@@ -58,7 +58,7 @@ const noCompiler = compilerVersion("gcc") === undefined ? "gcc is not installed"
 test("the shim compiles without warnings, and only foreign.c has state", { skip: noCompiler, long: true }, () => {
   const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
   for (const name of sources) {
-    const source = fileURLToPath(new URL(`../../ffi/shim/${name}`, import.meta.url));
+    const source = fileURLToPath(new URL(`../../ffi/native/shim/${name}`, import.meta.url));
     const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;
     try {
       const compiled = spawnSync("gcc", [...flags, "-c", "-o", object, source], { encoding: "utf8" });

@@ -2,8 +2,8 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { environmentVariable } from "../../ffi/environment.ts";
-import { dlopen } from "../../ffi/host.ts";
+import { environmentVariable } from "../../ffi/native/environment.ts";
+import { dlopen } from "../../ffi/native/host.ts";
 import {
   closeDescriptor,
   describeDescriptor,
@@ -13,11 +13,17 @@ import {
   sealSeal,
   sealShrink,
   writeAt,
-} from "../../ffi/shim/descriptors.ts";
-import { createMemoryFile, growMemoryFile, mapShared, punchHole, unmapShared } from "../../ffi/shim/memory_files.ts";
-import { cString, shim, shimRefusal, unwrap } from "../../ffi/shim/shim.ts";
-import { errnoName, SystemError } from "../../ffi/shim/system_error.ts";
-import { compilerVersion } from "../../ffi/shim/build.ts";
+} from "../../ffi/native/shim/descriptors.ts";
+import {
+  createMemoryFile,
+  growMemoryFile,
+  mapShared,
+  punchHole,
+  unmapShared,
+} from "../../ffi/native/shim/memory_files.ts";
+import { cString, shim, shimRefusal, unwrap } from "../../ffi/native/shim/shim.ts";
+import { errnoName, SystemError } from "../../ffi/native/shim/system_error.ts";
+import { compilerVersion } from "../../ffi/native/shim/build.ts";
 import { leakTest } from "../support/resources.ts";
 import { fileURLToPath } from "node:url";
 import { test } from "../support/test.ts";

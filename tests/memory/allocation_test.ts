@@ -4,7 +4,7 @@ import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { allocationOf } from "../../src/memory/device_buffer.ts";
 import type { Driver } from "../../src/driver.ts";
-import { whenPoolDisposed } from "../../src/memory/memory_pool.ts";
+import { whenPoolDisposed } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { indexOfOther } from "../support/bytes.ts";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { exportDataByteLength } from "../../src/driver.ts";
-import { type ExportDataEntry, ExportDataMap } from "../../src/memory/export_data_map.ts";
+import { type ExportDataEntry, ExportDataMap } from "../../src/memory/handles/export_data_map.ts";
 
 function dataOf(...words: readonly number[]): Uint8Array {
   const data = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);

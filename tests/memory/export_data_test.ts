@@ -3,7 +3,7 @@ import process from "node:process";
 import { memLocationType } from "../../src/driver.ts";
 import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { ImportedMemoryPool } from "../../src/memory/imported_memory_pool.ts";
+import type { ImportedMemoryPool } from "../../src/memory/handles/imported_memory_pool.ts";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { refusalStatistics } from "../../src/support/refusals.ts";

@@ -3,7 +3,7 @@
  * library's, and that only loads the functions of this file.
  */
 import { assertEquals, assertThrows } from "@std/assert";
-import { dlopen } from "../../ffi/host.ts";
+import { dlopen } from "../../ffi/native/host.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError } from "../../src/support/errors.ts";

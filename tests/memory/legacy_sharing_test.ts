@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { writeAt } from "../../ffi/shim/descriptors.ts";
+import { writeAt } from "../../ffi/native/shim/descriptors.ts";
 import { ptx } from "../../kernels/fill.ts";
 import { eventFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";

@@ -2,8 +2,8 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import type { Driver } from "../../src/driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaEvent } from "../../src/objects/cuda_event.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaEvent } from "../../src/objects/streams/cuda_event.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";

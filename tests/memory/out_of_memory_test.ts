@@ -2,10 +2,10 @@ import { assert, assertEquals, assertMatch, assertRejects, assertStrictEquals, a
 import { test } from "node:test";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { CachingAllocator } from "../../src/memory/caching/caching_allocator.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
-import type { MemoryPool } from "../../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { nextTurn } from "../../src/support/waiting/turn.ts";

@@ -1,8 +1,8 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { inspect } from "node:util";
-import { createMemoryFile } from "../../ffi/shim/memory_files.ts";
-import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
+import { createMemoryFile } from "../../ffi/native/shim/memory_files.ts";
+import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import { leakTest } from "../support/resources.ts";
 
 leakTest("a descriptor is closed once", () => {

@@ -23,7 +23,7 @@ import {
   UnixListener,
   UnixSocket,
 } from "../../mod.ts";
-import { dlopen } from "../../ffi/host.ts";
+import { dlopen } from "../../ffi/native/host.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 
 /** PTX of `kernels.cu` and `textured.cu`, as nvcc wrote it. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";

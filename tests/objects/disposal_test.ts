@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";

@@ -6,7 +6,7 @@ import { Session } from "../../src/session.ts";
 import { instructionSupport } from "../../src/software/instruction_support.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { adaptedDriver } from "../support/adapted_driver.ts";
-import type { CudaModule } from "../../src/objects/cuda_module.ts";
+import type { CudaModule } from "../../src/objects/modules/cuda_module.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { instructions } from "../../src/software/compiler/instructions/instructions.ts";
 import { testOnEachDriver } from "../support/drivers.ts";

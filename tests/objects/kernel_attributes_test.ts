@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import type { CacheConfig, SharedMemoryCarveout } from "../../src/objects/kernel_attributes.ts";
+import type { CacheConfig, SharedMemoryCarveout } from "../../src/objects/kernels/kernel_attributes.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
 /** `plain` needs nothing. `needy` has constant, shared and local memory, and blocks of up to 96 threads. */

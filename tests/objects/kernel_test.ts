@@ -4,7 +4,7 @@ import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import type { DeviceAttributeName } from "../../src/support/device_attributes.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaModule } from "../../src/objects/cuda_module.ts";
+import type { CudaModule } from "../../src/objects/modules/cuda_module.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 

@@ -4,7 +4,7 @@ import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { type Driver, functionAttribute } from "../../src/driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { LaunchOptions } from "../../src/objects/launch_options.ts";
+import type { LaunchOptions } from "../../src/objects/kernels/launch_options.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaModule } from "../../src/objects/cuda_module.ts";
+import type { CudaModule } from "../../src/objects/modules/cuda_module.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 

@@ -2,8 +2,8 @@ import { assertEquals, assertMatch, assertNotMatch, assertRejects, assertThrows 
 import { inspect } from "node:util";
 import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaKernel } from "../../src/objects/kernels/cuda_kernel.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { messageForPeers } from "../../src/support/driver_errors.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ptx } from "../../kernels/saxpy.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
-import { loadModule } from "../../src/objects/load_module.ts";
+import { loadModule } from "../../src/objects/modules/load_module.ts";
 import { Session } from "../../src/session.ts";
 import { driversUnderTest, testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import process from "node:process";
 import { inspect } from "node:util";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import * as poolpass from "../../mod.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";

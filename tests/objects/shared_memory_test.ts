@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
+import type { CudaKernel } from "../../src/objects/kernels/cuda_kernel.ts";
 import { Session } from "../../src/session.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaEvent } from "../../src/objects/cuda_event.ts";
-import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaEvent } from "../../src/objects/streams/cuda_event.ts";
+import type { CudaKernel } from "../../src/objects/kernels/cuda_kernel.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";

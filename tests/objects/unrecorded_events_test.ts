@@ -1,8 +1,8 @@
 /** Tests of the warnings about waits for events that were never recorded. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaEvent } from "../../src/objects/cuda_event.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaEvent } from "../../src/objects/streams/cuda_event.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { Session } from "../../src/session.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest, testOnEachDriver } from "../support/drivers.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { after, before } from "node:test";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { type Outcome, type RunOptions, scriptNamed, serveProject, type UrlServer } from "./url_server.ts";
 import { test } from "../support/test.ts";
 

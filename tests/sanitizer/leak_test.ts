@@ -13,7 +13,7 @@ import {
   SanitizerError,
   type SanitizerReport,
 } from "../../mod.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
 import { someOf, test } from "../support/test.ts";

@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";
-import { type Suppressible, Suppressions, unusedOf } from "../../src/sanitizer/output/suppressions.ts";
+import { type Suppressible, Suppressions, unusedOf } from "../../src/sanitizer/reporting/suppressions.ts";
 import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";

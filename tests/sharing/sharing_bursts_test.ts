@@ -1,9 +1,9 @@
 import { test } from "node:test";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
-import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
-import { isReadable } from "../../ffi/shim/descriptors.ts";
-import { receiveFrom } from "../../ffi/shim/sockets.ts";
+import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
+import { isReadable } from "../../ffi/native/shim/descriptors.ts";
+import { receiveFrom } from "../../ffi/native/shim/sockets.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
 import { MessageStream } from "../../src/sharing/protocol/message_stream.ts";

@@ -5,13 +5,13 @@
  */
 import { assertEquals, assertInstanceOf, assertRejects, assertStringIncludes } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { Driver } from "../../src/driver.ts";
 import { SharingError, type SharingErrorCode } from "../../src/support/errors.ts";
-import type { MemoryPool } from "../../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";

@@ -1,6 +1,6 @@
 // Maps "kept" and "freed", writes the GPU's clock to both without pause, and waits to be killed: killed_importer.ts PATH
 // MILLISECONDS [LIBRARY]. With LIBRARY, which is built from fork_and_wait.c, it leaves a forked child that calls no exec.
-import { dlopen } from "../../ffi/host.ts";
+import { dlopen } from "../../ffi/native/host.ts";
 import { Importer, open } from "../../mod.ts";
 import { StampKernels } from "../children/sharing/stamp_kernels.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { writeAt } from "../../ffi/shim/descriptors.ts";
+import { writeAt } from "../../ffi/native/shim/descriptors.ts";
 import { eventFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import type { SoftwareDriver } from "../../src/software/software_driver.ts";

@@ -5,7 +5,7 @@ import process from "node:process";
 import { memAccessFlags, memHandleType, type MemLocation, memLocationType } from "../../src/driver.ts";
 import { decodeFabricHandle, encodeFabricHandle } from "../../src/software/memory/fabric/fabric_handle.ts";
 import { encodePoolFileHeader } from "../../src/software/memory/pool_file.ts";
-import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";

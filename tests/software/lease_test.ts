@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { statSync } from "node:fs";
 import process from "node:process";
-import { dlopen } from "../../ffi/host.ts";
-import { growMemoryFile } from "../../ffi/shim/memory_files.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
-import { errno, SystemError } from "../../ffi/shim/system_error.ts";
+import { dlopen } from "../../ffi/native/host.ts";
+import { growMemoryFile } from "../../ffi/native/shim/memory_files.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { errno, SystemError } from "../../ffi/native/shim/system_error.ts";
 import { MappingLeases } from "../../src/software/ipc/mapping_leases.ts";
 import { PoolSpace } from "../../src/software/memory/pool_space.ts";
 import { unitByteLength } from "../../src/software/memory/pool_file.ts";

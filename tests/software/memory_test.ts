@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
-import { jsRuntime } from "../../ffi/host.ts";
-import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
-import { errno, SystemError } from "../../ffi/shim/system_error.ts";
+import { jsRuntime } from "../../ffi/native/host.ts";
+import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { errno, SystemError } from "../../ffi/native/shim/system_error.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { memAccessFlags, memHandleType, memLocationType } from "../../src/driver.ts";
 import { IpcFile } from "../../src/software/ipc/ipc_file.ts";

@@ -6,7 +6,7 @@
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { startCommand, type StartOptions, startScript } from "../support/child_process.ts";

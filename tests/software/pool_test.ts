@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { memHandleType, streamFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";

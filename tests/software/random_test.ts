@@ -1,13 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { memHandleType, memLocationType, memPoolAttribute, streamFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import type { HostBuffer } from "../../src/memory/host_buffer.ts";
+import type { HostBuffer } from "../../src/memory/transfers/host_buffer.ts";
 import type { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { testSoftware } from "../support/software_devices.ts";
 

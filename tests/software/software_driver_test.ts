@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { eventFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { fillLaunch } from "../conformance/launch.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { warningsOf } from "../support/warnings.ts";

@@ -1,6 +1,6 @@
 /** Memory of an address range that the system does not unmap, as it may refuse when it has no memory for that. */
 import { assert, assertEquals } from "@std/assert";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { memAccessFlags, memHandleType, memLocationType } from "../../src/driver.ts";
 import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import type { Cuda } from "../../src/objects/cuda.ts";
-import type { CudaModule } from "../../src/objects/cuda_module.ts";
+import type { CudaModule } from "../../src/objects/modules/cuda_module.ts";
 import { open } from "../../src/open.ts";
 import { parsePtx } from "../../src/ptx/parsing/parser.ts";
 import type { Statement } from "../../src/ptx/syntax.ts";

@@ -13,7 +13,7 @@ import { existsSync } from "node:fs";
 import process from "node:process";
 import type { CachingAllocator } from "../../src/memory/caching/caching_allocator.ts";
 import { allocationOf, DeviceBuffer } from "../../src/memory/device_buffer.ts";
-import { MemoryPool } from "../../src/memory/memory_pool.ts";
+import { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
 
 interface DenoTestOptions {
   readonly name: string;

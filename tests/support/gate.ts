@@ -1,9 +1,9 @@
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
-import type { CudaEvent } from "../../src/objects/cuda_event.ts";
-import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
-import type { CudaModule } from "../../src/objects/cuda_module.ts";
-import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { CudaEvent } from "../../src/objects/streams/cuda_event.ts";
+import type { CudaKernel } from "../../src/objects/kernels/cuda_kernel.ts";
+import type { CudaModule } from "../../src/objects/modules/cuda_module.ts";
+import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { ignoreLoss } from "../../src/support/driver_errors.ts";
 import { type Awaited, Scheduler } from "../../src/software/execution/streams/streams.ts";

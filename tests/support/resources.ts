@@ -6,7 +6,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { sharesProcess } from "./parallel.ts";
-import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { preparePolling } from "../../src/sharing/transport/poller.ts";
 import { isLong, test, type TestOptions } from "./test.ts";
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, openDescriptor, writeAt } from "../../ffi/shim/descriptors.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor, writeAt } from "../../ffi/native/shim/descriptors.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import {

@@ -1,5 +1,5 @@
 import process from "node:process";
-import { duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
+import { duplicateDescriptor } from "../../ffi/native/shim/descriptors.ts";
 
 // Deno opens descriptors for signals about a second after its start, and panics if there are none. It opens them here,
 // before anybody counts descriptors.

@@ -3,9 +3,22 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, openPath, readAt, writeAt } from "../../../ffi/shim/descriptors.ts";
-import { createFile, lastWrite, namesIn, removeFile, renameFile, touchFile } from "../../../ffi/shim/folder_files.ts";
-import { createFolderPath, openOwnFile } from "../../../ffi/shim/judged_paths.ts";
+import {
+  closeDescriptor,
+  describeDescriptor,
+  openPath,
+  readAt,
+  writeAt,
+} from "../../../ffi/native/shim/descriptors.ts";
+import {
+  createFile,
+  lastWrite,
+  namesIn,
+  removeFile,
+  renameFile,
+  touchFile,
+} from "../../../ffi/native/shim/folder_files.ts";
+import { createFolderPath, openOwnFile } from "../../../ffi/native/shim/judged_paths.ts";
 import { escapeControls } from "../../support/escape_controls.ts";
 import { shown } from "../../support/validation.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../compiler.ts";

@@ -1,7 +1,7 @@
 import { checkByteLength, checkOptions, type KnownOptions } from "../../support/validation.ts";
-import { maximumImportableByteLength, shareableAdvice } from "../export_data.ts";
-import type { Refusal } from "../out_of_memory.ts";
-import type { MemoryPool } from "../memory_pool.ts";
+import { maximumImportableByteLength, shareableAdvice } from "../handles/export_data.ts";
+import type { Refusal } from "../pools/out_of_memory.ts";
+import type { MemoryPool } from "../pools/memory_pool.ts";
 import { maximumBlockByteLength } from "./size_classes.ts";
 
 /** Options of a new allocator. */

@@ -1,4 +1,4 @@
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { AllocationOwner, SlabPart } from "../allocation.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { FreeList } from "./free_list.ts";

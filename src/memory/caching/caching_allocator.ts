@@ -6,16 +6,16 @@ import { Slabs, type SlabSource } from "./slabs.ts";
 import { type CachingAllocatorUsage, sizeClassesOf, type SizeClassUsage, usageOf, usedBlocksOf } from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
-import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../allocation_queue.ts";
+import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../pools/allocation_queue.ts";
 import { DeviceArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
 import { startStackAbove } from "../../support/call_stack.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
-import type { MemoryPool } from "../memory_pool.ts";
+import type { MemoryPool } from "../pools/memory_pool.ts";
 import {
   describeHolders,
   holdersByOrigin,
@@ -26,7 +26,7 @@ import {
   type Refusal,
   refusalOfMaxSize,
   timeOfAllocation,
-} from "../out_of_memory.ts";
+} from "../pools/out_of_memory.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
 import { checkByteLength, checkOptions, refuseConstruction, whatIs } from "../../support/validation.ts";

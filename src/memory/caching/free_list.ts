@@ -1,4 +1,4 @@
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { Block } from "./block.ts";

@@ -3,14 +3,14 @@ import { maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts"
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { blockAlignment } from "./size_classes.ts";
-import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
-import { unheard } from "../../objects/unheard_waits.ts";
+import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
+import { unheard } from "../../objects/streams/unheard_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
-import type { CacheMemory } from "../memory_registry.ts";
-import { isOutOfMemory, outOfMemory, type Refusal } from "../out_of_memory.ts";
+import type { CacheMemory } from "../pools/memory_registry.ts";
+import { isOutOfMemory, outOfMemory, type Refusal } from "../pools/out_of_memory.ts";
 import type { CudaError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
-import type { MemoryPool } from "../memory_pool.ts";
+import type { MemoryPool } from "../pools/memory_pool.ts";
 import type { Session } from "../../session.ts";
 
 /** What an allocator needs from its pool. It is an interface, because the pool's module imports this one. */

@@ -5,7 +5,7 @@
  */
 import { allocationGranularity, type MemAccessDesc, memLocationType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { checkDevice } from "../../objects/device_sessions.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
@@ -21,7 +21,7 @@ import {
 } from "../../support/validation.ts";
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
-import { type Access, checkAccess, flagsByAccess } from "../pool_access.ts";
+import { type Access, checkAccess, flagsByAccess } from "../pools/pool_access.ts";
 import { PhysicalMemory, wholeUnits } from "./physical_memory.ts";
 
 /** Options of reserved addresses. */

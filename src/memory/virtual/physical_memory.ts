@@ -11,10 +11,10 @@ import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
-import { checkHandleType } from "../create_pool.ts";
-import { fabricHint, fabricImportHint } from "../fabric_hint.ts";
-import type { PoolHandleType } from "../memory_pool.ts";
-import { ShareableHandle, whatIsNoHandle } from "../shareable_handle.ts";
+import { checkHandleType } from "../pools/create_pool.ts";
+import { fabricHint, fabricImportHint } from "../handles/fabric_hint.ts";
+import type { PoolHandleType } from "../pools/memory_pool.ts";
+import { ShareableHandle, whatIsNoHandle } from "../handles/shareable_handle.ts";
 
 /** Options of memory without an address. */
 export interface PhysicalMemoryOptions {

@@ -5,7 +5,7 @@
  */
 import { type Driver, memHandleType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
@@ -13,8 +13,8 @@ import { countOf } from "../../support/printing.ts";
 import { checkByteLength } from "../../support/validation.ts";
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
-import type { Access } from "../pool_access.ts";
-import type { ShareableHandle } from "../shareable_handle.ts";
+import type { Access } from "../pools/pool_access.ts";
+import type { ShareableHandle } from "../handles/shareable_handle.ts";
 import { descriptionsOf, finishWorkWith } from "./address_range.ts";
 import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
 

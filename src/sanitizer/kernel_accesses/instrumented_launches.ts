@@ -5,7 +5,7 @@
  */
 import { defaultStream, type Driver, eventFlags, type HostAllocation, type KernelLaunch } from "../../driver.ts";
 import { ptxText } from "../../ptx/ptx_text.ts";
-import type { RangeAccess } from "../stream_order.ts";
+import type { RangeAccess } from "../order/stream_order.ts";
 import { instrumentedPtx, observedKinds, observedSuffix, tableEntryBytes } from "./instrumented_ptx.ts";
 
 /** The second version of a kernel. */

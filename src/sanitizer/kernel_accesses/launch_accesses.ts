@@ -7,7 +7,7 @@ import type { Driver, GlobalAccesses, KernelLaunch, LaunchAccess, LinkedImage } 
 import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError, type PtxModule } from "../../ptx/syntax.ts";
-import type { PossibleAccess, RangeAccess } from "../stream_order.ts";
+import type { PossibleAccess, RangeAccess } from "../order/stream_order.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
 import { joined, without } from "./covered_bytes.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { PtxModule } from "../../ptx/syntax.ts";
-import type { PossibleAccess } from "../stream_order.ts";
+import type { PossibleAccess } from "../order/stream_order.ts";
 import { registersIn, rootsOf } from "./code_analysis.ts";
 import type { Step } from "./kernel_code.ts";
 import type { PreparedCode } from "./thread_state.ts";

@@ -5,8 +5,8 @@
  */
 import type { Driver } from "../../driver.ts";
 import type { Operation } from "../operation.ts";
-import type { Reports } from "../reports.ts";
-import type { RangeAccess } from "../stream_order.ts";
+import type { Reports } from "../reporting/reports.ts";
+import type { RangeAccess } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";

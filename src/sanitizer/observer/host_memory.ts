@@ -4,11 +4,11 @@
  * @module
  */
 import type { Driver, HostAllocation, LaunchAccess } from "../../driver.ts";
-import { CopiedSources, type EarlyChange } from "../copied_sources.ts";
+import { CopiedSources, type EarlyChange } from "../order/copied_sources.ts";
 import type { Operation } from "../operation.ts";
-import type { Reports } from "../reports.ts";
-import type { RangeAccess } from "../stream_order.ts";
-import { lastPoint, type Point } from "../timelines.ts";
+import type { Reports } from "../reporting/reports.ts";
+import type { RangeAccess } from "../order/stream_order.ts";
+import { lastPoint, type Point } from "../order/timelines.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 

@@ -12,8 +12,8 @@ import {
   withSources,
 } from "../kernel_accesses/launch_accesses.ts";
 import type { Operation } from "../operation.ts";
-import type { Reports } from "../reports.ts";
-import type { Deed } from "../stream_order.ts";
+import type { Reports } from "../reporting/reports.ts";
+import type { Deed } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedWork } from "./observed_work.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { lastPoint, type Point, Timeline } from "../timelines.ts";
+import { lastPoint, type Point, Timeline } from "../order/timelines.ts";
 
 /** How many calls are remembered that ranks of this process have made one after another. */
 const mostLate = 32;

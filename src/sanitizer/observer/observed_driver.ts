@@ -4,8 +4,8 @@
  * @module
  */
 import type { Driver } from "../../driver.ts";
-import { errors, frameCount } from "../call_sites.ts";
-import type { Reports } from "../reports.ts";
+import { errors, frameCount } from "../reporting/call_sites.ts";
+import type { Reports } from "../reporting/reports.ts";
 import type { Observer } from "./observer.ts";
 
 /**

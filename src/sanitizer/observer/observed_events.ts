@@ -4,8 +4,8 @@
  * @module
  */
 import { type Driver, eventFlags } from "../../driver.ts";
-import type { CallSite } from "../call_sites.ts";
-import { type Clock, type Point, Timeline } from "../timelines.ts";
+import type { CallSite } from "../reporting/call_sites.ts";
+import { type Clock, type Point, Timeline } from "../order/timelines.ts";
 import { isForProgram, type ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 

@@ -4,12 +4,12 @@
  * @module
  */
 import { defaultStream, type Driver, legacyStream, type QueryOptions, streamFlags } from "../../driver.ts";
-import { callSiteHere } from "../call_sites.ts";
+import { callSiteHere } from "../reporting/call_sites.ts";
 import { OtherProcesses } from "../processes/other_processes.ts";
 import { PeerTimeline } from "../processes/peers.ts";
-import type { Reports } from "../reports.ts";
-import type { StreamOrder } from "../stream_order.ts";
-import { type Clock, lastPoint, type Point, Timeline } from "../timelines.ts";
+import type { Reports } from "../reporting/reports.ts";
+import type { StreamOrder } from "../order/stream_order.ts";
+import { type Clock, lastPoint, type Point, Timeline } from "../order/timelines.ts";
 import { ObservedCommunicators, type RankCall } from "./observed_communicators.ts";
 
 /** A stream, by its device's ordinal and its handle. */

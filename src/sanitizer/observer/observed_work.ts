@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { CallSite } from "../call_sites.ts";
+import type { CallSite } from "../reporting/call_sites.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Operation } from "../operation.ts";
-import type { RangeAccess, SharedContents, StreamOrder } from "../stream_order.ts";
-import type { Point } from "../timelines.ts";
+import type { RangeAccess, SharedContents, StreamOrder } from "../order/stream_order.ts";
+import type { Point } from "../order/timelines.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 
 const nothing: readonly RangeAccess[] = [];

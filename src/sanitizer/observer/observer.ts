@@ -4,11 +4,11 @@
  * @module
  */
 import type { Driver, MemoryRange, UnfreedHeap } from "../../driver.ts";
-import { type CallSite, callSiteHere } from "../call_sites.ts";
+import { type CallSite, callSiteHere } from "../reporting/call_sites.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
-import type { Reports } from "../reports.ts";
-import { StreamOrder } from "../stream_order.ts";
+import type { Reports } from "../reporting/reports.ts";
+import { StreamOrder } from "../order/stream_order.ts";
 import { copiesAndFills } from "./copies_and_fills.ts";
 import { ObservedDeviceMemory } from "./device_memory.ts";
 import { ObservedHostMemory } from "./host_memory.ts";

@@ -8,7 +8,7 @@ import { MemoryHistory } from "../memory_history.ts";
 import { PossibleTouches } from "../possible_touches.ts";
 import { identityOf } from "../processes/memory_identity.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
-import type { SharedContents } from "../stream_order.ts";
+import type { SharedContents } from "../order/stream_order.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
 /** Memory, whichever handles lead to it. */

@@ -3,17 +3,17 @@
  *
  * @module
  */
-import { hasEnded } from "../../../ffi/shim/processes.ts";
+import { hasEnded } from "../../../ffi/native/shim/processes.ts";
 import {
   connectedProcesses,
   connectionCount,
   endedProcesses,
   hasManyConnections,
 } from "../../support/connected_processes.ts";
-import { stackOf } from "../call_sites.ts";
+import { stackOf } from "../reporting/call_sites.ts";
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
-import type { Clock, Point, Timeline } from "../timelines.ts";
+import type { Clock, Point, Timeline } from "../order/timelines.ts";
 import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, tells } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { describeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { describeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import type { OsHandle } from "../../driver.ts";
 
 /**

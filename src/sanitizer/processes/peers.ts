@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Clock, Timeline } from "../timelines.ts";
+import { type Clock, Timeline } from "../order/timelines.ts";
 import type { Peer, Place } from "./board.ts";
 import type { SentPoint } from "./records.ts";
 

@@ -5,9 +5,9 @@
  */
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
-import type { Reports } from "../reports.ts";
-import type { RangeAccess, StreamOrder } from "../stream_order.ts";
-import { isBefore, type Point } from "../timelines.ts";
+import type { Reports } from "../reporting/reports.ts";
+import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
+import { isBefore, type Point } from "../order/timelines.ts";
 import { shiftedParts, sourceOfAll } from "../touch_parts.ts";
 import type { Announcements } from "./announcements.ts";
 import type { ShareName } from "./records.ts";

@@ -5,7 +5,7 @@
  */
 import type { Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
-import { isBefore, type Point } from "../timelines.ts";
+import { isBefore, type Point } from "../order/timelines.ts";
 import type { PeerState } from "./peers.ts";
 import type { ShareName } from "./records.ts";
 

@@ -1,6 +1,6 @@
-import type { CudaEvent } from "../../objects/cuda_event.ts";
-import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { finishedUnheard } from "../../objects/unheard_waits.ts";
+import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -19,7 +19,7 @@ import {
 } from "../protocol/messages.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { bufferOfSlot, endUseOfSlot, ReceivedSlot, type ReceivedSlotOwner } from "./slot.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {

@@ -5,7 +5,7 @@ import { HoldTimer } from "./hold_timer.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { listOf } from "../../support/printing.ts";
-import { Condition } from "../../support/waiting/condition.ts";
+import { Condition } from "../transport/condition.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 
 /** The maximum number of processes that a message lists. */

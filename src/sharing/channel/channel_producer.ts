@@ -1,8 +1,8 @@
-import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { unheard } from "../../objects/unheard_waits.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { unheard } from "../../objects/streams/unheard_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
-import type { MemoryPool } from "../../memory/memory_pool.ts";
+import type { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkNumber, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";

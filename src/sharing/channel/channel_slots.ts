@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
-import { finishedUnheard, unheard } from "../../objects/unheard_waits.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { finishedUnheard, unheard } from "../../objects/streams/unheard_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
@@ -8,7 +8,7 @@ import { countOf } from "../../support/printing.ts";
 import { type WaitOptions, waitOptionsOf, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { bufferOfSlot, endUseOfSlot, ownerOfSlot, Slot, type SlotOwner } from "./slot.ts";
-import { abortable, type AbortableDescription } from "../../support/waiting/abortable.ts";
+import { abortable, type AbortableDescription } from "../transport/abortable.ts";
 
 const reserveOptions = waitOptionsOf("reserve a slot");
 const sentEnd = "its slot was sent; write to a slot before it is sent";

@@ -1,5 +1,5 @@
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
-import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";

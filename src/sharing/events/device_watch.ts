@@ -1,4 +1,4 @@
-import { unheard } from "../../objects/unheard_waits.ts";
+import { unheard } from "../../objects/streams/unheard_waits.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import type { LocalEvent } from "./local_events.ts";
 

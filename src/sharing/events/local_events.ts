@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import type { CudaEvent } from "../../objects/cuda_event.ts";
-import { unheard } from "../../objects/unheard_waits.ts";
+import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
+import { unheard } from "../../objects/streams/unheard_waits.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { parseUuid } from "../../support/uuid.ts";

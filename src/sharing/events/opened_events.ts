@@ -1,4 +1,4 @@
-import type { CudaEvent } from "../../objects/cuda_event.ts";
+import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
 import { CudaError } from "../../support/errors.ts";
 import { driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";

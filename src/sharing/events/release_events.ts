@@ -1,5 +1,5 @@
-import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { finishedUnheard } from "../../objects/unheard_waits.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";

@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { judgeEvent } from "../../objects/ipc_handles.ts";
-import type { CudaEvent } from "../../objects/cuda_event.ts";
+import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { countRefusedEvent, type EventRefusal } from "../../support/refusals.ts";

@@ -1,7 +1,7 @@
 import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";

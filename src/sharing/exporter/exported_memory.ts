@@ -1,10 +1,10 @@
 import type { Allocation } from "../../memory/allocation.ts";
 import { exportDataByteLength } from "../../driver.ts";
 import { allocationOf } from "../../memory/device_buffer.ts";
-import { MemoryPool, whenPoolDisposed } from "../../memory/memory_pool.ts";
+import { MemoryPool, whenPoolDisposed } from "../../memory/pools/memory_pool.ts";
 import type { PhysicalMemory } from "../../memory/virtual/physical_memory.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { isSameUuid, parseUuid } from "../../support/uuid.ts";
 import { Identifiers } from "./identifiers.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "../protocol/messages.ts";

@@ -1,5 +1,5 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
@@ -8,7 +8,7 @@ import { messageForPeers } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import type { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
-import { MemoryPool } from "../../memory/memory_pool.ts";
+import { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import {
   checkByteLength,
   checkMilliseconds,
@@ -35,7 +35,7 @@ import { OfferRecord } from "./offer_record.ts";
 import { EventBudget } from "../events/event_budget.ts";
 import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
-import { Condition } from "../../support/waiting/condition.ts";
+import { Condition } from "../transport/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { allowedUsers, listenFor } from "../transport/users.ts";

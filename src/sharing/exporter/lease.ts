@@ -5,7 +5,7 @@ import { checkMilliseconds, type KnownOptions } from "../../support/validation.t
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { LeaseState, SentOffer } from "./sent_offer.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 
 /** Options of `Lease.recall`. */
 export interface RecallOptions extends WaitOptions {

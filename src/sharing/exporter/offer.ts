@@ -5,7 +5,7 @@ import type { SentOffer } from "./sent_offer.ts";
 import { Lease } from "./lease.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { OfferRecord } from "./offer_record.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 
 const releasedOptions: KnownOptions<WaitOptions & { importers?: number }> = {
   action: "wait for a release",

@@ -1,4 +1,4 @@
-import { type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
+import { type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";

@@ -2,7 +2,7 @@ import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkMilliseconds, whatIs } from "../../support/validation.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";

@@ -1,7 +1,7 @@
 import { Cuda, sessionOf } from "../../objects/cuda.ts";
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { OpenedObject, OpenedObjects } from "../../objects/opened_objects.ts";
-import { finishedUnheard } from "../../objects/unheard_waits.ts";
+import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -10,9 +10,9 @@ import { escapeControls } from "../../support/escape_controls.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
-import { shareableAdvice } from "../../memory/export_data.ts";
+import { shareableAdvice } from "../../memory/handles/export_data.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
-import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
+import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/handles/imported_memory_pool.ts";
 import {
   checkMaximum,
   checkMilliseconds,
@@ -42,9 +42,9 @@ import { RemoteMemory } from "./remote_memory.ts";
 import { type Release, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
-import { Condition } from "../../support/waiting/condition.ts";
+import { Condition } from "../transport/condition.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 import { connectToExporter } from "./connect_to_exporter.ts";
 
 /** Options of `Importer.connect`. */

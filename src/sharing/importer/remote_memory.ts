@@ -1,9 +1,9 @@
 import { type Cuda, sessionOf } from "../../objects/cuda.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import { type ImportedMemoryPool, importWhole } from "../../memory/imported_memory_pool.ts";
+import { type ImportedMemoryPool, importWhole } from "../../memory/handles/imported_memory_pool.ts";
 import { SharedMapping } from "../../memory/virtual/whole_memory.ts";
 import { formatUuid, isSameUuid } from "../../support/uuid.ts";
 import {

@@ -1,10 +1,10 @@
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { checkElements } from "../../memory/buffer_arguments.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { SharingError } from "../../support/errors.ts";
-import type { ImportedMemoryPool } from "../../memory/imported_memory_pool.ts";
+import type { ImportedMemoryPool } from "../../memory/handles/imported_memory_pool.ts";
 import type { TypedArray, TypedArrayConstructor } from "../../support/typed_array.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { ChannelMessage, OfferMessage } from "../protocol/messages.ts";

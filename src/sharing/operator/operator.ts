@@ -1,7 +1,7 @@
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { disposedMeanwhile, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
+import { abortable } from "../transport/abortable.ts";
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";

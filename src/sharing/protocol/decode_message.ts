@@ -4,7 +4,7 @@
  * @module
  */
 import { SharingError } from "../../support/errors.ts";
-import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import {
   type ChannelMessage,
   connectionRoles,

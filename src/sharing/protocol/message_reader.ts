@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { canBePool, closeAside } from "../../../ffi/shim/foreign_descriptors.ts";
-import { receiveFrom } from "../../../ffi/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { canBePool, closeAside } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import { receiveFrom } from "../../../ffi/native/shim/sockets.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
-import { ShareableHandle } from "../../memory/shareable_handle.ts";
+import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { decodeHeader, decodeMessageAt, type Header, headerByteLength } from "./decode_message.ts";
 import { maximumBodyByteLength, type Message } from "./messages.ts";
 import { outOfDescriptors, type Peer } from "../transport/unix_socket.ts";

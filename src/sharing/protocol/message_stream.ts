@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { closeSocket } from "../../../ffi/native/shim/foreign_descriptors.ts";
 import { printAs } from "../../support/printing.ts";
 import { isLoss, messageForPeers } from "../../support/driver_errors.ts";
 import { SharingError } from "../../support/errors.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
-import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 
 /** The versions of the protocol that this implementation knows. */
 export const protocolVersions = { lowest: 1, highest: 2 } as const;

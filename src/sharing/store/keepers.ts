@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { connectDatagramsTo, sendTo } from "../../../ffi/shim/sockets.ts";
-import { environmentVariable } from "../../../ffi/environment.ts";
-import { shim } from "../../../ffi/shim/shim.ts";
-import { errno, errnoName } from "../../../ffi/shim/system_error.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { connectDatagramsTo, sendTo } from "../../../ffi/native/shim/sockets.ts";
+import { environmentVariable } from "../../../ffi/native/environment.ts";
+import { shim } from "../../../ffi/native/shim/shim.ts";
+import { errno, errnoName } from "../../../ffi/native/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
-import { ShareableHandle } from "../../memory/shareable_handle.ts";
+import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 
 /** What a store's descriptors are called: its table, or a memory with its number. */
 export type KeptName = "table" | `memory-${number}`;

@@ -7,7 +7,7 @@ import type { SharingError } from "../../support/errors.ts";
 import { Documents, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
-import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { memberOf } from "./fields.ts";
 import type { KeptDescriptor, KeptName } from "./keepers.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { ShareableHandle } from "../../memory/shareable_handle.ts";
-import { duplicateDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
+import { duplicateDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { Documents, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";

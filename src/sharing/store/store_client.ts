@@ -1,6 +1,6 @@
 import { type Cuda, sessionOf } from "../../objects/cuda.ts";
 import { CudaDevice } from "../../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { WholeMemory } from "../../memory/virtual/whole_memory.ts";
 import { SharingError } from "../../support/errors.ts";

@@ -8,7 +8,7 @@ import { abortError } from "../../support/waiting/abort_error.ts";
 import { throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { ImporterOptions } from "../importer/importer.ts";
-import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";
 import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";

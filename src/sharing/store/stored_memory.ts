@@ -1,4 +1,4 @@
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { WholeMemory } from "../../memory/virtual/whole_memory.ts";
 import { SharingError } from "../../support/errors.ts";

@@ -1,4 +1,4 @@
-import { descriptorLimit, lowestFreeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { descriptorLimit, lowestFreeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import type { Peer } from "./unix_socket.ts";
 
 /** The part of the descriptors that connections may not take, and the least and most that this is. */

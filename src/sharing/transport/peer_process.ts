@@ -3,10 +3,15 @@
  *
  * @module
  */
-import { closeDescriptor, isReadable } from "../../../ffi/shim/descriptors.ts";
-import { hasOpenFiles, inodeOfPidfd, isInOwnPidNamespace, ownProcessInode } from "../../../ffi/shim/processes.ts";
-import { shim } from "../../../ffi/shim/shim.ts";
-import { errno, errnoName, SystemError } from "../../../ffi/shim/system_error.ts";
+import { closeDescriptor, isReadable } from "../../../ffi/native/shim/descriptors.ts";
+import {
+  hasOpenFiles,
+  inodeOfPidfd,
+  isInOwnPidNamespace,
+  ownProcessInode,
+} from "../../../ffi/native/shim/processes.ts";
+import { shim } from "../../../ffi/native/shim/shim.ts";
+import { errno, errnoName, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";

@@ -12,9 +12,9 @@
  *
  * @module
  */
-import { jsRuntime } from "../../../ffi/host.ts";
-import { shim, unwrap } from "../../../ffi/shim/shim.ts";
-import { errno } from "../../../ffi/shim/system_error.ts";
+import { jsRuntime } from "../../../ffi/native/host.ts";
+import { shim, unwrap } from "../../../ffi/native/shim/shim.ts";
+import { errno } from "../../../ffi/native/shim/system_error.ts";
 import { runEach } from "../../support/run_each.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { escapeControls } from "../../support/escape_controls.ts";
 import { whatIs } from "../../support/validation.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
-import { closeDescriptor, describeDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
+import { closeSocket } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import { closeDescriptor, describeDescriptor, openPath } from "../../../ffi/native/shim/descriptors.ts";
 import {
   acceptFrom,
   connectTo,
@@ -14,8 +14,8 @@ import {
   probe,
   removeOwn,
   removeStale,
-} from "../../../ffi/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+} from "../../../ffi/native/shim/sockets.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { noteConnection } from "../../support/connected_processes.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";

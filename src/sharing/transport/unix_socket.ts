@@ -4,8 +4,8 @@
  * @module
  */
 import { noteHostRead } from "../../support/host_reads.ts";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { canBePool, closeAside, closeSocket, isClosingStuck } from "../../../ffi/shim/foreign_descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { canBePool, closeAside, closeSocket, isClosingStuck } from "../../../ffi/native/shim/foreign_descriptors.ts";
 import {
   connectTo,
   maximumDescriptors,
@@ -14,12 +14,12 @@ import {
   type ReceivedMessage,
   receiveFrom,
   sendTo,
-} from "../../../ffi/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+} from "../../../ffi/native/shim/sockets.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
-import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/shareable_handle.ts";
+import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/handles/shareable_handle.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { checkFolderPath, FolderRefusal } from "../../../ffi/shim/judged_paths.ts";
-import { openLog } from "../../../ffi/shim/standard_error.ts";
-import { readSmallFile } from "../../../ffi/shim/processes.ts";
-import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
+import { checkFolderPath, FolderRefusal } from "../../../ffi/native/shim/judged_paths.ts";
+import { openLog } from "../../../ffi/native/shim/standard_error.ts";
+import { readSmallFile } from "../../../ffi/native/shim/processes.ts";
+import { effectiveUserId } from "../../../ffi/native/shim/sockets.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent, startLog } from "../../support/event_log.ts";
 import { shown } from "../../support/validation.ts";

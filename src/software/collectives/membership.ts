@@ -7,8 +7,8 @@
  *
  * @module
  */
-import { type PlaceState, Roster, RosterFullError } from "../../../ffi/shim/roster.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { type PlaceState, Roster, RosterFullError } from "../../../ffi/native/shim/roster.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { ipcHandleByteLength } from "../../driver.ts";
 import { SharingError } from "../../support/errors.ts";
 import { sharedMemoryRefusal } from "../memory/shared_file.ts";

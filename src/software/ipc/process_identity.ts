@@ -4,16 +4,16 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import {
   inodeOfProcess,
   isGone,
   isProcOfOwnNamespace,
   ownProcessInode,
   readSmallFile,
-} from "../../../ffi/shim/processes.ts";
-import { shim } from "../../../ffi/shim/shim.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+} from "../../../ffi/native/shim/processes.ts";
+import { shim } from "../../../ffi/native/shim/shim.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 
 /** Identifies a process. */
 export interface ProcessIdentity {

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { ffiRefusal } from "../../../ffi/host.ts";
+import { ffiRefusal } from "../../../ffi/native/host.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { explainedError } from "../../support/errors.ts";
 import type { Allocation } from "./allocations.ts";

@@ -7,10 +7,10 @@
  *
  * @module
  */
-import { addressOf, foreignBuffer } from "../../../ffi/host.ts";
-import { unmapShared } from "../../../ffi/shim/memory_files.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
-import { SystemError } from "../../../ffi/shim/system_error.ts";
+import { addressOf, foreignBuffer } from "../../../ffi/native/host.ts";
+import { unmapShared } from "../../../ffi/native/shim/memory_files.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
+import { SystemError } from "../../../ffi/native/shim/system_error.ts";
 import type { checkStateBegin } from "../compiler/checks/check_state.ts";
 import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../compiler/addresses.ts";
 import type { launchRecordBegin } from "../compiler/launch_record.ts";

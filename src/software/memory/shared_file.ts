@@ -5,8 +5,8 @@ import {
   readAt,
   sealShrink,
   writeAt,
-} from "../../../ffi/shim/descriptors.ts";
-import { judgeDescriptor } from "../../../ffi/shim/foreign_descriptors.ts";
+} from "../../../ffi/native/shim/descriptors.ts";
+import { judgeDescriptor } from "../../../ffi/native/shim/foreign_descriptors.ts";
 import {
   createMemoryFile,
   growMemoryFile,
@@ -16,9 +16,9 @@ import {
   punchHole,
   reopenMemoryFile,
   unlockRange,
-} from "../../../ffi/shim/memory_files.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+} from "../../../ffi/native/shim/memory_files.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import {
   decodePoolFileHeader,
   encodePoolFileHeader,

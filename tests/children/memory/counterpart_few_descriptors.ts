@@ -5,7 +5,7 @@
  * @module
  */
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";

@@ -8,11 +8,11 @@
 import process from "node:process";
 import { ptx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
-import type { CudaEvent } from "../../../src/objects/cuda_event.ts";
+import type { CudaEvent } from "../../../src/objects/streams/cuda_event.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
-import type { ImportedMemoryPool } from "../../../src/memory/imported_memory_pool.ts";
+import type { ImportedMemoryPool } from "../../../src/memory/handles/imported_memory_pool.ts";
 import { Session } from "../../../src/session.ts";
-import type { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";

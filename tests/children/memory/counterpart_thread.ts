@@ -7,10 +7,10 @@
  */
 import process from "node:process";
 import { parentPort, workerData } from "node:worker_threads";
-import { duplicateDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { duplicateDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";
 
 const { driverName, fd, exportData, byteLength } = workerData as {

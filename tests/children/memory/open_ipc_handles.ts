@@ -6,7 +6,7 @@
  * @module
  */
 import process from "node:process";
-import { addressOf } from "../../../ffi/host.ts";
+import { addressOf } from "../../../ffi/native/host.ts";
 import { openRawCuda } from "../../ffi/sample_symbols.ts";
 
 const cuda = openRawCuda();

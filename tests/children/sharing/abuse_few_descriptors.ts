@@ -2,7 +2,7 @@
 // what happens, and continues when descriptors are free again. "export" listens at PATH, and at PATH.go for its test,
 // which sends a byte for each step; "import" connects to PATH.
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { open } from "../../../src/open.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";

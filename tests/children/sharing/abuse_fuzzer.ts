@@ -6,12 +6,12 @@
 // if the peer ends a connection while a session waits for its messages.
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { connectTo, sendTo } from "../../../ffi/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { connectTo, sendTo } from "../../../ffi/native/shim/sockets.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { open } from "../../../src/open.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import { MessageReader } from "../../../src/sharing/protocol/message_reader.ts";

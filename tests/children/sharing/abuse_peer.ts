@@ -1,15 +1,15 @@
 // A peer that can break every rule: node tests/children/sharing/abuse_peer.ts CONTROL. Connects to the test's socket,
 // whose commands open and accept connections and send arbitrary bytes.
 import process from "node:process";
-import { dlopen } from "../../../ffi/host.ts";
-import { closeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { connectTo, sendTo } from "../../../ffi/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { dlopen } from "../../../ffi/native/host.ts";
+import { closeDescriptor, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
+import { connectTo, sendTo } from "../../../ffi/native/shim/sockets.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { open } from "../../../src/open.ts";
-import type { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import { MessageReader } from "../../../src/sharing/protocol/message_reader.ts";
 import { readable, waitFor, writable } from "../../../src/sharing/transport/poller.ts";

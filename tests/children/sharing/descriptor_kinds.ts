@@ -4,10 +4,10 @@
  * @module
  */
 import process from "node:process";
-import { dlopen } from "../../../ffi/host.ts";
-import { closeDescriptor, openDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
-import { cString } from "../../../ffi/shim/shim.ts";
-import { connectTo, receiveFrom, sendTo } from "../../../ffi/shim/sockets.ts";
+import { dlopen } from "../../../ffi/native/host.ts";
+import { closeDescriptor, openDescriptor, openPath } from "../../../ffi/native/shim/descriptors.ts";
+import { cString } from "../../../ffi/native/shim/shim.ts";
+import { connectTo, receiveFrom, sendTo } from "../../../ffi/native/shim/sockets.ts";
 import type { Random } from "../../support/ptx_mutations.ts";
 
 const [AF_UNIX, AF_INET, SOCK_STREAM, SOCK_DGRAM] = [1, 2, 1, 2];

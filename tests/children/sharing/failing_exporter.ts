@@ -1,7 +1,7 @@
 // An exporter that has no free descriptor, and cannot accept, until a process connects:
 // node tests/children/sharing/failing_exporter.ts PATH
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { takeAllDescriptors } from "../../support/take_all_descriptors.ts";

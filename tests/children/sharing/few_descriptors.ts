@@ -1,9 +1,9 @@
 // Uses sockets while few descriptors are free: node tests/children/sharing/few_descriptors.ts FOLDER. Prints what
 // happened without free descriptors, and exits with 0 if everything works again afterwards.
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { takeAllDescriptors } from "../../support/take_all_descriptors.ts";

@@ -1,10 +1,10 @@
 // A process that a timer's signals interrupt all the time: node tests/children/sharing/interrupted_calls.ts PATH. Polls,
 // connects, accepts, sends and receives at that path until enough calls were interrupted, and prints "all received".
 import process from "node:process";
-import { dlopen } from "../../../ffi/host.ts";
-import { isReadable } from "../../../ffi/shim/descriptors.ts";
-import { shim } from "../../../ffi/shim/shim.ts";
-import { errno } from "../../../ffi/shim/system_error.ts";
+import { dlopen } from "../../../ffi/native/host.ts";
+import { isReadable } from "../../../ffi/native/shim/descriptors.ts";
+import { shim } from "../../../ffi/native/shim/shim.ts";
+import { errno } from "../../../ffi/native/shim/system_error.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 

@@ -1,8 +1,8 @@
 // The other process in tests of message streams: node tests/children/sharing/message_peer.ts MODE PATH. Connects,
 // greets, and does what the mode says.
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
 import { greet } from "../../../src/sharing/protocol/handshake.ts";
 import { MessageStream } from "../../../src/sharing/protocol/message_stream.ts";
 import type { Message } from "../../../src/sharing/protocol/messages.ts";

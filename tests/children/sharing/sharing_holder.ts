@@ -1,5 +1,5 @@
-import { addressOf, dlopen } from "../../../ffi/host.ts";
-import { cString } from "../../../ffi/shim/shim.ts";
+import { addressOf, dlopen } from "../../../ffi/native/host.ts";
+import { cString } from "../../../ffi/native/shim/shim.ts";
 
 /**
  * Starts a process that inherits all descriptors of this one, does nothing with them, and outlives it. Returns its

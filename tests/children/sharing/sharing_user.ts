@@ -2,7 +2,7 @@
 // socket. "here" listens as the current user; "effective" listens as a user who is another in effect only; "connect"
 // connects as another user, and the other end decides whether it may; "full" listens while no descriptor is free.
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { checkUser, listenFor } from "../../../src/sharing/transport/users.ts";
 import { takeAllDescriptors } from "../../support/take_all_descriptors.ts";

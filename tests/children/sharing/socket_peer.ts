@@ -1,9 +1,9 @@
 // The other process in tests of sockets: node tests/children/sharing/socket_peer.ts MODE PATH. Connects, does what the
 // mode says, prints "ready", and runs until it is killed.
 import process from "node:process";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { connectTo } from "../../../ffi/shim/sockets.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
+import { connectTo } from "../../../ffi/native/shim/sockets.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { startHolder } from "./sharing_holder.ts";

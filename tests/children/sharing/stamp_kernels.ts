@@ -1,7 +1,7 @@
 import type { Cuda } from "../../../src/objects/cuda.ts";
-import type { CudaKernel } from "../../../src/objects/cuda_kernel.ts";
-import type { CudaModule } from "../../../src/objects/cuda_module.ts";
-import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
+import type { CudaKernel } from "../../../src/objects/kernels/cuda_kernel.ts";
+import type { CudaModule } from "../../../src/objects/modules/cuda_module.ts";
+import type { CudaStream } from "../../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
 
 const ptx = `.version 7.0

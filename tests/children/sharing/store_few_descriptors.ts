@@ -4,7 +4,7 @@
  */
 import process from "node:process";
 import { MemoryStore, open } from "../../../mod.ts";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { takeAllDescriptors } from "../../support/take_all_descriptors.ts";
 
 const [path, standby] = process.argv.slice(2);

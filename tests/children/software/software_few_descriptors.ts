@@ -2,7 +2,7 @@
 // tests/children/software/software_few_descriptors.ts HANDLE. The event of the handle has a pending record. Prints the
 // outcome for the event, and for memory that was mapped before.
 import process from "node:process";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { memHandleType, memLocationType } from "../../../src/driver.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { codeOf, readBytes } from "../../support/software_calls.ts";

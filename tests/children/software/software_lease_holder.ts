@@ -1,6 +1,6 @@
 // Leases the eighth unit of a pool's file until it is killed: software_lease_holder.ts PATH.
 import process from "node:process";
-import { openDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { MappingLeases } from "../../../src/software/ipc/mapping_leases.ts";
 import { poolFileHeaderByteLength, unitByteLength } from "../../../src/software/memory/pool_file.ts";
 import { SharedFile } from "../../../src/software/memory/shared_file.ts";

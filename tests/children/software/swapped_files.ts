@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { dlopen } from "../../../ffi/host.ts";
-import { closeDescriptor, openDescriptor, openPath, readLink } from "../../../ffi/shim/descriptors.ts";
-import { cString, unwrap } from "../../../ffi/shim/shim.ts";
+import { dlopen } from "../../../ffi/native/host.ts";
+import { closeDescriptor, openDescriptor, openPath, readLink } from "../../../ffi/native/shim/descriptors.ts";
+import { cString, unwrap } from "../../../ffi/native/shim/shim.ts";
 
 const setLease = 1024;
 const getLease = 1025;

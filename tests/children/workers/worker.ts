@@ -7,9 +7,9 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { ptx as fillPtx } from "../../../kernels/fill.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
-import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../../../src/memory/pools/memory_pool.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
-import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../../src/objects/streams/cuda_stream.ts";
 import { Session } from "../../../src/session.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";

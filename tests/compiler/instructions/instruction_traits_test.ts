@@ -12,8 +12,8 @@ import {
 import { type InstructionTraits, pure } from "../../../src/software/compiler/instructions/instruction_traits.ts";
 import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
-import { integerGangForms } from "../../../src/software/compiler/instructions/gang_lowering.ts";
-import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/address_checks.ts";
+import { integerGangForms } from "../../../src/software/compiler/instructions/gangs/gang_lowering.ts";
+import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/memory/address_checks.ts";
 import { findUniformity } from "../../../src/software/compiler/simd/uniformity.ts";
 import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
 import type { Register } from "../../../src/software/compiler/typing/names.ts";

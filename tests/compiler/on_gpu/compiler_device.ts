@@ -11,7 +11,7 @@
  */
 import { open } from "../../../mod.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
-import type { CudaModule } from "../../../src/objects/cuda_module.ts";
+import type { CudaModule } from "../../../src/objects/modules/cuda_module.ts";
 import * as software from "../compiler_device.ts";
 
 export { Fault, firstBodyLine, refusalOf, testModule } from "../compiler_device.ts";

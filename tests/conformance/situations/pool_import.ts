@@ -4,8 +4,8 @@
  * @module
  */
 import { openSync } from "node:fs";
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
 import { defaultStream, memAccessFlags, memHandleType, memPoolAttribute } from "../../../src/driver.ts";
 import { attemptEach } from "../attempts.ts";
 import { launchFill, readBytes } from "../launch.ts";

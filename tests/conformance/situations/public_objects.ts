@@ -6,10 +6,10 @@
 import { ptx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../../src/objects/cuda_device.ts";
-import type { CudaModule } from "../../../src/objects/cuda_module.ts";
-import type { CudaKernel } from "../../../src/objects/cuda_kernel.ts";
-import type { LaunchOptions } from "../../../src/objects/launch_options.ts";
-import type { KernelArgument } from "../../../src/objects/kernel_arguments.ts";
+import type { CudaModule } from "../../../src/objects/modules/cuda_module.ts";
+import type { CudaKernel } from "../../../src/objects/kernels/cuda_kernel.ts";
+import type { LaunchOptions } from "../../../src/objects/kernels/launch_options.ts";
+import type { KernelArgument } from "../../../src/objects/kernels/kernel_arguments.ts";
 import { Session } from "../../../src/session.ts";
 import { deviceAttributes } from "../../../src/support/device_attributes.ts";
 import { attemptEach, attemptEachAsync, type Attempts } from "../attempts.ts";

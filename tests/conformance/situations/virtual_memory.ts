@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { openDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import {
   allocationGranularity,
   defaultStream,

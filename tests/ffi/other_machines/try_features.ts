@@ -3,7 +3,7 @@
 // these, separated by a semicolon, where the second maps what the first offers; "as it is"; "nobody", which first
 // changes the user of the process; or "darwin", which makes the runtime report that operating system.
 import process from "node:process";
-import { dlopen, platform } from "../../../ffi/host.ts";
+import { dlopen, platform } from "../../../ffi/native/host.ts";
 import { ptx } from "../../../kernels/saxpy.ts";
 import { type Cuda, Exporter, Importer, open } from "../../../mod.ts";
 

@@ -10,7 +10,7 @@ import { blockAlignment, SizeClasses } from "../../../src/memory/caching/size_cl
 import { UnmergedBlocks } from "../../../src/memory/caching/unmerged_blocks.ts";
 import { Cuda, sessionOf } from "../../../src/objects/cuda.ts";
 import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
-import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
+import type { CudaStream } from "../../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
 import type { Driver } from "../../../src/driver.ts";
 import { CudaError } from "../../../src/support/errors.ts";

@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { CachingAllocator } from "../../../src/memory/caching/caching_allocator.ts";
 import { type Cuda, sessionOf } from "../../../src/objects/cuda.ts";
-import type { CudaEvent } from "../../../src/objects/cuda_event.ts";
-import type { CudaKernel } from "../../../src/objects/cuda_kernel.ts";
-import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
+import type { CudaEvent } from "../../../src/objects/streams/cuda_event.ts";
+import type { CudaKernel } from "../../../src/objects/kernels/cuda_kernel.ts";
+import type { CudaStream } from "../../../src/objects/streams/cuda_stream.ts";
 import { allocationOf, type DeviceBuffer } from "../../../src/memory/device_buffer.ts";
 import { CudaError } from "../../../src/support/errors.ts";
-import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../../../src/memory/pools/memory_pool.ts";
 import type { FakeDriver } from "./caching_fake_driver.ts";
 import {
   AllocatorModel,

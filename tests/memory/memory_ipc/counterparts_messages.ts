@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import type { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 
 /** The location of memory, as another process needs it to map the memory. */

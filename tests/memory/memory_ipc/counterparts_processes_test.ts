@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
-import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../../../src/memory/pools/memory_pool.ts";
 import { ptx } from "../../../kernels/fill.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";

@@ -8,7 +8,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
-import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
+import type { MemoryPool } from "../../../src/memory/pools/memory_pool.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import type { Offer } from "../../../src/sharing/exporter/offer.ts";

@@ -2,7 +2,7 @@
  * Virtual memory of one process in another one, which outlives the first.
  */
 import { assertEquals, assertThrows } from "@std/assert";
-import { openDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { CudaError, ShareableHandle, UnixSocket } from "../../../mod.ts";
 import { startScript } from "../../support/child_process.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";

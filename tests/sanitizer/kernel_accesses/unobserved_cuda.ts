@@ -6,7 +6,7 @@
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { KernelOptions } from "../../../src/sanitizer/kernel_accesses/launch_accesses.ts";
 import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
-import type { SanitizerReport } from "../../../src/sanitizer/sanitizer_report.ts";
+import type { SanitizerReport } from "../../../src/sanitizer/reporting/sanitizer_report.ts";
 import { Session } from "../../../src/session.ts";
 import { instructionSupport } from "../../../src/software/instruction_support.ts";
 import { scheduleFrom } from "../../../src/software/schedule.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
-import type { CudaEvent } from "../../../src/objects/cuda_event.ts";
+import type { CudaEvent } from "../../../src/objects/streams/cuda_event.ts";
 import { OpenedEvents } from "../../../src/sharing/events/opened_events.ts";
 
 /** The number of events that a process has open at most. */

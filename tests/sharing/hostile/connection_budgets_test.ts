@@ -7,7 +7,7 @@ import { Exporter, type ExporterOptions } from "../../../src/sharing/exporter/ex
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
 import { inFolder } from "../../support/folders.ts";

@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
-import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { errno } from "../../../ffi/shim/system_error.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
+import { errno } from "../../../ffi/native/shim/system_error.ts";
 import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import { answerGreeting, greet } from "../../../src/sharing/protocol/handshake.ts";

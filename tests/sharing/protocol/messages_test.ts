@@ -6,7 +6,7 @@ import { SharingError } from "../../../src/support/errors.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import { goodbyeReasons, type Message } from "../../../src/sharing/protocol/messages.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { joined, spoiltStream } from "./mutations.ts";
 import { isLong, test } from "../../support/test.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Cuda, MemoryStore, StoreClient } from "../../../mod.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
 import { CudaError } from "../../../src/support/errors.ts";
 import { adaptedCuda } from "../../support/adapted_driver.ts";

@@ -1,7 +1,7 @@
 /** What a client is given when it leaves, and does not know of. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Cuda, MemoryStore, SharingError, StoreClient } from "../../../mod.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { adaptedCuda } from "../../support/adapted_driver.ts";
 import { driverNamed, testOnEachDriver } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";

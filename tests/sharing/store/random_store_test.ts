@@ -9,7 +9,7 @@ import process from "node:process";
 import { type Cuda, MemoryStore, type MemoryStoreOptions, open, UnixListener, type UnixSocket } from "../../../mod.ts";
 import { Operator } from "../../../src/sharing/operator/operator.ts";
 import type { StoreStatus } from "../../../src/sharing/operator/status.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { Random } from "../../differential/random.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";

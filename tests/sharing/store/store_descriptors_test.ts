@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { open, type SharingError, StoreClient, type StoredMemory } from "../../../mod.ts";
 import { Operator } from "../../../src/sharing/operator/operator.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { test } from "../../support/test.ts";

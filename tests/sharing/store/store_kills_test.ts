@@ -7,7 +7,7 @@ import { readdirSync } from "node:fs";
 import process from "node:process";
 import { open, StoreClient } from "../../../mod.ts";
 import { Operator } from "../../../src/sharing/operator/operator.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { driverNamed } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";

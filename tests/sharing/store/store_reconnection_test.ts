@@ -1,7 +1,7 @@
 /** What a client asks the next store for, when the one that it has asked is gone. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { open, StoreClient } from "../../../mod.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import type { ChildProcess } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { test } from "../../support/test.ts";

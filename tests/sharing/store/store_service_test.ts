@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { open, StoreClient } from "../../../mod.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { type ChildProcess, scriptCommand, startCommand } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { isLong, test } from "../../support/test.ts";

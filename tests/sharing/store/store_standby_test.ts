@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readdirSync } from "node:fs";
 import { open, SharingError, StoreClient } from "../../../mod.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { test } from "../../support/test.ts";

@@ -12,7 +12,7 @@ import {
   StoreClient,
 } from "../../../mod.ts";
 import { Operator } from "../../../src/sharing/operator/operator.ts";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";
 

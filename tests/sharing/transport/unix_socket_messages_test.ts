@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
-import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
 import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { leakTest } from "../../support/resources.ts";

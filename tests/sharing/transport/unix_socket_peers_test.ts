@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
-import { describeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
+import { describeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
 import { SharingError } from "../../../src/support/errors.ts";
-import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import type { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { createId } from "../../../src/software/collectives/communicator_id.ts";
 import { type ChildProcess, startCommand, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";

@@ -5,7 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import process from "node:process";
-import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import type { CollectiveLibrary } from "../../../src/collective_library.ts";
 import { streamFlags } from "../../../src/driver.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";

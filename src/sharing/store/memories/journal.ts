@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../../ffi/shim/memory_files.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../../ffi/native/shim/descriptors.ts";
+import { createMemoryFile } from "../../../../ffi/native/shim/memory_files.ts";
 import { SharingError } from "../../../support/errors.ts";
 import type { JsonObject } from "../../protocol/documents.ts";
 

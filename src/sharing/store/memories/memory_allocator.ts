@@ -6,7 +6,7 @@
 import { allocationGranularity, memHandleType, memLocationType } from "../../../driver.ts";
 import { type Cuda, sessionOf } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
-import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { wholeUnits } from "../../../memory/virtual/physical_memory.ts";
 import { CudaError, SharingError } from "../../../support/errors.ts";
 import { countOf } from "../../../support/printing.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { descriptorLimit } from "../../../../ffi/shim/descriptors.ts";
+import { descriptorLimit } from "../../../../ffi/native/shim/descriptors.ts";
 import { type Cuda, sessionOf } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import type { Peer } from "../../transport/unix_socket.ts";
 import type { StoredRecord } from "./stored_record.ts";
 

@@ -5,7 +5,7 @@
  */
 import type { Cuda } from "../../../objects/cuda.ts";
 import type { CudaDevice } from "../../../objects/cuda_device.ts";
-import type { ShareableHandle } from "../../../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import type { Keeper } from "../keepers.ts";

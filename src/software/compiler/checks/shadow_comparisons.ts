@@ -7,7 +7,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { constant, inType } from "../instructions/integer_lowering.ts";
+import { constant, inType } from "../instructions/integers/integer_lowering.ts";
 import type { ValidityRule } from "../instructions/instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";

@@ -12,7 +12,7 @@
 import type { ImpliedChecks } from "./function_emitter.ts";
 import { postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
-import { spaceOf } from "../instructions/address_checks.ts";
+import { spaceOf } from "../instructions/memory/address_checks.ts";
 import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";

@@ -10,7 +10,7 @@
 import type { ParameterOffset, ParameterOffsets } from "./function_emitter.ts";
 import { postorder, successors } from "../control_flow/control_flow_graph.ts";
 import type { FunctionFlow } from "../control_flow/function_flow.ts";
-import { spaceOf } from "../instructions/address_checks.ts";
+import { spaceOf } from "../instructions/memory/address_checks.ts";
 import { strideOfSum } from "../instructions/strides.ts";
 import { parameterOf } from "../lockstep/address_roots.ts";
 import { resultsOf } from "../simd/uniformity.ts";

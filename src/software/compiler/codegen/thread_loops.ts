@@ -7,7 +7,7 @@ import { type FixedLocal, launchRecordLocal } from "./fixed_locals.ts";
 import type { ArgumentRange, FunctionEmitter } from "./function_emitter.ts";
 import { fillShadow } from "../checks/memory_shadows.ts";
 import { helperIndex } from "../helpers/helper_functions.ts";
-import { loadOp } from "../instructions/memory_instructions.ts";
+import { loadOp } from "../instructions/memory/memory_instructions.ts";
 import {
   type LaunchField,
   launchFieldOffset,

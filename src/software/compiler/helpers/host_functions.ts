@@ -5,7 +5,7 @@
  * @module
  */
 import { reduceAngle } from "./approximate_helpers.ts";
-import { encodeEightBits } from "../instructions/eight_bit_floats.ts";
+import { encodeEightBits } from "../instructions/floats/eight_bit_floats.ts";
 import type { FunctionType } from "../webassembly/module_encoder.ts";
 
 /** A function that every compiled module imports. */

@@ -12,7 +12,7 @@ import { faultKind, functionAddress, shadowOffset } from "../addresses.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { loadOp, storeOp } from "./memory_instructions.ts";
+import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type { FunctionName, Prototype } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";

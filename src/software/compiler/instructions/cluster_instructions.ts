@@ -8,7 +8,7 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 import { pure } from "./instruction_traits.ts";
-import { u32 } from "./integer_lowering.ts";
+import { u32 } from "./integers/integer_lowering.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { sharedSpan } from "../addresses.ts";
 import { leave } from "./synchronization_instructions.ts";

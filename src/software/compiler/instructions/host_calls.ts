@@ -5,12 +5,12 @@
  */
 import { shadowOffset } from "../addresses.ts";
 import { shadowStore } from "../checks/memory_shadows.ts";
-import { pushSpaces } from "./address_checks.ts";
+import { pushSpaces } from "./memory/address_checks.ts";
 import { callOperands, checkPassed } from "./call_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constant } from "./integer_lowering.ts";
-import { loadOp, storeOp } from "./memory_instructions.ts";
+import { constant } from "./integers/integer_lowering.ts";
+import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type { CallVariable } from "../typing/call_layout.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 

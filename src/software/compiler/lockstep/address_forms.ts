@@ -11,7 +11,7 @@ import { strideOfProduct, strideOfProductSum } from "../instructions/strides.ts"
 import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
 import { findUniformity, resultsOf, sourcesOf, type Uniformity } from "../simd/uniformity.ts";
 import type { Register, Variable } from "../typing/names.ts";
-import { spaceOf } from "../instructions/address_checks.ts";
+import { spaceOf } from "../instructions/memory/address_checks.ts";
 import { instructionsOf } from "../typing/resolver.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { LaunchRules } from "./warp_rules.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { spaceOf } from "../instructions/address_checks.ts";
+import { spaceOf } from "../instructions/memory/address_checks.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
 import type { ResolvedAddress, ResolvedInstruction } from "../typing/resolved_instruction.ts";
 

@@ -1,8 +1,8 @@
-import { atomic } from "../atomic_instructions.ts";
-import { withPolicy } from "../cache_hints.ts";
+import { atomic } from "../memory/atomic_instructions.ts";
+import { withPolicy } from "../memory/cache_hints.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import type { InstructionTraits } from "../instruction_traits.ts";
-import { fence } from "../memory_instructions.ts";
+import { fence } from "../memory/memory_instructions.ts";
 import { atomicSpace, bits, form, ordering, orderingFence, returningAtomic, scope, wideBits } from "./row.ts";
 
 const vectorSpace = "<space:global>?";

@@ -1,7 +1,7 @@
-import { setPredicate, setValue } from "../comparison_instructions.ts";
+import { setPredicate, setValue } from "../floats/comparison_instructions.ts";
 import { selects, setsPredicate } from "../../checks/shadow_comparisons.ts";
 import { movesBits } from "../../checks/shadow_rules.ts";
-import { gangComparison, gangSelection } from "../gang_lowering.ts";
+import { gangComparison, gangSelection } from "../gangs/gang_lowering.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import { pure } from "../instruction_traits.ts";
 import { selectByPredicate, selectBySign } from "../move_instructions.ts";

@@ -1,24 +1,24 @@
 import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
 import { converts, movesBits, packsHalves } from "../../checks/shadow_rules.ts";
-import { awaitCopies, commitCopies, copyAsynchronously } from "../asynchronous_copies.ts";
-import { cacheHint, policyForms, withPolicy } from "../cache_hints.ts";
-import { convert } from "../conversion_instructions.ts";
-import { gangConversion, gangMove, integerGangForms } from "../gang_lowering.ts";
-import { gangLoad, gangStore } from "../gang_memory.ts";
+import { awaitCopies, commitCopies, copyAsynchronously } from "../memory/asynchronous_copies.ts";
+import { cacheHint, policyForms, withPolicy } from "../memory/cache_hints.ts";
+import { convert } from "../floats/conversion_instructions.ts";
+import { gangConversion, gangMove, integerGangForms } from "../gangs/gang_lowering.ts";
+import { gangLoad, gangStore } from "../gangs/gang_memory.ts";
 import type { InstructionForm, Lowering } from "../instruction_form.ts";
 import { type InstructionTraits, pure } from "../instruction_traits.ts";
-import { convertAddress, isInSpace, load, store } from "../memory_instructions.ts";
+import { convertAddress, isInSpace, load, store } from "../memory/memory_instructions.ts";
 import { move, moveVector } from "../move_instructions.ts";
 import {
   convertFromEightBits,
   convertToEightBits,
   convertToPair,
   convertToTensorFloat,
-} from "../packed_conversions.ts";
-import { pack } from "../packed_integers.ts";
-import { permuteBytes } from "../permute_bytes.ts";
+} from "../floats/packed_conversions.ts";
+import { pack } from "../integers/packed_integers.ts";
+import { permuteBytes } from "../integers/permute_bytes.ts";
 import { strideOfConversion, strideOfMove, wideningOfConversion } from "../strides.ts";
-import { atomicWide, loadWide, moveWide, storeWide } from "../wide_instructions.ts";
+import { atomicWide, loadWide, moveWide, storeWide } from "../integers/wide_instructions.ts";
 import { form, hint, ordering, returningAtomic, selected } from "./row.ts";
 
 const vector = "<vector:v2|v4>?";

@@ -8,7 +8,7 @@ import {
   reciprocalRoot64,
   sine,
   upperHalf,
-} from "../approximate_instructions.ts";
+} from "../floats/approximate_instructions.ts";
 import {
   copySign,
   extremeFloat,
@@ -17,8 +17,8 @@ import {
   reciprocal,
   signChange,
   testProperty,
-} from "../float_instructions.ts";
-import { doubleGangForms, floatGangForms } from "../gang_lowering.ts";
+} from "../floats/float_instructions.ts";
+import { doubleGangForms, floatGangForms } from "../gangs/gang_lowering.ts";
 import {
   halfExponential,
   halfExtreme,
@@ -27,7 +27,7 @@ import {
   halfSignChange,
   halfSum,
   halfTangent,
-} from "../half_instructions.ts";
+} from "../floats/half_instructions.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import { type InstructionTraits, pure } from "../instruction_traits.ts";
 import { form } from "./row.ts";

@@ -7,11 +7,11 @@ import {
   insertBits,
   makeMask,
   reverseBits,
-} from "../bit_instructions.ts";
+} from "../integers/bit_instructions.ts";
 import { choosesExtreme } from "../../checks/shadow_comparisons.ts";
 import { fromLowest, movesBits, sums, whollyWithCarry } from "../../checks/shadow_rules.ts";
-import { addWithCarry, multiplyAddWithCarry } from "../carry_chains.ts";
-import { integerGangForms } from "../gang_lowering.ts";
+import { addWithCarry, multiplyAddWithCarry } from "../integers/carry_chains.ts";
+import { integerGangForms } from "../gangs/gang_lowering.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import { type InstructionTraits, pure } from "../instruction_traits.ts";
 import {
@@ -27,8 +27,8 @@ import {
   multiplyWide,
   negate,
   saturating,
-} from "../integer_instructions.ts";
-import { addPairs, extremeOfPairs } from "../packed_integers.ts";
+} from "../integers/integer_instructions.ts";
+import { addPairs, extremeOfPairs } from "../integers/packed_integers.ts";
 import {
   strideOfDifference,
   strideOfNegation,

@@ -5,11 +5,11 @@ import {
   movesBits,
   union,
 } from "../../checks/shadow_rules.ts";
-import { integerGangForms } from "../gang_lowering.ts";
+import { integerGangForms } from "../gangs/gang_lowering.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import { pure } from "../instruction_traits.ts";
-import { integer } from "../integer_instructions.ts";
-import { funnelShift, logicalNot, logicOfThree, not, shift } from "../logic_instructions.ts";
+import { integer } from "../integers/integer_instructions.ts";
+import { funnelShift, logicalNot, logicOfThree, not, shift } from "../integers/logic_instructions.ts";
 import { strideOfShift } from "../strides.ts";
 import { bits, form } from "./row.ts";
 

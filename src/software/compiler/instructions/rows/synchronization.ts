@@ -1,9 +1,9 @@
 import { clusterForms } from "../cluster_instructions.ts";
 import type { InstructionForm } from "../instruction_form.ts";
 import type { InstructionTraits } from "../instruction_traits.ts";
-import { loadMatrices, storeMatrices, transposeMatrix } from "../matrix_instructions.ts";
-import { memoryBarrierForms } from "../memory_barriers.ts";
-import { fence } from "../memory_instructions.ts";
+import { loadMatrices, storeMatrices, transposeMatrix } from "../memory/matrix_instructions.ts";
+import { memoryBarrierForms } from "../memory/memory_barriers.ts";
+import { fence } from "../memory/memory_instructions.ts";
 import {
   activeMask,
   aligned,

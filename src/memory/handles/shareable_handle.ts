@@ -1,0 +1,159 @@
+/**
+ * Handles by which processes share memory pools.
+ *
+ * @module
+ */
+import { withoutSign } from "../../../ffi/native/host.ts";
+import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { canBePool, closeAside } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
+import { fabricHandleByteLength } from "../../driver.ts";
+import { printAs } from "../../support/printing.ts";
+import { SharingError } from "../../support/errors.ts";
+import { maximumInt, whatIs } from "../../support/validation.ts";
+
+/**
+ * Keeps programs from calling the constructor, because a handle closes its descriptor. `private` is only checked at
+ * compile time.
+ */
+const constructionToken = Symbol();
+
+/**
+ * A handle to a memory pool that another process can import. It owns a file descriptor, which it closes, or holds the
+ * 64 bytes of a fabric handle. Sending or importing the handle only borrows it: dispose it afterwards. The receiver and
+ * the imported pool do not depend on it.
+ *
+ * @example
+ * ```ts
+ * using handle = pool.exportHandle();
+ * await socket.send(new Uint8Array(1), { handles: [handle] });
+ * ```
+ */
+export class ShareableHandle implements Disposable {
+  /** A `"posix-fd"` handle has `fd`, a `"fabric"` handle has `bytes`. */
+  readonly type: "posix-fd" | "fabric";
+  #fd: number;
+  #bytes: Uint8Array<ArrayBuffer>;
+  /** Whether another process may let whoever closes the descriptor wait. */
+  readonly #closesAside: boolean;
+  #disposed = false;
+
+  static {
+    printAs(this, "ShareableHandle", (handle) => {
+      const fd = handle.type === "posix-fd" && !handle.#disposed ? ` ${handle.#fd}` : "";
+      return `ShareableHandle { ${handle.type}${fd}${handle.#disposed ? ", disposed" : ""} }`;
+    }, ["type", ["fd", (handle) => handle.type === "posix-fd" && !handle.#disposed ? handle.#fd : undefined], [
+      "disposed",
+      (handle) => handle.#disposed,
+    ]]);
+  }
+
+  private constructor(
+    token: typeof constructionToken,
+    parts: { type: "posix-fd" | "fabric"; fd?: number; bytes?: Uint8Array<ArrayBuffer>; closesAside?: boolean },
+  ) {
+    if (token !== constructionToken) {
+      throw new TypeError(
+        "Cannot construct a ShareableHandle: use MemoryPool.exportHandle, ShareableHandle.fromFd or .fromBytes",
+      );
+    }
+    this.type = parts.type;
+    this.#fd = parts.fd ?? -1;
+    this.#bytes = parts.bytes ?? new Uint8Array(0);
+    this.#closesAside = parts.closesAside ?? false;
+  }
+
+  /**
+   * Creates a handle that owns a file descriptor, and closes it when disposed.
+   *
+   * @throws {TypeError} If `fd` is not an integer
+   * @throws {RangeError} If `fd` is out of range, or not open
+   * @throws {SharingError} `not-supported` if descriptors cannot be used here
+   */
+  static fromFd(fd: number): ShareableHandle {
+    fd = checkDescriptor(fd);
+    const refusal = shimRefusal();
+    if (refusal !== undefined) throw new SharingError("not-supported", `Cannot take over a descriptor: ${refusal}`);
+    try {
+      return new ShareableHandle(constructionToken, { type: "posix-fd", fd, closesAside: !canBePool(fd) });
+    } catch (cause) {
+      throw new RangeError(`Cannot take over descriptor ${fd}: it is not open`, { cause });
+    }
+  }
+
+  /**
+   * Creates a fabric handle from a copy of the bytes.
+   *
+   * @throws {TypeError} If `bytes` is not a `Uint8Array`
+   * @throws {RangeError} If there are not 64 bytes
+   */
+  static fromBytes(bytes: Uint8Array): ShareableHandle {
+    if (!(bytes instanceof Uint8Array)) {
+      throw new TypeError("Cannot make a fabric handle: its bytes must be a Uint8Array");
+    }
+    if (bytes.length !== fabricHandleByteLength) {
+      throw new RangeError(
+        `Cannot make a fabric handle of ${bytes.length} bytes: it must have ${fabricHandleByteLength}`,
+      );
+    }
+    return new ShareableHandle(constructionToken, { type: "fabric", bytes: Uint8Array.from(bytes) });
+  }
+
+  /**
+   * The file descriptor. The handle still owns it.
+   *
+   * @throws {TypeError} If this is a fabric handle
+   * @throws {ReferenceError} If the handle was disposed
+   */
+  get fd(): number {
+    this.#check();
+    if (this.type !== "posix-fd") throw new TypeError("Cannot read the fd of a fabric handle: it has bytes instead");
+    return this.#fd;
+  }
+
+  /**
+   * The 64 bytes of a fabric handle.
+   *
+   * @throws {TypeError} If this is a file descriptor's handle
+   * @throws {ReferenceError} If the handle was disposed
+   */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    this.#check();
+    if (this.type !== "fabric") throw new TypeError("Cannot read the bytes of a posix-fd handle: it has an fd instead");
+    return this.#bytes;
+  }
+
+  /** Closes the descriptor: on another thread if it is not a pool's, because closing it may then take long. */
+  [Symbol.dispose](): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    if (this.type !== "posix-fd") return;
+    if (this.#closesAside) closeAside(this.#fd);
+    else closeDescriptor(this.#fd);
+  }
+
+  #check(): void {
+    if (this.#disposed) throw new ReferenceError(`Cannot use the ${this.type} handle: it was disposed`);
+  }
+}
+
+/**
+ * Describes a value that is not a handle, for an error's message. A handle that was sent to a Worker arrives as a plain
+ * object.
+ */
+export function whatIsNoHandle(value: unknown): string {
+  const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
+  return type === "posix-fd" || type === "fabric"
+    ? "a clone of a ShareableHandle, as structuredClone and postMessage make it"
+    : whatIs(value, "ShareableHandle");
+}
+
+/**
+ * Returns `fd` if it is a valid descriptor number, and throws otherwise: the runtimes differ in how they treat other
+ * numbers.
+ */
+export function checkDescriptor(fd: number): number {
+  if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is not an integer`);
+  if (fd < 0 || fd > maximumInt) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
+  return withoutSign(fd);
+}

@@ -1,0 +1,371 @@
+import { type AllocateAsyncOptions, allocateAsyncOptions } from "./allocation_queue.ts";
+import type { CachingAllocatorOptions } from "../caching/allocator_options.ts";
+import { CachingAllocator } from "../caching/caching_allocator.ts";
+import type { SlabSource } from "../caching/slabs.ts";
+import { DeviceArray } from "../device_array.ts";
+import { DeviceBuffer } from "../device_buffer.ts";
+import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import { fabricHint } from "../handles/fabric_hint.ts";
+import { PoolAttributes, type PoolUsage, type ReusePolicies } from "./pool_attributes.ts";
+import { PoolMemory } from "./pool_memory.ts";
+import { ShareableHandle } from "../handles/shareable_handle.ts";
+import { memHandleType } from "../../driver.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import type { Session } from "../../session.ts";
+import { cannot } from "../../support/driver_errors.ts";
+import { CudaError } from "../../support/errors.ts";
+import { refuseNewProperties, refuseToReplace } from "../../support/missing_properties.ts";
+import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
+import {
+  byteLengthOfArray,
+  refuseType,
+  type TypedArray,
+  type TypedArrayConstructor,
+} from "../../support/typed_array.ts";
+import { checkByteLength, checkOptions, refuseConstruction } from "../../support/validation.ts";
+
+/** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
+export type PoolHandleType = "none" | "posix-fd" | "fabric";
+
+/** Options of a new pool. */
+export interface PoolOptions {
+  /**
+   * How the pool can be shared with other processes. Defaults to "none". A "posix-fd" can be sent to processes of this
+   * machine. The bytes of a "fabric" handle can be sent to any machine of the NVLink domain, and need an IMEX channel.
+   */
+  handleType?: PoolHandleType;
+  /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
+  maxSize?: number;
+  /**
+   * How many bytes the pool keeps reserved when the host synchronizes; unused memory beyond this then goes back to the
+   * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization.
+   */
+  releaseThreshold?: number;
+}
+
+/**
+ * Calls back once when the user disposes the pool. Nothing can be allocated from it then, and it is destroyed when its
+ * last buffer is freed, so holders of its memory should release what they do not need. Returns a function that cancels
+ * the callback.
+ *
+ * @throws {ReferenceError} If the pool was disposed
+ */
+export let whenPoolDisposed: (pool: MemoryPool, callback: () => void) => () => void;
+
+/**
+ * A pool from which memory is allocated in stream order. Comes from `CudaDevice.createPool` or `Cuda.createHostPool`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+ *
+ * @example
+ * ```ts
+ * import { open } from "./mod.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using pool = gpu.createPool({ releaseThreshold: Infinity });
+ * using buffer = pool.allocate(2 ** 20, stream);
+ * console.log(pool.usage().used);
+ * ```
+ */
+export class MemoryPool implements Disposable {
+  /** The device that the memory is on; undefined for a pool in host memory. */
+  readonly device: CudaDevice | undefined;
+  /** How the pool can be shared with other processes. */
+  readonly handleType: PoolHandleType;
+  readonly #session: Session;
+  readonly #isOwned: boolean;
+  readonly #attributes: PoolAttributes;
+  readonly #memory: PoolMemory;
+  #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
+
+  static {
+    whenPoolDisposed = (pool, callback) => {
+      void pool.unsafeHandle;
+      const entry = { callback };
+      const entries = pool.#disposeCallbacks ??= new Set();
+      entries.add(entry);
+      return () => void entries.delete(entry);
+    };
+    refuseNewProperties(this, {
+      name: "MemoryPool",
+      fields: ["device", "handleType"],
+      instead: { maxSize: "a pool keeps its maximum; give it to createPool" },
+    });
+    refuseToReplace(this, "reuse", "set the property of one policy, such as pool.reuse.allowOpportunistic");
+    printAs(this, "MemoryPool", (pool) => {
+      const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
+      const { count } = pool.#memory.contents;
+      const buffers = countOf(count, "buffer");
+      const disposed = count === 0 ? "disposed" : `disposed, ${buffers} not freed`;
+      const state = pool.#memory.isDisposed || pool.#session.hasEnded ? disposed : `${buffers}, ${
+        stateOf(() => {
+          const { used, reserved } = pool.#attributes.usage();
+          return `${used} of ${reserved} bytes in use`;
+        })
+      }`;
+      return `MemoryPool { ${placeOf(pool.device)}, ${kind}${state} }`;
+    }, [
+      "device",
+      "handleType",
+      ["isDefault", (pool) => !pool.#isOwned],
+      ["buffers", (pool) => pool.#memory.contents.count],
+      ["usage", (pool) => pool.#attributes.usage()],
+      ["disposed", (pool) => pool.#memory.isDisposed || pool.#session.hasEnded],
+    ]);
+  }
+
+  /**
+   * Pools come from `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool,
+   * which cannot be disposed.
+   *
+   * @ignore
+   */
+  constructor(
+    session: Session,
+    { device, handle = refuseConstruction("MemoryPool", "CudaDevice.createPool"), handleType, isOwned, maxSize = 0 }: {
+      device: CudaDevice | undefined;
+      handle: bigint;
+      handleType: PoolHandleType;
+      isOwned: boolean;
+      maxSize?: number;
+    } = {} as never,
+  ) {
+    this.#session = session;
+    this.device = device;
+    this.handleType = handleType;
+    this.#isOwned = isOwned;
+    this.#memory = new PoolMemory(session, { pool: this, handle, maxSize, isOwned });
+    this.#attributes = new PoolAttributes(session, this.#memory);
+    session.pools.set(handle, this);
+  }
+
+  /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
+  get unsafeHandle(): bigint {
+    return this.#memory.handle;
+  }
+
+  /**
+   * Allocates memory in stream order: work that is enqueued on the stream afterwards may use it.
+   *
+   * @param byteLength Size in bytes, at least 1.
+   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
+   * `Cuda` object
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {ReferenceError} If the pool or the stream was disposed
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
+   */
+  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
+    if (typeof byteLength === "function") refuseType(byteLength);
+    const allocationStream = this.#allocationStream(stream);
+    checkStream(allocationStream, this.#session);
+    return new DeviceBuffer(this.#memory.allocate(byteLength, allocationStream));
+  }
+
+  /**
+   * Allocates memory for `length` elements of a type, in stream order. Also throws what `allocate` throws.
+   *
+   * @param type The element type, as the constructor of a typed array, such as `Float32Array`.
+   * @param length Number of elements.
+   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
+   * @throws {RangeError} If `length` is not a valid number of elements
+   */
+  allocateArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    length: number,
+    stream?: CudaStream,
+  ): DeviceArray<T> {
+    const allocationStream = this.#allocationStream(stream);
+    checkStream(allocationStream, this.#session);
+    const byteLength = byteLengthOfArray(type, length);
+    return new DeviceArray(type, this.#memory.allocate(byteLength, allocationStream));
+  }
+
+  /**
+   * Allocates memory like `allocate`, but waits while too little is left: for buffers that this process or another one
+   * frees, and for streams that still have to execute the frees. Waiting calls get memory in the order in which they
+   * were made; a call of `allocate` may overtake them.
+   *
+   * @param byteLength Size in bytes, at least 1.
+   * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when the
+   * promise resolves.
+   * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
+   * `Cuda` object
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {ReferenceError} If the pool or the stream was disposed, or is while the call waits
+   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never have so much memory
+   */
+  async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
+    checkOptions(options, allocateAsyncOptions);
+    const { stream: given, signal } = options;
+    const stream = this.#allocationStream(given);
+    checkStream(stream, this.#session);
+    checkByteLength(byteLength, "an allocation's size", 1);
+    const waitOptions = signal === undefined ? {} : { signal };
+    return new DeviceBuffer(await this.#memory.allocateAsync(byteLength, { stream, ...waitOptions }));
+  }
+
+  /**
+   * Creates an allocator that hands out parts of larger allocations and reuses freed memory. Once it has memory for a
+   * stream, allocating from it is far faster than allocating from the pool.
+   *
+   * @throws {TypeError} If a size is not a number, or `options` is not an object
+   * @throws {RangeError} If a size is not a valid number of bytes
+   * @throws {ReferenceError} If the pool was disposed
+   */
+  createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
+    const memory = this.#memory;
+    const source: SlabSource = {
+      pool: this,
+      allocateSlab: (byteLength, stream) => new DeviceBuffer(memory.allocateSlab(byteLength, stream)),
+      allocationStream: (stream) => this.#allocationStream(stream),
+      refusal: (byteLength) => memory.refusal(byteLength),
+      reclaim: (cache) => memory.reclaim(cache),
+      whenDisposed: (callback) => whenPoolDisposed(this, callback),
+    };
+    return new CachingAllocator(this.#session, source, options);
+  }
+
+  /**
+   * How many bytes the pool keeps reserved when the host synchronizes; unused memory beyond this then goes back to the
+   * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization. Can be set.
+   */
+  get releaseThreshold(): number {
+    return this.#attributes.releaseThreshold;
+  }
+
+  set releaseThreshold(byteLength: number) {
+    this.#attributes.releaseThreshold = byteLength;
+  }
+
+  /** When an allocation may reuse memory that was freed on another stream. The object's properties can be set. */
+  get reuse(): ReusePolicies {
+    return this.#attributes.reuse;
+  }
+
+  /** Returns how many bytes the pool has reserved and how many of those are allocated. */
+  usage(): PoolUsage {
+    this.#session.completed.synchronize();
+    return this.#attributes.usage();
+  }
+
+  /** Resets `reservedHigh` and `usedHigh` to the current values. */
+  resetHigh(): void {
+    this.#attributes.resetHigh();
+  }
+
+  /**
+   * Releases unused memory to the system, until only `byteLength` bytes are reserved or nothing more can be released.
+   * Memory that was freed is unused once its free has completed and the program has found that out, by a wait of any
+   * kind or by a `query`.
+   *
+   * @param byteLength Bytes to keep; 0 releases everything that can be released.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {RangeError} If `byteLength` is not a whole number, or is negative
+   * @throws {ReferenceError} If the pool was disposed
+   */
+  trimTo(byteLength: number): void {
+    checkByteLength(byteLength, "the bytes to keep");
+    this.#session.completed.synchronize();
+    try {
+      this.#session.driver.memPoolTrimTo(this.unsafeHandle, BigInt(byteLength));
+    } catch (error) {
+      throw cannot(`trim ${this.#memory.name}`, error);
+    }
+  }
+
+  /**
+   * Returns what kernels of a device may do with the pool's memory.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If `device` is not a device of the same `Cuda` object
+   */
+  getAccess(device: CudaDevice): Access {
+    return getPoolAccess(this.#session, this.unsafeHandle, { device });
+  }
+
+  /**
+   * Sets what kernels of the given devices may do with the pool's memory, including memory that is already allocated.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorNotSupported` for "read" if the driver supports only "read-write",
+   * `cudaErrorInvalidDevice` if the pool's own device would lose its access, `cudaErrorPeerAccessUnsupported` if a
+   * device is not a peer of the pool's device
+   */
+  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
+    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, poolDevice: this.device });
+  }
+
+  /**
+   * Exports a handle by which another process can import the pool. Any process that has the handle can access all of
+   * the pool's memory.
+   *
+   * A descriptor keeps the memory. A fabric handle does not: when the pool or this process goes, the memory goes, and
+   * what importers have mapped is invalid. Hold the pool until they have released it.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If the pool was created with handleType "none"
+   * @throws {CudaError} `cudaErrorOperatingSystem` if the process has no descriptor left, `cudaErrorNotPermitted` for
+   * "fabric" without an IMEX channel
+   */
+  exportHandle(): ShareableHandle {
+    if (!this.#isOwned) {
+      throw new TypeError(
+        `Cannot export the default pool on device ${
+          this.device!.ordinal
+        }: default pools cannot be exported; create a pool with ` +
+          'createPool({ handleType: "posix-fd" }), and allocate from it',
+      );
+    }
+    if (this.handleType === "none") {
+      throw new TypeError(
+        `Cannot export ${this.#memory.name}: it was created with handleType "none"; create it with "posix-fd"`,
+      );
+    }
+    try {
+      const type = this.handleType === "fabric" ? memHandleType.fabric : memHandleType.posixFileDescriptor;
+      const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, type);
+      return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
+    } catch (error) {
+      this.#memory.isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
+      throw cannot(
+        `export ${this.#memory.name}`,
+        error,
+        this.handleType === "fabric" ? fabricHint(error) : undefined,
+      );
+    }
+  }
+
+  /**
+   * Destroys the pool and disposes its allocators. Blocks until the streams on which buffers were freed have executed
+   * the frees: the driver crashes otherwise.
+   *
+   * Buffers that are not freed yet stay valid, and the pool keeps its memory until they are freed. They are reported
+   * with `console.warn`: their number, their size in bytes and, with POOLPASS_DEBUG=1, where they were allocated. A
+   * freed buffer that is still being read, or that is lent to another process, also delays the release of the pool's
+   * memory, but is not reported.
+   */
+  [Symbol.dispose](): void {
+    if (this.#memory.isDisposed || !this.#isOwned) return;
+    this.#memory.dispose(() => {
+      // A callback that throws does not keep the others from running.
+      using callbacks = new DisposableStack();
+      for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
+    });
+  }
+
+  #allocationStream(stream: CudaStream | undefined): CudaStream {
+    const allocationStream = stream === undefined ? this.device?.defaultStream : stream;
+    if (allocationStream === undefined) {
+      throw new TypeError("Cannot allocate from a pool in host memory without a stream: give one");
+    }
+    return allocationStream;
+  }
+}

@@ -1,0 +1,294 @@
+import { Allocation, type AllocationOwner } from "../allocation.ts";
+import { type AllocateAsyncOptions, AllocationQueue } from "./allocation_queue.ts";
+import { FreedStreams } from "../freed_streams.ts";
+import type { MemoryPool } from "./memory_pool.ts";
+import type { CacheMemory, MemoryRegistry } from "./memory_registry.ts";
+import { describeHolders, isOutOfMemory, outOfMemory, type Refusal, refusalOfMaxSize } from "./out_of_memory.ts";
+import { PoolContents } from "./pool_contents.ts";
+import { defaultStream, type Driver } from "../../driver.ts";
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import type { OpenedObject } from "../../objects/opened_objects.ts";
+import type { Session } from "../../session.ts";
+import { cannot, driverErrorOf, ignoreLoss, isLoss } from "../../support/driver_errors.ts";
+import { reportLeak } from "../../support/leaks.ts";
+import { countOf } from "../../support/printing.ts";
+import { checkByteLength } from "../../support/validation.ts";
+
+/** A pool's maximum size is rounded up to a multiple of this. */
+const reservedUnit = 32 * 2 ** 20;
+
+/** The memory of a pool: allocates and frees it, and destroys the pool when it was disposed and has no memory left. */
+export class PoolMemory {
+  /** Undefined for host memory. */
+  readonly device: CudaDevice | undefined;
+  /** The pool in error messages: `"the pool on device 0"`. */
+  readonly name: string;
+  readonly contents: PoolContents;
+  readonly freedStreams: FreedStreams = new FreedStreams();
+  /**
+   * Whether exporting a fabric handle has failed. Destroying the pool would then crash driver 580 (an invalid free; C
+   * programs crash too).
+   */
+  isUndestroyable = false;
+  readonly #session: Session;
+  readonly #registry: MemoryRegistry;
+  readonly #pool: MemoryPool;
+  readonly #owner: AllocationOwner;
+  readonly #slabOwner: AllocationOwner;
+  /** The allocations of `allocateAsync` that wait for memory. */
+  readonly #queue: AllocationQueue;
+  /** The maximum size that the pool was created with; 0 for none. */
+  readonly #maxSize: number;
+  readonly #opened: OpenedObject;
+  /** The size of the device's memory. */
+  #deviceByteLength: number | undefined;
+  #handle: bigint | undefined;
+  /** The handle of a disposed pool that still has buffers; the last free destroys it. */
+  #pendingHandle: bigint | undefined;
+  /** Whether a free failed because the context was lost. The buffers that remain are then not reported as leaks. */
+  #isLost = false;
+
+  constructor(session: Session, { pool, handle, maxSize, isOwned }: {
+    pool: MemoryPool;
+    handle: bigint;
+    maxSize: number;
+    /** Whether the pool is destroyed when it is disposed. */
+    isOwned: boolean;
+  }) {
+    const { device } = pool;
+    this.#session = session;
+    this.#registry = session.memory;
+    this.#pool = pool;
+    this.device = device;
+    this.name = device === undefined ? "the pool in host memory" : `the pool on device ${device.ordinal}`;
+    this.contents = new PoolContents(session.memory);
+    this.#owner = {
+      release: (address, byteLength, stream, allocation) => this.#free(address, byteLength, stream, allocation),
+      awaitRelease: (address, byteLength) => this.contents.addNotLeaked(address, byteLength),
+      isHostMemory: device === undefined,
+    };
+    this.#slabOwner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
+    this.#queue = new AllocationQueue(session, device);
+    this.#maxSize = maxSize;
+    this.#handle = handle;
+    this.#registry.pools.add(this);
+    this.#opened = {
+      ...(isOwned ? { kind: "pool" } : {}),
+      unfreed: () => this.#handle === undefined || this.#isLost ? undefined : this.contents.unfreed(),
+      release: (driver) => this.#releaseAll(driver, { handle, isOwned }),
+    };
+    session.opened.add(this.#opened);
+  }
+
+  /** The `cudaMemPool_t`. */
+  get handle(): bigint {
+    if (this.#handle === undefined) throw new ReferenceError(`Cannot use ${this.name}: it was disposed`);
+    return this.#handle;
+  }
+
+  get isDisposed(): boolean {
+    return this.#handle === undefined;
+  }
+
+  /** Allocates memory. Tries again after reclaiming memory that is not in use. */
+  allocate(byteLength: number, stream: CudaStream): Allocation {
+    checkByteLength(byteLength, "an allocation's size", 1);
+    try {
+      return this.#malloc(byteLength, stream, this.#owner);
+    } catch (error) {
+      if (!isOutOfMemory(error)) throw error;
+      const allocation = this.#allocateAfterReclaiming(byteLength, stream);
+      if (allocation !== undefined) return allocation;
+      const refusal = this.refusal(byteLength);
+      const hint = refusal !== undefined
+        ? `${refusal.why}; ${refusal.advice}`
+        : [...this.#describeHolders(), "free memory or ask for less"].join("; ");
+      throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hint);
+    }
+  }
+
+  /** Allocates memory, and waits for it if necessary. */
+  async allocateAsync(
+    byteLength: number,
+    { stream, signal }: AllocateAsyncOptions & { stream: CudaStream },
+  ): Promise<Allocation> {
+    checkByteLength(byteLength, "an allocation's size", 1);
+    const what = `allocate ${byteLength} bytes from ${this.name}`;
+    const check = () => void [this.handle, stream.unsafeHandle, this.#session.driver.mallocFromPoolAsync];
+    check();
+    const refusal = this.refusal(byteLength);
+    if (refusal !== undefined) throw cannot(what, outOfMemory(refusal.why), refusal.advice);
+    const attempt = () => this.#tryMalloc(byteLength, stream) ?? this.#allocateAfterReclaiming(byteLength, stream);
+    const describe = () => this.#describeHolders().join("; ") || undefined;
+    return await this.#queue.allocate({ what, stream, check, attempt, describe, signal });
+  }
+
+  /** Allocates memory that its user may not free, and that the pool does not report as leaked. */
+  allocateSlab(byteLength: number, stream: CudaStream): Allocation {
+    const allocation = this.#malloc(byteLength, stream, this.#slabOwner);
+    this.contents.addNotLeaked(allocation.address, byteLength);
+    return allocation;
+  }
+
+  /** Why the pool can never have so many bytes; undefined if it can, as far as is known. */
+  refusal(byteLength: number): Refusal | undefined {
+    if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
+      return refusalOfMaxSize(this.#maxSize);
+    }
+    if (this.device === undefined) return undefined;
+    this.#deviceByteLength ??= this.device.memoryInfo().total;
+    if (byteLength <= this.#deviceByteLength) return undefined;
+    return { why: `the device has ${this.#deviceByteLength} bytes`, advice: "ask for less" };
+  }
+
+  /** Reclaims memory that is not in use, except from one caching allocator. Returns whether there may be more now. */
+  reclaim(except: CacheMemory): boolean {
+    const isObserved = this.#session.completed.synchronize();
+    return this.#releaseCaches(except) || isObserved;
+  }
+
+  /**
+   * Reports leaked buffers, calls back, and destroys the pool: now, or when the last buffer is freed. Blocks until the
+   * streams of the frees have executed them.
+   */
+  dispose(callback: () => void): void {
+    const { handle } = this;
+    if (!this.#isLost && !this.#session.hasEnded) this.#reportLeaks();
+    this.#handle = undefined;
+    this.#session.pools.delete(handle);
+    this.#session.opened.markDisposed(this.#opened);
+    this.#pendingHandle = handle;
+    try {
+      callback();
+    } finally {
+      this.#destroyIfUnused();
+      if (this.#pendingHandle !== undefined) ignoreLoss(() => this.#resetCurrentPool(this.#session.driver, handle));
+    }
+  }
+
+  #reportLeaks(): void {
+    const unfreed = this.contents.unfreed();
+    if (this.#session.sanitizer?.isLate(unfreed)) return;
+    const advice = this.#session.debug
+      ? "free them first"
+      : "free them first; POOLPASS_DEBUG=1 shows where they were allocated";
+    reportLeak({ ...unfreed, before: `${this.name} was disposed`, advice });
+  }
+
+  #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {
+    const { driver } = this.#session;
+    let address: bigint;
+    try {
+      address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.handle, stream.unsafeHandle);
+    } catch (error) {
+      throw cannot(`allocate ${byteLength} bytes from ${this.name}`, error);
+    }
+    const device = this.device ?? stream.device;
+    const allocation = new Allocation(this.#session, owner, this.#pool, address, byteLength, device, stream);
+    allocation.liveIndex = this.contents.add(address, byteLength);
+    return allocation;
+  }
+
+  #tryMalloc(byteLength: number, stream: CudaStream): Allocation | undefined {
+    try {
+      return this.#malloc(byteLength, stream, this.#owner);
+    } catch (error) {
+      if (isOutOfMemory(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Allocates memory if enough of it can be reclaimed. */
+  #allocateAfterReclaiming(byteLength: number, stream: CudaStream): Allocation | undefined {
+    for (const reclaim of [() => this.#session.completed.synchronize(), () => this.#releaseCaches()]) {
+      if (!reclaim()) continue;
+      const allocation = this.#tryMalloc(byteLength, stream);
+      if (allocation !== undefined) return allocation;
+    }
+    return undefined;
+  }
+
+  /**
+   * Makes caching allocators release what they do not use: those of this pool and, if only the device limits it, those
+   * of the device's other pools. Returns whether any did.
+   */
+  #releaseCaches(except?: CacheMemory): boolean {
+    let isReleased = false;
+    for (const cache of this.#registry.cachesOf(this.#pool, { onDevice: this.#maxSize === 0 })) {
+      if (cache !== except && cache.releaseUnused()) isReleased = true;
+    }
+    return isReleased;
+  }
+
+  /** What an out-of-memory error says about the memory that is in use. */
+  #describeHolders(): string[] {
+    const parts = this.#maxSize === 0 ? [] : [`its maxSize is ${this.#maxSize} bytes`];
+    const holders = this.contents.holders();
+    if (holders.length > 0) parts.push(`it holds ${describeHolders(holders)}`);
+    for (const { used, reserved } of this.#registry.cachesOf(this.#pool, { onDevice: false })) {
+      if (reserved > 0) parts.push(`an allocator holds ${reserved} bytes, of which ${used} are in use`);
+    }
+    const others = [...this.#registry.pools].filter((other) =>
+      this.#maxSize === 0 && other.device === this.device && other !== this && other.contents.count > 0
+    );
+    const inOthers = others.reduce((sum, { contents }) => sum + contents.byteLength, 0);
+    if (inOthers > 0) parts.push(`${countOf(others.length, "other pool")} of this process: ${inOthers} bytes`);
+    return parts;
+  }
+
+  #free(address: bigint, byteLength: number, stream: CudaStream, { liveIndex }: Allocation): void {
+    try {
+      this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
+    } catch (error) {
+      this.#isLost ||= isLoss(error);
+      throw error;
+    }
+    this.contents.delete(liveIndex, address, byteLength);
+    this.#registry.frees++;
+    this.freedStreams.add(stream);
+    if (this.#pendingHandle !== undefined) this.#destroyIfUnused();
+  }
+
+  /** Destroys the pool if it was disposed and has no buffers left. */
+  #destroyIfUnused(): void {
+    if (this.contents.count > 0 || this.#pendingHandle === undefined) return;
+    const handle = this.#pendingHandle;
+    this.#pendingHandle = undefined;
+    this.#registry.pools.delete(this);
+    this.#session.opened.delete(this.#opened);
+    ignoreLoss(() => {
+      this.freedStreams.synchronize();
+      this.#destroy(this.#session.driver, handle);
+    });
+  }
+
+  #destroy(driver: Driver, handle: bigint): void {
+    // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process ends.
+    if (!this.isUndestroyable) return driver.memPoolDestroy(handle);
+    this.#resetCurrentPool(driver, handle);
+    driver.memPoolTrimTo(handle, 0n);
+  }
+
+  /** Frees the buffers that are left and destroys the pool, at the end of the session. */
+  #releaseAll(driver: Driver, { handle, isOwned }: { handle: bigint; isOwned: boolean }): void {
+    // Somebody may still access host memory whose ArrayBuffer was transferred.
+    if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
+    // Any device may free memory of a pool in host memory.
+    const ordinal = this.device?.ordinal ?? 0;
+    for (const address of this.contents) driver.freeAsync(ordinal, address, defaultStream);
+    if (this.contents.count > 0) driver.streamSynchronize(ordinal, defaultStream);
+    this.freedStreams.synchronizeBy(driver);
+    if (isOwned) this.#destroy(driver, handle);
+  }
+
+  /**
+   * Resets the device's current pool if it is this one: nothing may be allocated from a pool that only waits for its
+   * last buffers to be freed.
+   */
+  #resetCurrentPool(driver: Driver, handle: bigint): void {
+    const ordinal = this.device?.ordinal;
+    if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
+    driver.deviceSetMemPool(ordinal, driver.deviceGetDefaultMemPool(ordinal));
+  }
+}

@@ -1,0 +1,114 @@
+import { refuseElementAccess } from "./element_access.ts";
+import { countOf, printAs } from "../../support/printing.ts";
+import type { HostAllocation } from "../../driver.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import type { Session } from "../../session.ts";
+import { refuseConstruction } from "../../support/validation.ts";
+
+/** The session that a host buffer belongs to. */
+export let sessionOfHost: (buffer: HostBuffer) => Session;
+
+/**
+ * Page-locked host memory. Copies to and from it run asynchronously to the host, and kernels of all devices read and
+ * write it in place if they get it as an argument. Comes from `Cuda.allocateHost`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+ *
+ * @example A kernel that writes to host memory
+ * ```ts
+ * import { open } from "./mod.ts";
+ * import { ptx } from "./kernels/fill.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using module = gpu.loadModule(ptx);
+ * using host = cuda.allocateHost(1024);
+ * module.kernel("fill").launch({ grid: 1, block: 64, stream }, host, 1024, 7);
+ * await stream.finished();
+ * console.log(new Uint32Array(host.buffer));
+ * ```
+ */
+export class HostBuffer implements Disposable {
+  /** Size in bytes. */
+  readonly byteLength: number;
+  readonly #session: Session;
+  readonly #allocation: HostAllocation;
+  #isDisposed = false;
+
+  static {
+    sessionOfHost = (buffer) => buffer.#session;
+    const view = "it has no type; use new Float32Array(host.buffer), or another typed array";
+    refuseElementAccess(this, { isInstance: (object) => #allocation in object, read: view, write: view });
+    printAs(this, "HostBuffer", (buffer) => {
+      const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
+      return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;
+    }, ["byteLength", ["disposed", (buffer) => buffer.#isDisposed || buffer.#session.hasEnded]]);
+  }
+
+  /**
+   * Host buffers come from `Cuda.allocateHost`.
+   *
+   * @ignore
+   */
+  constructor(session: Session, byteLength: number) {
+    if (session?.opened === undefined) refuseConstruction("HostBuffer", "Cuda.allocateHost");
+    this.#session = session;
+    this.#allocation = session.allocateHost(byteLength, "host buffer");
+    this.byteLength = byteLength;
+  }
+
+  /**
+   * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
+   *
+   * Do not transfer it, neither by `transfer()` nor to a worker: whoever has it then could access the memory after it
+   * is freed. Memory that was transferred is therefore not freed before the process ends, and the `Cuda` object reports
+   * it when it is disposed.
+   *
+   * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
+   */
+  get buffer(): ArrayBuffer {
+    this.#checkUsable();
+    return this.#allocation.buffer;
+  }
+
+  /**
+   * The address by which the kernels of all devices read and write the memory in place. A kernel receives it when the
+   * HostBuffer is passed as an argument. Wait for the stream before reading what a kernel has written, and before
+   * changing what a kernel reads.
+   *
+   * Each access of a kernel crosses the bus: memory that a kernel accesses more than once is better copied to a
+   * `DeviceBuffer`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
+   * @throws {CudaError} `cudaErrorNotSupported` on the software device without permission to use FFI
+   */
+  get address(): bigint {
+    this.#checkUsable();
+    try {
+      return this.#session.driver.hostGetDevicePointer(this.#allocation);
+    } catch (error) {
+      const hint = "copy it to a DeviceBuffer for the kernel";
+      throw cannot(`get the device address of ${this.byteLength} bytes of page-locked memory`, error, hint);
+    }
+  }
+
+  #checkUsable(): void {
+    if (this.#isDisposed || this.#session.hasEnded) {
+      throw new ReferenceError("Cannot use the host buffer: it was disposed");
+    }
+    if (this.#allocation.buffer.detached) {
+      throw new ReferenceError(
+        "Cannot use the host buffer: its ArrayBuffer was transferred; transfer a copy instead, such as buffer.slice()",
+      );
+    }
+  }
+
+  /** Frees the memory. CUDA waits for the copies and kernels that use it. */
+  [Symbol.dispose](): void {
+    if (this.#isDisposed || this.#session.hasEnded) return;
+    this.#isDisposed = true;
+    ignoreLoss(() => this.#session.freeHost(this.#allocation));
+  }
+}

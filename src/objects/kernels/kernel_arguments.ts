@@ -1,0 +1,222 @@
+/**
+ * Conversion of JavaScript values to the bytes of a kernel's parameters.
+ *
+ * @module
+ */
+import { noteHostRead } from "../../support/host_reads.ts";
+import type { Allocation } from "../../memory/allocation.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
+import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
+import { layoutOfBytes } from "../structs/struct.ts";
+import type { ParameterType } from "../../ptx/kernel_signature.ts";
+import type { Session } from "../../session.ts";
+import { errorOfAnotherCuda } from "../../support/validation.ts";
+
+/**
+ * An argument of a kernel: an object with an address for a pointer, such as a buffer; a number, bigint or boolean for a
+ * scalar; a view of exactly the right size for an aggregate.
+ */
+export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
+
+/** Why an argument is refused. */
+export interface ArgumentRefusal {
+  /** Whether the argument has a valid type, but does not fit. */
+  readonly isRangeError: boolean;
+  /** What the parameter takes. */
+  readonly reason: string;
+}
+
+/** Writes an argument to its place among the packed parameters. Returns what is wrong if it cannot. */
+export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
+
+type Aggregate = Exclude<ParameterType, string>;
+
+/** A parameter of a kernel. */
+export interface Parameter {
+  readonly type: ParameterType;
+  /** Its offset in the packed parameters, in bytes. */
+  readonly offset: number;
+  readonly isPointer?: true;
+  readonly isExact?: true;
+  readonly isUntyped?: true;
+}
+
+/**
+ * Returns the writers of a kernel's parameters. `buffers` has an element for each parameter that can take a buffer: the
+ * writers put the allocation of the argument there, or undefined if it is no buffer of device memory. `session` is that
+ * of the kernel.
+ */
+export function writersOf(
+  parameters: readonly Parameter[],
+  buffers: (Allocation | undefined)[],
+  session: Session,
+): readonly ParameterWriter[] {
+  return parameters.map((parameter) => {
+    const { type, offset, isUntyped } = parameter;
+    if (typeof type === "object") {
+      return isUntyped ? untypedWriter(parameter, type, { buffers, session }) : aggregateWriter(type, offset);
+    }
+    const bits = Number(type.slice(1));
+    if (type.startsWith("f")) return floatWriter(bits, offset);
+    return bits === 64 ? wordWriter(parameter, buffers, session) : integerWriter(parameter, bits);
+  });
+}
+
+function wrongKind(reason: string): ArgumentRefusal {
+  return { isRangeError: false, reason };
+}
+
+function outOfRange(reason: string): ArgumentRefusal {
+  return { isRangeError: true, reason };
+}
+
+function aggregateWriter({ byteLength, alignment }: Aggregate, offset: number): ParameterWriter {
+  return (view, argument) => {
+    if (!ArrayBuffer.isView(argument)) {
+      return wrongKind(`it takes a struct's value, a typed array or a DataView of ${byteLength} bytes`);
+    }
+    const layout = layoutOfBytes(argument);
+    if (argument.byteLength !== byteLength || (layout !== undefined && layout.alignment !== alignment)) {
+      const given = argument.byteLength;
+      if (layout === undefined) return outOfRange(`it takes ${byteLength} bytes, the view has ${given}`);
+      return outOfRange(
+        `it takes ${byteLength} bytes aligned to ${alignment}, the struct has ${given} bytes aligned to ` +
+          layout.alignment,
+      );
+    }
+    copyAggregate(argument, view, offset);
+  };
+}
+
+function copyAggregate(argument: ArrayBufferView, view: DataView, offset: number): void {
+  noteHostRead(argument, "launch");
+  const bytes = new Uint8Array(argument.buffer, argument.byteOffset, argument.byteLength);
+  new Uint8Array(view.buffer, view.byteOffset + offset, bytes.length).set(bytes);
+}
+
+/**
+ * Writes a parameter of which only the size is known. What has a size is taken; a number could be a float or an integer.
+ */
+function untypedWriter(
+  parameter: Parameter,
+  { byteLength }: Aggregate,
+  { buffers, session }: { buffers: (Allocation | undefined)[]; session: Session },
+): ParameterWriter {
+  const index = buffers.length;
+  const word = byteLength === 8 ? wordWriter({ ...parameter, type: "b64" }, buffers, session) : undefined;
+  const byte = byteLength === 1 ? integerWriter({ ...parameter, type: "b8" }, 8) : undefined;
+  const also = word === undefined ? "" : "a buffer, a bigint, ";
+  const needsType = wrongKind(
+    `its image says only that it has ${byteLength} bytes: give the kernel's "parameters", as in ` +
+      'module.kernel(name, { parameters: ["f32", "pointer"] })',
+  );
+  return (view, argument) => {
+    if (ArrayBuffer.isView(argument)) {
+      if (argument.byteLength !== byteLength) {
+        return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
+      }
+      copyAggregate(argument, view, parameter.offset);
+      // The previous launch may have been given a buffer.
+      if (word !== undefined) buffers[index] = undefined;
+      return undefined;
+    }
+    if (byte !== undefined) return byte(view, argument);
+    if (typeof argument === "number") return byteLength <= 8 ? needsType : wrongKind(takes(byteLength, also));
+    if (word !== undefined && typeof argument !== "boolean") return word(view, argument);
+    return wrongKind(takes(byteLength, also));
+  };
+}
+
+function takes(byteLength: number, also: string): string {
+  return `it takes ${also}a struct's value, a typed array or a DataView of ${byteLength} bytes`;
+}
+
+function floatWriter(bits: number, offset: number): ParameterWriter {
+  return (view, argument) => {
+    if (typeof argument !== "number") return wrongKind("it takes a number");
+    if (bits === 64) view.setFloat64(offset, argument, true);
+    else if (bits === 32) view.setFloat32(offset, argument, true);
+    else view.setFloat16(offset, argument, true);
+  };
+}
+
+/**
+ * The integers that a parameter takes: signed and unsigned ones unless its type is exact, because compilers declare both
+ * with the same PTX type.
+ */
+function rangeOf({ type, isExact, isPointer }: Parameter, bits: number): [minimum: bigint, maximum: bigint] {
+  const sign = isPointer ? "u" : isExact ? String(type)[0] : "b";
+  const minimum = sign === "u" ? 0n : -(2n ** BigInt(bits - 1));
+  const maximum = 2n ** BigInt(sign === "s" ? bits - 1 : bits) - 1n;
+  return [minimum, maximum];
+}
+
+function integerWriter(parameter: Parameter, bits: number): ParameterWriter {
+  const { offset } = parameter;
+  const [minimum, maximum] = rangeOf(parameter, bits).map(Number) as [number, number];
+  return (view, argument) => {
+    const value = typeof argument === "bigint" || typeof argument === "boolean" ? Number(argument) : argument;
+    if (typeof value !== "number") return wrongKind("it takes a whole number");
+    if (!Number.isInteger(value)) return outOfRange("it takes a whole number");
+    if (value < minimum || value > maximum) return outOfRange(`it takes a whole number from ${minimum} to ${maximum}`);
+    if (bits === 32) view.setUint32(offset, value, true);
+    else if (bits === 16) view.setUint16(offset, value, true);
+    else view.setUint8(offset, value);
+  };
+}
+
+/** No memory is at smaller addresses. */
+const firstAddress = 4096n;
+const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
+
+/** Writes 64 bits: a pointer or an integer. */
+function wordWriter(
+  parameter: Parameter,
+  buffers: (Allocation | undefined)[],
+  session: Session,
+): ParameterWriter {
+  const { offset, isPointer } = parameter;
+  const [minimum, maximum] = rangeOf(parameter, 64);
+  // 0 is always valid, so that one comparison excludes the small addresses or the negative numbers.
+  const least = isPointer ? firstAddress : minimum;
+  const leastNumber = Number(least);
+  const index = buffers.push(undefined) - 1;
+  const refuse = (value: number | bigint): ArgumentRefusal => {
+    if (isPointer) {
+      return outOfRange(value > 0 && value < firstAddress ? invalidAddress : "it takes a buffer or an address");
+    }
+    return outOfRange(`it takes a whole number from ${minimum} to ${maximum}`);
+  };
+  return (view, argument) => {
+    const allocation = allocationOf(argument);
+    buffers[index] = allocation;
+    if (allocation !== undefined) {
+      // The driver's own address needs no check.
+      view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
+    } else if (typeof argument === "object" && argument !== null && "address" in argument) {
+      if (argument instanceof HostBuffer && sessionOfHost(argument) !== session) {
+        throw errorOfAnotherCuda("pass a host buffer");
+      }
+      const { address } = argument;
+      if (typeof address !== "bigint") return wrongKind("its address is not a bigint");
+      if (BigInt.asUintN(64, address) !== address) return outOfRange("its address does not fit 64 bits");
+      if (address < firstAddress && address !== 0n) return outOfRange(`its address is ${address}; ${invalidAddress}`);
+      view.setBigUint64(offset, address, true);
+    } else if (typeof argument === "bigint") {
+      if ((argument < least && argument !== 0n) || argument > maximum) return refuse(argument);
+      view.setBigUint64(offset, argument, true);
+    } else {
+      if (typeof argument !== "number" && typeof argument !== "boolean") {
+        return wrongKind(
+          isPointer ? "it takes a buffer or an address" : "it takes a buffer, a bigint or a whole number",
+        );
+      }
+      const value = Number(argument);
+      if (!Number.isInteger(value)) return outOfRange("it takes a buffer, a bigint or a whole number");
+      if (!Number.isSafeInteger(value)) return outOfRange("give a bigint for a number beyond 2 ** 53");
+      if (value < leastNumber && value !== 0) return refuse(value);
+      view.setInt32(offset, value % 2 ** 32, true);
+      view.setInt32(offset + 4, Math.floor(value / 2 ** 32), true);
+    }
+  };
+}

@@ -1,0 +1,206 @@
+/**
+ * What a launch asks for beside blocks, threads and shared memory: clusters, a cooperative grid, a priority,
+ * programmatic dependent launch. Only called for launches that have such options.
+ *
+ * @module
+ */
+import type { CudaDevice } from "../cuda_device.ts";
+import type { CudaKernel } from "./cuda_kernel.ts";
+import { defaultStream, functionAttribute, type KernelLaunch, type LaunchAttributes } from "../../driver.ts";
+import { CudaError } from "../../support/errors.ts";
+import { startStackAbove } from "../../support/call_stack.ts";
+import { cannot } from "../../support/driver_errors.ts";
+import type { ActiveClustersOptions } from "./kernel_attributes.ts";
+import type { Dim3, LaunchOptions } from "./launch_options.ts";
+import { exceededLimit, extentOf, extentsOf, formatShape, refuseExtents } from "./launch_shape.ts";
+import type { Session } from "../../session.ts";
+import { checkBoolean } from "../../support/validation.ts";
+import { checkPriority } from "../streams/stream_priority.ts";
+
+/** The size of a cluster, in blocks, that every device with clusters supports. */
+const portableClusterSize = 8;
+
+type Extents = [x: number, y: number, z: number];
+
+/** The kernel that is launched. */
+export interface LaunchedKernel {
+  readonly name: string;
+  readonly handle: bigint;
+  readonly device: CudaDevice;
+  readonly session: Session;
+}
+
+/** Launches of a kernel with attributes. Each kernel has one object, which serves launch after launch. */
+export class AttributedLaunches implements LaunchAttributes {
+  clusterDim: Extents | undefined;
+  cooperative: boolean = false;
+  programmaticStreamSerialization: boolean = false;
+  priority: number | undefined;
+  readonly #kernel: LaunchedKernel;
+  readonly #cluster: Extents = [1, 1, 1];
+  /** The priority that was checked last: the device is asked for its range only for another one. */
+  #checkedPriority = 0;
+  #allowsNonPortableClusters = false;
+
+  constructor(kernel: LaunchedKernel) {
+    this.#kernel = kernel;
+  }
+
+  /** Takes the attributes from a launch's options. Returns this object, or undefined if they ask for nothing. */
+  read(options: LaunchOptions): AttributedLaunches | undefined {
+    const { grid, cluster, cooperative = false, priority, programmaticStreamSerialization = false } = options;
+    checkBoolean(cooperative, "a launch's cooperative");
+    checkBoolean(programmaticStreamSerialization, "a launch's programmaticStreamSerialization");
+    if (priority !== undefined && priority !== this.#checkedPriority) {
+      checkPriority(priority, this.#kernel.device, "a launch");
+      this.#checkedPriority = priority;
+    }
+    this.clusterDim = undefined;
+    if (cluster !== undefined) {
+      this.#readCluster(cluster, `launch ${this.#kernel.name}`);
+      this.#checkGrid(grid, cluster);
+    }
+    this.cooperative = cooperative;
+    this.programmaticStreamSerialization = programmaticStreamSerialization;
+    this.priority = priority;
+    const isPlain = cluster === undefined && !cooperative && !programmaticStreamSerialization && priority === undefined;
+    return isPlain ? undefined : this;
+  }
+
+  /** Takes the size of a cluster. `action` is what is done with it, as it follows "Cannot". */
+  #readCluster(cluster: Dim3, action: string): Readonly<Extents> {
+    const extents = this.#cluster;
+    for (const axis of [0, 1, 2] as const) {
+      const extent = extentOf(cluster, axis);
+      if (extent === 0) refuseExtents(action, "cluster", cluster);
+      extents[axis] = extent;
+    }
+    return this.clusterDim = extents;
+  }
+
+  #checkGrid(grid: Dim3, cluster: Dim3): void {
+    const extents = extentsOf(grid);
+    // The launch refuses a grid that is none by itself.
+    if (extents.includes(0)) return;
+    for (const axis of [0, 1, 2] as const) {
+      const [blocks, clusterBlocks] = [extents[axis], this.#cluster[axis]];
+      if (blocks % clusterBlocks === 0) continue;
+      const name = "xyz"[axis];
+      throw new RangeError(
+        `Cannot launch ${this.#kernel.name} with a grid of ${formatShape(grid)} blocks in clusters of ` +
+          `${formatShape(cluster)}: the ${blocks} blocks in ${name} must be a multiple of the cluster's ` +
+          `${clusterBlocks}, such as ${Math.ceil(blocks / clusterBlocks) * clusterBlocks}`,
+      );
+    }
+  }
+
+  /** Launches the kernel with these attributes. */
+  launch(launch: KernelLaunch): void {
+    this.#allowCluster();
+    this.#kernel.session.driver.launchKernelEx(launch, this);
+  }
+
+  /** Returns how many clusters can be active at a time. `launch` is overwritten. */
+  maxActiveClusters(launch: KernelLaunch, { block, cluster, sharedMemoryBytes = 0 }: ActiveClustersOptions): number {
+    const { device, name, session } = this.#kernel;
+    const action = `compute how many clusters of ${name} fit`;
+    const [blockX, blockY, blockZ] = extentsOf(block);
+    if (blockX * blockY * blockZ === 0) refuseExtents(action, "block", block);
+    const [gridX, gridY, gridZ] = this.#readCluster(cluster, action);
+    this.cooperative = this.programmaticStreamSerialization = false;
+    this.priority = undefined;
+    Object.assign(launch, { gridX, gridY, gridZ, blockX, blockY, blockZ, sharedMemoryBytes, stream: defaultStream });
+    try {
+      this.#allowCluster();
+      return session.driver.occupancyMaxActiveClusters(launch, this);
+    } catch (error) {
+      const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
+      const clusters = `${formatShape(cluster)} blocks of ${formatShape(block)} threads${shared}`;
+      const hint = shapeHint(error, { grid: cluster, block, cluster }, device);
+      throw cannot(`compute how many clusters of ${clusters} of ${name} fit`, error, hint);
+    }
+  }
+
+  /**
+   * Lets the kernel be launched in clusters of more blocks than every device supports. As for shared memory, CUDA has an
+   * opt-in, which a program that asks for such a cluster would always make.
+   */
+  #allowCluster(): void {
+    const { device, handle, session } = this.#kernel;
+    const [x, y, z] = this.clusterDim ?? [1, 1, 1];
+    if (x * y * z <= portableClusterSize || this.#allowsNonPortableClusters) return;
+    // A device without clusters refuses the launch by itself.
+    if (device.attribute("clusterLaunch") === 0) return;
+    session.driver.funcSetAttribute(handle, functionAttribute.nonPortableClusterSizeAllowed, 1);
+    this.#allowsNonPortableClusters = true;
+  }
+}
+
+/** The error to throw if the driver has refused a launch. */
+export function launchError(
+  error: unknown,
+  options: LaunchOptions,
+  { kernel, device }: { kernel: Pick<CudaKernel, "name" | "maxActiveBlocksPerMultiprocessor">; device: CudaDevice },
+): unknown {
+  if (!(error instanceof CudaError)) return error;
+  const { grid, block, sharedMemoryBytes = 0, cluster, cooperative } = options;
+  const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
+  const clusters = cluster === undefined ? "" : ` in clusters of ${formatShape(cluster)} blocks`;
+  const others = `${shared}${clusters}${cooperative ? ", all at once" : ""}`;
+  const failed = cannot(
+    `launch ${kernel.name} with a grid of ${formatShape(grid)} blocks of ${formatShape(block)} threads${others}`,
+    error,
+    error.code === "cudaErrorCooperativeLaunchTooLarge"
+      ? fittingBlocks(options, { kernel, device })
+      : shapeHint(error, options, device),
+  );
+  // The stack starts at the launch.
+  return startStackAbove(failed as CudaError, launchError);
+}
+
+/** Advice for a cooperative launch of too many blocks. */
+function fittingBlocks(
+  { block, sharedMemoryBytes }: LaunchOptions,
+  { kernel, device }: { kernel: Pick<CudaKernel, "maxActiveBlocksPerMultiprocessor">; device: CudaDevice },
+): string {
+  const [x, y, z] = extentsOf(block);
+  const fitting = kernel.maxActiveBlocksPerMultiprocessor(x * y * z, sharedMemoryBytes);
+  const count = device.attribute("multiProcessorCount");
+  return `at most ${fitting * count} such blocks run at once, ${fitting} on each of ${count} multiprocessors: ` +
+    "launch fewer, and let each do more";
+}
+
+/** Advice for blocks, threads and clusters that the driver refused. */
+function shapeHint(error: unknown, options: LaunchOptions, device: CudaDevice): string | undefined {
+  const { cluster } = options;
+  switch (error instanceof CudaError ? error.code : undefined) {
+    case "cudaErrorNotSupported":
+      return missingAttribute(device, options);
+    case "cudaErrorInvalidClusterSize":
+      return clusterHint;
+    case "cudaErrorInvalidValue":
+      return exceededLimit(device, options) ?? missingAttribute(device, options) ??
+        (cluster !== undefined
+          ? clusterHint
+          : "the kernel itself may allow less: maxActiveBlocksPerMultiprocessor is 0 for a block that does not fit");
+  }
+  return undefined;
+}
+
+/** Advice if the device has no such launches at all. */
+function missingAttribute(
+  device: CudaDevice,
+  { cluster, cooperative }: Pick<LaunchOptions, "cluster" | "cooperative">,
+): string | undefined {
+  const isMissing = (name: "clusterLaunch" | "cooperativeLaunch") => device.attribute(name) === 0;
+  const missing = cluster !== undefined && isMissing("clusterLaunch")
+    ? "clusterLaunch"
+    : cooperative && isMissing("cooperativeLaunch")
+    ? "cooperativeLaunch"
+    : undefined;
+  return missing && `the device's attribute("${missing}") is 0: run this on a GPU that supports it`;
+}
+
+/** What to try if the device refuses a cluster. */
+const clusterHint = "maxActiveClusters says how many clusters fit; " +
+  `every device with clusters supports ${portableClusterSize} blocks in each`;

@@ -1,0 +1,143 @@
+/**
+ * Parameter types that a program passes for a kernel, because the kernel's image does not declare them.
+ *
+ * @module
+ */
+import {
+  type KernelParameter,
+  type KernelSignature,
+  layoutParameters,
+  maximumParameterBytes,
+  type ParameterType,
+  scalarBytes,
+} from "../../ptx/kernel_signature.ts";
+import { didYouMean } from "../../support/nearest_name.ts";
+import { shown, whatIs } from "../../support/validation.ts";
+
+/** A type that a program states: also a pointer, which PTX does not distinguish from an integer of 64 bits. */
+export type StatedParameterType = ParameterType | "pointer";
+
+/**
+ * Checks the types, and returns the signature of a kernel with parameters of these types.
+ *
+ * @param known The signature in the module's PTX, if any. The types must not contradict it.
+ */
+export function signatureFromTypes(
+  name: string,
+  types: readonly StatedParameterType[],
+  known: KernelSignature | undefined,
+): KernelSignature {
+  if (!Array.isArray(types)) {
+    throw new TypeError(`Cannot use ${whatIs(types)} as the parameters of ${name}: give an array of their types`);
+  }
+  for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
+  // The caller may change its own objects later.
+  const copies = types.map(copyOf);
+  const layout = layoutParameters(name, copies);
+  const parameters = layout.parameters.map((parameter, index) => {
+    const declared = known?.parameters[index];
+    const isPointer = types[index] === "pointer" || declared?.isPointer;
+    return { ...parameter, isExact: true as const, ...(isPointer ? { isPointer: true as const } : {}) };
+  });
+  const signature = { ...layout, parameters };
+  if (signature.parameterBytes > maximumParameterBytes) {
+    throw new RangeError(
+      `Cannot pass ${signature.parameterBytes} bytes of parameters to ${name}: ${maximumParameterBytes} is the maximum`,
+    );
+  }
+  if (known !== undefined) checkAgainst(known, signature);
+  return signature;
+}
+
+function checkType(type: StatedParameterType, what: string): void {
+  if (typeof type === "string" && (type === "pointer" || Object.hasOwn(scalarBytes, type))) return;
+  // A struct is a function with a byteLength and an alignment.
+  const isAggregate = typeof type === "object" && type !== null ||
+    typeof type === "function" && "byteLength" in type && "alignment" in type;
+  if (!isAggregate) {
+    const names = [...Object.keys(scalarBytes), "pointer"];
+    throw new TypeError(
+      `Cannot use ${shown(type)} as the type of ${what}: it must be one of ${names.join(", ")}, a struct, or ` +
+        `{ byteLength, alignment }${didYouMean(type, names)}`,
+    );
+  }
+  const { byteLength, alignment } = type;
+  if (typeof byteLength !== "number" || typeof alignment !== "number") {
+    const given = `byteLength ${whatIs(byteLength)} and alignment ${whatIs(alignment)}`;
+    throw new TypeError(`Cannot use ${given} as the type of ${what}: both must be numbers of bytes`);
+  }
+  if (!Number.isSafeInteger(byteLength) || byteLength < 1) {
+    throw new RangeError(
+      `Cannot use ${byteLength} as the byteLength of ${what}: it must be a whole number, at least 1`,
+    );
+  }
+  if (!Number.isInteger(Math.log2(alignment)) || alignment < 1) {
+    throw new RangeError(`Cannot use ${alignment} as the alignment of ${what}: it must be a power of two`);
+  }
+}
+
+/** Throws if the types contradict the PTX: the kernel would misread its parameters. */
+function checkAgainst(known: KernelSignature, given: KernelSignature): void {
+  const { name } = given;
+  const [expected, count] = [known.parameters.length, given.parameters.length];
+  if (count !== expected) {
+    throw new TypeError(`Cannot give ${name} ${count} parameters: its PTX declares ${expected}`);
+  }
+  for (const [index, parameter] of known.parameters.entries()) {
+    if (areCompatible(parameter, given.parameters[index]!)) continue;
+    const [declared, stated] = [parameter.type, given.parameters[index]!.type].map(formatAligned);
+    throw new TypeError(`Cannot take parameter ${index} of ${name} as ${stated}: its PTX declares ${declared}`);
+  }
+}
+
+/** Throws if types were stated whose parameters have other places than those of the kernel's code. */
+export function checkPlaces(known: KernelSignature, given: KernelSignature): void {
+  const { name } = given;
+  const [expected, count] = [known.parameters.length, given.parameters.length];
+  if (count !== expected) throw new TypeError(`Cannot give ${name} ${count} parameters: its image has ${expected}`);
+  for (const [index, { offset, byteLength }] of known.parameters.entries()) {
+    const stated = given.parameters[index]!;
+    if (stated.offset === offset && stated.byteLength === byteLength) continue;
+    throw new TypeError(
+      `Cannot take parameter ${index} of ${name} as ${formatAligned(stated.type)}, at offset ${stated.offset}: ` +
+        `its image has ${byteLength} bytes at offset ${offset}`,
+    );
+  }
+}
+
+/**
+ * Whether two parameters have the same offset, the same size, and types that match: structs the same alignment. Untyped bits match any type; a
+ * float and an integer do not match.
+ */
+function areCompatible(known: KernelParameter, given: KernelParameter): boolean {
+  const kinds = [kindOf(known.type), kindOf(given.type)];
+  const isMixed = kinds.includes("float") && kinds.includes("integer");
+  const areStructs = typeof known.type === "object" && typeof given.type === "object";
+  const isAligned = !areStructs || known.alignment === given.alignment;
+  return known.offset === given.offset && known.byteLength === given.byteLength && !isMixed && isAligned;
+}
+
+function kindOf(type: ParameterType): "float" | "integer" | "bits" {
+  if (typeof type === "object" || type.startsWith("b")) return "bits";
+  return type.startsWith("f") ? "float" : "integer";
+}
+
+/** Formats a parameter's type for messages. */
+export function formatParameter({ type, isPointer }: KernelParameter): string {
+  return isPointer ? "pointer" : formatParameterType(type);
+}
+
+/** Formats a type for messages. */
+function formatParameterType(type: ParameterType): string {
+  return typeof type === "string" ? type : `${type.byteLength} bytes`;
+}
+
+/** As `formatParameterType`, with the alignment of an aggregate. */
+function formatAligned(type: ParameterType): string {
+  return typeof type === "string" ? type : `${formatParameterType(type)} aligned to ${type.alignment}`;
+}
+
+function copyOf(type: StatedParameterType): ParameterType {
+  if (type === "pointer") return "u64";
+  return typeof type === "string" ? type : { byteLength: type.byteLength, alignment: type.alignment };
+}

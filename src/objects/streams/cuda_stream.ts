@@ -1,0 +1,435 @@
+import { printAs, stateOf } from "../../support/printing.ts";
+import { benchmark, type BenchmarkOptions, type BenchmarkResult } from "../benchmark.ts";
+import type { CudaDevice } from "../cuda_device.ts";
+import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
+import { defaultStream } from "../../driver.ts";
+import type { OpenedObject } from "../opened_objects.ts";
+import { PendingWork } from "./pending_work.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { CudaError } from "../../support/errors.ts";
+import { reportDestroyedStream } from "../../support/leaks.ts";
+import { type Marker, Markers } from "./markers.ts";
+import type { StreamLaunches } from "../kernels/recent_launches.ts";
+import { refuseNewProperties } from "../../support/missing_properties.ts";
+import type { Session } from "../../session.ts";
+import { StreamProgress } from "./stream_progress.ts";
+import {
+  checkOptions,
+  errorOfAnotherCuda,
+  type KnownOptions,
+  refuseConstruction,
+  whatIs,
+} from "../../support/validation.ts";
+import { errorOfWait, type WaitOptions, waitOptions } from "../../support/waiting/waiting.ts";
+
+/** Options of a new stream. */
+export interface StreamOptions {
+  /**
+   * Lower numbers have a greater priority. Defaults to 0. `CudaDevice.streamPriorityRange` returns the valid range. A
+   * device that does not support priorities ignores it.
+   */
+  priority?: number;
+  /**
+   * Whether the stream is independent of the device's default stream. Otherwise each waits for the other's work.
+   * Defaults to false.
+   */
+  nonBlocking?: boolean;
+}
+
+/** The options of a new stream. */
+export const streamOptions: KnownOptions<StreamOptions> = {
+  action: "create a stream",
+  names: { priority: true, nonBlocking: true },
+  instead: { flags: "set nonBlocking for cudaStreamNonBlocking" },
+  meantBy: (value) => typeof value === "number" ? `{ priority: ${value} }` : undefined,
+};
+
+/** What to add to the error for a value that is given as a stream. */
+function streamAdvice(value: unknown): string {
+  if (typeof value === "number" || typeof value === "bigint") return ", or CudaDevice.defaultStream";
+  return typeof value === "object" && value !== null && "stream" in value ? ", not an object that has one" : "";
+}
+
+/** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
+export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
+
+/** Returns how far a stream has got. */
+export let progressOf: (stream: CudaStream) => StreamProgress;
+
+/** What `CudaStream.finished` does. If it is not heard, errors of collectives are left to the program's waits. */
+export let finishStream: (stream: CudaStream, options: WaitOptions, isHeard: boolean) => Promise<void>;
+
+/** Returns where the launches on a stream are noted. */
+export let launchesOf: (stream: CudaStream) => StreamLaunches;
+
+/**
+ * Marks the end of a stream's work so far, for a wait that includes it. Returns a function to call once: with true when
+ * the work is known to be complete, with false if that is not waited for any more.
+ */
+export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
+/** The kind of a stream among the objects that a session has opened. */
+export const streamKind = "stream";
+
+/** The work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
+export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
+
+/**
+ * The work that was enqueued on a stream until it was disposed. Undefined if nothing has to be told to come after it:
+ * the work is complete, and the sanitizer, if there is one, knows what the program knows that by.
+ */
+export let lastWorkOf: (stream: CudaStream) => PendingWork | undefined;
+
+/** Makes a stream one of the library's own, which the session disposes of without reporting it. */
+export let disownStream: (stream: CudaStream) => void;
+
+/** Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to. */
+/**
+ * The parameter `usage` is how the caller is called, if its options come after the stream and are easily given in its
+ * place: "fill(byte, stream, { byteOffset })".
+ */
+export let checkStream: (stream: CudaStream, session: Session, usage?: string) => void;
+
+/**
+ * Whether CUDA orders the work of two streams as it is enqueued, because one of them is the default stream of a device
+ * and the other is a stream of that device that is not nonblocking.
+ */
+export let isOrderedByDefaultStream: (a: CudaStream, b: CudaStream) => boolean;
+
+/**
+ * A queue of work for a device, which executes it in order. Comes from `CudaDevice.createStream` or
+ * `CudaDevice.wrapStream`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+ */
+export class CudaStream implements Disposable {
+  /** The device that executes the work. */
+  readonly device: CudaDevice;
+  readonly #session: Session;
+  readonly #onDispose: ((handle: bigint) => void) | undefined;
+  readonly #isNonBlocking: boolean;
+  /** Whether somebody else owns and destroys the stream. */
+  readonly #isForeign: boolean;
+  readonly #progress = new StreamProgress();
+  /** The events of `finished`. */
+  readonly #markers: Markers;
+  readonly #opened: OpenedObject | undefined;
+  #handle: bigint | undefined;
+  /** The work that the stream had when it was disposed, if something may have to come after it. */
+  #lastWork: PendingWork | undefined;
+  /** Whether the owner was found to have destroyed the stream. */
+  #isGone = false;
+  /** Undefined until the first launch. */
+  #launches: StreamLaunches | undefined;
+  #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
+
+  static {
+    whenStreamDisposed = (stream, callback) => {
+      const entry = { callback };
+      const entries = stream.#disposeCallbacks ??= new Set();
+      entries.add(entry);
+      return () => void entries.delete(entry);
+    };
+    pendingWorkOf = (stream) => {
+      if (stream.#handle !== undefined) return stream.#workOf(stream.#handle, PendingWork.of);
+      const work = stream.#lastWork;
+      // To ask twice would make progress twice.
+      if (work === undefined || !work.isComplete) return work;
+      return void lastWorkOf(stream);
+    };
+    lastWorkOf = (stream) => {
+      if (stream.#lastWork?.isPast) stream.#lastWork = undefined;
+      return stream.#lastWork;
+    };
+    disownStream = (stream) => stream.#session.opened.markDisposed(stream.#opened!);
+    checkStream = (stream, session, usage) => {
+      if (!(stream instanceof CudaStream)) {
+        const advice = usage === undefined ? streamAdvice(stream) : `, as in ${usage}`;
+        throw new TypeError(
+          `Cannot use ${
+            whatIs(stream, "CudaStream")
+          } as a stream: give a CudaStream from CudaDevice.createStream${advice}`,
+        );
+      }
+      if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
+    };
+    progressOf = (stream) => stream.#progress;
+    finishStream = (stream, options, isHeard) => stream.#finish(options, isHeard);
+    launchesOf = (stream) => stream.#launches ??= stream.#addLaunches();
+    markEnd = (stream) => {
+      const { marker, position } = stream.#mark();
+      return (isComplete) => {
+        if (!isComplete) return stream.#markers.abandon(marker);
+        stream.#markers.complete(marker);
+        stream.#progress.complete(position);
+      };
+    };
+    isOrderedByDefaultStream = (a, b) =>
+      a.device === b.device && !a.#isNonBlocking && !b.#isNonBlocking &&
+      (a.#handle === defaultStream || b.#handle === defaultStream) && !a.disposed && !b.disposed;
+    refuseNewProperties(this, {
+      name: "CudaStream",
+      fields: ["device"],
+      instead: { priority: "give it to createStream", nonBlocking: "give it to createStream" },
+    });
+    printAs(this, "CudaStream", (stream) => {
+      const kind = stream.#handle === defaultStream ? "default, " : stream.#isForeign ? "wrapped, " : "";
+      return `CudaStream { device ${stream.device.ordinal}, ${kind}${stream.#state} }`;
+    }, [
+      "device",
+      ["isDefault", (stream) => stream === stream.device.defaultStream],
+      ["state", (stream) => stream.#state],
+    ]);
+  }
+
+  /**
+   * Streams come from `CudaDevice.createStream`.
+   *
+   * @ignore
+   */
+  constructor(
+    session: Session,
+    {
+      device,
+      handle = refuseConstruction("CudaStream", "CudaDevice.createStream"),
+      isNonBlocking = false,
+      isForeign = false,
+      onDispose,
+    }: {
+      device: CudaDevice;
+      handle: bigint;
+      isNonBlocking?: boolean;
+      /** Whether somebody else owns the stream: disposing of this object does not destroy it. */
+      isForeign?: boolean;
+      onDispose?: (handle: bigint) => void;
+    } = {} as never,
+  ) {
+    this.#session = session;
+    this.device = device;
+    this.#handle = handle;
+    this.#isNonBlocking = isNonBlocking;
+    this.#isForeign = isForeign;
+    this.#onDispose = onDispose;
+    this.#markers = new Markers(session, device.ordinal);
+    session.streams.add(this);
+    if (handle === defaultStream || isForeign) return;
+    this.#opened = {
+      kind: streamKind,
+      release: (driver) => driver.streamDestroy(device.ordinal, handle),
+    };
+    session.opened.add(this.#opened);
+  }
+
+  /** The `cudaStream_t`, for CUDA calls that this library does not make; 0 for the default stream. */
+  get unsafeHandle(): bigint {
+    if (this.#handle === undefined) {
+      throw new ReferenceError(
+        `Cannot use the stream of device ${this.device.ordinal}: it was disposed; pass another stream, or, if a ` +
+          "buffer still has it, set the buffer's stream property to another",
+      );
+    }
+    return this.#handle;
+  }
+
+  /** Whether the stream was disposed. */
+  get disposed(): boolean {
+    return this.#handle === undefined;
+  }
+
+  /**
+   * Records an event after the work enqueued so far.
+   *
+   * @param event An event of the stream's own device.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
+   * @throws {TypeError} If `event` is not an event of the same `Cuda` object
+   * @throws {ReferenceError} If the stream or the event was disposed
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event belongs to another device
+   */
+  record(event: CudaEvent): void {
+    checkEvent(event, this.#session);
+    try {
+      this.#session.driver.eventRecord(this.device.ordinal, handleOf(event), this.unsafeHandle);
+      noteRecord(event, this.#progress);
+    } catch (error) {
+      const own = this.device.ordinal;
+      const hint = event.device === this.device
+        ? undefined
+        : `record an event of device ${own}, for which streams of any device can wait`;
+      throw cannot(`record an event of device ${event.device.ordinal} on a stream of device ${own}`, error, hint);
+    }
+  }
+
+  /**
+   * Makes work that is enqueued from now on wait for the event's latest record. The event may belong to any device.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} If `event` is not an event of the same `Cuda` object
+   * @throws {ReferenceError} If the stream or the event was disposed
+   */
+  wait(event: CudaEvent): void {
+    checkEvent(event, this.#session);
+    try {
+      this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, handleOf(event));
+      noteWait(event, this.#progress);
+    } catch (error) {
+      throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error);
+    }
+  }
+
+  /**
+   * Whether all work enqueued so far is done.
+   *
+   * @throws {CudaError} The work's error, if it has failed
+   */
+  query(): boolean {
+    try {
+      const isComplete = this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
+      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle, isComplete);
+      if (isComplete) {
+        this.#session.completed.add(this);
+        this.#progress.completeAll();
+      }
+      return isComplete;
+    } catch (error) {
+      throw cannot(`query a stream of device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /**
+   * Blocks until all work enqueued so far is done.
+   *
+   * @throws {CudaError} The work's error, if it has failed
+   */
+  synchronize(): void {
+    try {
+      this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
+      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle, true);
+      this.#progress.completeAll();
+    } catch (error) {
+      throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /**
+   * Resolves when all work enqueued so far is done. Unlike `synchronize`, it does not make pools release memory to the
+   * system; but a later `trimTo` or `usage` of a pool counts the work as done.
+   *
+   * @throws {CudaError} The work's error, if it has failed
+   */
+  async finished(options: WaitOptions = {}): Promise<void> {
+    checkOptions(options, waitOptions);
+    await this.#finish(options, true);
+  }
+
+  async #finish(options: WaitOptions, isHeard: boolean): Promise<void> {
+    void this.unsafeHandle;
+    try {
+      const { marker, position } = this.#mark();
+      await this.#markers.wait(marker, options, isHeard);
+      this.#progress.complete(position);
+    } catch (error) {
+      const awaited = `a stream of device ${this.device.ordinal}`;
+      throw cannot(`wait for ${awaited}`, errorOfWait(error, awaited, options));
+    }
+  }
+
+  /**
+   * Measures the GPU time, in milliseconds, of the work that a function enqueues on the stream. Calls the function
+   * repeatedly, with an event before and after each call. Enqueue no other work on the stream until the result is
+   * there.
+   *
+   * @param body Enqueues the work, on the stream that it gets as its argument, and returns without awaiting anything.
+   * It may be called thousands of times.
+   * @param options How often to call it, whether to flush the L2 cache, and a signal that ends the benchmark early.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
+   * @throws {TypeError} If `body` is not a function or returns a promise, or an option has the wrong type
+   * @throws {RangeError} If a number of calls is not a whole number
+   * @throws {ReferenceError} If the stream was disposed
+   *
+   * @example
+   * ```ts ignore
+   * const { median } = await stream.benchmark((stream) => kernel.launch({ grid, block, stream }, buffer, 4096, 7));
+   * ```
+   */
+  async benchmark(body: (stream: CudaStream) => void, options: BenchmarkOptions = {}): Promise<BenchmarkResult> {
+    return await benchmark(this, body, options);
+  }
+
+  #mark(): { marker: Marker; position: number } {
+    const { ordinal } = this.device;
+    const handle = this.unsafeHandle;
+    const marker = this.#markers.record((event) => this.#session.driver.eventRecord(ordinal, event, handle));
+    return { marker, position: this.#progress.record() };
+  }
+
+  /** Lets pools count as done what `query` has found done. */
+  #synchronizeIfIdle(handle: bigint): void {
+    const { driver } = this.#session;
+    const { ordinal } = this.device;
+    if (driver.streamQuery(ordinal, handle)) driver.streamSynchronize(ordinal, handle);
+  }
+
+  /**
+   * Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. A stream from
+   * `wrapStream` is not destroyed, only no longer used through this object.
+   */
+  [Symbol.dispose](): void {
+    if (this.#handle === undefined || this.#handle === defaultStream) return;
+    const handle = this.#handle;
+    for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
+    let isLost = true;
+    ignoreLoss(() => {
+      this.#lastWork = this.#workOf(handle, PendingWork.last);
+      isLost = false;
+    });
+    this.#handle = undefined;
+    const { driver } = this.#session;
+    if (this.#session.completed.delete(this) && !this.#isGone) ignoreLoss(() => this.#synchronizeIfIdle(handle));
+    this.#markers[Symbol.dispose]();
+    const work = this.#lastWork;
+    if (work === undefined) this.#leave({ isLost });
+    else this.#session.afterWork([this], () => this.#leave(work));
+    try {
+      ignoreLoss(() => this.#onDispose?.(handle));
+    } finally {
+      if (this.#isForeign) {
+        this.#session.faults?.streamLeft(this.device.ordinal, handle);
+      } else {
+        this.#session.opened.delete(this.#opened!);
+        ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
+      }
+    }
+  }
+
+  /** "idle", "busy", "disposed", or the code of the driver's error. */
+  get #state(): string {
+    if (this.disposed || this.#session.hasEnded) return "disposed";
+    return stateOf(() => {
+      const { device: { ordinal }, unsafeHandle } = this;
+      return this.#session.driver.streamQuery(ordinal, unsafeHandle, { peek: true }) ? "idle" : "busy";
+    });
+  }
+
+  /** Leaves the session, when no work is pending any more. */
+  #leave({ isLost }: { readonly isLost: boolean }): void {
+    this.#session.streams.delete(this);
+    if (!isLost && this.#launches !== undefined) this.#session.launches.delete(this.#launches);
+  }
+
+  #addLaunches(): StreamLaunches {
+    const name = `${this.#handle === defaultStream ? "the default" : "a"} stream of device ${this.device.ordinal}`;
+    return this.#session.launches.add({ name, progress: this.#progress });
+  }
+
+  #workOf(handle: bigint, work: typeof PendingWork.of): PendingWork | undefined {
+    if (this.#isGone) return undefined;
+    try {
+      return work(this.#session, { device: this.device.ordinal, stream: handle });
+    } catch (error) {
+      const isGone = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
+      if (!this.#isForeign || !isGone) throw error;
+      this.#isGone = true;
+      reportDestroyedStream(this.device.ordinal);
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,162 @@
+import { streamFlags } from "../../driver.ts";
+import type { Session } from "../../session.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
+import { CudaError } from "../../support/errors.ts";
+import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
+import { type CudaStream, finishStream, markEnd, progressOf } from "./cuda_stream.ts";
+import { type Marker, Markers } from "./markers.ts";
+
+/** The streams of a device, for `CudaDevice.finished`, which waits for the work of all of them. */
+export class DeviceStreams {
+  readonly #session: Session;
+  /** The device's ordinal. */
+  readonly #device: number;
+  readonly #defaultStream: CudaStream;
+  /** The streams that were created and are not disposed. */
+  readonly #created = new Set<CudaStream>();
+  /** Events recorded after the work of streams that were disposed while busy, if the driver has no context events. */
+  readonly #disposedStreamMarkers = new Set<bigint>();
+  /** The events recorded after the work of all streams. */
+  readonly #markers: Markers;
+  /** The events recorded after the work of the default stream alone. */
+  readonly #defaultStreamMarkers: Markers;
+
+  constructor(session: Session, defaultStream: CudaStream) {
+    const { ordinal } = defaultStream.device;
+    this.#session = session;
+    this.#device = ordinal;
+    this.#defaultStream = defaultStream;
+    this.#markers = new Markers(session, ordinal);
+    this.#defaultStreamMarkers = new Markers(session, ordinal);
+  }
+
+  /** Adds a stream that was created. */
+  add(stream: CudaStream): void {
+    this.#created.add(stream);
+  }
+
+  /** Deletes a stream that is being disposed. `finished` still waits for its work. */
+  delete(stream: CudaStream, handle: bigint): void {
+    this.#created.delete(stream);
+    if (!this.#session.driver.hasContextEvents) this.#markDisposedStream(handle);
+  }
+
+  /**
+   * Resolves when all work enqueued so far is done.
+   *
+   * @param isHeard whether it rejects with errors of collectives
+   */
+  async finished(options: WaitOptions, isHeard: boolean): Promise<void> {
+    const known = () => this.#knownStreamsFinished(options, isHeard);
+    if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await known();
+    // Pools count memory as free after a synchronization with an event of the stream, but not with one of the context.
+    const ends = [...this.#created].map(markEnd);
+    let isComplete = false;
+    try {
+      const marker = this.#recordAllStreams();
+      if (marker === undefined) return await known();
+      const progress = progressOf(this.#defaultStream);
+      const position = progress.record();
+      await this.#markers.wait(marker, options, isHeard);
+      isComplete = true;
+      progress.complete(position);
+      // An event on the default stream would be a barrier: pools count its work as done if it is still idle then.
+      this.#session.completed.add(this.#defaultStream);
+    } finally {
+      for (const end of ends) end(isComplete);
+    }
+  }
+
+  /** Records an event after the work of all streams. Returns undefined during a capture. */
+  #recordAllStreams(): Marker | undefined {
+    const { driver } = this.#session;
+    try {
+      return this.#markers.record((event) => driver.ctxRecordEvent(this.#device, event));
+    } catch (error) {
+      // A stream that this object does not know is being captured.
+      if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
+      throw error;
+    }
+  }
+
+  /** Whether a capture is known that recording an event for all streams would invalidate. */
+  #isCapturing(): boolean {
+    const { driver } = this.#session;
+    for (const { unsafeHandle } of [this.#defaultStream, ...this.#created]) {
+      if (driver.streamIsCapturing(this.#device, unsafeHandle)) return true;
+    }
+    return false;
+  }
+
+  /** Resolves when all work enqueued so far on the streams that this object knows is done. */
+  async #knownStreamsFinished(options: WaitOptions, isHeard: boolean): Promise<void> {
+    const { driver } = this.#session;
+    const streams = [...this.#created].filter(({ unsafeHandle }) => {
+      return !driver.streamIsCapturing(this.#device, unsafeHandle);
+    });
+    await Promise.all([
+      this.#defaultStreamFinished(options, isHeard),
+      ...streams.map((stream) => finishStream(stream, options, isHeard)),
+      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options, isHeard)),
+    ]);
+  }
+
+  /**
+   * Resolves when the default stream's work so far is done. A record on the default stream itself would make blocking
+   * streams wait for each other. So this records on a new blocking stream, which waits for the default stream only.
+   */
+  async #defaultStreamFinished(options: WaitOptions, isHeard: boolean): Promise<void> {
+    const { driver } = this.#session;
+    const marker = this.#defaultStreamMarkers.record((event) => {
+      const stream = driver.streamCreateWithPriority(this.#device, streamFlags.default, 0);
+      try {
+        driver.eventRecord(this.#device, event, stream);
+      } finally {
+        driver.streamDestroy(this.#device, stream);
+      }
+    });
+    const progress = progressOf(this.#defaultStream);
+    const position = progress.record();
+    await this.#defaultStreamMarkers.wait(marker, options, isHeard);
+    progress.complete(position);
+  }
+
+  /** Records an event after the work of a busy stream that is being disposed, for `finished` to wait for. */
+  #markDisposedStream(stream: bigint): void {
+    const { driver } = this.#session;
+    for (const event of this.#disposedStreamMarkers) {
+      if (this.#isPast(event)) this.#destroyDisposedStreamMarker(event);
+    }
+    // A stream that is being captured can neither be queried nor be waited for.
+    if (driver.streamIsCapturing(this.#device, stream)) return;
+    // A sanitizer has to know what the program waits for, even if that is done by luck.
+    const isWatched = this.#session.sanitizer !== undefined;
+    if (!isWatched && driver.streamQuery(this.#device, stream, { peek: true })) return;
+    const event = this.#session.createMarker(this.#device);
+    this.#disposedStreamMarkers.add(event);
+    driver.eventRecord(this.#device, event, stream);
+  }
+
+  /** Whether nobody has to wait for the work before an event any more. */
+  #isPast(event: bigint): boolean {
+    const { driver, sanitizer } = this.#session;
+    return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);
+  }
+
+  async #disposedStreamFinished(marker: bigint, options: WaitOptions, isHeard: boolean): Promise<void> {
+    await waitUntil(() => {
+      if (!this.#disposedStreamMarkers.has(marker)) return true;
+      const isDone = this.#session.driver.eventQuery(marker);
+      if (isHeard) this.#session.faults?.ofEvent(marker, isDone);
+      return isDone;
+    }, options);
+    if (!this.#disposedStreamMarkers.has(marker)) return;
+    // Pools count the work as done only after a synchronization.
+    ignoreLoss(() => this.#session.driver.eventSynchronize(marker));
+    this.#destroyDisposedStreamMarker(marker);
+  }
+
+  #destroyDisposedStreamMarker(event: bigint): void {
+    if (this.#disposedStreamMarkers.delete(event)) this.#session.destroyMarker(event);
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * What was found: each mistake once, with a count.
+ *
+ * @module
+ */
+import type { Suppression, Suppressions, UsedSuppression } from "./suppressions.ts";
+import type { SanitizerReport } from "./sanitizer_report.ts";
+
+/** A mistake that was found, perhaps again. */
+export interface Sighting extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
+  /** The two operations. What they do wrong in several places of memory is counted once. */
+  readonly occasion?: readonly [later: object, earlier: object] | undefined;
+  /** How often it was found at once. */
+  readonly count?: number | undefined;
+  message(): string;
+}
+
+/** A mistake. */
+interface Mistake {
+  /** Its count grows. Undefined if it is suppressed. */
+  readonly report: { -readonly [Name in keyof SanitizerReport]: SanitizerReport[Name] } | undefined;
+  readonly suppression: Suppression | undefined;
+  later: object | undefined;
+  readonly earlier: Set<object>;
+}
+
+/** What was found. */
+export class FoundMistakes {
+  readonly #suppressions: Suppressions | undefined;
+  readonly #mistakes = new Map<string, Mistake>();
+  readonly #suppressed = new Map<Suppression, number>();
+
+  constructor(suppressions?: Suppressions) {
+    this.#suppressions = suppressions;
+  }
+
+  /** The reports of those that are not suppressed. */
+  get reports(): readonly SanitizerReport[] {
+    return [...this.#mistakes.values()].flatMap(({ report }) => report ?? []);
+  }
+
+  /** What was suppressed. */
+  get suppressed(): readonly UsedSuppression[] {
+    return Array.from(this.#suppressed, ([suppression, count]) => ({ suppression, count }));
+  }
+
+  /** Counts a mistake. Returns its report if it is new and not suppressed. */
+  add(sighting: Sighting): SanitizerReport | undefined {
+    const { check, kind, accesses, occasion, count = 1 } = sighting;
+    const key = [kind, ...accesses.flatMap(({ operation, source, stack }) => [operation, source, stack])].join("\0");
+    const known = this.#mistakes.get(key);
+    if (known !== undefined) {
+      this.#countAgain(known, occasion, count);
+      return undefined;
+    }
+    const suppression = this.#suppressions?.find(sighting);
+    const report = suppression === undefined
+      ? { check, kind, message: sighting.message(), accesses, count }
+      : undefined;
+    const [later, earlier] = occasion ?? [];
+    this.#mistakes.set(key, { report, suppression, later, earlier: new Set(earlier && [earlier]) });
+    if (suppression !== undefined) this.#countSuppressed(suppression, count);
+    return report;
+  }
+
+  #countAgain(mistake: Mistake, occasion: Sighting["occasion"], count: number): void {
+    if (occasion !== undefined) {
+      const [later, earlier] = occasion;
+      if (mistake.later !== later) mistake.earlier.clear();
+      else if (mistake.earlier.has(earlier)) return;
+      mistake.later = later;
+      mistake.earlier.add(earlier);
+    }
+    if (mistake.report !== undefined) mistake.report.count += count;
+    if (mistake.suppression !== undefined) this.#countSuppressed(mistake.suppression, count);
+  }
+
+  #countSuppressed(suppression: Suppression, count: number): void {
+    this.#suppressed.set(suppression, (this.#suppressed.get(suppression) ?? 0) + count);
+  }
+}

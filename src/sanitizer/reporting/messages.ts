@@ -1,0 +1,143 @@
+/**
+ * What reports say: the mistake, both accesses, and what would order them.
+ *
+ * @module
+ */
+import { stackOf } from "./call_sites.ts";
+import type { Sighting } from "./found_mistakes.ts";
+import type { Operation } from "../operation.ts";
+import { placesOf, shortNameOf } from "./places.ts";
+import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";
+
+/** An allocation, for messages. */
+export interface Memory {
+  readonly byteLength: number;
+  readonly allocated?: Operation;
+}
+
+/** A mistake before it is worded. */
+export interface Finding extends Pick<Sighting, "occasion" | "count"> {
+  /** Default: the order of streams. */
+  readonly check?: SanitizerCheck;
+  readonly kind: string;
+  /** The later access, then the earlier one if there are two. */
+  readonly accesses: readonly SanitizerAccess[];
+  /** Undefined if it is not about a buffer. */
+  readonly memory?: Memory | undefined;
+  /** What it is about, if that is no buffer. */
+  readonly place?: string | undefined;
+  /** The operations that access, for what is told of their streams. */
+  readonly operations?: readonly Operation[];
+  /** The bytes of the memory that both access. Undefined for all of it. */
+  readonly bytes?: { readonly begin: number; readonly end: number } | undefined;
+  /** What is wrong, as a sentence. */
+  readonly problem: string;
+  /** What to do, as a sentence. */
+  readonly advice: string;
+}
+
+/** The message of a report. */
+export function messageOf(finding: Finding): string {
+  const { kind, accesses, memory, place, bytes, problem, advice } = finding;
+  const allocated = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
+  const isTold = accesses.some(({ access, stack }) => access === "allocate" && stack === allocated);
+  const where = place ?? (memory === undefined ? undefined : rangeOf(memory, bytes));
+  return [
+    `poolpass sanitizer: ${kind}${where === undefined ? "" : `: ${where}`}`,
+    `  ${capitalized(problem)}.`,
+    ...accesses.flatMap((access, index) => describe(access, accesses[index - 1])),
+    ...creationsOf(finding),
+    ...allocated === "" || isTold ? [] : ["  The buffer was allocated", ...indented(allocated)],
+    `  ${advice}.`,
+  ].join("\n");
+}
+
+/** Where the streams of the operations were created, each once. */
+function creationsOf({ operations = [] }: Finding): string[] {
+  return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
+    const [place] = created === undefined ? [] : placesOf(stackOf(created));
+    return place === undefined ? [] : `  ${capitalized(name)} was created at ${shortNameOf(place)}`;
+  });
+}
+
+function rangeOf({ byteLength }: Memory, bytes: Finding["bytes"]): string {
+  return bytes === undefined || bytes.begin === 0 && bytes.end >= byteLength
+    ? `all ${byteLength} bytes of a buffer`
+    : `bytes ${bytes.begin} to ${bytes.end - 1} of a buffer of ${byteLength} bytes`;
+}
+
+const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
+  read: "reads",
+  write: "writes",
+  atomic: "accesses atomically",
+  allocate: "allocates",
+  free: "frees",
+  barrier: "waits",
+};
+
+/** Of operations that are called as what they do. */
+const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allocated", free: "Freed", read: "Read" };
+
+/** @param before the access that was described before: the call of the same launch is not told again */
+function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
+  const { operation, access, stream, source, stack, block, thread } = current;
+  if (access === "barrier" && block === undefined) {
+    return [
+      operation === "createEvent" ? "  The event was created" : `  ${capitalized(operation)}`,
+      ...indented(stack),
+    ];
+  }
+  const at = source === undefined ? "" : ` at ${source}`;
+  const who = block === undefined ? "" : `, block (${block})${thread === undefined ? "" : `, thread (${thread})`}`;
+  const participle = operation === access ? participles[operation] : undefined;
+  const what = participle ?? `${capitalized(operation)}${who} ${verbs[access]}${at}`;
+  const isSameCall = block !== undefined && before?.operation === operation && before.stack === stack;
+  // Where a kernel was launched that has allocated memory is not known.
+  if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
+  if (participle !== undefined) {
+    return [`  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}`, ...indented(stack)];
+  }
+  return [`  ${what}, on ${stream ?? "the host"}`, ...indented(stack)];
+}
+
+function indented(stack: string): string[] {
+  return stack === "" ? [] : stack.split("\n").map((line) => `      ${line}`);
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** What orders two operations, as a sentence. */
+export function orderBy(first: Operation, second: Operation): string {
+  const { timeline: a, name } = first;
+  const { timeline: b } = second;
+  if (a.pid !== b.pid) return orderBetweenProcesses(first, second);
+  if (b.device === undefined) return `Wait for ${a.name} before the ${second.name}`;
+  const what = name === "allocate" ? "the allocation" : name;
+  return `Record an event on ${a.name} after ${what}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
+}
+
+/** Where an event was recorded that the second operation waits for, and that was recorded before the first one. */
+function earlyRecord(first: Operation, { timeline, position }: Operation): string {
+  const wait = timeline.waitFor(first, position);
+  const [place] = wait === undefined ? [] : placesOf(stackOf(wait.recorded));
+  if (place === undefined) return "";
+  return `: the one that it waits for was recorded before ${first.name}, at ${shortNameOf(place)}`;
+}
+
+/** What lets a free come after a use, as a sentence. */
+export function freeLater(use: Operation, freed: Operation): string {
+  const { timeline: { name, pid, device } } = use;
+  if (pid !== freed.timeline.pid || device === undefined || freed.timeline.device === undefined) {
+    return orderBy(use, freed);
+  }
+  const event =
+    `record an event on ${name} after ${use.name}, and let ${freed.timeline.name} wait for it before the free`;
+  return `Free it on ${name}, or ${event}${earlyRecord(use, freed)}`;
+}
+
+function orderBetweenProcesses({ name, timeline: a }: Operation, { name: second, timeline: b }: Operation): string {
+  const event = `record an interprocess event on ${a.name} after ${name}, and let ${b.name} wait for it`;
+  return `If ${name} comes first, ${event}; else the same in the other direction, from ${second}`;
+}

@@ -1,0 +1,121 @@
+/**
+ * Mistakes that a program is known to make, and of which the sanitizer does not complain.
+ *
+ * @module
+ */
+import { didYouMean } from "../../support/nearest_name.ts";
+import { countOf } from "../../support/printing.ts";
+import { shown } from "../../support/validation.ts";
+import { placesOf } from "./places.ts";
+import { reportKinds } from "./report_kinds.ts";
+import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
+import { timesOf } from "./summary.ts";
+
+const mostListed = 10;
+
+/** A line of a file: `kind:place`. */
+export interface Suppression {
+  /** The line as it stands. */
+  readonly text: string;
+  /** Its number, from 1. */
+  readonly line: number;
+  readonly kinds: RegExp;
+  readonly places: RegExp;
+}
+
+/** How often something was suppressed. */
+export interface UsedSuppression {
+  readonly suppression: Suppression;
+  readonly count: number;
+}
+
+/** A report, as far as suppressions ask. */
+export type Suppressible = Pick<SanitizerReport, "check" | "kind" | "accesses">;
+
+const checks = Object.keys(reportKinds) as SanitizerCheck[];
+const kinds = Object.values(reportKinds).flat();
+
+/** The suppressions of a file. */
+export class Suppressions {
+  /** The name of the file. */
+  readonly file: string;
+  readonly #all: readonly Suppression[];
+  readonly #used = new Set<Suppression>();
+
+  /**
+   * Reads lines such as `unordered-write-read:src/pipeline.ts`. Empty lines and those that begin with `#` are left out.
+   *
+   * @throws {RangeError} If a line is malformed, or there is no such kind
+   */
+  constructor(file: string, text: string) {
+    this.file = file;
+    this.#all = text.split(/\r?\n/).flatMap((line, index) => {
+      const trimmed = line.trim();
+      return trimmed === "" || trimmed.startsWith("#") ? [] : [parse(trimmed, { file, line: index + 1 })];
+    });
+  }
+
+  /** The first suppression of a report. */
+  find(report: Suppressible): Suppression | undefined {
+    let places: readonly string[] | undefined;
+    const found = this.#all.find((suppression) => {
+      if (!suppression.kinds.test(report.kind) && !suppression.kinds.test(report.check)) return false;
+      places ??= report.accesses.flatMap(placesToMatch);
+      return places.some((place) => suppression.places.test(place));
+    });
+    if (found !== undefined) this.#used.add(found);
+    return found;
+  }
+
+  /** Those that have suppressed nothing so far. */
+  get unused(): readonly Suppression[] {
+    return this.#all.filter((suppression) => !this.#used.has(suppression));
+  }
+}
+
+/** `suppressed: unordered-write-write:copies.ts (seen 3 times)`. */
+export function suppressedOf(suppressed: readonly UsedSuppression[]): string {
+  return `suppressed: ${suppressed.map(({ suppression: { text }, count }) => `${text}${timesOf(count)}`).join(", ")}`;
+}
+
+/** `1 suppression of known.txt was not needed: leak:main.ts (line 4)`. */
+export function unusedOf({ file, unused }: Suppressions): string {
+  const lines = unused.slice(0, mostListed).map(({ text, line }) => `${text} (line ${line})`);
+  if (unused.length > lines.length) lines.push(`${unused.length - lines.length} more`);
+  return `${countOf(unused.length, "suppression")} of ${file} ${unused.length === 1 ? "was" : "were"} not needed: ${
+    lines.join(", ")
+  }`;
+}
+
+function parse(text: string, { file, line }: { file: string; line: number }): Suppression {
+  const colon = text.indexOf(":");
+  const [kind, place] = [text.slice(0, colon).trim(), text.slice(colon + 1).trim()];
+  const refusal = (why: string) => {
+    return new RangeError(`Cannot use the suppression ${shown(text)} in line ${line} of ${shown(file)}: ${why}`);
+  };
+  if (colon < 0 || kind === "" || place === "") {
+    throw refusal("it must be kind:place, such as unordered-write-read:pipeline.ts, or kind:* for all places");
+  }
+  const pattern = new RegExp(`^${globOf(kind)}$`);
+  const isKnown = [...checks, ...kinds].some((known) => pattern.test(known));
+  if (!isKnown) throw refusal(`there is no kind or check ${shown(kind)}${didYouMean(kind, [...kinds, ...checks])}`);
+  // A path may begin at any of its folders.
+  return { text, line, kinds: pattern, places: new RegExp(`^(?:.*/)?${globOf(place)}$`, "s") };
+}
+
+/** What a place may be written as. */
+function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] {
+  const inStack = placesOf(stack).flatMap(({ name, file, line, column }) => [
+    ...name === undefined ? [] : [name],
+    file,
+    `${file}:${line}`,
+    ...column === undefined ? [] : [`${file}:${line}:${column}`],
+  ]);
+  const inKernel = source === undefined ? [] : [source, source.replace(/:\d+$/, "")];
+  return [operation, operation.replace(/^kernel /, ""), ...inKernel, ...inStack];
+}
+
+/** Any characters for `*`, any one for `?`. */
+function globOf(pattern: string): string {
+  return pattern.replaceAll(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
+}

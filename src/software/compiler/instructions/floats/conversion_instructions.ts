@@ -1,0 +1,231 @@
+/**
+ * `cvt` between integers and floats of 8 to 64 bits. PTX ISA, section 9.7.9.21.
+ *
+ * Numbers of up to 16 bits are converted by way of 32 or 64 bits, which represent all of them, and rounded once. NaNs
+ * have the bits that an H200 gives.
+ *
+ * @module
+ */
+import { canonicalizeNaN, flushSubnormal, roundToSingle, saturate } from "./float_instructions.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./half_instructions.ts";
+import type { Emit } from "../instruction_form.ts";
+import { type Rounding, roundingCodes } from "../../helpers/rounding_helpers.ts";
+import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import type { OpName } from "../../webassembly/opcodes.ts";
+
+const single = typeNamed("f32");
+const double = typeNamed("f64");
+
+const integerRoundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi: "Trunc", rmi: "Floor", rpi: "Ceil" };
+
+/** `cvt` */
+export const convert: Emit = (e, i) => {
+  const { sourceType: from, type: to } = i;
+  if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
+  const isBrain = from.name === "bf16" || to.name === "bf16";
+  if (isBrain && i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
+  // As ptxas has it, only then are 8 bits not those of a wider register.
+  const wide = !isBrain || (from.bits !== 8 && to.bits !== 8);
+  e.assign(i.operands[0], to, () => {
+    e.push(cutToSize(i.operands[1], from), from, { wide });
+    // An H200 does not flush conversions from 32 to 16 bits.
+    if (i.choices.has("ftz") && from.name === "f32" && to.name !== "f16") flushSubnormal(e);
+    if (isHalf(from)) widenHalf(e, from);
+    if (i.choices.has("ftz") && from.name === "bf16") flushSubnormal(e);
+    if (from.kind === "float") {
+      if (to.kind === "float") floatToFloat(e, i, from);
+      else floatToInteger(e, i, isHalf(from) ? single : from);
+    } else if (to.kind === "float") {
+      integerToFloat(e, i, from);
+    } else {
+      integerToInteger(e, i, from);
+    }
+  }, { wide });
+};
+
+/** Like a register, an integer literal may be wider than the type. Only its low bits count. */
+function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarType): ResolvedOperand | undefined {
+  if (operand?.kind !== "integer" || kind === "float") return operand;
+  const { value } = operand;
+  return { ...operand, value: kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value) };
+}
+
+/** The rounding mode of a conversion to a float. */
+function roundingOf(e: FunctionEmitter, { choices }: ResolvedInstruction): number {
+  const rounding = choices.get("rounding");
+  if (rounding === undefined || rounding in integerRoundings) e.fail("it needs a rounding mode: .rn, .rz, .rm or .rp");
+  return roundingCodes[rounding as Rounding];
+}
+
+/** Whether a type represents all numbers of another. */
+function holdsAll(to: ScalarType, from: ScalarType): boolean {
+  return to.name === from.name || to.bits > from.bits;
+}
+
+/** Converts between floats. A 16-bit operand has already been widened to 32 bits. */
+function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: ScalarType): void {
+  const { code } = e;
+  const { type: to } = i;
+  const rounding = i.choices.get("rounding");
+  const toInteger = rounding === undefined ? undefined : integerRoundings[rounding];
+  if (toInteger !== undefined && declared !== to) e.fail(`.${rounding} does not apply between different types`);
+  const isExact = holdsAll(to, declared) && (declared.name !== "bf16" || to.name === "bf16");
+  if (rounding !== undefined && toInteger === undefined && isExact) {
+    e.fail(`.${rounding} does not apply: nothing is rounded`);
+  }
+  const from = isHalf(declared) ? single : declared;
+  const source = e.temporary(from.value);
+  code.tee(source);
+  if (toInteger !== undefined) code.ops(`${from.value}${toInteger}` as OpName);
+  if (isHalf(to)) {
+    // Between the two types of 16 bits, ptxas takes .rn for granted.
+    const isRounded = !holdsAll(to, declared) && (rounding !== undefined || declared.bits !== 16);
+    const code16 = isRounded ? roundingOf(e, i) : roundingCodes.rn;
+    if (from.value === "f32") code.ops("f64PromoteF32");
+    if (i.choices.has("sat")) saturate(e, double);
+    clampDouble(e, i, largestHalves[to.name]!);
+    narrowToHalf(e, to, { rounding: code16, keepsNaN: declared.name === "f64" });
+    return;
+  }
+  if (from.bits < to.bits) code.ops("f64PromoteF32");
+  else if (from.bits > to.bits) roundToSingle(e, i, roundingOf(e, i));
+  if (i.choices.has("sat")) saturate(e, to);
+  else if (from.name === "f32" && to.name === "f64" && i.choices.has("ftz")) widenOneNaN(e);
+  else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
+  else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
+}
+
+/**
+ * Replaces a 64-bit NaN on the stack with the one that comes from the canonical 32-bit NaN, through which `.ftz` takes
+ * it.
+ */
+function widenOneNaN(e: FunctionEmitter): void {
+  const value = e.temporary("f64");
+  e.code.tee(value).f64Bits(0x7fff_ffff_e000_0000n).get(value).get(value).ops("f64Eq", "select");
+}
+
+/**
+ * Replaces a NaN on the stack with a quiet NaN that has the sign and the high fraction bits of the NaN it was converted
+ * from.
+ */
+function convertNaN(
+  e: FunctionEmitter,
+  { source, from, to }: { source: number; from: ScalarType; to: ScalarType },
+): void {
+  const { code } = e;
+  const result = e.temporary(to.value);
+  const bits = e.temporary("i64");
+  const part = (mask: bigint) => code.get(bits).i64(mask).ops("i64And");
+  code.tee(result).get(result).ops(`${to.value}Ne` as OpName).if(to.value).get(source);
+  if (from.value === "f32") {
+    code.ops("i32ReinterpretF32", "i64ExtendI32U").set(bits);
+    part(0x8000_0000n).i64(32n).ops("i64Shl");
+    part(0x7f_ffffn).i64(29n).ops("i64Shl", "i64Or").i64(0x7ff8_0000_0000_0000n).ops("i64Or", "f64ReinterpretI64");
+  } else {
+    code.ops("i64ReinterpretF64").set(bits);
+    part(1n << 63n).i64(32n).ops("i64ShrU");
+    part(0xf_ffff_ffff_ffffn).i64(29n).ops("i64ShrU", "i64Or").i64(0x7fc0_0000n).ops("i64Or", "i32WrapI64");
+    code.ops("f32ReinterpretI32");
+  }
+  code.else().get(result).end();
+}
+
+/**
+ * Numbers out of range give the nearest end of the range. A NaN gives only the highest bit if either type has 64 bits,
+ * else 0, as on an H200.
+ */
+function floatToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
+  const { code } = e;
+  const { type: to } = i;
+  const rounding = i.choices.get("rounding");
+  const operation = rounding === undefined ? undefined : integerRoundings[rounding];
+  if (operation === undefined) e.fail("it needs a rounding mode: .rni, .rzi, .rmi or .rpi");
+  const fromName = from.value === "f64" ? "F64" : "F32";
+  const sign = to.kind === "signed" ? "S" : "U";
+  const value = e.temporary(from.value);
+  if (operation !== "Trunc") code.ops(`${from.value}${operation}` as OpName);
+  code.tee(value).ops(`${to.value}TruncSat${fromName}${sign}` as OpName);
+  if (to.bits < 32) clamp32(e, { bits: to.bits, from: to.kind === "signed", to: to.kind === "signed" });
+  if (from.bits === 64 || to.bits === 64) {
+    if (to.bits === 64) code.i64(1n << 63n);
+    else code.i32(2 ** (to.bits - 1));
+    code.get(value).get(value).ops(`${from.value}Eq` as OpName, "select");
+  }
+}
+
+function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
+  const { type: to } = i;
+  const rounding = roundingOf(e, i);
+  const fromName = from.value === "i64" ? "I64" : "I32";
+  const sign = from.kind === "signed" ? "S" : "U";
+  if (rounding === roundingCodes.rn && !isHalf(to)) {
+    e.code.ops(`${to.value}Convert${fromName}${sign}` as OpName);
+    if (i.choices.has("sat")) saturate(e, to);
+    return;
+  }
+  // A 32-bit integer is exact in 64 bits. A 64-bit one is rounded to odd if it is rounded again.
+  if (from.bits === 64) pushSumOfHalves(e, sign, to.name === "f64" ? rounding : roundingCodes.odd);
+  else e.code.ops(`f64Convert${fromName}${sign}` as OpName);
+  if (i.choices.has("sat")) saturate(e, double);
+  if (isHalf(to)) narrowToHalf(e, to, { rounding });
+  else if (to.name === "f32") roundToSingle(e, i, rounding);
+}
+
+/** Converts an i64 to a rounded 64-bit float, by way of its halves, which are exact. */
+function pushSumOfHalves(e: FunctionEmitter, sign: "S" | "U", rounding: number): void {
+  const integer = e.temporary("i64");
+  e.code.tee(integer).i64(32n).ops(`i64Shr${sign}`, `f64ConvertI64${sign}`).f64(2 ** 32);
+  e.code.get(integer).ops("i32WrapI64", "f64ConvertI32U").i32(rounding);
+  e.callHelper("fusedMultiplyAdd64");
+}
+
+function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
+  const { code } = e;
+  const { type: to } = i;
+  if (i.choices.has("rounding")) e.fail("integers are not rounded");
+  if (i.choices.has("sat")) {
+    const signed = from.kind === "signed";
+    if (to.kind === from.kind ? to.bits >= from.bits : !signed && to.bits > from.bits) {
+      e.fail(`.sat does not apply: ".${to.name}" represents every number of ".${from.name}"`);
+    }
+    if (from.bits === 64) clamp64(e, { type: to, from: signed });
+    else if (to.bits === 64) {
+      if (signed && to.kind === "unsigned") clamp32(e, { bits: 32, from: true, to: false });
+    } else clamp32(e, { bits: to.bits, from: signed, to: to.kind === "signed" });
+  }
+  if (from.bits === 64 && to.bits < 64) code.ops("i32WrapI64");
+  if (from.bits < 64 && to.bits === 64) code.ops(from.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
+}
+
+/** Clamps an i32 on the stack, signed or unsigned, to the range of a narrower integer. */
+function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: boolean; to: boolean }): void {
+  const { code } = e;
+  const value = e.temporary("i32");
+  code.set(value);
+  if (from) {
+    const minimum = to ? -(2 ** (bits - 1)) : 0;
+    code.i32(minimum).get(value).get(value).i32(minimum).ops("i32LtS", "select").set(value);
+  }
+  const maximum = to ? 2 ** (bits - 1) - 1 : 2 ** bits - 1;
+  const beyond = from ? "i32GtS" : "i32GtU";
+  // No signed 32-bit number exceeds the largest unsigned one.
+  if (from && maximum > 0x7fff_ffff) code.get(value);
+  else code.i32(maximum).get(value).get(value).i32(maximum).ops(beyond, "select");
+}
+
+/** Clamps an i64 on the stack, signed or unsigned, to the range of a type. */
+function clamp64(e: FunctionEmitter, { type: { bits, kind }, from }: { type: ScalarType; from: boolean }): void {
+  const { code } = e;
+  const value = e.temporary("i64");
+  const signed = kind === "signed";
+  code.set(value);
+  if (from) {
+    const minimum = signed ? -(1n << BigInt(bits - 1)) : 0n;
+    code.i64(minimum).get(value).get(value).i64(minimum).ops("i64LtS", "select").set(value);
+  }
+  const maximum = signed ? (1n << BigInt(bits - 1)) - 1n : (1n << BigInt(bits)) - 1n;
+  if (from && maximum >= 1n << 63n) code.get(value);
+  else code.i64(maximum).get(value).get(value).i64(maximum).ops(from ? "i64GtS" : "i64GtU", "select");
+}

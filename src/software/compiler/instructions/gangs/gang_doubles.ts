@@ -1,0 +1,93 @@
+/**
+ * How gangs execute instructions on 64-bit floats, in vectors of two.
+ *
+ * Arithmetic on vectors gives any NaN, and PTX states its bits. Where a result is a NaN, `simd/gang_runs.ts` has the
+ * members execute the instructions one by one.
+ *
+ * @module
+ */
+import { type GangForm, hasOnlyModifiers } from "../instruction_traits.ts";
+import type { Register } from "../../typing/names.ts";
+import type { GangEmitter } from "../../simd/gang_emitter.ts";
+import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import type { SimdOpName } from "../../webassembly/opcodes.ts";
+
+/** The destination if it is a 64-bit float in vectors. */
+function destinationIn(gang: GangEmitter, { operands: [destination] }: ResolvedInstruction): Register | undefined {
+  if (destination?.kind !== "register" || !gang.hasDoubles(destination)) return undefined;
+  return gang.holding(destination).kind === "vectors" ? destination : undefined;
+}
+
+/** A vector instruction on the operands in order, which rounds to nearest even if it rounds. */
+export function onDoubles(operation: SimdOpName): GangForm {
+  return (gang, i) => {
+    const destination = destinationIn(gang, i);
+    const operands = i.operands.slice(1);
+    if (destination === undefined || !operands.every((operand) => gang.hasDoubles(operand))) return undefined;
+    if (!hasOnlyModifiers(i, ["rounding"]) || (i.choices.get("rounding") ?? "rn") !== "rn") return undefined;
+    return () => {
+      const pushes = operands.map((operand) => gang.doubles(operand));
+      gang.assignVectors(destination, (part) => {
+        for (const push of pushes) push(part);
+        return gang.code.simd(operation);
+      });
+    };
+  };
+}
+
+/** `mov` */
+export const moveDoubles: GangForm = (gang, i) => {
+  const destination = destinationIn(gang, i);
+  if (destination === undefined || !gang.hasDoubles(i.operands[1]) || !hasOnlyModifiers(i, [])) return undefined;
+  return () => gang.assignVectors(destination, gang.doubles(i.operands[1]));
+};
+
+/** `selp` */
+export const selectDoubles: GangForm = (gang, i) => {
+  const destination = destinationIn(gang, i);
+  const [, a, b, predicate] = i.operands;
+  if (destination === undefined || !gang.hasDoubles(a) || !gang.hasDoubles(b)) return undefined;
+  if (predicate?.kind !== "register" || !hasOnlyModifiers(i, [])) return undefined;
+  return () => {
+    const pushA = gang.doubles(a), pushB = gang.doubles(b);
+    const mask = gang.lanesOf(destination, gang.maskVectors(predicate));
+    gang.assignVectors(destination, (part) => {
+      pushA(part);
+      pushB(part);
+      return mask(part).simd("v128Bitselect");
+    });
+  };
+};
+
+/** `cvt` from 32-bit integers, which is exact. */
+export const convertToDoubles: GangForm = (gang, i) => {
+  const destination = destinationIn(gang, i);
+  const { sourceType: from, operands: [, source] } = i;
+  if (destination === undefined || from.bits !== 32 || (from.kind !== "signed" && from.kind !== "unsigned")) {
+    return undefined;
+  }
+  if (!gang.hasVectors(source) || !hasOnlyModifiers(i, ["from", "rounding"])) return undefined;
+  return () => {
+    const push = gang.vector(i, { operand: source, type: from });
+    gang.assignVectors(destination, (part) => {
+      push(part >> 1);
+      // The numbers of the second two members move to where those of the first two are.
+      if (part % 2 === 1) push(part >> 1).i8x16Shuffle([8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15]);
+      return gang.code.simd(from.kind === "signed" ? "f64x2ConvertLowI32x4S" : "f64x2ConvertLowI32x4U");
+    });
+  };
+};
+
+/** The vector comparison of each of PTX, and whether its outcome is negated. */
+export const comparisonsOfDoubles: Readonly<Record<string, readonly [operation: SimdOpName, isNegated: boolean]>> = {
+  eq: ["f64x2Eq", false],
+  lt: ["f64x2Lt", false],
+  le: ["f64x2Le", false],
+  gt: ["f64x2Gt", false],
+  ge: ["f64x2Ge", false],
+  neu: ["f64x2Ne", false],
+  ltu: ["f64x2Ge", true],
+  leu: ["f64x2Gt", true],
+  gtu: ["f64x2Le", true],
+  geu: ["f64x2Lt", true],
+};

@@ -1,0 +1,161 @@
+/**
+ * Loads and stores where the members of a gang access adjacent numbers of 32 bits, or floats of 64 bits: one check, and whole vectors. If the
+ * check fails, the members access memory one by one, as single threads do.
+ *
+ * @module
+ */
+import { spaceOf } from "../memory/address_checks.ts";
+import { pushIsStray } from "../../checks/origin_checks.ts";
+import { type EmitVectors, type GangForm, hasOnlyModifiers } from "../instruction_traits.ts";
+import type { Register } from "../../typing/names.ts";
+import type { GangEmitter } from "../../simd/gang_emitter.ts";
+import { typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+
+const u32 = typeNamed("u32");
+const u64 = typeNamed("u64");
+/** The slots of modifiers that do not change what vectors load or store. */
+const implemented: readonly string[] = [
+  ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
+  ...["space", "nc", "cache", "eviction", "prefetch"],
+];
+
+/** A load on vectors, of adjacent numbers. */
+export const gangLoad: GangForm = (gang, instruction) => {
+  const [value, address] = instruction.operands;
+  return value?.kind === "register" ? access(gang, instruction, { value, address, isLoad: true }) : undefined;
+};
+
+/** A store on vectors, of adjacent numbers. */
+export const gangStore: GangForm = (gang, instruction) => {
+  const [address, value] = instruction.operands;
+  return access(gang, instruction, { value, address, isLoad: false });
+};
+
+function access(
+  gang: GangEmitter,
+  instruction: ResolvedInstruction,
+  { value, address, isLoad }: {
+    value: ResolvedOperand | undefined;
+    address: ResolvedOperand | undefined;
+    isLoad: boolean;
+  },
+): EmitVectors | undefined {
+  const { form, type } = instruction;
+  const bytes = type.bits / 8;
+  if (bytes !== 4 && bytes !== 8 || !hasOnlyModifiers(instruction, implemented)) return undefined;
+  if (address?.kind !== "address") return undefined;
+  const { base } = address;
+  if (base?.kind !== "register" || gang.uniformity.strideOf(base) !== BigInt(bytes)) return undefined;
+  const space = spaceOf(instruction);
+  const isBounded = space === "shared";
+  if (!isBounded && space !== "global" && space !== "const" && space !== "generic") return undefined;
+  if (base.type.bits !== (isBounded ? 32 : 64)) return undefined;
+  if (bytes === 4 ? !gang.hasVectors(value) : !gang.hasDoubles(value)) return undefined;
+  return () => {
+    const { code, emitter: e } = gang;
+    const firstOffset = e.temporary("i32");
+    const emit = (location: () => void) => {
+      if (isLoad) {
+        gang.assignVectors(value as Register, (part) => {
+          location();
+          return code.v128Load(16 * part);
+        });
+      } else {
+        store(gang, instruction, { value: value!, location });
+      }
+    };
+    const one = () => gang.emitMembers(instruction, form.emit!);
+    if (isBounded) {
+      pushBoundedIsOutside(gang, { base, offset: address.offset, firstOffset, bytes });
+      orIsStray(gang, address, { bytes, pushLocation: () => e.getFixed("shared").get(firstOffset).ops("i32Add") });
+      code.if();
+      one();
+      code.else();
+      emit(() => e.getFixed("shared").get(firstOffset).ops("i32Add"));
+      code.end();
+    } else {
+      const wide = e.temporary("i64");
+      e.push(base, u64);
+      if (address.offset !== 0n) code.i64(address.offset).ops("i64Add");
+      code.tee(wide).ops("i32WrapI64").set(firstOffset);
+      if (!e.options.boundsChecks && space !== "generic") {
+        emit(() => code.get(firstOffset));
+        return;
+      }
+      const { begin, count } = gang.rangeCache(address, bytes);
+      code.get(wide).get(begin).ops("i64Sub").i64(BigInt(Math.log2(bytes))).ops("i64Rotr").get(count).ops("i64GeU");
+      orIsStray(gang, address, { bytes, pushLocation: () => code.get(firstOffset) });
+      code.if();
+      one();
+      remember(gang, address, { begin, count, bytes });
+      code.else();
+      emit(() => code.get(firstOffset));
+      code.end();
+    }
+  };
+}
+
+/** Pops a condition, and pushes whether it holds, or any member's access lies outside of its origin. */
+function orIsStray(
+  { code, emitter: e, width }: GangEmitter,
+  address: ResolvedAddress,
+  { bytes, pushLocation }: { bytes: number; pushLocation: () => void },
+): void {
+  if (e.originOf(address.base) === undefined) return;
+  const location = e.temporary("i32");
+  pushLocation();
+  code.set(location);
+  if (pushIsStray(e, address, { location, bytes: bytes * width })) code.ops("i32Or");
+}
+
+function store(
+  gang: GangEmitter,
+  instruction: ResolvedInstruction,
+  { value, location }: { value: ResolvedOperand; location: () => void },
+): void {
+  const isDouble = instruction.type.bits === 64;
+  const push = isDouble ? gang.doubles(value) : gang.vector(instruction, { operand: value });
+  for (let part = 0; part < (isDouble ? 2 : 1) * gang.vectors; part++) {
+    location();
+    push(part).v128Store(16 * part);
+  }
+}
+
+/** Caches the range that the last member's access was found in. */
+function remember(
+  gang: GangEmitter,
+  address: ResolvedAddress,
+  { begin, count, bytes }: { begin: number; count: number; bytes: number },
+): void {
+  const { code, emitter: e } = gang;
+  const single = e.rangeCache(address.base, bytes);
+  code.get(single.begin).set(begin);
+  code.get(single.count).i64(BigInt(gang.width - 1)).ops("i64Sub").i64(0n).get(single.count);
+  code.i64(BigInt(gang.width - 1)).ops("i64GtU", "select").set(count);
+}
+
+/** Pushes whether any member's access lies outside of shared memory, or all are misaligned. */
+function pushBoundedIsOutside(
+  gang: GangEmitter,
+  { base, offset, firstOffset, bytes }: { base: Register; offset: bigint; firstOffset: number; bytes: number },
+): void {
+  const { code, emitter: e } = gang;
+  e.push(base, u32);
+  if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
+  code.tee(firstOffset);
+  if (!e.options.boundsChecks) {
+    code.ops("drop").i32(0);
+    return;
+  }
+  code.i32(Math.log2(bytes)).ops("i32Rotr");
+  const { shared } = e.sizes;
+  const gangBytes = bytes * gang.width;
+  if (shared !== undefined) {
+    code.i32(shared < gangBytes ? 0 : Math.floor((shared - gangBytes) / bytes) + 1).ops("i32GeU");
+    return;
+  }
+  const capacity = e.temporary("i32");
+  code.get(e.sharedCapacity(bytes)).i32(gang.width - 1).ops("i32Sub").tee(capacity).i32(0).get(capacity);
+  code.i32(0).ops("i32GtS", "select", "i32GeU");
+}

@@ -1,0 +1,126 @@
+/**
+ * Multi-word arithmetic. PTX ISA, section 9.7.2.
+ *
+ * The carry, 0 or 1, is a register that no instruction names. A subtraction sets it as an adder does that adds the
+ * complement: to 1 if nothing was borrowed. nvcc's 128-bit division relies on that when it reads the carry with `addc`.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { Emit } from "../instruction_form.ts";
+import { pushHighProduct } from "./integer_instructions.ts";
+import { inType, u32 } from "./integer_lowering.ts";
+import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+
+/** `add.cc`, `addc`, `sub.cc` and `subc` */
+export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCarry: boolean }): Emit {
+  return (e, i) =>
+    e.assign(i.operands[0], i.type, () => {
+      pushSum(e, i, {
+        operation,
+        takesCarry,
+        pushFirst: () => e.push(i.operands[1], i.type),
+        pushSecond: () => e.push(i.operands[2], i.type),
+      });
+    });
+}
+
+/** `mad.cc` and `madc`: one half of a product, added to a third operand. */
+export function multiplyAddWithCarry({ takesCarry }: { takesCarry: boolean }): Emit {
+  return (e, i) =>
+    e.assign(i.operands[0], i.type, () => {
+      pushSum(e, i, {
+        operation: "add",
+        takesCarry,
+        pushFirst: () => {
+          if (i.choices.has("hi")) return pushHighProduct(e, i.type, i.operands.slice(1, 3));
+          e.push(i.operands[1], i.type);
+          e.push(i.operands[2], i.type);
+          e.code.ops(inType(i.type, "Mul"));
+        },
+        pushSecond: () => e.push(i.operands[3], i.type),
+      });
+    });
+}
+
+interface Sum {
+  readonly operation: "add" | "sub";
+  readonly takesCarry: boolean;
+  pushFirst(): void;
+  pushSecond(): void;
+}
+
+function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
+  const { code } = e;
+  const { operation, takesCarry, pushFirst, pushSecond } = sum;
+  const add = operation === "add" ? "Add" : "Sub";
+  if (i.choices.has("cc")) {
+    if (i.type.value === "i64") pushSum64(e, sum);
+    else pushSum32(e, sum);
+    return;
+  }
+  pushFirst();
+  pushSecond();
+  code.ops(inType(i.type, add));
+  if (!takesCarry) return;
+  pushCarry(e, operation);
+  if (i.type.value === "i64") code.ops("i64ExtendI32U");
+  code.ops(inType(i.type, add));
+}
+
+/** Pushes what to add to the operands, or to subtract from them. */
+function pushCarry(e: FunctionEmitter, operation: Sum["operation"]): void {
+  e.push(e.carry, u32);
+  if (operation === "sub") e.code.ops("i32Eqz");
+}
+
+/** Computed in 64 bits, the carry is bit 32, and a borrow sets the sign. */
+function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
+  const { code } = e;
+  const wide = e.temporary("i64");
+  const add = operation === "add" ? "i64Add" : "i64Sub";
+  pushFirst();
+  code.ops("i64ExtendI32U");
+  pushSecond();
+  code.ops("i64ExtendI32U", add);
+  if (takesCarry) {
+    pushCarry(e, operation);
+    code.ops("i64ExtendI32U", add);
+  }
+  code.set(wide);
+  e.assign(e.carry, u32, () => {
+    code.get(wide).i64(operation === "add" ? 32n : 63n).ops("i64ShrU", "i32WrapI64");
+    if (operation === "sub") code.ops("i32Eqz");
+  });
+  code.get(wide).ops("i32WrapI64");
+}
+
+/**
+ * A sum that is less than its first operand has carried. A number that is less than what is subtracted from it borrows.
+ */
+function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
+  const { code } = e;
+  const first = e.temporary("i64"), second = e.temporary("i64"), result = e.temporary("i64");
+  const step = () => {
+    code.get(first).get(second).ops(operation === "add" ? "i64Add" : "i64Sub").set(result);
+    if (operation === "add") code.get(result).get(first).ops("i64LtU");
+    else code.get(first).get(second).ops("i64LtU");
+  };
+  pushFirst();
+  code.set(first);
+  pushSecond();
+  code.set(second);
+  e.assign(e.carry, u32, () => {
+    step();
+    if (takesCarry) {
+      code.get(result).set(first);
+      pushCarry(e, operation);
+      code.ops("i64ExtendI32U").set(second);
+      // At most one of the two steps carries.
+      step();
+      code.ops("i32Or");
+    }
+    if (operation === "sub") code.ops("i32Eqz");
+  });
+  code.get(result);
+}

@@ -1,0 +1,283 @@
+/**
+ * Integer arithmetic. PTX ISA, section 9.7.1.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { Emit } from "../instruction_form.ts";
+import {
+  clampSigned64,
+  constant,
+  constantOf,
+  fromOperands,
+  type IntegerOperation,
+  inType,
+  repeatable,
+  s32,
+} from "./integer_lowering.ts";
+import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+
+const smallestS32 = -0x8000_0000n;
+const largestS32 = 0x7fff_ffffn;
+
+/** An instruction that WebAssembly has too. */
+export function integer(operation: IntegerOperation): Emit {
+  return fromOperands((e, i) => e.code.ops(inType(i.type, operation)));
+}
+
+/** `add.sat.s32` and `sub.sat.s32` */
+export function saturating(operation: "i64Add" | "i64Sub"): Emit {
+  return (e, i) =>
+    e.assign(i.operands[0], i.type, () => {
+      for (const operand of i.operands.slice(1)) pushWide(e, i.type, operand);
+      e.code.ops(operation);
+      clampSigned64(e, smallestS32, largestS32);
+      e.code.ops("i32WrapI64");
+    });
+}
+
+/** Pushes the high half of the product of two operands. */
+export function pushHighProduct(
+  e: FunctionEmitter,
+  type: ScalarType,
+  [a, b]: readonly (ResolvedOperand | undefined)[],
+): void {
+  const { code } = e;
+  if (type.bits === 16) {
+    e.push(a, type);
+    e.push(b, type);
+    code.ops("i32Mul").i32(16).ops(type.kind === "signed" ? "i32ShrS" : "i32ShrU");
+  } else if (type.bits === 32) {
+    pushWide(e, type, a);
+    pushWide(e, type, b);
+    code.ops("i64Mul").i64(32n).ops("i64ShrU", "i32WrapI64");
+  } else {
+    pushHighProduct64(e, type, [a, b]);
+  }
+}
+
+/** Adds the four products of halves. A signed product differs from the unsigned one by the other factor. */
+function pushHighProduct64(
+  e: FunctionEmitter,
+  type: ScalarType,
+  [a, b]: readonly (ResolvedOperand | undefined)[],
+): void {
+  const { code } = e;
+  const x = repeatable(e, a, type), y = repeatable(e, b, type);
+  const carry = e.temporary("i64"), middle = e.temporary("i64");
+  const low = (push: typeof x) => push().i64(0xffff_ffffn).ops("i64And");
+  const high = (push: typeof x) => push().i64(32n).ops("i64ShrU");
+  low(x);
+  low(y).ops("i64Mul").i64(32n).ops("i64ShrU");
+  high(x);
+  low(y).ops("i64Mul", "i64Add").set(carry);
+  code.get(carry).i64(0xffff_ffffn).ops("i64And");
+  low(x);
+  high(y).ops("i64Mul", "i64Add").set(middle);
+  high(x);
+  high(y).ops("i64Mul").get(carry).i64(32n).ops("i64ShrU", "i64Add").get(middle).i64(32n).ops("i64ShrU", "i64Add");
+  if (type.kind === "signed") {
+    x().i64(63n).ops("i64ShrS");
+    y().ops("i64And", "i64Sub");
+    y().i64(63n).ops("i64ShrS");
+    x().ops("i64And", "i64Sub");
+  }
+}
+
+/** Pushes an operand of 16 or 32 bits, extended to twice its width. */
+function pushWide(e: FunctionEmitter, type: ScalarType, operand: ResolvedOperand | undefined): void {
+  e.push(operand, type);
+  if (type.bits === 32) e.code.ops(type.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
+}
+
+function twiceAsWide(type: ScalarType): ScalarType {
+  return typeNamed(`${type.kind === "signed" ? "s" : "u"}${type.bits * 2}`);
+}
+
+/** `mul.hi` and `mad.hi`, which adds a third operand. */
+export const multiplyHigh: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    pushHighProduct(e, i.type, i.operands.slice(1, 3));
+    if (i.choices.has("sat")) addSaturating(e, i);
+    else addThird(e, i, i.type);
+  });
+};
+
+/** `mad.lo` and `mul.lo` */
+export const multiplyLow: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[1], i.type);
+    e.push(i.operands[2], i.type);
+    e.code.ops(inType(i.type, "Mul"));
+    addThird(e, i, i.type);
+  });
+};
+
+/** `mul.wide` and `mad.wide`, which adds a third operand. */
+export const multiplyWide: Emit = (e, i) => {
+  const wide = twiceAsWide(i.type);
+  e.assign(i.operands[0], wide, () => {
+    pushWide(e, i.type, i.operands[1]);
+    pushWide(e, i.type, i.operands[2]);
+    e.code.ops(inType(wide, "Mul"));
+    addThird(e, i, wide);
+  });
+};
+
+/** `mul24` and `mad24`: 32 of the 48 bits of the product of the operands' low 24 bits. */
+export const multiply24: Emit = (e, i) => {
+  const { code } = e;
+  e.assign(i.operands[0], i.type, () => {
+    for (const operand of i.operands.slice(1, 3)) {
+      e.push(operand, i.type);
+      if (i.type.kind === "signed") code.i32(8).ops("i32Shl").i32(8).ops("i32ShrS");
+      else code.i32(0xff_ffff).ops("i32And");
+      if (i.choices.has("hi")) code.ops(i.type.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
+    }
+    if (i.choices.has("hi")) code.ops("i64Mul").i64(16n).ops("i64ShrU", "i32WrapI64");
+    else code.ops("i32Mul");
+    if (i.choices.has("sat")) addSaturating(e, i);
+    else addThird(e, i, i.type);
+  });
+};
+
+function addThird(e: FunctionEmitter, i: ResolvedInstruction, type: ScalarType): void {
+  if (i.operands[3] === undefined) return;
+  e.push(i.operands[3], type);
+  e.code.ops(inType(type, "Add"));
+}
+
+function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
+  e.code.ops("i64ExtendI32S");
+  pushWide(e, s32, i.operands[3]);
+  e.code.ops("i64Add");
+  clampSigned64(e, smallestS32, largestS32);
+  e.code.ops("i32WrapI64");
+}
+
+/**
+ * `div` and `rem`. PTX leaves division by zero to the hardware: as on an H200, all bits of the result are set. The
+ * smallest number divided by -1 wraps around.
+ */
+export function divide(part: "quotient" | "remainder"): Emit {
+  const operations = part === "quotient" ? ["DivS", "DivU"] as const : ["RemS", "RemU"] as const;
+  return (e, i) => {
+    const { code } = e;
+    const { type } = i;
+    const signed = type.kind === "signed";
+    const operation = inType(type, operations[signed ? 0 : 1]);
+    const known = constantOf(i.operands[2]);
+    const divideBy = known === undefined ? undefined : signed ? BigInt.asIntN(type.bits, known) : known;
+    e.assign(i.operands[0], type, () => {
+      if (divideBy !== undefined && divideBy !== 0n && !(signed && divideBy === -1n)) {
+        e.push(i.operands[1], type);
+        e.push(i.operands[2], type);
+        code.ops(operation);
+        return;
+      }
+      const dividend = repeatable(e, i.operands[1], type), divisor = repeatable(e, i.operands[2], type);
+      divisor().ops(inType(type, "Eqz")).if(type.value);
+      constant(code, type, -1).else();
+      if (signed) {
+        divisor();
+        constant(code, type, -1).ops(inType(type, "Eq")).if(type.value);
+        constant(code, type, 0);
+        if (part === "quotient") dividend().ops(inType(type, "Sub"));
+        code.else();
+      }
+      dividend();
+      divisor().ops(operation);
+      if (signed) code.end();
+      code.end();
+    });
+  };
+}
+
+/** `neg` */
+export const negate: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    constant(e.code, i.type, 0);
+    e.push(i.operands[1], i.type);
+    e.code.ops(inType(i.type, "Sub"));
+  });
+};
+
+/** `abs`. The smallest number stays as it is. */
+export const absolute: Emit = (e, i) => {
+  const { type } = i;
+  e.assign(i.operands[0], type, () => {
+    const value = repeatable(e, i.operands[1], type);
+    constant(e.code, type, 0);
+    value().ops(inType(type, "Sub"));
+    value();
+    value();
+    constant(e.code, type, 0).ops(inType(type, "LtS"), "select");
+  });
+};
+
+/** `min` and `max`. With `.relu`, a negative result becomes 0. */
+export function extreme(which: "min" | "max"): Emit {
+  const comparisons = which === "min" ? ["LtS", "LtU"] as const : ["GtS", "GtU"] as const;
+  return (e, i) => {
+    const { code } = e;
+    const comparison = comparisons[i.type.kind === "signed" ? 0 : 1];
+    e.assign(i.operands[0], i.type, () => {
+      const a = repeatable(e, i.operands[1], i.type), b = repeatable(e, i.operands[2], i.type);
+      a();
+      b();
+      a();
+      b().ops(inType(i.type, comparison), "select");
+      if (!i.choices.has("relu")) return;
+      const value = e.temporary("i32");
+      code.tee(value).i32(0).get(value).i32(0).ops("i32GtS", "select");
+    });
+  };
+}
+
+/** `sad`: |a - b| + c */
+export const absoluteDifference: Emit = (e, i) => {
+  const { type } = i;
+  e.assign(i.operands[0], type, () => {
+    const a = repeatable(e, i.operands[1], type), b = repeatable(e, i.operands[2], type);
+    a();
+    b().ops(inType(type, "Sub"));
+    b();
+    a().ops(inType(type, "Sub"));
+    a();
+    b().ops(inType(type, type.kind === "signed" ? "GtS" : "GtU"), "select");
+    e.push(i.operands[3], type);
+    e.code.ops(inType(type, "Add"));
+  });
+};
+
+/** `dp4a` and `dp2a`: the products of the parts of one operand with bytes of another, added to a third. */
+export function dotProduct(parts: 2 | 4): Emit {
+  return (e, i) => {
+    const { code } = e;
+    const aType = typeNamed(i.choices.get("type")!), bType = typeNamed(i.choices.get("second")!);
+    e.assign(i.operands[0], s32, () => {
+      const a = repeatable(e, i.operands[1], s32), b = repeatable(e, i.operands[2], s32);
+      const firstByte = i.choices.has("hi") ? 2 : 0;
+      e.push(i.operands[3], s32);
+      for (let part = 0; part < parts; part++) {
+        a();
+        pushPart(e, { first: part * 32 / parts, bits: 32 / parts, isSigned: aType.kind === "signed" });
+        b();
+        pushPart(e, { first: (firstByte + part) * 8, bits: 8, isSigned: bType.kind === "signed" });
+        code.ops("i32Mul", "i32Add");
+      }
+    });
+  };
+}
+
+/** Pops an i32, and pushes some of its bits, extended. */
+export function pushPart(
+  { code }: FunctionEmitter,
+  { first, bits, isSigned }: { first: number; bits: number; isSigned: boolean },
+): void {
+  if (first > 0) code.i32(first).ops(isSigned && first + bits === 32 ? "i32ShrS" : "i32ShrU");
+  if (first + bits === 32) return;
+  if (isSigned) code.ops(bits === 8 ? "i32Extend8S" : "i32Extend16S");
+  else code.i32(2 ** bits - 1).ops("i32And");
+}

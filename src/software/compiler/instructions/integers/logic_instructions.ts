@@ -1,0 +1,168 @@
+/**
+ * Logic and shifts. PTX ISA, section 9.7.8.
+ *
+ * @module
+ */
+import type { Emit } from "../instruction_form.ts";
+import {
+  constant,
+  constantOf,
+  extendAmount,
+  fromOperands,
+  inType,
+  isSameOperand,
+  repeatable,
+  u32,
+} from "./integer_lowering.ts";
+import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
+import { typeNamed } from "../../typing/scalar_types.ts";
+
+const predicate = typeNamed("pred");
+
+/** `not`, also of predicates. */
+export const not: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[1], i.type);
+    if (i.type.kind === "predicate") e.code.ops("i32Eqz");
+    else constant(e.code, i.type, -1).ops(inType(i.type, "Xor"));
+  });
+};
+
+/** `cnot`: 1 for 0, else 0. */
+export const logicalNot: Emit = fromOperands((e, i) => {
+  e.code.ops(inType(i.type, "Eqz"));
+  if (i.type.value === "i64") e.code.ops("i64ExtendI32U");
+});
+
+/** `shl` and `shr`. An amount past the width shifts everything out, while WebAssembly takes it modulo the width. */
+export function shift(direction: "left" | "right"): Emit {
+  return (e, i) => {
+    const { code } = e;
+    const { type } = i;
+    const keepsSign = direction === "right" && type.kind === "signed";
+    const operation = inType(type, direction === "left" ? "Shl" : keepsSign ? "ShrS" : "ShrU");
+    const known = constantOf(i.operands[2]);
+    e.assign(i.operands[0], type, () => {
+      if (known !== undefined) {
+        const amount = BigInt.asUintN(32, known);
+        const isPast = amount >= BigInt(type.bits);
+        if (isPast && !keepsSign) {
+          constant(code, type, 0);
+        } else {
+          e.push(i.operands[1], type);
+          constant(code, type, isPast ? type.bits - 1 : amount).ops(operation);
+        }
+        return;
+      }
+      const amount = repeatable(e, i.operands[2], u32);
+      e.push(i.operands[1], type);
+      if (keepsSign) {
+        amount().i32(type.bits - 1);
+        amount().i32(type.bits).ops("i32LtU", "select");
+        extendAmount(code, type).ops(operation);
+      } else {
+        amount();
+        constant(extendAmount(code, type).ops(operation), type, 0);
+        amount().i32(type.bits).ops("i32LtU", "select");
+      }
+    });
+  };
+}
+
+/** How far `shf` shifts the high word left. The low word is shifted right by the rest of 32. */
+export function knownDistance(choices: ReadonlyMap<string, string>, amount: bigint): number {
+  const unsigned = BigInt.asUintN(32, amount);
+  const bits = Number(choices.get("mode") === "wrap" ? unsigned & 31n : unsigned > 32n ? 32n : unsigned);
+  return choices.get("direction") === "l" ? bits : 32 - bits;
+}
+
+/** `shf`: the upper or the lower half of two words that are shifted together. */
+export const funnelShift: Emit = (e, i) => {
+  const { code } = e;
+  const [, low, high, amount] = i.operands;
+  const left = i.choices.get("direction") === "l";
+  const wraps = i.choices.get("mode") === "wrap";
+  const known = constantOf(amount);
+  e.assign(i.operands[0], u32, () => {
+    if (known !== undefined) {
+      const distance = knownDistance(i.choices, known);
+      if (distance === 0) {
+        e.push(high, u32);
+      } else if (distance === 32) {
+        e.push(low, u32);
+      } else if (isSameOperand(low, high)) {
+        e.push(low, u32);
+        code.i32(distance).ops("i32Rotl");
+      } else {
+        e.push(high, u32);
+        code.i32(distance).ops("i32Shl");
+        e.push(low, u32);
+        code.i32(32 - distance).ops("i32ShrU", "i32Or");
+      }
+    } else if (wraps && isSameOperand(low, high)) {
+      e.push(low, u32);
+      e.push(amount, u32);
+      code.ops(left ? "i32Rotl" : "i32Rotr");
+    } else {
+      const distance = repeatable(e, amount, u32);
+      e.push(high, u32);
+      code.ops("i64ExtendI32U").i64(32n).ops("i64Shl");
+      e.push(low, u32);
+      code.ops("i64ExtendI32U", "i64Or");
+      distance();
+      if (wraps) {
+        code.i32(31).ops("i32And");
+      } else {
+        code.i32(32);
+        distance().i32(32).ops("i32LtU", "select");
+      }
+      code.ops("i64ExtendI32U");
+      if (left) code.ops("i64Shl").i64(32n).ops("i64ShrU", "i32WrapI64");
+      else code.ops("i64ShrU", "i32WrapI64");
+    }
+  });
+};
+
+/**
+ * `lop3`: any function of three bits, given by its truth table. With `.or` or `.and`, a predicate also tells whether
+ * any bit is set, combined with another predicate.
+ */
+export const logicOfThree: Emit = (e, i) => {
+  const { code } = e;
+  const table = constantOf(i.operands[4]);
+  if (table === undefined || table < 0n || table > 0xffn) {
+    return e.fail("its truth table must be a literal from 0 to 255");
+  }
+  const combine = i.choices.get("combine");
+  const [destination] = i.operands;
+  if (combine === undefined) {
+    e.assign(destination, u32, () => emitLogic(Number(table)));
+    return;
+  }
+  if (destination?.kind !== "pair") return e.fail('it needs two results, as "d|p"');
+  const result = e.temporary("i32");
+  emitLogic(Number(table));
+  code.set(result);
+  e.assign(destination.second, predicate, () => {
+    code.get(result).i32(0).ops("i32Ne");
+    e.push(i.operands[5], predicate);
+    code.ops(combine === "or" ? "i32Or" : "i32And");
+  });
+  e.assign(destination.first, u32, () => code.get(result));
+
+  function emitLogic(truth: number): void {
+    const inputs = i.operands.slice(1, 4).map((operand) => repeatable(e, operand, u32));
+    const emit = (term: LogicTerm): void => {
+      if (term.kind === "input") {
+        inputs[term.index]!();
+      } else if (term.kind === "constant") {
+        code.i32(term.value);
+      } else {
+        emit(term.left);
+        emit(term.right);
+        code.ops(term.operation);
+      }
+    };
+    emit(shortestLogic(truth));
+  }
+};

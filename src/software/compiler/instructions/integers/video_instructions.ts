@@ -1,0 +1,237 @@
+/**
+ * Scalar video instructions. PTX ISA, section 9.7.18.1.
+ *
+ * An operand may be a byte or a half of its register, and the result may replace one in a third operand.
+ *
+ * GPUs since `sm_50` have no such instructions: ptxas writes others for them, which compute with 64 bits. Their results
+ * are not always those of the manual's pseudocode. These lowerings do what an H200 does with ptxas 13.0; a comment that
+ * begins with "Unlike the manual" marks each deviation.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
+import { pure } from "../instruction_traits.ts";
+import { pushPart } from "./integer_instructions.ts";
+import { clampSigned64, s32, u32 } from "./integer_lowering.ts";
+import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+
+/** The part of a register that a selector such as `.h1` names. */
+export interface RegisterPart {
+  readonly first: number;
+  readonly bits: number;
+}
+
+/** The part of an operand that is selected. Undefined for the whole register. */
+export function selectedPart(e: FunctionEmitter, i: ResolvedInstruction, index: number): RegisterPart | undefined {
+  const selector = i.choices.get(`selector${index}`);
+  if (selector === undefined) return undefined;
+  const bits = selector[0] === "h" ? 16 : 8;
+  const part = Number(selector.slice(1));
+  if (selector.length !== 2 || (part + 1) * bits > 32) e.fail(`".${selector}" is no byte and no half of a register`);
+  return { first: part * bits, bits };
+}
+
+/** Pushes an operand or its selected part as an i64, extended by its type. */
+function pushSelected(e: FunctionEmitter, i: ResolvedInstruction, index: number, isSigned: boolean): void {
+  e.push(i.operands[index], isSigned ? s32 : u32);
+  const part = selectedPart(e, i, index);
+  if (part !== undefined) pushPart(e, { ...part, isSigned });
+  e.code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
+}
+
+/** Refuses what only some video instructions have. */
+export function checkNegations(e: FunctionEmitter, i: ResolvedInstruction, allowed: boolean): void {
+  if (!allowed && [1, 2, 3].some((index) => i.choices.has(`negated${index}`))) e.fail("its operands cannot be negated");
+}
+
+/** Pushes the minimum or the maximum of two i64 on the stack. */
+function pushExtreme(e: FunctionEmitter, which: "min" | "max", { isSigned = true } = {}): void {
+  const { code } = e;
+  const a = e.temporary("i64"), b = e.temporary("i64");
+  const comparison = `i64${which === "min" ? "Lt" : "Gt"}${isSigned ? "S" : "U"}` as const;
+  code.set(b).set(a).get(a).get(b).get(a).get(b).ops(comparison, "select");
+}
+
+/** Wraps an i64 on the stack around at a number of bits, and extends its sign. */
+function wrapSigned(e: FunctionEmitter, bits: number): void {
+  const distance = BigInt(64 - bits);
+  e.code.i64(distance).ops("i64Shl").i64(distance).ops("i64ShrS");
+}
+
+/** Clamps an i64 on the stack to the numbers of 32 bits. */
+function clampToWord(e: FunctionEmitter, isSigned: boolean): void {
+  if (isSigned) clampSigned64(e, -(1n << 31n), (1n << 31n) - 1n);
+  else clampSigned64(e, 0n, (1n << 32n) - 1n);
+}
+
+/** `.sat` of `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax` */
+function saturate(e: FunctionEmitter, { bits, isSigned }: { bits: number; isSigned: boolean }): void {
+  if (bits < 32) {
+    // Unlike the manual, a negative result becomes the largest number: the comparison is unsigned.
+    e.code.i64((1n << BigInt(isSigned ? bits - 1 : bits)) - 1n);
+    pushExtreme(e, "min", { isSigned: false });
+  } else if (isSigned) {
+    clampToWord(e, isSigned);
+  } else {
+    // Unlike the manual, a result of more than 32 bits wraps around: only negative ones are replaced.
+    e.code.i64(0n);
+    pushExtreme(e, "max");
+  }
+}
+
+/** Pops the saturated intermediate result, and assigns what a second operation or a merge makes of it. */
+function finish(e: FunctionEmitter, i: ResolvedInstruction, isSigned: boolean): void {
+  const { code } = e;
+  const { choices, operands: [destination, , , c] } = i;
+  const part = selectedPart(e, i, 0);
+  const second = choices.get("op2");
+  if (second !== undefined && part !== undefined) {
+    e.fail("it cannot have both a selected destination and a second operation");
+  }
+  if ((second !== undefined || part !== undefined) && c === undefined) e.fail("it needs a third source");
+  const type = isSigned ? s32 : u32;
+  const result = e.temporary("i64");
+  code.set(result);
+  e.assign(destination, type, () => {
+    code.get(result);
+    if (second === "min" || second === "max") {
+      // Unlike the manual, these compare 64 bits, and negative results as unsigned ones unless the type is signed.
+      e.push(c, type);
+      code.ops(isSigned ? "i64ExtendI32S" : "i64ExtendI32U");
+      pushExtreme(e, second, { isSigned });
+      code.ops("i32WrapI64");
+      return;
+    }
+    code.ops("i32WrapI64");
+    if (second === "add") {
+      e.push(c, type);
+      code.ops("i32Add");
+    } else if (part !== undefined) {
+      const mask = (part.bits === 16 ? 0xffff : 0xff) << part.first;
+      // Unlike the manual, `.h1` takes the upper half of the result, and all other parts its lowest bits.
+      if (part.bits < 16 || part.first === 0) code.i32(part.first).ops("i32Shl");
+      code.i32(mask).ops("i32And");
+      e.push(c, type);
+      code.i32(~mask).ops("i32And", "i32Or");
+    }
+  });
+}
+
+function isSignedChoice({ choices }: ResolvedInstruction, slot: string): boolean {
+  return choices.get(slot) === "s32";
+}
+
+/** `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax` */
+function arithmetic(operation: "add" | "sub" | "absdiff" | "min" | "max"): Emit {
+  return (e, i) => {
+    const { code } = e;
+    checkNegations(e, i, false);
+    pushSelected(e, i, 1, isSignedChoice(i, "first"));
+    pushSelected(e, i, 2, isSignedChoice(i, "second"));
+    if (operation === "add") code.ops("i64Add");
+    else if (operation === "min" || operation === "max") pushExtreme(e, operation);
+    else {
+      code.ops("i64Sub");
+      const difference = e.temporary("i64");
+      if (operation === "absdiff") {
+        code.set(difference).i64(0n).get(difference).ops("i64Sub").get(difference);
+        code.get(difference).i64(0n).ops("i64LtS", "select");
+      }
+    }
+    const isSigned = isSignedChoice(i, "type");
+    if (i.choices.has("sat")) saturate(e, { bits: selectedPart(e, i, 0)?.bits ?? 32, isSigned });
+    // Unlike the manual, second operations see sums and differences of 32 bits, with their sign.
+    if (operation === "add" || operation === "sub") wrapSigned(e, 32);
+    finish(e, i, isSigned);
+  };
+}
+
+/** `vshl` and `vshr` */
+function shift(direction: "left" | "right"): Emit {
+  return (e, i) => {
+    const { code } = e;
+    checkNegations(e, i, false);
+    pushSelected(e, i, 1, isSignedChoice(i, "first"));
+    pushSelected(e, i, 2, false);
+    if (i.choices.get("mode") === "wrap") code.i64(31n).ops("i64And");
+    else clampSigned64(e, 0n, 32n);
+    code.ops(direction === "left" ? "i64Shl" : "i64ShrS");
+    const isSigned = isSignedChoice(i, "type");
+    if (i.choices.has("sat")) {
+      // As in the manual, results wrap around at 34 bits first. Unlike in the manual, they do so only here, they are
+      // clamped to 32 bits even if a part of the destination is selected, and second operations see them with a sign.
+      wrapSigned(e, 34);
+      clampToWord(e, isSigned);
+      wrapSigned(e, 32);
+    }
+    finish(e, i, isSigned);
+  };
+}
+
+/** `vset`: 1 or 0. Unlike the manual, the second operation has the type of the first source. */
+const compare: Emit = (e, i) => {
+  checkNegations(e, i, false);
+  const isSigned = isSignedChoice(i, "first");
+  pushSelected(e, i, 1, isSigned);
+  pushSelected(e, i, 2, isSignedChoice(i, "second"));
+  const comparison = i.choices.get("compare") as keyof typeof comparisons;
+  e.code.ops(`i64${comparisons[comparison]}`, "i64ExtendI32U");
+  finish(e, i, isSigned);
+};
+
+/** The signed comparisons, by their modifiers. */
+export const comparisons = { eq: "Eq", ne: "Ne", lt: "LtS", le: "LeS", gt: "GtS", ge: "GeS" } as const;
+
+/** `vmad`: a product, plus a third operand, plus 1 with `.po`, divided by a power of two. */
+const multiplyAdd: Emit = (e, i) => {
+  const { code } = e;
+  const { choices } = i;
+  const types = [isSignedChoice(i, "first"), isSignedChoice(i, "second")] as const;
+  const isNegated = choices.has("negated1") !== choices.has("negated2");
+  const isSumNegated = choices.has("negated3");
+  if (isNegated && isSumNegated) e.fail("either the product or the third source can be negated, not both");
+  if (choices.has("po") && [1, 2, 3].some((index) => choices.has(`negated${index}`))) {
+    e.fail(".po cannot be combined with negated sources");
+  }
+  if (choices.has("selector0") || choices.has("selector3")) e.fail("only its factors can be parts of a register");
+  const isSigned = types.includes(true) || isNegated || isSumNegated;
+  if (isNegated) code.i64(0n);
+  // Unlike the manual, whole registers are signed, also if their type is not. Parts have their type.
+  types.forEach((isSignedFactor, at) => {
+    pushSelected(e, i, at + 1, isSignedFactor || selectedPart(e, i, at + 1) === undefined);
+  });
+  code.ops("i64Mul");
+  if (isNegated) code.ops("i64Sub");
+  e.push(i.operands[3], s32);
+  code.ops("i64ExtendI32S", isSumNegated ? "i64Sub" : "i64Add");
+  if (choices.has("po")) code.i64(1n).ops("i64Add");
+  // An unsigned result is shifted as a number of 64 bits, so that a negative sum becomes a large number.
+  const distance = BigInt(choices.get("scale")?.slice(3) ?? 0);
+  if (distance > 0n) code.i64(distance).ops(isSigned ? "i64ShrS" : "i64ShrU");
+  if (choices.has("sat")) clampToWord(e, isSigned);
+  const result = e.temporary("i64");
+  code.set(result);
+  e.assign(i.operands[0], u32, () => code.get(result).ops("i32WrapI64"));
+};
+
+const types = "<type:u32|s32>.<first:u32|s32>.<second:u32|s32>";
+const second = "<op2:add|min|max>?";
+const operands = "d.sel, a.sel, b.sel [, c]";
+
+/** The forms of these instructions. */
+export const videoForms: readonly InstructionForm[] = ([
+  [`vadd.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("add")],
+  [`vsub.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("sub")],
+  [`vabsdiff.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("absdiff")],
+  [`vmin.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("min")],
+  [`vmax.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("max")],
+  [`vshl.<type:u32|s32>.<first:u32|s32>.u32.sat?.<mode:clamp|wrap>.${second} ${operands}`, "9.7.18.1.2", shift("left")],
+  [
+    `vshr.<type:u32|s32>.<first:u32|s32>.u32.sat?.<mode:clamp|wrap>.${second} ${operands}`,
+    "9.7.18.1.2",
+    shift("right"),
+  ],
+  [`vmad.${types}.po?.sat?.<scale:shr7|shr15>? d, a.sel, b.sel, c`, "9.7.18.1.3", multiplyAdd],
+  [`vset.<first:u32|s32>.<second:u32|s32>.<compare:eq|ne|lt|le|gt|ge>.${second} ${operands}`, "9.7.18.1.4", compare],
+] as const).map(([syntax, section, lowering]) => instructionForm(syntax, section, { lowering, traits: pure }));

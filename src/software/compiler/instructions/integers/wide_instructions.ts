@@ -1,0 +1,104 @@
+/**
+ * Loads, stores, moves and atomics of 128 bits. PTX ISA, sections 9.7.9.8 to 9.7.9.11, 9.7.9.3 and 9.7.13.5.
+ *
+ * A register of 128 bits is a vector of two 64-bit registers, of which the first has the low half.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation, spaceOf } from "../memory/address_checks.ts";
+import { atomicOrderOf } from "../memory/atomic_instructions.ts";
+import { atomicShadows } from "../../checks/memory_shadows.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { Emit } from "../instruction_form.ts";
+import { repeatable } from "./integer_lowering.ts";
+import { load, store } from "../memory/memory_instructions.ts";
+import { move } from "../move_instructions.ts";
+import { typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+
+const b64 = typeNamed("b64");
+
+type Vector = Extract<ResolvedOperand, { kind: "vector" }>;
+
+/** The 64-bit halves of an operand: of a register or of a literal. */
+function halvesOf(e: FunctionEmitter, operand: ResolvedOperand | undefined): Vector {
+  if (operand?.kind === "vector" && operand.isWide) return operand;
+  if (operand?.kind !== "integer") e.fail("it needs a register of 128 bits");
+  // Literals have 64 bits, and keep their sign.
+  const high = { kind: "integer", value: operand.value < 0n ? -1n : 0n } as const;
+  return { kind: "vector", elements: [operand, high], isWide: true };
+}
+
+/** The same instruction on the halves of an operand. */
+function onHalves(e: FunctionEmitter, i: ResolvedInstruction, index: number): ResolvedInstruction {
+  const operands = i.operands.with(index, halvesOf(e, i.operands[index]));
+  return { ...i, type: b64, sourceType: b64, choices: new Map(i.choices).set("vector", "v2"), operands };
+}
+
+/** `ld.b128` */
+export const loadWide: Emit = (e, i) => load(e, onHalves(e, i, 0));
+
+/** `st.b128` */
+export const storeWide: Emit = (e, i) => store(e, onHalves(e, i, 1));
+
+/** `mov.b128`, of a register or between a register and a vector of two or four. */
+export const moveWide: Emit = (e, i) => {
+  const [destination, source] = i.operands.map((operand) => partsOf(e, operand)) as [
+    ResolvedOperand[],
+    ResolvedOperand[],
+  ];
+  for (const half of [0, 1]) {
+    move(e, { ...i, type: b64, sourceType: b64, operands: [destination[half]!, source[half]!] });
+  }
+};
+
+/** The halves of an operand, of which each may be a vector of two. */
+function partsOf(e: FunctionEmitter, operand: ResolvedOperand): ResolvedOperand[] {
+  if (operand.kind !== "vector") return [...halvesOf(e, operand).elements];
+  const { elements } = operand;
+  if (elements.length === 2) return [...elements];
+  if (elements.length !== 4) e.fail("a vector in place of 128 bits must have two or four elements");
+  return [elements.slice(0, 2), elements.slice(2)].map((pair) => ({ kind: "vector", elements: pair }));
+}
+
+/**
+ * `atom.exch.b128` and `atom.cas.b128`. Plain loads and stores are enough, because only one thread runs at a time and is
+ * never interrupted within an instruction. Other processes that share the memory may see one half before the other.
+ */
+export const atomicWide: Emit = (e, i) => {
+  const { code } = e;
+  const [destination, address, b, c] = i.operands;
+  if ((i.choices.get("operation") === "cas") !== (c !== undefined)) e.fail("it has the wrong number of operands");
+  const location = e.temporary("i32");
+  pushLocation(e, addressOperand(e, address), {
+    space: spaceOf(i),
+    bytes: 16,
+    operation: "atomic",
+    order: atomicOrderOf(i),
+  });
+  code.set(location);
+  const { elements } = halvesOf(e, b);
+  atomicShadows(e, { elements, type: b64, location, others: [c], readsMemory: c !== undefined });
+  e.shadows?.clear(destination);
+  const old = [0, 8].map((offset) => {
+    const half = e.temporary("i64");
+    code.get(location).memory("i64Load", offset).set(half);
+    return half;
+  });
+  const pushes = (operand: ResolvedOperand | undefined) =>
+    halvesOf(e, operand).elements.map((half) => repeatable(e, half, b64));
+  const stored = pushes(c ?? b);
+  if (c !== undefined) {
+    const compared = pushes(b);
+    code.get(old[0]!);
+    compared[0]!().ops("i64Eq").get(old[1]!);
+    compared[1]!().ops("i64Eq", "i32And").if();
+  }
+  stored.forEach((push, index) => {
+    code.get(location);
+    push().memory("i64Store", 8 * index);
+  });
+  if (c !== undefined) code.end();
+  if (destination?.kind === "sink") return;
+  halvesOf(e, destination).elements.forEach((half, index) => e.assign(half, b64, () => code.get(old[index]!)));
+};

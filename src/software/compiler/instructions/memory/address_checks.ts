@@ -1,0 +1,375 @@
+/**
+ * The offset in linear memory of an address operand, and the checks of accesses.
+ *
+ * Every access is checked before it is made. A failed check reports the address and the line, and never returns. An
+ * address that is neither aligned nor accessible is reported as misaligned, as an H200 does for most.
+ *
+ * For each pointer, the kernel caches the allocation that an instruction last accessed: where it begins, and how many
+ * accesses of that size it has room for. Rotating the low bits that must be 0 to the top checks alignment and bounds in
+ * one comparison. Only if that fails, a helper looks the address up.
+ *
+ * If the address is the sum of a parameter of the kernel and an aligned offset, the offset is compared with the number
+ * of bytes between the parameter and the end of its allocation. Accesses before the parameter, which are rare, call the
+ * helper each time.
+ *
+ * @module
+ */
+import { checkOrigin } from "../../checks/origin_checks.ts";
+import {
+  addressBase,
+  boundsTable,
+  faultKind,
+  localAddressBase,
+  pageShift,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "../../addresses.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { Variable } from "../../typing/names.ts";
+import { typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+
+const u64 = typeNamed("u64");
+const u32 = typeNamed("u32");
+
+/** An access to memory. */
+export interface MemoryAccess {
+  /** The name of the state space, or `generic`. */
+  readonly space: string;
+  /** The bytes of the access: a power of two, and the alignment that it requires. */
+  readonly bytes: number;
+  /** In global memory, the alignment that it requires if that is more. */
+  readonly alignment?: number;
+  /** What it does. A kernel's parameters can only be read. */
+  readonly operation: "read" | "write" | "atomic";
+  /** Whether other threads may access the memory at the same time, as by volatile and ordered accesses. */
+  readonly isStrong?: boolean;
+  /** How it is ordered, in `orderBits`. Default: it is weak. Null if no other access conflicts with it. */
+  readonly order?: number | null;
+}
+
+/** The name of the state space of an access, or `generic`. */
+export function spaceOf(i: ResolvedInstruction): string {
+  return i.choices.get("space")?.replace(/::.*/, "") ?? "generic";
+}
+
+/** The address in an operand in brackets. */
+export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
+  return operand?.kind === "address" ? operand : e.fail("its address must be in brackets");
+}
+
+/** The address in an operand in brackets, or of an element such as `array[4]`. */
+export function addressOrElement(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
+  if (operand?.kind === "sum" && operand.isElement) {
+    return { kind: "address", base: operand.variable, offset: operand.offset };
+  }
+  if (operand?.kind === "register" && operand.isElement) return { kind: "address", base: operand, offset: 0n };
+  return addressOperand(e, operand);
+}
+
+/** Pushes the offset of an operand in linear memory, after the checks. */
+export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
+  pushChecked(e, address, access);
+  if (e.options.kernelChecks.has("memory")) checkStaysInOrigin(e, address, access);
+  const { space, bytes, operation, isStrong = false, order = 0 } = access;
+  const isShared = space === "shared", isGlobal = space === "global" || space === "generic";
+  const location = e.temporary("i32");
+  if (e.options.checksWrites && isGlobal && operation !== "read") {
+    e.code.tee(location);
+    faultIfReadOnly(e, { location, bytes, operation });
+    e.code.get(location);
+  }
+  if (e.options.observesAccesses && isGlobal) {
+    e.code.tee(location).get(location);
+    e.pushPlace({ operation: isStrong ? "atomic" : operation, bytes });
+    e.callHelper("noteAccess");
+  }
+  if (order !== null && e.options.kernelChecks.has("race") && (isGlobal || isShared)) {
+    e.code.tee(location).get(location);
+    e.pushPlace({ operation, bytes }).i32(order);
+    e.callHelper("compareAccess");
+    e.noteOrder(order);
+  }
+}
+
+/** Pops the location of an access, and stops the kernel if it may only be read. */
+function faultIfReadOnly(
+  e: FunctionEmitter,
+  { location, bytes, operation }: { location: number } & Pick<MemoryAccess, "bytes" | "operation">,
+): void {
+  const { code } = e;
+  code.i32(pageShift).ops("i32ShrU");
+  e.getFixed("bounds");
+  code.ops("i32Add").memory("i32Load8U", boundsTable.readOnly).ifUnlikely();
+  code.i32(faultKind.illegalAddress).get(location).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
+  e.pushPlace({ operation, bytes });
+  e.callHelper("fault").ops("unreachable").end();
+}
+
+/** Checks the access at the location on the stack. */
+function checkStaysInOrigin(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
+  const { base, offset } = address;
+  if (e.originOf(base) === undefined) return;
+  if (base?.kind === "variable" && offset >= 0n && offset + BigInt(bytes) <= BigInt(base.byteLength)) return;
+  const location = e.temporary("i32");
+  e.code.set(location);
+  checkOrigin(e, address, { location, bytes, operation });
+  e.code.get(location);
+}
+
+function pushChecked(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  const { base } = address;
+  if (base === undefined && access.space !== "local") e.fail("an address that is only a number is one in .local");
+  if (base?.kind === "variable") {
+    const isGeneric = access.space === "generic" && base.space !== "const" &&
+      (base.space !== "param" || base.isInFrame);
+    if (base.space !== access.space && !isGeneric) e.fail(`"${base.name}" is in ".${base.space}"`);
+    if (isWithin(base, address.offset, access)) return e.pushOffsetOf(base, address.offset);
+    const end = address.offset + BigInt(access.bytes);
+    if (access.space === "param" && base.isInFrame && (address.offset < 0n || end > BigInt(base.byteLength))) {
+      e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
+    }
+  }
+  if (pushParameterLocation(e, address, access)) return;
+  switch (access.space) {
+    case "const":
+      if (base?.kind === "register" && base.type.bits === 32) e.refuse("an address in .const has 64 bits here");
+      return pushGlobal(e, address, access);
+    case "global":
+      return pushGlobal(e, address, access);
+    case "shared":
+    case "local":
+      return pushBounded(e, address, access);
+    case "param":
+      return pushParameterOffset(e, address, access);
+    default:
+      return pushGeneric(e, address, access);
+  }
+}
+
+/** Whether an access is aligned and lies in a variable, so that it needs no check. */
+function isWithin(
+  { offset: begin, byteLength, space, isInFrame }: Variable,
+  offset: bigint,
+  { bytes, alignment = bytes }: MemoryAccess,
+): boolean {
+  const isPlaced = space !== "param" || isInFrame === true;
+  return isPlaced && offset >= 0n && offset + BigInt(bytes) <= BigInt(byteLength) &&
+    (BigInt(begin) + offset) % BigInt(alignment) === 0n;
+}
+
+/** Pushes an address as 64 bits, in the state space of the access. */
+function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, space: string): void {
+  const { code } = e;
+  if (base === undefined) {
+    code.i64(offset);
+  } else if (base.kind === "variable") {
+    e.pushVariable(base, offset);
+    // A variable in a frame has a generic address in `.param` too.
+    if (space === "param" && base.isInFrame) code.i64(localAddressBase).ops("i64Add");
+    if (space !== "generic") return;
+    if (base.space === "shared") code.i64(sharedAddressBase).ops("i64Add");
+    else if (base.isInFrame) code.i64(localAddressBase).ops("i64Add");
+    else if (base.space === "param") code.i64(parameterAddressBase).ops("i64Add");
+  } else if (base.kind === "register") {
+    if (base.type.bits === 32) {
+      e.push(base, u32);
+      code.ops("i64ExtendI32U");
+    } else {
+      e.push(base, u64);
+    }
+    if (offset !== 0n) code.i64(offset).ops("i64Add");
+  }
+}
+
+/** Pushes the location of an access whose address is a parameter plus an offset. Otherwise returns false. */
+function pushParameterLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): boolean {
+  const { bytes, space, operation, alignment = bytes } = access;
+  if (space !== "global" && space !== "const" && space !== "generic" || alignment > bytes) return false;
+  const sum = e.parameterOffset(address.base);
+  if (sum === undefined) return false;
+  const fromParameter: ResolvedAddress = { kind: "address", base: sum.offset, offset: address.offset };
+  if (e.zeroBitsOf(fromParameter) < zeroBitsOf(bytes)) return false;
+  const { code } = e;
+  const { pointer, location, reach } = e.parameterPointer(sum.parameter, bytes);
+  const offset = e.temporary("i64");
+  pushAddress(e, fromParameter, space);
+  code.set(offset);
+  const pushLocation = () => code.get(location).get(offset).ops("i32WrapI64", "i32Add");
+  if (space === "generic") {
+    const found = e.temporary("i32"), generic = e.temporary("i64");
+    pushLocation().set(found);
+    code.get(offset).get(reach).ops("i64GeU").ifUnlikely();
+    code.get(pointer).get(offset).ops("i64Add").set(generic);
+    pushFound(e, { address: generic, bytes, operation });
+    code.ops("drop", "drop").set(found).end().get(found);
+    return true;
+  }
+  if (e.options.boundsChecks) {
+    // The helper computes the sum. Here, an engine would compute it before each check.
+    code.get(offset).get(reach).ops("i64GeU").ifUnlikely().get(pointer).get(offset);
+    e.pushPlace({ operation, bytes });
+    e.getFixed("bounds");
+    e.callHelper("checkSum").end();
+  }
+  pushLocation();
+  return true;
+}
+
+/** The number of low bits that are 0 in an aligned address. */
+function zeroBitsOf(bytes: number): number {
+  return Math.log2(bytes);
+}
+
+function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  const { bytes, space, operation, alignment = bytes } = access;
+  const { code } = e;
+  const local = e.temporary("i64");
+  pushAddress(e, address, space);
+  code.set(local);
+  if (e.options.boundsChecks) {
+    if (alignment > bytes) {
+      code.get(local).ops("i32WrapI64").i32(alignment - 1).ops("i32And").ifUnlikely();
+      code.i32(faultKind.misalignedAddress).get(local);
+      e.pushPlace({ operation, bytes: alignment });
+      e.callHelper("fault").ops("unreachable").end();
+    }
+    const { begin, count } = e.rangeCache(address.base, bytes);
+    pushIsOutside(e, { address: local, begin, count, bytes });
+    code.ifUnlikely().get(local);
+    e.pushPlace({ operation, bytes });
+    e.getFixed("bounds");
+    e.callHelper("findRange").set(count).set(begin).end();
+  }
+  code.get(local).ops("i32WrapI64");
+}
+
+/** Pushes whether an address lies outside of the cached range. */
+function pushIsOutside(
+  { code }: FunctionEmitter,
+  { address, begin, count, bytes }: { address: number; begin: number; count: number; bytes: number },
+): void {
+  code.get(address).get(begin).ops("i64Sub");
+  if (bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
+  code.get(count).ops("i64GeU");
+}
+
+function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, operation }: MemoryAccess): void {
+  const { code } = e;
+  const local = e.temporary("i64"), location = e.temporary("i32");
+  const { begin, count } = e.rangeCache(address.base, bytes);
+  pushAddress(e, address, "generic");
+  code.tee(local).ops("i32WrapI64").set(location);
+  pushIsOutside(e, { address: local, begin, count, bytes });
+  code.ifUnlikely();
+  pushFound(e, { address: local, bytes, operation });
+  code.set(count).set(begin).set(location).end().get(location);
+}
+
+/** Pushes the offset of a generic address, and the range to cache. */
+function pushFound(
+  e: FunctionEmitter,
+  { address, bytes, operation }: { address: number } & Pick<MemoryAccess, "bytes" | "operation">,
+): void {
+  e.code.get(address);
+  e.pushPlace({ operation, bytes });
+  pushSpaces(e, operation === "read" ? e.sizes.parameters : 0);
+  e.callHelper(e.sizes.usesReservedShared ? "findGenericOrReserved" : "findGeneric");
+}
+
+/**
+ * Pushes the memory that may be read: the offsets and the bytes of the block's shared memory, of the thread's local
+ * memory and of the kernel's parameters, and the offset of the bounds table.
+ */
+export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
+  e.getFixed("shared");
+  e.getFixed("sharedBytes");
+  e.getFixed("local").i32(e.sizes.local);
+  e.getFixed("parameters").i32(parameterBytes);
+  e.getFixed("bounds");
+}
+
+/**
+ * An address in `.param` in a register: an offset into the kernel's parameters, or the generic address of a variable in
+ * a frame.
+ */
+function pushParameterOffset(
+  e: FunctionEmitter,
+  address: ResolvedAddress,
+  { bytes, operation }: MemoryAccess,
+): void {
+  const { code } = e;
+  const local = e.temporary("i64");
+  pushAddress(e, address, "param");
+  code.tee(local).i64(32n).ops("i64ShrU", "i64Eqz").if().get(local).i64(parameterAddressBase).ops("i64Add").set(local);
+  code.end();
+  pushFound(e, { address: local, bytes, operation });
+  code.ops("drop", "drop");
+}
+
+/** `.shared` and `.local`, whose addresses begin at 0. A sum with a 32-bit address wraps around at 32 bits. */
+function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
+  const { space, bytes } = access;
+  const { code } = e;
+  const { base, offset } = address;
+  const begin = space === "shared" ? "shared" : "local";
+  const size = space === "shared" ? e.sizes.shared : e.sizes.local;
+  const isAligned = size !== undefined && e.zeroBitsOf(address) >= zeroBitsOf(bytes);
+  // A kernel that uses reserved shared memory may access two ranges with a gap between them.
+  const isImplied = isAligned && e.isImplied(address) && !(space === "shared" && e.sizes.usesReservedShared);
+  if (base?.kind === "register" && base.type.bits === 32) {
+    const location = e.temporary("i32");
+    e.push(base, u32);
+    if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
+    code.set(location);
+    if (e.options.boundsChecks && !isImplied) {
+      code.get(location);
+      if (!isAligned && bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
+      pushCapacity(e, { space, bytes, isAligned });
+      code.ops("i32GeU").ifUnlikely().get(location).ops("i64ExtendI32U");
+      checkBounded(e, access);
+    }
+    e.getFixed(begin);
+    code.get(location).ops("i32Add");
+    return;
+  }
+  const local = e.temporary("i64");
+  pushAddress(e, address, space);
+  code.set(local);
+  if (!isImplied) {
+    code.get(local);
+    if (!isAligned && bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
+    pushCapacity(e, { space, bytes, isAligned });
+    code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
+    checkBounded(e, access);
+  }
+  e.getFixed(begin);
+  code.get(local).ops("i32WrapI64", "i32Add");
+}
+
+/**
+ * Pushes how many aligned accesses a state space has room for, or the address behind the last one if accesses are known
+ * to be aligned. If the kernel names no dynamic shared memory, that which a launch adds is not counted.
+ */
+function pushCapacity(
+  e: FunctionEmitter,
+  { space, bytes, isAligned }: Pick<MemoryAccess, "space" | "bytes"> & { readonly isAligned: boolean },
+): void {
+  const size = space === "shared" ? e.sizes.shared : e.sizes.local;
+  if (size === undefined) e.code.get(e.sharedCapacity(bytes));
+  else if (isAligned) e.code.i32(Math.max(0, size - bytes + 1));
+  else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
+}
+
+/** Pops the address, and ends the `if` that a check has begun. */
+function checkBounded(e: FunctionEmitter, { space, bytes, operation }: MemoryAccess): void {
+  e.pushPlace({ operation, bytes, space: space === "shared" ? "shared" : "local" });
+  if (space === "shared") e.getFixed("sharedBytes");
+  else e.code.i32(e.sizes.local);
+  const { usesReservedShared } = e.sizes;
+  e.code.i32(space !== "shared" ? 0 : usesReservedShared ? 2 : 1);
+  e.callHelper("checkBounded");
+  if (space !== "shared" || e.sizes.shared === undefined && !usesReservedShared) e.code.ops("unreachable");
+  e.code.end();
+}

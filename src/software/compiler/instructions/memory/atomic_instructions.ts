@@ -1,0 +1,331 @@
+/**
+ * `atom` and `red`. PTX ISA, sections 9.7.13.5 and 9.7.13.7.
+ *
+ * All of them are sequentially consistent, which is stronger than any of them requires. An operation that WebAssembly
+ * does not have is a loop of compare-exchanges. In `.shared` memory, plain loads and stores are enough, because only
+ * one of the block's threads runs at a time and is never interrupted within an instruction.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { accessOrderOf } from "./access_order.ts";
+import { orderBits } from "../../order_bits.ts";
+import { atomicShadows } from "../../checks/memory_shadows.ts";
+import { canonicalizeNaN, flushSubnormal } from "../floats/float_instructions.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { Emit } from "../instruction_form.ts";
+import { constant, inType, repeatable } from "../integers/integer_lowering.ts";
+import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import type { CodeWriter } from "../../webassembly/code_writer.ts";
+import type { AtomicOpName } from "../../webassembly/opcodes.ts";
+
+/** An operation on one element. */
+interface Access {
+  /** The local with the offset, and bytes to add to it. */
+  readonly location: number;
+  readonly offset: number;
+  /** Functions that push the operands. */
+  readonly b: () => CodeWriter;
+  readonly c: () => CodeWriter;
+  /** The local with the old value, as bits. */
+  readonly old: number;
+}
+
+/** `atom` and `red`, on one element or on several adjacent ones. */
+export function atomic(hasResult: boolean): Emit {
+  return (e, i) => {
+    const [address, b, c] = hasResult ? i.operands.slice(1) : i.operands;
+    if ((i.choices.get("operation") === "cas") !== (c !== undefined)) e.fail("it has the wrong number of operands");
+    const sources = elementsOf(e, i, b);
+    const results = hasResult ? elementsOf(e, i, i.operands[0]) : [];
+    const bytes = i.type.bits / 8;
+    const location = e.temporary("i32");
+    pushLocation(e, addressOperand(e, address), {
+      space: spaceOf(i),
+      bytes: bytes * sources.length,
+      operation: "atomic",
+      order: atomicOrderOf(i, sources.length) | (hasResult ? orderBits.hasResult : 0),
+    });
+    e.code.set(location);
+    const readsMemory = i.choices.get("operation") !== "exch";
+    atomicShadows(e, { elements: sources, type: i.type, location, others: [c], readsMemory });
+    const olds = sources.map((source, index) => {
+      const old = e.temporary(bitsType(i).value);
+      const access = {
+        location,
+        offset: index * bytes,
+        b: repeatable(e, source, i.type),
+        c: c === undefined ? () => e.code : repeatable(e, c, i.type),
+        old,
+      };
+      if (spaceOf(i) === "shared") updateAlone(e, i, access);
+      else if (directName(i) !== undefined) updateDirectly(e, i, access);
+      else updateUntilAlone(e, i, access);
+      return old;
+    });
+    if (hasResult) e.shadows?.clear(i.operands[0]);
+    // A result may be an operand of a later element.
+    results.forEach((result, index) => {
+      e.assign(result, i.type, () => {
+        e.code.get(olds[index]!);
+        if (i.type.value === "f32") e.code.ops("f32ReinterpretI32");
+        else if (i.type.value === "f64") e.code.ops("f64ReinterpretI64");
+      });
+    });
+  };
+}
+
+/** The order of an atomic instruction, whose default scope is the device. */
+export function atomicOrderOf(i: ResolvedInstruction, elements: number = 1): number {
+  return accessOrderOf(i, { isStrong: true, elements, defaults: { scope: "gpu" } });
+}
+
+function elementsOf(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  operand: ResolvedOperand | undefined,
+): readonly ResolvedOperand[] {
+  const vector = i.choices.get("vector");
+  if (vector === undefined) return [operand!];
+  const length = Number(vector.slice(1));
+  if (operand?.kind !== "vector" || operand.elements.length !== length) {
+    e.fail(`it needs a vector of ${length} registers`);
+  }
+  if (length * i.type.bits > 128) e.fail("a vector may have at most 16 bytes");
+  return operand.elements;
+}
+
+/** The type of the bits that are exchanged. */
+function bitsType({ type }: ResolvedInstruction): ScalarType {
+  return typeNamed(`b${type.bits}`);
+}
+
+/** WebAssembly's name for an operation. Undefined if it does not have it. */
+function directName({ type, choices }: ResolvedInstruction): AtomicOpName | undefined {
+  if (type.bits === 16) return choices.get("operation") === "cas" ? "i32AtomicCompareExchange16U" : undefined;
+  if (type.kind === "float") return undefined;
+  const value = type.bits === 64 ? "i64" : "i32";
+  switch (choices.get("operation")) {
+    case "add":
+      return `${value}AtomicAdd`;
+    case "and":
+      return `${value}AtomicAnd`;
+    case "or":
+      return `${value}AtomicOr`;
+    case "xor":
+      return `${value}AtomicXor`;
+    case "exch":
+      return `${value}AtomicExchange`;
+    case "cas":
+      return `${value}AtomicCompareExchange`;
+    default:
+      return undefined;
+  }
+}
+
+function updateDirectly(e: FunctionEmitter, i: ResolvedInstruction, { location, offset, b, c, old }: Access): void {
+  e.code.get(location);
+  b();
+  c();
+  e.code.atomic(directName(i)!, offset).set(old);
+}
+
+function updateAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
+  const { code } = e;
+  const { location, offset, old } = access;
+  const { bits } = i.type;
+  code.get(location).memory(bits === 64 ? "i64Load" : bits === 32 ? "i32Load" : "i32Load16U", offset).set(old);
+  code.get(location);
+  pushUpdated(e, i, access);
+  code.memory(bits === 64 ? "i64Store" : bits === 32 ? "i32Store" : "i32Store16", offset);
+}
+
+function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
+  const { code } = e;
+  const { location, offset, old } = access;
+  const { bits } = i.type;
+  const type = bitsType(i);
+  const seen = e.temporary(type.value);
+  const width = bits === 16 ? "16U" : "";
+  const load: AtomicOpName = bits === 64 ? "i64AtomicLoad" : `i32AtomicLoad${width}`;
+  const exchange: AtomicOpName = bits === 64 ? "i64AtomicCompareExchange" : `i32AtomicCompareExchange${width}`;
+  code.get(location).atomic(load, offset).set(seen).loop();
+  code.get(seen).set(old).get(location).get(old);
+  pushUpdated(e, i, access);
+  code.atomic(exchange, offset).tee(seen).get(old).ops(inType(type, "Ne")).brIf(0).end();
+}
+
+/** Pushes the bits of the new value. */
+function pushUpdated(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
+  const { type } = i;
+  if (type.kind !== "float") pushUpdatedInteger(e, i, access);
+  else if (type.name === "f64") pushSum64(e, i, access);
+  else if (type.name === "f32") pushSum32(e, i, access);
+  else pushUpdatedHalves(e, i, access);
+}
+
+function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstruction, { b, c, old }: Access): void {
+  const { code } = e;
+  const signed = type.kind === "signed";
+  const operation = choices.get("operation")!;
+  switch (operation) {
+    case "exch":
+      b();
+      break;
+    case "cas":
+      c();
+      code.get(old).get(old);
+      b().ops(inType(type, "Eq"), "select");
+      break;
+    case "min":
+      code.get(old);
+      b().get(old);
+      b().ops(inType(type, signed ? "LtS" : "LtU"), "select");
+      break;
+    case "max":
+      code.get(old);
+      b().get(old);
+      b().ops(inType(type, signed ? "GtS" : "GtU"), "select");
+      break;
+    case "inc":
+      // ((old >= b) ? 0 : old + 1)
+      constant(code, type, 0);
+      constant(code.get(old), type, 1).ops(inType(type, "Add")).get(old);
+      b().ops(inType(type, "GeU"), "select");
+      break;
+    case "dec":
+      // ((old == 0 || old > b) ? b : old - 1)
+      b();
+      constant(code.get(old), type, 1).ops(inType(type, "Sub")).get(old).ops(inType(type, "Eqz")).get(old);
+      b().ops(inType(type, "GtU"), "i32Or", "select");
+      break;
+    default:
+      code.get(old);
+      b().ops(inType(type, ({ add: "Add", and: "And", or: "Or", xor: "Xor" } as const)[operation]!));
+  }
+}
+
+/**
+ * Pushes what depends on the state space: an H200 adds to global memory in its cache, and to shared memory as `add`
+ * does.
+ */
+function pushByMemory(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { location, push }: { location: number; push: (isShared: boolean) => void },
+): void {
+  const { code } = e;
+  const space = spaceOf(i);
+  if (space !== "generic") return push(space === "shared");
+  code.get(location);
+  e.getFixed("shared").ops("i32Sub");
+  e.getFixed("sharedBytes");
+  code.ops("i32LtU").if(i.type.value);
+  push(true);
+  code.else();
+  push(false);
+  code.end();
+}
+
+/**
+ * In global memory, a NaN of the added number comes before that of the old value, and stays signalling. In shared
+ * memory, the old value's NaN comes first and is made quiet.
+ */
+function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
+  const { code } = e;
+  const first = e.temporary("f64"), second = e.temporary("f64");
+  code.get(old).ops("f64ReinterpretI64").set(first);
+  b().set(second);
+  const pushIsNaN = (local: number) => code.get(local).get(local).ops("f64Ne");
+  pushByMemory(e, i, {
+    location,
+    push(isShared) {
+      if (!isShared) code.get(second).get(first);
+      code.get(first).get(second).ops("f64Add");
+      canonicalizeNaN(e, i.type, [second, first]);
+      if (isShared) return;
+      pushIsNaN(first).ops("select");
+      pushIsNaN(second).ops("select");
+    },
+  });
+  code.ops("i64ReinterpretF64");
+}
+
+/**
+ * In global memory, subnormal operands count as zeros and subnormal results become zeros. In shared memory they do not.
+ */
+function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
+  const { code } = e;
+  pushByMemory(e, i, {
+    location,
+    push(isShared) {
+      const flush = () => {
+        if (!isShared) flushSubnormal(e);
+      };
+      code.get(old).ops("f32ReinterpretI32");
+      flush();
+      b();
+      flush();
+      code.ops("f32Add");
+      flush();
+    },
+  });
+  canonicalizeNaN(e, i.type, []);
+  code.ops("i32ReinterpretF32");
+}
+
+/** 16-bit floats, or two of them in a word. Rounding the 32-bit sum again gives the correctly rounded sum. */
+function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old }: Access): void {
+  const { code } = e;
+  const isBrain = i.type.name.startsWith("bf16");
+  for (let first = 0; first < i.type.bits; first += 16) {
+    const [x, y] = [() => code.get(old), b].map((push) => {
+      const number = e.temporary("f32");
+      push();
+      if (isBrain) {
+        if (first === 0) code.i32(16).ops("i32Shl");
+        else code.i32(-0x1_0000).ops("i32And");
+        code.ops("f32ReinterpretI32");
+      } else {
+        if (first > 0) code.i32(first).ops("i32ShrU");
+        e.callHelper("halfToSingle");
+      }
+      code.set(number);
+      return number;
+    }) as [number, number];
+    pushHalf(e, i, { x, y });
+    roundToHalf(e, isBrain);
+    if (first > 0) code.i32(first).ops("i32Shl", "i32Or");
+  }
+}
+
+/**
+ * Pushes the sum, the minimum or the maximum of two numbers. Of a number and a NaN, the number is the minimum and the
+ * maximum.
+ */
+function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
+  const operation = i.choices.get("operation");
+  if (operation === "add") {
+    code.get(x).get(y).ops("f32Add");
+    return;
+  }
+  code.get(x).get(y).get(x).get(y).ops(operation === "min" ? "f32Min" : "f32Max");
+  code.get(x).get(x).ops("f32Ne", "select").get(y).get(y).ops("f32Ne", "select");
+}
+
+/** Pops a number, and pushes the bits of the nearest 16-bit float, or 0x7fff for a NaN. */
+function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
+  const { code } = e;
+  const number = e.temporary("f32"), bits = e.temporary("i32");
+  code.set(number);
+  if (isBrain) {
+    // Adds half of the last bit that stays, minus the least bit if that last bit is 0.
+    code.get(number).ops("i32ReinterpretF32").tee(bits).i32(0x7fff).ops("i32Add");
+    code.get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(16).ops("i32ShrU");
+  } else {
+    code.get(number).ops("f64PromoteF32");
+    e.callHelper("doubleToHalf");
+  }
+  code.i32(0x7fff).get(number).get(number).ops("f32Eq", "select");
+}

@@ -1,0 +1,128 @@
+/**
+ * Matrices of 8 x 8 16-bit elements that the threads of a warp load, store and transpose together: `ldmatrix`,
+ * `stmatrix` and `movmatrix`. PTX ISA, sections 9.7.14.5.15 to 9.7.14.5.17.
+ *
+ * They only move data, and need no tensor cores. Each thread has a fragment, a register with two elements, of each
+ * matrix. The scheduler moves the elements when all threads of the warp have come, so that the memory accesses of all
+ * threads are made at once.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { shadowOffset } from "../../addresses.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { SuspendingInstruction } from "../instruction_form.ts";
+import { threadRecord } from "../../launch_record.ts";
+import { typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { specialRegister } from "../special_registers.ts";
+
+const b32 = typeNamed("b32");
+const rowsOfMatrix = 8;
+const rowBytes = 16;
+
+/** `ldmatrix` */
+export const loadMatrices: SuspendingInstruction = {
+  describe: (i) => ({ kind: "matrixLoad", matrices: matricesOf(i), transposed: i.choices.has("trans") }),
+  request: (e, i) => {
+    fragmentsOf(e, i, i.operands[0]);
+    leaveRow(e, i, { address: i.operands[1], operation: "read" });
+  },
+  resume: (e, i) => {
+    fragmentsOf(e, i, i.operands[0]).forEach((fragment, index) => {
+      e.assign(fragment, b32, () => e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index));
+      takeShadow(e, fragment, index);
+    });
+  },
+};
+
+/** `stmatrix` */
+export const storeMatrices: SuspendingInstruction = {
+  describe: (i) => ({ kind: "matrixStore", matrices: matricesOf(i), transposed: i.choices.has("trans") }),
+  request: (e, i) => {
+    leaveRow(e, i, { address: i.operands[0], operation: "write" });
+    fragmentsOf(e, i, i.operands[1]).forEach((fragment, index) => {
+      e.getFixed("record");
+      e.push(fragment, b32);
+      e.code.memory("i32Store", threadRecord.result + 4 * index);
+      leaveShadow(e, fragment, threadRecord.result + 4 * index);
+    });
+  },
+  resume: () => {},
+};
+
+/** `movmatrix` */
+export const transposeMatrix: SuspendingInstruction = {
+  describe: () => ({ kind: "matrixTranspose" }),
+  request: (e, i) => {
+    leaveMask(e);
+    e.getFixed("record");
+    e.push(i.operands[1], b32);
+    e.code.memory("i32Store", threadRecord.value);
+    leaveShadow(e, i.operands[1], threadRecord.value);
+  },
+  resume: (e, i) => {
+    e.assign(i.operands[0], b32, () => e.getFixed("record").memory("i32Load", threadRecord.result));
+    takeShadow(e, i.operands[0], 0);
+  },
+};
+
+/** Stores the shadow of a fragment where the scheduler finds it. */
+function leaveShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, field: number): void {
+  if (e.shadows === undefined) return;
+  e.getFixed("record");
+  e.shadows.push(fragment, b32);
+  e.code.memory("i32Store", field + shadowOffset);
+}
+
+/** Loads the shadow of one of the fragments that the scheduler has left. */
+function takeShadow(e: FunctionEmitter, fragment: ResolvedOperand | undefined, index: number): void {
+  e.shadows?.assign(fragment, b32, () => {
+    e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index + shadowOffset);
+  });
+}
+
+function matricesOf({ choices }: ResolvedInstruction): number {
+  return Number(choices.get("matrices")!.slice(1));
+}
+
+function fragmentsOf(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  operand: ResolvedOperand | undefined,
+): readonly ResolvedOperand[] {
+  const matrices = matricesOf(i);
+  if (operand?.kind === "vector" && operand.elements.length === matrices) return operand.elements;
+  return e.fail(`it needs a vector of ${matrices} ${matrices === 1 ? "register" : "registers"}`);
+}
+
+/**
+ * Leaves the offset in linear memory of the row that the thread's address names, after the checks. The first eight
+ * threads have the rows of the first matrix, and so on. The addresses of all others are ignored: they leave 0.
+ */
+function leaveRow(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { address, operation }: { address: ResolvedOperand | undefined; operation: "read" | "write" },
+): void {
+  leaveMask(e);
+  const row = e.temporary("i32");
+  const push = () => pushLocation(e, addressOperand(e, address), { space: spaceOf(i), bytes: rowBytes, operation });
+  const named = matricesOf(i) * rowsOfMatrix;
+  if (named === 32) {
+    push();
+    e.code.set(row);
+  } else {
+    e.code.i32(0).set(row);
+    specialRegister("%laneid")!.push(e);
+    e.code.i32(named).ops("i32LtU").if();
+    push();
+    e.code.set(row).end();
+  }
+  e.getFixed("record").get(row).memory("i32Store", threadRecord.value);
+}
+
+/** All threads of the warp take part: `.aligned` requires it. */
+function leaveMask(e: FunctionEmitter): void {
+  e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
+}

@@ -1,0 +1,196 @@
+/**
+ * `mbarrier`: barriers in shared memory. PTX ISA, section 9.7.13.15.
+ *
+ * A thread that waits asks again and again, in a loop, where it yields to the threads that have yet to arrive.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { accessOrderOf } from "./access_order.ts";
+import { orderBits } from "../../order_bits.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { pushOrder } from "./memory_instructions.ts";
+import { memoryBarrierFields } from "../../helpers/memory_barrier_helpers.ts";
+import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
+import { type InstructionTraits, pure } from "../instruction_traits.ts";
+import { constantOf, u32 } from "../integers/integer_lowering.ts";
+import { typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+
+const b64 = typeNamed("b64");
+const predicate = typeNamed("pred");
+const { pending, expected, phase } = memoryBarrierFields;
+const mostArrivals = (1n << expected.bits) - 1n;
+
+/**
+ * Pushes the offset of a barrier. Where one ends, that is not compared with the arrivals before it: the last thread to
+ * leave a `cuda::pipeline` ends its barriers, and only some lanes of each warp tell it that they leave.
+ */
+function pushBarrier(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { operand, operation, ends = false }: {
+    operand: ResolvedOperand | undefined;
+    operation: "read" | "write" | "atomic";
+    ends?: boolean;
+  },
+): void {
+  const semantics = operation === "read" ? "acquire" : "release";
+  const isStrong = operation !== "write";
+  const order = accessOrderOf(i, { isStrong, defaults: { semantics, scope: "cta" } }) |
+    (isStrong ? orderBits.phased : 0);
+  pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order: ends ? null : order });
+}
+
+/** Pushes a count as an i64. Without one, it is 1. */
+function pushCount(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
+  if (operand === undefined) {
+    e.code.i64(1n);
+    return;
+  }
+  const count = constantOf(operand);
+  if (count !== undefined && (count < 1n || count > mostArrivals)) e.fail(`its count must be 1 to ${mostArrivals}`);
+  e.push(operand, u32);
+  e.code.ops("i64ExtendI32U");
+}
+
+/** `mbarrier.init` */
+const initialize: Emit = (e, i) => {
+  const [address, count] = i.operands;
+  pushBarrier(e, i, { operand: address, operation: "write" });
+  const both = e.temporary("i64");
+  pushCount(e, count);
+  e.code.tee(both).get(both).i64(expected.first).ops("i64Shl", "i64Or").memory("i64Store");
+};
+
+/** `mbarrier.inval` */
+const invalidate: Emit = (e, i) => {
+  pushBarrier(e, i, { operand: i.operands[0], operation: "write", ends: true });
+  e.code.i64(0n).memory("i64Store");
+};
+
+/** `mbarrier.arrive` and `mbarrier.arrive_drop`. With `.expect_tx`, the operand counts bytes, and one thread arrives. */
+function arrive(drops: boolean): Emit {
+  return (e, i) => {
+    const { code } = e;
+    const [destination, address, count] = i.operands;
+    const expects = i.choices.has("expect_tx");
+    pushBarrier(e, i, { operand: address, operation: "atomic" });
+    const arrivals = e.temporary("i64"), before = e.temporary("i64");
+    pushCount(e, expects ? undefined : count);
+    code.tee(arrivals);
+    if (drops) code.get(arrivals);
+    else code.i64(0n);
+    if (expects) pushBytes(e, count);
+    else code.i64(0n);
+    e.callHelper("arriveInMemory").set(before);
+    e.assign(destination, b64, () => code.get(before));
+  };
+}
+
+/** Pushes a number of bytes as an i64. */
+function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
+  e.push(operand, u32);
+  e.code.ops("i64ExtendI32U");
+}
+
+/** `mbarrier.expect_tx` and `mbarrier.complete_tx` */
+function transact(completes: boolean): Emit {
+  return (e, i) => {
+    const [address, bytes] = i.operands;
+    pushBarrier(e, i, { operand: address, operation: "atomic" });
+    e.code.i64(0n).i64(0n);
+    if (completes) e.code.i64(0n);
+    pushBytes(e, bytes);
+    if (completes) e.code.ops("i64Sub");
+    e.callHelper("arriveInMemory").ops("drop");
+  };
+}
+
+/**
+ * `mbarrier.test_wait` and `mbarrier.try_wait`: whether the phase of a state, or the one with a parity, has ended. Only
+ * the current phase and the one before can be asked for.
+ */
+const testWait: Emit = (e, i) => {
+  const { code } = e;
+  const [destination, address, awaited, timeout] = i.operands;
+  if (timeout !== undefined) {
+    e.push(timeout, u32);
+    code.ops("drop");
+  }
+  e.assign(destination, predicate, () => {
+    pushBarrier(e, i, { operand: address, operation: "read" });
+    code.memory("i64Load").i64(phase.first).ops("i64ShrU", "i32WrapI64");
+    if (i.choices.has("parity")) {
+      e.push(awaited, u32);
+      code.i32(1).ops("i32And");
+    } else {
+      e.push(awaited, b64);
+      code.i64(phase.first).ops("i64ShrU", "i32WrapI64");
+    }
+    code.ops("i32Ne");
+  });
+};
+
+/** `mbarrier.pending_count` */
+const pendingCount: Emit = (e, i) => {
+  e.assign(i.operands[0], u32, () => {
+    e.push(i.operands[1], b64);
+    e.code.i64((1n << pending.bits) - 1n).ops("i64And", "i32WrapI64");
+  });
+};
+
+/**
+ * `cp.async.mbarrier.arrive`: the thread's copies are done, so it arrives at once. Without `.noinc`, the phase expects
+ * this arrival in addition to the others, so that nothing changes.
+ */
+const arriveAfterCopies: Emit = (e, i) => {
+  pushOrder(e, orderBits.wait);
+  pushBarrier(e, i, { operand: i.operands[0], operation: "atomic" });
+  if (!i.choices.has("noinc")) {
+    e.code.ops("drop");
+    return;
+  }
+  e.code.i64(1n).i64(0n).i64(0n);
+  e.callHelper("arriveInMemory").ops("drop");
+};
+
+const space = "<space:shared|shared::cta>?";
+const clusterSpace = "<space:shared|shared::cta|shared::cluster>?";
+/** An order and its scope, or neither. */
+const ordered = (semantics: string) => ["", `.<semantics:${semantics}>.<scope:cta|cluster>`];
+const arriving = ordered("release|relaxed");
+const waiting = ordered("acquire|relaxed");
+/** Each thread must execute it. */
+const updates: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
+const stores: InstructionTraits = { ...pure, effects: ["writes"] };
+const observes: InstructionTraits = { ...pure, effects: ["reads", "observes"] };
+
+/** The forms of these instructions. */
+export const memoryBarrierForms: readonly InstructionForm[] = ([
+  [`mbarrier.init.${space}.b64 [a], b`, initialize, stores],
+  [`mbarrier.inval.${space}.b64 [a]`, invalidate, stores],
+  ...ordered("relaxed").flatMap((order) => [
+    [`mbarrier.expect_tx${order}.${clusterSpace}.b64 [a], b`, transact(false), updates] as const,
+    [`mbarrier.complete_tx${order}.${clusterSpace}.b64 [a], b`, transact(true), updates] as const,
+  ]),
+  ...([["arrive", false], ["arrive_drop", true]] as const).flatMap(([name, drops]) => [
+    ...arriving.flatMap((order) => [
+      [`mbarrier.${name}${order}.${clusterSpace}.b64 d, [a] [, b]`, arrive(drops), updates] as const,
+      [`mbarrier.${name}.expect_tx${order}.${clusterSpace}.b64 d, [a], b`, arrive(drops), updates] as const,
+    ]),
+    ...["", ".release.cta"].map((order) =>
+      [`mbarrier.${name}.noComplete${order}.${space}.b64 d, [a], b`, arrive(drops), updates] as const
+    ),
+  ]),
+  ...waiting.flatMap((order) => [
+    [`mbarrier.test_wait.parity?${order}.${space}.b64 p, [a], b`, testWait, observes] as const,
+    [`mbarrier.try_wait.parity?${order}.${space}.b64 p, [a], b [, c]`, testWait, observes] as const,
+  ]),
+  ["mbarrier.pending_count.b64 d, a", pendingCount, pure],
+] as const).map(([syntax, lowering, traits]) => instructionForm(syntax, "9.7.13.15", { lowering, traits })).concat(
+  instructionForm(`cp.async.mbarrier.arrive.noinc?.${space}.b64 [a]`, "9.7.13.15.15", {
+    lowering: arriveAfterCopies,
+    traits: updates,
+  }),
+);

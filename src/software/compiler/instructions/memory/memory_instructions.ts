@@ -1,0 +1,182 @@
+/**
+ * Loads, stores and address conversions. PTX ISA, sections 9.7.9.8 to 9.7.9.20.
+ *
+ * @module
+ */
+import { addressOrElement, pushLocation, spaceOf } from "./address_checks.ts";
+import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../addresses.ts";
+import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
+import { type FunctionEmitter, imageAddressGlobal } from "../../codegen/function_emitter.ts";
+import { accessOrderOf, fenceOrderOf } from "./access_order.ts";
+import { orderBits } from "../../order_bits.ts";
+import type { Emit } from "../instruction_form.ts";
+import { mayHave } from "../instruction_traits.ts";
+import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import type { MemoryOpName } from "../../webassembly/opcodes.ts";
+
+const u64 = typeNamed("u64");
+
+/** `ld` */
+export const load: Emit = (e, i) => {
+  const [destination, source] = i.operands;
+  const address = addressOrElement(e, source);
+  const elements = vectorElements(e, i, destination);
+  const bytes = i.type.bits / 8;
+  const space = spaceOf(i);
+  if (space === "param" && address.base?.kind === "variable" && !address.base.isInFrame) {
+    elements.forEach((element, index) => loadParameter(e, i, { address, element, skip: index * bytes }));
+    e.shadows?.clear(destination);
+    return;
+  }
+  const location = e.temporary("i32");
+  const isStrong = mayHave(i, "observes");
+  const order = accessOrderOf(i, { isStrong, elements: elements.length });
+  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read", isStrong, order });
+  e.code.set(location);
+  elements.forEach((element, index) => {
+    e.assign(element, i.type, () => e.code.get(location).memory(loadOp(i.type), index * bytes), { wide: true });
+  });
+  if (space === "const") e.shadows?.clear(destination);
+  else loadShadows(e, { elements, type: i.type, location });
+};
+
+/** `st` */
+export const store: Emit = (e, i) => {
+  const [destination, source] = i.operands;
+  const elements = vectorElements(e, i, source);
+  const bytes = i.type.bits / 8;
+  const location = e.temporary("i32");
+  const address = addressOrElement(e, destination);
+  if (address.base?.kind === "variable" && address.base.space === "param" && !address.base.isInFrame) {
+    e.fail("a kernel's parameters are read-only");
+  }
+  const isStrong = i.form.traits.isPlainStore !== true;
+  const order = accessOrderOf(i, { isStrong, elements: elements.length }) | orderBits.immediate;
+  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write", isStrong, order });
+  e.code.set(location);
+  elements.forEach((element, index) => {
+    e.code.get(location);
+    e.push(element, i.type, { wide: true });
+    e.code.memory(storeOp(i.type), index * bytes);
+  });
+  storeShadows(e, { elements, type: i.type, location });
+};
+
+/** `cvta` and `cvta.to` */
+export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
+  return (e, i) => {
+    const space = spaceOf(i);
+    const source = i.operands[1];
+    const variable = source?.kind === "sum" ? source.variable : source;
+    if (variable?.kind === "variable" && variable.space !== space) {
+      e.fail(`"${variable.name}" is in ".${variable.space}"`);
+    }
+    e.assign(i.operands[0], u64, () => {
+      e.push(source, u64);
+      if (space === "shared" || space === "local") e.code.i64(spaceBase(space)).ops(operation);
+      // A variable in a frame already has a generic address.
+      if (space === "param" && operation === "i64Add") addWhereSmall(e);
+      if (space === "param" && operation === "i64Sub") e.code.i64(0xffff_ffffn).ops("i64And");
+    });
+  };
+}
+
+/** Converts an address on the stack that is an offset into the kernel's parameters to a generic address. */
+function addWhereSmall(e: FunctionEmitter): void {
+  const address = e.temporary("i64");
+  e.code.set(address).get(address).i64(parameterAddressBase).ops("i64Add").get(address);
+  e.code.get(address).i64(32n).ops("i64ShrU", "i64Eqz", "select");
+}
+
+/** `isspacep` */
+export const isInSpace: Emit = (e, i) => {
+  e.assign(i.operands[0], typeNamed("pred"), () => {
+    const space = spaceOf(i);
+    const address = e.temporary("i64");
+    e.push(i.operands[1], u64);
+    e.code.set(address);
+    if (space === "const") return pushIsConstant(e, address);
+    e.code.get(address).i64(32n).ops("i64ShrU").i64(spaceBase(space) >> 32n).ops("i64Eq");
+    if (space === "global" && e.sizes.constants.byteLength > 0) {
+      pushIsConstant(e, address);
+      e.code.ops("i32Eqz", "i32And");
+    }
+  });
+};
+
+/** Constants are in the module's image with the other variables. Their range of addresses tells them apart. */
+function pushIsConstant(e: FunctionEmitter, address: number): void {
+  const { offset, byteLength } = e.sizes.constants;
+  e.code.get(address).globalGet(imageAddressGlobal).i64(BigInt(offset)).ops("i64Add", "i64Sub");
+  e.code.i64(BigInt(byteLength)).ops("i64LtU");
+}
+
+/** `membar` and `fence` */
+export const fence: Emit = (e, i) => {
+  e.code.atomicFence();
+  const order = fenceOrderOf(i);
+  if (order !== undefined) pushOrder(e, order);
+};
+
+/** Tells the check of races what orders the accesses of a thread. */
+export function pushOrder(e: FunctionEmitter, order: number): void {
+  if (!e.options.kernelChecks.has("race")) return;
+  e.pushPlace().i32(order);
+  e.callHelper("order");
+  e.noteOrder(order);
+}
+
+function spaceBase(space: string): bigint {
+  return {
+    global: addressBase,
+    shared: sharedAddressBase,
+    local: localAddressBase,
+    param: parameterAddressBase,
+  }[space]!;
+}
+
+function vectorElements(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  operand: ResolvedOperand | undefined,
+): readonly ResolvedOperand[] {
+  const length = Number(i.choices.get("vector")?.slice(1) ?? 1);
+  if (length === 1 && operand?.kind !== "vector") return [operand!];
+  if (operand?.kind !== "vector" || operand.elements.length !== length || length === 1) {
+    e.fail(length === 1 ? "it takes no vector" : `it needs a vector of ${length} registers`);
+  }
+  if (length * i.type.bits > 128) e.refuse("vectors of more than 16 bytes need a GPU of sm_100 or newer");
+  return operand.elements;
+}
+
+function loadParameter(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { address, element, skip }: { address: ResolvedAddress; element: ResolvedOperand; skip: number },
+): void {
+  const { base } = address;
+  if (base?.kind !== "variable") return;
+  const within = address.offset + BigInt(skip);
+  const bytes = i.type.bits / 8;
+  if (within < 0n || within + BigInt(bytes) > BigInt(base.byteLength)) {
+    e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
+  }
+  const offset = base.offset + Number(within);
+  if (offset % bytes !== 0) e.fail(`the address is not a multiple of ${bytes}`);
+  e.assign(element, i.type, () => e.code.get(e.parameterLocal(offset, i.type)), { wide: true });
+}
+
+/** The load of one value of a type. */
+export function loadOp({ bits, kind, value }: ScalarType): MemoryOpName {
+  if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
+  if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
+  return `${value}Load`;
+}
+
+/** The store of one value of a type. */
+export function storeOp({ bits, value }: ScalarType): MemoryOpName {
+  if (bits === 8) return "i32Store8";
+  if (bits === 16) return "i32Store16";
+  return `${value}Store`;
+}
