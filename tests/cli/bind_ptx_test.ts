@@ -1,10 +1,11 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { generate, type GenerateOptions } from "../../cli/bind/generate.ts";
 import { open } from "../../mod.ts";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { ptx as saxpy } from "../../kernels/saxpy.ts";
+import { ptxNames, readStoredPtx } from "../corpus/stored_ptx.ts";
 import { poolpass } from "../support/poolpass.ts";
 import { randomFor } from "../support/ptx_mutations.ts";
 import { isLong, test } from "../support/test.ts";
@@ -12,6 +13,7 @@ import { mutateSections } from "./debug_mutations.ts";
 import { names, Params, ptx as parameters } from "./debugged/parameters.ts";
 
 const root = new URL("../../", import.meta.url);
+const clangFolder = new URL("tests/corpus/clang/", root);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 
 const options: GenerateOptions = {
@@ -64,15 +66,14 @@ test("the names in a generated module are those of kernels, and its structs are 
 });
 
 test("clang's debugging information names parameters, too", () => {
-  const folder = new URL("tests/corpus/clang/", root);
-  const files = readdirSync(folder).filter((file) => file.endsWith(".debug.ptx"));
+  const files = ptxNames(clangFolder).filter((file) => file.endsWith(".debug.ptx"));
   assert(files.length > 10, `${files.length} files`);
   for (const file of files) {
-    const types = typesOf(readFileSync(new URL(file, folder), "utf8"));
+    const types = typesOf(readStoredPtx(clangFolder, file));
     assertMatch(types, /Pointer</, file);
     assert(!types.includes("parameter0"), file);
   }
-  assertEquals(kernelsOf(read("tests/corpus/clang/predicates.debug.ptx")), [
+  assertEquals(kernelsOf(readStoredPtx(clangFolder, "predicates.debug.ptx")), [
     "predicates: [in_: Pointer<Int32Array>, out: Pointer<Uint32Array>, flags: Pointer<Uint8Array>];",
   ]);
 });
@@ -132,7 +133,10 @@ test("debugging information that is not that of the PTX is not used", () => {
 });
 
 test("malformed debugging information is not used, or is an error of the PTX", () => {
-  const sources = ["tests/cli/debugged/parameters.ptx", "tests/corpus/clang/generic_memory.debug.ptx"].map(read);
+  const sources = [
+    read("tests/cli/debugged/parameters.ptx"),
+    readStoredPtx(clangFolder, "generic_memory.debug.ptx"),
+  ];
   let [numbered, named] = [0, 0];
   for (const [index, source] of sources.entries()) {
     const random = randomFor(`debugging information ${index}`);

@@ -1,5 +1,4 @@
 import { assert } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { kernelSignatures } from "../../src/ptx/kernel_signature.ts";
@@ -8,6 +7,7 @@ import { PtxError } from "../../src/ptx/syntax.ts";
 import { Session } from "../../src/session.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { ptxNames, readStoredPtx } from "../corpus/stored_ptx.ts";
 import { testModule } from "./compiler_device.ts";
 import { mutate, randomFor, wordsOf } from "../support/ptx_mutations.ts";
 import { isLong, someOf, test } from "../support/test.ts";
@@ -88,9 +88,7 @@ $L3:
 
 const folders = ["../../kernels/", "../corpus/nvcc/", "../corpus/clang/"].map((path) => new URL(path, import.meta.url));
 const files: readonly Source[] = folders.flatMap((folder) =>
-  readdirSync(folder).filter((name) => name.endsWith(".ptx")).sort().map((name) => {
-    return { name, text: readFileSync(new URL(name, folder), "utf8") };
-  })
+  ptxNames(folder).map((name) => ({ name, text: readStoredPtx(folder, name) }))
 );
 
 /** The time limit for a text of this size. Quadratic effort exceeds it, a busy machine does not. */

@@ -1,6 +1,6 @@
 /**
  * Builds clang's part of the corpus: from each `NAME.cu` in this folder the PTX in `NAME.ptx` (`-O2`), `NAME.o0.ptx`
- * (`-O0`) and `NAME.debug.ptx` (`-O0 -g`).
+ * (`-O0`) and `NAME.debug.ptx` (`-O0 -g`), which is in `archive.br`.
  *
  * `deno run -A tests/corpus/clang/build.ts [--check] [NAME...]` writes the files of the named programs, or of all. With
  * `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs ptxas and

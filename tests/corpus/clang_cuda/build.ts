@@ -1,6 +1,7 @@
 /**
  * Builds the part of the corpus that clang compiles with CUDA's headers: from each `NAME.cu` in this folder the PTX in
- * `NAME.ptx` (`-O3`), `NAME.o0.ptx` (`-O0`), `NAME.o1.ptx` (`-O1`) and `NAME.debug.ptx` (`-O0 -g`).
+ * `NAME.ptx` (`-O3`), `NAME.o0.ptx` (`-O0`), `NAME.o1.ptx` (`-O1`) and `NAME.debug.ptx` (`-O0 -g`), which is in
+ * `archive.br`.
  *
  * `deno run -A tests/corpus/clang_cuda/build.ts [--check] [NAME...]` writes the files of the named programs, or of all.
  * With `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs ptxas,

@@ -1,6 +1,6 @@
 /**
  * Builds Numba's part of the corpus: from each `NAME.py` in this folder the PTX in `NAME.ptx` (optimized) and
- * `NAME.debug.ptx` (`debug=True, opt=False`).
+ * `NAME.debug.ptx` (`debug=True, opt=False`), which is in `archive.br`.
  *
  * `deno run -A tests/corpus/numba/build.ts [--check] [NAME...]` writes the files of the named programs, or of all. With
  * `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs ptxas, no

@@ -1,6 +1,6 @@
 /**
  * Builds nvcc's part of the corpus: from each `NAME.cu` in this folder the PTX in `NAME.ptx` (nvcc's defaults),
- * `NAME.nofma.ptx` (`-fmad=false`) and `NAME.debug.ptx` (`-G`).
+ * `NAME.nofma.ptx` (`-fmad=false`) and `NAME.debug.ptx` (`-G`), both of which are in `archive.br`.
  *
  * `deno run -A tests/corpus/nvcc/build.ts [--check] [NAME...]` writes the files of the named programs, or of all. With
  * `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs nvcc and
@@ -12,6 +12,7 @@ import { execFile } from "node:child_process";
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { answerHelp } from "../../support/program_help.ts";
+import { ptxNames, readStoredPtx, writeStoredPtx } from "../stored_ptx.ts";
 
 /** A way to compile a program. */
 export interface Variant {
@@ -69,7 +70,7 @@ export function programNames({ folder, sourceExtension }: Corpus): string[] {
 
 /** Returns the stored PTX of a program. */
 export function readPtx({ folder }: Corpus, program: string, { extension }: Variant): string {
-  return readFileSync(new URL(program + extension, folder), "utf8");
+  return readStoredPtx(folder, program + extension);
 }
 
 async function buildWithNvcc(program: string): Promise<string[]> {
@@ -161,6 +162,8 @@ function filesIn(folder: URL, extension: string): string[] {
 export async function buildCorpus(corpus: Corpus, args: readonly string[]): Promise<number> {
   const check = args.includes("--check");
   const named = args.filter((argument) => !argument.startsWith("--"));
+  const stored = new Set(ptxNames(corpus.folder));
+  const built: Record<string, string> = {};
   let failures = 0;
   for (const program of named.length > 0 ? named : programNames(corpus)) {
     const texts = await corpus.build(program).catch((error: Error) => error);
@@ -171,10 +174,9 @@ export async function buildCorpus(corpus: Corpus, args: readonly string[]): Prom
     }
     texts.forEach((text, index) => {
       const file = program + corpus.variants[index]!.extension;
-      const path = new URL(file, corpus.folder);
       if (!check) {
-        writeFileSync(path, text);
-      } else if (!existsSync(path) || readFileSync(path, "utf8") !== text) {
+        built[file] = text;
+      } else if (!stored.has(file) || readStoredPtx(corpus.folder, file) !== text) {
         console.error(
           `${file} differs from the PTX of ${program}${corpus.sourceExtension}: run \`deno run -A ${corpus.script} ${program}\``,
         );
@@ -182,6 +184,7 @@ export async function buildCorpus(corpus: Corpus, args: readonly string[]): Prom
       }
     });
   }
+  writeStoredPtx(corpus.folder, built);
   return failures === 0 ? 0 : 1;
 }
 
