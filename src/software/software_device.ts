@@ -1,5 +1,5 @@
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
-import { multiProcessorCount } from "./compiler/launch_record.ts";
+import { multiProcessorCount } from "./abi/launch_record.ts";
 import { memHandleType } from "../driver.ts";
 
 /** Launch limits, as `cudaDeviceGetAttribute` reports them. */

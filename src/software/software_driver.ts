@@ -59,7 +59,7 @@ import {
   poolFileHeaderUsedByteLength,
 } from "./memory/pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
-import { multiProcessorCount } from "./compiler/launch_record.ts";
+import { multiProcessorCount } from "./abi/launch_record.ts";
 import { softwareAttribute } from "./software_device.ts";
 import { GridWorkspaces } from "./execution/residency/grid_workspaces.ts";
 import {

@@ -3,7 +3,7 @@ import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { locatesFault } from "../support/driver_errors.ts";
 import { CudaError, cudaErrorName } from "../support/errors.ts";
 import { formatUuid } from "../support/uuid.ts";
-import { faultKind } from "./compiler/compile.ts";
+import { faultKind } from "./abi/addresses.ts";
 import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
 import { KernelFault } from "./execution/faults/kernel_fault.ts";

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { PtxError } from "../../src/ptx/syntax.ts";
-import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
+import { compilePtx } from "../../src/software/compiler/compile.ts";
+import { faultKind } from "../../src/software/abi/addresses.ts";
 import { allocate, Fault, firstBodyLine, load, refusalOf, type RefusedPart, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { faultKind } from "../../src/software/compiler/addresses.ts";
+import { faultKind } from "../../src/software/abi/addresses.ts";
 import { allocate, Fault, load, testModule } from "./compiler_device.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
 

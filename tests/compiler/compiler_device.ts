@@ -1,22 +1,20 @@
 /** A device for the compiler's tests: memory, a bounds table, and kernels that run straight from their PTX. */
 import { PtxError } from "../../src/ptx/syntax.ts";
 import {
-  addressBase,
   type CompiledModule,
   compilePtx,
-  decodePlace,
   type GangKernel,
   hostFunctionImports,
   initializeImage,
   type ModuleImage,
   UnsupportedPtxError,
 } from "../../src/software/compiler/compile.ts";
+import { addressBase, boundsTable, decodePlace, shadowOffset } from "../../src/software/abi/addresses.ts";
 import type { GangWidth } from "../../src/software/compiler/simd/gang_layout.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
-import { boundsTable, shadowOffset } from "../../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../../src/software/execution/scheduling/block_scheduler.ts";
-import { type LaunchField, launchFieldOffset, launchFields } from "../../src/software/compiler/launch_record.ts";
+import { type LaunchField, launchFieldOffset, launchFields } from "../../src/software/abi/launch_record.ts";
 
 /** The arguments of `device.fault`. */
 export class Fault extends Error {

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
-import { addressBase, faultKind } from "../../src/software/compiler/compile.ts";
+import { addressBase, faultKind } from "../../src/software/abi/addresses.ts";
 import { allocate, Fault, firstBodyLine, loadKernel, runBody, testModule } from "./compiler_device.ts";
 
 test("fill writes exactly the bytes of its range", () => {

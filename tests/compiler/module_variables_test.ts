@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
-import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
+import { compilePtx } from "../../src/software/compiler/compile.ts";
+import { faultKind } from "../../src/software/abi/addresses.ts";
 import { allocate, Fault, load, refusalOf, type RefusedPart, type TestModule, testModule } from "./compiler_device.ts";
 
 /** The lines before the first declaration in {@linkcode moduleWith}. */

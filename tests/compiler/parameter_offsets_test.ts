@@ -1,6 +1,6 @@
 /** Accesses whose address is a parameter of the kernel plus an offset. Their checks do not look at the address. */
 import { assertEquals } from "@std/assert";
-import { faultKind } from "../../src/software/compiler/compile.ts";
+import { faultKind } from "../../src/software/abi/addresses.ts";
 import { parameterOffsets } from "../../src/software/compiler/codegen/parameter_offsets.ts";
 import { readersOf } from "../../src/software/compiler/control_flow/readers.ts";
 import { functionFlow } from "../../src/software/compiler/control_flow/function_flow.ts";

@@ -6,7 +6,7 @@ import {
   localAddressBase,
   parameterAddressBase,
   sharedAddressBase,
-} from "../../src/software/compiler/addresses.ts";
+} from "../../src/software/abi/addresses.ts";
 import {
   assertionMessage,
   type PrintCall,

@@ -8,7 +8,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { memHandleType, memLocationType, type MemPoolProps, streamFlags } from "../../src/driver.ts";
-import { sharedAddressBase } from "../../src/software/compiler/addresses.ts";
+import { sharedAddressBase } from "../../src/software/abi/addresses.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import { Session } from "../../src/session.ts";

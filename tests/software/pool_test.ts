@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
-import { boundsTable } from "../../src/software/compiler/addresses.ts";
+import { boundsTable } from "../../src/software/abi/addresses.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { memHandleType, streamFlags } from "../../src/driver.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
-import { boundsTable } from "../../src/software/compiler/addresses.ts";
+import { boundsTable } from "../../src/software/abi/addresses.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";

@@ -15,8 +15,8 @@
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
  * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
- * `deno task bench:scaling` measures it. `launch_record.ts` describes the memory that compiled kernels share with their
- * caller.
+ * `deno task bench:scaling` measures it. `../abi/` has what compiled kernels agree on with
+ * their caller.
  *
  * @module
  */
@@ -33,7 +33,7 @@ import { instructionSet } from "./instructions/instructions.ts";
 import type { InstructionSet } from "./typing/instruction_set.ts";
 import type { ModuleImage } from "./typing/module_image.ts";
 import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
-import type { CallSite, Suspension } from "./launch_record.ts";
+import type { CallSite, Suspension } from "../abi/launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
 import type { LaunchRules } from "./lockstep/warp_rules.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
@@ -45,10 +45,8 @@ import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
-export { addressBase, decodePlace, faultKind, type FaultPlace } from "./addresses.ts";
-export { hostFunctionImports } from "./helpers/host_functions.ts";
+export { hostFunctionImports } from "./helpers/helper_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
-export { originSpaces } from "./checks/origin_checks.ts";
 export { hasRowsOfWarps, imageMemory, type LaunchRules } from "./lockstep/warp_rules.ts";
 export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 
@@ -57,7 +55,7 @@ export interface CompiledModule {
   /**
    * The WebAssembly module. It imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an i64 with
    * the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel it exports a
-   * function of the kernel's name, which takes the offset of a launch record (see `launch_record.ts`) and runs the
+   * function of the kernel's name, which takes the offset of a launch record (see `../abi/launch_record.ts`) and runs the
    * blocks or threads that the record names.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;

@@ -1,7 +1,6 @@
 import { memAccessFlags } from "../../driver.ts";
 import { MappingLeases } from "./mapping_leases.ts";
-import type { ExportedPointer, PoolFileHeader } from "../memory/pool_file.ts";
-import { poolFileHeaderByteLength } from "../memory/pool_file.ts";
+import { type ExportedPointer, type PoolFileHeader, poolFileHeaderByteLength } from "../memory/pool_file.ts";
 import type { SharedFile } from "../memory/shared_file.ts";
 import type { Range } from "../memory/range_allocator.ts";
 import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from "../memory/linear_memory.ts";

@@ -3,14 +3,8 @@
  *
  * @module
  */
-import { boundsGranuleShift } from "../compiler/addresses.ts";
-import {
-  checkState,
-  checkStateByteLength,
-  checkTable,
-  tableOff,
-  tableOutside,
-} from "../compiler/checks/check_state.ts";
+import { boundsGranuleShift } from "../abi/addresses.ts";
+import { checkState, checkStateByteLength, checkTable, tableOff, tableOutside } from "../abi/check_state.ts";
 import { type LinearMemory, pageByteLength, type PageHolder, scratch, wholePages } from "./linear_memory.ts";
 
 /** The tables: one for each kind of access that is noted, and the one of races. */

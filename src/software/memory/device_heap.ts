@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { boundsGranuleBytes } from "../compiler/addresses.ts";
+import { boundsGranuleBytes } from "../abi/addresses.ts";
 import type { NamedRange } from "./named_memory.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 

@@ -11,9 +11,9 @@ import { addressOf, foreignBuffer } from "../../../ffi/native/host.ts";
 import { unmapShared } from "../../../ffi/native/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { SystemError } from "../../../ffi/native/shim/system_error.ts";
-import type { checkStateBegin } from "../compiler/checks/check_state.ts";
-import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../compiler/addresses.ts";
-import type { launchRecordBegin } from "../compiler/launch_record.ts";
+import type { checkStateBegin } from "../abi/check_state.ts";
+import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../abi/addresses.ts";
+import type { launchRecordBegin } from "../abi/launch_record.ts";
 import { DeviceHeap } from "./device_heap.ts";
 import { type Range, RangeAllocator } from "./range_allocator.ts";
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { shadowOffset } from "../compiler/addresses.ts";
+import { shadowOffset } from "../abi/addresses.ts";
 import type { GlobalAccesses, MemoryRange } from "../../driver.ts";
 import { type LinearMemory, offsetOfAddress, scratch } from "./linear_memory.ts";
 

@@ -1,7 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../../../src/ptx/syntax.ts";
-import { compilePtx, faultKind } from "../../../src/software/compiler/compile.ts";
+import { compilePtx } from "../../../src/software/compiler/compile.ts";
+import { faultKind } from "../../../src/software/abi/addresses.ts";
 import { Fault, runBody, testModule } from "../compiler_device.ts";
 
 const input = new DataView(new ArrayBuffer(32));

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { faultKind } from "../../../src/software/compiler/addresses.ts";
+import { faultKind } from "../../../src/software/abi/addresses.ts";
 import { allocate, Fault, load, refusalOf, runBody, testModule } from "../compiler_device.ts";
 import { runThreads, threadsModule, upTo } from "../threads.ts";
 import { randomNumbers } from "./references.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { shadowOffset } from "../addresses.ts";
+import { shadowOffset } from "../../abi/addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { ScalarType } from "../typing/scalar_types.ts";

@@ -6,12 +6,10 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { argumentRangesByteLength } from "../launch_record.ts";
-import type { FaultPlace } from "../addresses.ts";
+import { originSpaces } from "../../abi/host_functions.ts";
+import { argumentRangesByteLength } from "../../abi/launch_record.ts";
+import type { FaultPlace } from "../../abi/addresses.ts";
 import type { ResolvedAddress } from "../typing/resolved_instruction.ts";
-
-/** Where origins are: among the parameters, or in a state space. */
-export const originSpaces = ["param", "shared", "local", "global", "const"] as const;
 
 /** An access whose offset in linear memory is in a local. */
 interface LocatedAccess {

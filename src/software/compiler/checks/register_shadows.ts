@@ -12,8 +12,7 @@ import type { Register } from "../typing/names.ts";
 import { registersOf } from "../typing/operand_registers.ts";
 import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { Decision } from "./decisions.ts";
-import { decisions } from "./decisions.ts";
+import { type Decision, decisions } from "../../abi/host_functions.ts";
 
 /** The type of a shadow of a type: as many bits, and no number. */
 export function shadowType({ bits }: Pick<ScalarType, "bits">): ScalarType {

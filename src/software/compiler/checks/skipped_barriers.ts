@@ -11,7 +11,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { postorder, successors } from "../control_flow/control_flow_graph.ts";
 import { immediateDominators } from "../control_flow/dominator_tree.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
-import { barrierMarks } from "../launch_record.ts";
+import { barrierMarks } from "../../abi/launch_record.ts";
 
 /** A kernel may have so many marks. Barriers beyond that are not marked. */
 const mostMarks = 4096;

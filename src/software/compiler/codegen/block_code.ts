@@ -8,7 +8,7 @@ import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitt
 import type { DominatorTree } from "../control_flow/dominator_tree.ts";
 import type { FlowBlock, Step } from "../control_flow/function_flow.ts";
 import { emitStructured } from "../control_flow/structured_code.ts";
-import { threadRecord } from "../launch_record.ts";
+import { threadRecord } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** A graph of blocks whose code has been emitted. */

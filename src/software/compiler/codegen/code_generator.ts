@@ -45,7 +45,7 @@ import { parameterOffsets } from "./parameter_offsets.ts";
 import { readersOf } from "../control_flow/readers.ts";
 import { resultsOf } from "../simd/uniformity.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
-import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../launch_record.ts";
+import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../../abi/launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";

@@ -1,4 +1,4 @@
-import type { LaunchField } from "../launch_record.ts";
+import type { LaunchField } from "../../abi/launch_record.ts";
 import type { FunctionType } from "../webassembly/module_encoder.ts";
 
 /** What a kernel keeps for the thread that runs. Each is an i32. */

@@ -15,7 +15,7 @@ import {
   threadRecord,
   threadRecordByteLength,
   threadStarts,
-} from "../launch_record.ts";
+} from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How often a thread goes around a spin loop before it yields. */

@@ -5,7 +5,7 @@ import { callTarget } from "../typing/call_layout.ts";
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
-import type { SuspensionRequest } from "../launch_record.ts";
+import type { SuspensionRequest } from "../../abi/launch_record.ts";
 import type { LabelName, Register } from "../typing/names.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";

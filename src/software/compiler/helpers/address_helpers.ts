@@ -13,9 +13,9 @@ import {
   placeBytesShift,
   sharedAddressBase,
   sharedSpan,
-} from "../addresses.ts";
+} from "../../abi/addresses.ts";
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
-import { hostIndex } from "./host_functions.ts";
+import { hostIndex } from "../../abi/host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** The names of these functions. */

@@ -4,32 +4,31 @@
  *
  * @module
  */
-import { lineBits, placeBytesShift } from "../addresses.ts";
+import { lineBits, placeBytesShift } from "../../abi/addresses.ts";
 import {
+  cellField,
+  cellShift,
   checkState,
   checkStateBegin,
   checkTable,
   clockLayout,
   entryFlags,
-  note,
-  signalTable,
-  tableOff,
-  tableOutside,
-} from "../checks/check_state.ts";
-import {
-  cellField,
-  cellShift,
   mostNodes,
   nodeField,
   nodeLists,
   nodeWords,
+  note,
+  orderBits,
+  orderCountShift,
   pendingEpoch,
-} from "../checks/race_cells.ts";
-import { type LaunchField, launchFieldOffset, launchRecordBegin } from "../launch_record.ts";
-import { orderBits, orderCountShift } from "../order_bits.ts";
+  signalTable,
+  tableOff,
+  tableOutside,
+} from "../../abi/check_state.ts";
+import { type LaunchField, launchFieldOffset, launchRecordBegin } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
-import { type HostFunctionName, hostIndex } from "./host_functions.ts";
+import { type HostFunctionName, hostIndex } from "../../abi/host_functions.ts";
 
 /** The names of these functions. */
 export type CheckHelper = "noteAccess" | "compareAccess";

@@ -8,7 +8,15 @@ import { type CheckHelper, checkHelpers } from "./check_helpers.ts";
 import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type MemoryBarrierHelper, memoryBarrierHelpers } from "./memory_barrier_helpers.ts";
-import { hostFunctionCount, type HostFunctionName, hostFunctions, hostIndex } from "./host_functions.ts";
+import {
+  hostFunctionCount,
+  type HostFunctionName,
+  type HostFunctions,
+  hostFunctionTypes,
+  hostIndex,
+} from "../../abi/host_functions.ts";
+import { encodeEightBits } from "../instructions/floats/eight_bit_floats.ts";
+import { reduceAngle } from "./approximate_helpers.ts";
 
 /** The name of a function that kernels can call. */
 export type Helper = HostFunctionName | AddressHelper | CheckHelper | FloatHelper | MemoryBarrierHelper;
@@ -39,5 +47,19 @@ export function helperFunctions(): readonly HelperFunction[] {
 
 /** The functions that are imported, in the order of their indices. */
 export function importedFunctions(): { module: string; name: string; type: HelperFunction["type"] }[] {
-  return Object.entries(hostFunctions).map(([name, { type }]) => ({ module: "device", name, type }));
+  return Object.entries(hostFunctionTypes).map(([name, type]) => ({ module: "device", name, type }));
+}
+
+/** A module's imports from `device`, except memory and globals. The functions that only compute need not be supplied. */
+export function hostFunctionImports(supplied: Partial<HostFunctions>): Record<string, WebAssembly.ImportValue> {
+  const all: Partial<HostFunctions> = { reduceAngle, encodeEightBits, ...supplied };
+  const imports: Record<string, WebAssembly.ImportValue> = {};
+  for (const name of Object.keys(hostFunctionTypes) as HostFunctionName[]) imports[name] = all[name] ?? absent(name);
+  return imports;
+}
+
+function absent(name: string): () => never {
+  return () => {
+    throw new TypeError(`Cannot call "${name}": it is not supplied`);
+  };
 }

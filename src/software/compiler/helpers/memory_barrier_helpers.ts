@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { memoryBarrierFields } from "../../abi/launch_record.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
@@ -11,18 +12,6 @@ export type MemoryBarrierHelper = "arriveInMemory";
 
 /** These functions, by name. */
 export const memoryBarrierHelpers: Readonly<Record<MemoryBarrierHelper, HelperBuilder>> = { arriveInMemory };
-
-/**
- * The fields of an `mbarrier` object, as the number of their lowest bit and their width: how many arrivals the phase
- * still expects, how many each phase expects, and how many bytes are yet to be copied, which may be negative. The
- * highest bit is the parity of the phase. PTX leaves the layout open.
- */
-export const memoryBarrierFields = {
-  pending: { first: 0n, bits: 20n },
-  expected: { first: 20n, bits: 20n },
-  transactions: { first: 40n, bits: 22n },
-  phase: { first: 63n, bits: 1n },
-} as const;
 
 /**
  * Counts arrivals at an `mbarrier` object, and completes its phase if nothing is pending.

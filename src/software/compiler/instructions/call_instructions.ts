@@ -8,7 +8,7 @@
  */
 import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
 import { fillShadow, loadShadows, storeShadows } from "../checks/memory_shadows.ts";
-import { faultKind, functionAddress, shadowOffset } from "../addresses.ts";
+import { faultKind, functionAddress, shadowOffset } from "../../abi/addresses.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";

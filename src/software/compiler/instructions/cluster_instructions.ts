@@ -10,7 +10,7 @@ import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 import { pure } from "./instruction_traits.ts";
 import { u32 } from "./integers/integer_lowering.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
-import { sharedSpan } from "../addresses.ts";
+import { sharedSpan } from "../../abi/addresses.ts";
 import { leave } from "./synchronization_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { shadowOffset } from "../addresses.ts";
+import { shadowOffset } from "../../abi/addresses.ts";
 import { shadowStore } from "../checks/memory_shadows.ts";
 import { pushSpaces } from "./memory/address_checks.ts";
 import { callOperands, checkPassed } from "./call_instructions.ts";

@@ -1,6 +1,6 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { InstructionTraits } from "./instruction_traits.ts";
-import type { SuspensionRequest } from "../launch_record.ts";
+import type { SuspensionRequest } from "../../abi/launch_record.ts";
 import {
   type FormSyntax,
   type ModifierSlot,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { faultKind } from "../addresses.ts";
+import { faultKind } from "../../abi/addresses.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf } from "./integers/integer_lowering.ts";
 

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { libraryReservedOffset, sharedSpan } from "../addresses.ts";
+import { libraryReservedOffset, sharedSpan } from "../../abi/addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { multiProcessorCount } from "../launch_record.ts";
+import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 const warpSize = 32;

@@ -6,11 +6,11 @@
  *
  * @module
  */
-import { faultKind, shadowOffset } from "../addresses.ts";
+import { faultKind, shadowOffset } from "../../abi/addresses.ts";
 import { shadowStore } from "../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
-import { type SuspensionRequest, threadRecord } from "../launch_record.ts";
+import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 

@@ -25,7 +25,7 @@ import {
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
-import { launchFieldOffset } from "../launch_record.ts";
+import { launchFieldOffset } from "../../abi/launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import { branchesOf, type BranchingBlock, splitAt, suspendBlocksOf } from "../control_flow/divergence_points.ts";

@@ -5,7 +5,7 @@
  */
 import { type FixedLocal, launchRecordLocal } from "../codegen/fixed_locals.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { launchFieldOffset } from "../launch_record.ts";
+import { launchFieldOffset } from "../../abi/launch_record.ts";
 import { emitLoopOverBlocks, emitLoopOverThreads } from "../codegen/thread_loops.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { GangEmitter } from "./gang_emitter.ts";

@@ -1,6 +1,12 @@
 import type { ResumableKernel, ResumePoint } from "../codegen/code_generator.ts";
 import { launchRecordLocal } from "../codegen/fixed_locals.ts";
-import { exited, type LaunchField, launchFieldOffset, threadRecord, threadRecordByteLength } from "../launch_record.ts";
+import {
+  exited,
+  type LaunchField,
+  launchFieldOffset,
+  threadRecord,
+  threadRecordByteLength,
+} from "../../abi/launch_record.ts";
 import type { Register } from "../typing/names.ts";
 import { addStrides, type GangEmitter, memberShift } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";

@@ -11,7 +11,7 @@ import {
   PtxError,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import { boundsGranuleBytes, functionAddress } from "../addresses.ts";
+import { boundsGranuleBytes, functionAddress } from "../../abi/addresses.ts";
 import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
 import { type ScalarType, singleBits } from "./scalar_types.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";

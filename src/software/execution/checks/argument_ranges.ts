@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { argumentRangesByteLength, unboundedLength } from "../../compiler/launch_record.ts";
+import { argumentRangesByteLength, unboundedLength } from "../../abi/launch_record.ts";
 import type { Allocation } from "../../memory/allocations.ts";
 import { offsetOfAddress } from "../../memory/linear_memory.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 import type { LaunchFinding, ThreadAccess } from "../../../driver.ts";
-import { bytesOfPlace, lineOfPlace } from "../../compiler/addresses.ts";
-import { type Decision, decisions } from "../../compiler/checks/decisions.ts";
+import { bytesOfPlace, lineOfPlace } from "../../abi/addresses.ts";
+import { type Decision, decisions } from "../../abi/host_functions.ts";
 import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
 import type { BlockObserver } from "../scheduling/block_observer.ts";

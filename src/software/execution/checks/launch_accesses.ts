@@ -6,8 +6,8 @@
  * @module
  */
 import type { LaunchAccess, ThreadIndex } from "../../../driver.ts";
-import { bytesOfPlace, lineOfPlace, operationOfPlace } from "../../compiler/addresses.ts";
-import { checkTable, note } from "../../compiler/checks/check_state.ts";
+import { bytesOfPlace, lineOfPlace, operationOfPlace } from "../../abi/addresses.ts";
+import { checkTable, note } from "../../abi/check_state.ts";
 import { addressOfOffset } from "../../memory/linear_memory.ts";
 import type { LaunchCells } from "../../memory/check_memory.ts";
 

@@ -11,13 +11,13 @@ import {
   decodePlace,
   lineOfPlace,
   operationOfPlace,
-} from "../../compiler/addresses.ts";
+} from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
-import { unboundedLength } from "../../compiler/launch_record.ts";
+import { unboundedLength } from "../../abi/launch_record.ts";
 import type { HeapSite } from "../../memory/device_heap.ts";
 import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
-import { checkState } from "../../compiler/checks/check_state.ts";
+import { checkState } from "../../abi/check_state.ts";
 import { type CheckMemory, type LaunchCells, pageIsAllocated } from "../../memory/check_memory.ts";
 import { InitializationCheck } from "./initialization_check.ts";
 import { Findings } from "./findings.ts";

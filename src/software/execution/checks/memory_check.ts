@@ -4,8 +4,9 @@
  * @module
  */
 import type { ThreadAccess } from "../../../driver.ts";
-import { bytesOfPlace } from "../../compiler/addresses.ts";
-import { addressBase, type CompiledKernel, faultKind, type originSpaces } from "../../compiler/compile.ts";
+import { addressBase, bytesOfPlace, faultKind } from "../../abi/addresses.ts";
+import type { CompiledKernel } from "../../compiler/compile.ts";
+import type { originSpaces } from "../../abi/host_functions.ts";
 import { addressOfOffset, offsetOfAddress } from "../../memory/linear_memory.ts";
 import { type NamedRange, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";

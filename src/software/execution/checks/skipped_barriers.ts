@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { barrierMarks } from "../../compiler/launch_record.ts";
+import { barrierMarks } from "../../abi/launch_record.ts";
 
 /** What is known of one barrier of the kernel, for each thread of the block. */
 interface Passes {

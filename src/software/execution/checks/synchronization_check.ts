@@ -5,8 +5,8 @@
  */
 import type { ThreadAccess } from "../../../driver.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
-import { faultKind } from "../../compiler/compile.ts";
-import type { Suspension } from "../../compiler/launch_record.ts";
+import { faultKind } from "../../abi/addresses.ts";
+import type { Suspension } from "../../abi/launch_record.ts";
 import type { KernelFault, StuckBlocks } from "../faults/kernel_fault.ts";
 import type { Geometry } from "../modules/gang_versions.ts";
 import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_observer.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
-import { addressBase, faultKind } from "../../compiler/compile.ts";
+import { addressBase, faultKind } from "../../abi/addresses.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
 
 /** How many arguments a message lists. */

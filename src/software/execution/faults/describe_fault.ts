@@ -3,8 +3,13 @@
  *
  * @module
  */
-import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../../compiler/addresses.ts";
-import { addressBase, faultKind } from "../../compiler/compile.ts";
+import {
+  addressBase,
+  faultKind,
+  localAddressBase,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "../../abi/addresses.ts";
 import { type MemoryNames, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 

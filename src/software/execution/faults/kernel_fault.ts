@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { FaultPlace } from "../../compiler/compile.ts";
+import type { FaultPlace } from "../../abi/addresses.ts";
 import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
 
 /** The index of a block or of a thread. */

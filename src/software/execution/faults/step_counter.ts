@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { decodePlace, faultKind } from "../../compiler/compile.ts";
+import { decodePlace, faultKind } from "../../abi/addresses.ts";
 import { type FaultReport, KernelStop } from "./kernel_fault.ts";
 
 /** Counts the steps of a block's threads, and stops them at the limit: most likely they never end. */

@@ -7,7 +7,7 @@ import { functionAttribute, sharedCarveout } from "../../../driver.ts";
 import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
 import { fail } from "../../failure.ts";
 import { activeBlocks, computeCapability, launchLimits, warpSize } from "../../software_device.ts";
-import { multiProcessorCount } from "../../compiler/launch_record.ts";
+import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { LoadedKernel } from "./launches.ts";
 
 /** `cuFuncGetAttribute`. */

@@ -6,8 +6,8 @@
 import type { BlockThreads } from "../scheduling/block_records.ts";
 import { BlockScheduler } from "../scheduling/block_scheduler.ts";
 import type { ThreadIndex } from "../../../driver.ts";
-import { reportsRows } from "../../compiler/addresses.ts";
-import { addressBase, faultKind, type GangKernel } from "../../compiler/compile.ts";
+import { addressBase, faultKind, reportsRows } from "../../abi/addresses.ts";
+import type { GangKernel } from "../../compiler/compile.ts";
 import {
   exited,
   type LaunchField,
@@ -17,7 +17,7 @@ import {
   threadRecord,
   threadRecordByteLength,
   threadStarts,
-} from "../../compiler/launch_record.ts";
+} from "../../abi/launch_record.ts";
 import { describeArguments } from "../faults/describe_arguments.ts";
 import { describeFault, genericAddress } from "../faults/describe_fault.ts";
 import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { addressBase, boundsGranuleShift } from "../../compiler/addresses.ts";
+import { addressBase, boundsGranuleShift } from "../../abi/addresses.ts";
 import { type CompiledKernel, hasRowsOfWarps, imageMemory, type LaunchRules } from "../../compiler/compile.ts";
 import { offsetOfAddress } from "../../memory/linear_memory.ts";
 

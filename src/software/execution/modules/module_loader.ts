@@ -8,14 +8,13 @@ import type { LineInfo } from "../../../ptx/line_info.ts";
 import {
   type CompiledKernel,
   type CompiledModule,
-  decodePlace,
-  faultKind,
   hostFunctionImports,
   type ImageVariable,
   initializeImage,
-  originSpaces,
   type UnsupportedPtxError,
 } from "../../compiler/compile.ts";
+import { decodePlace, faultKind } from "../../abi/addresses.ts";
+import { originSpaces } from "../../abi/host_functions.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "../printing/device_print.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { type CompiledCode, compiledModule } from "./compiled_modules.ts";

@@ -13,7 +13,7 @@ import {
   localAddressBase,
   parameterAddressBase,
   sharedAddressBase,
-} from "../../compiler/addresses.ts";
+} from "../../abi/addresses.ts";
 import {
   type Conversion,
   convertDouble,

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { sharedSpan } from "../../compiler/addresses.ts";
+import { sharedSpan } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
-import { threadRecordByteLength } from "../../compiler/launch_record.ts";
+import { threadRecordByteLength } from "../../abi/launch_record.ts";
 import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
 
 /** The offsets of a block's memory. */

@@ -7,7 +7,7 @@
  */
 import type { BlockScheduler, Turn } from "../scheduling/block_scheduler.ts";
 import { describeWaiting } from "../scheduling/waiting_threads.ts";
-import { faultKind } from "../../compiler/compile.ts";
+import { faultKind } from "../../abi/addresses.ts";
 import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
 import {
   type BlockIndex,
@@ -18,7 +18,7 @@ import {
 } from "../launching/launch_state.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
 import { activeBlocks } from "../../software_device.ts";
-import { multiProcessorCount } from "../../compiler/launch_record.ts";
+import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
 
 /** A block that has begun and not ended. */

@@ -1,4 +1,4 @@
-import type { Suspension } from "../../compiler/launch_record.ts";
+import type { Suspension } from "../../abi/launch_record.ts";
 
 /** Follows the threads of a block, and of the blocks that run in its place after it. */
 export interface BlockObserver {

@@ -9,9 +9,9 @@ import {
   type Suspension,
   threadRecord,
   threadRecordByteLength,
-} from "../../compiler/launch_record.ts";
+} from "../../abi/launch_record.ts";
 import type { BlockObserver } from "./block_observer.ts";
-import { shadowOffset } from "../../compiler/addresses.ts";
+import { shadowOffset } from "../../abi/addresses.ts";
 import type { KernelOrder } from "./kernel_order.ts";
 import { WarpRecords, warpSize } from "./warp_records.ts";
 

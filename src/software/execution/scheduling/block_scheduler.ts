@@ -6,7 +6,7 @@
  */
 import { BlockBarriers, type CompletedBarrier } from "./block_barriers.ts";
 import { BlockRecords, type BlockThreads } from "./block_records.ts";
-import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
+import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import { inOrder, type ThreadOrder } from "./kernel_order.ts";
 import { LockstepTurns } from "./lockstep_turns.ts";
 import { ThreadPositions } from "./thread_positions.ts";

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { Suspension } from "../../compiler/launch_record.ts";
+import type { Suspension } from "../../abi/launch_record.ts";
 import { comparePositions, type Position } from "./thread_positions.ts";
 
 /**

@@ -4,7 +4,7 @@ import {
   type Suspension,
   threadRecord,
   threadRecordByteLength,
-} from "../../compiler/launch_record.ts";
+} from "../../abi/launch_record.ts";
 
 /** Where a thread is: the places of the calls that it is in, from the kernel's on, and the place in the last function. */
 export type Position = readonly number[];

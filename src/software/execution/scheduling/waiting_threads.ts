@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Suspension } from "../../compiler/launch_record.ts";
+import type { Suspension } from "../../abi/launch_record.ts";
 
 /** Threads that wait at the same place. */
 export interface WaitingThreads {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
+import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import type { BlockRecords } from "./block_records.ts";
 import { warpSize } from "./warp_records.ts";
 

@@ -6,7 +6,7 @@
 import { loadMatrices, storeMatrices, transposeMatrix } from "./warp_matrices.ts";
 import { shuffle } from "./warp_shuffles.ts";
 import { answerShadows } from "./warp_shadows.ts";
-import { type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
+import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import { forEachLane, type WarpRecords } from "./warp_records.ts";
 
 /** Computes the results of an operation for a group of lanes. `group` has a bit for each lane that takes part. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { threadRecordByteLength } from "../../compiler/launch_record.ts";
+import { threadRecordByteLength } from "../../abi/launch_record.ts";
 
 /** The number of threads in a warp. */
 export const warpSize = 32;

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { shadowOffset } from "../../compiler/addresses.ts";
-import { type SuspensionRequest, threadRecord } from "../../compiler/launch_record.ts";
+import { shadowOffset } from "../../abi/addresses.ts";
+import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import { loadMatrices, storeMatrices, transposeMatrix } from "./warp_matrices.ts";
 import { forEachLane, type WarpRecords } from "./warp_records.ts";
 import { shuffle } from "./warp_shuffles.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { threadRecord } from "../../compiler/launch_record.ts";
+import { threadRecord } from "../../abi/launch_record.ts";
 import { forEachLane, type WarpRecords } from "./warp_records.ts";
 
 type ShuffleMode = "up" | "down" | "bfly" | "idx";

@@ -9,8 +9,7 @@
 import type { OsHandle } from "../../../driver.ts";
 import type { Fabric } from "../fabric/fabric.ts";
 import { FabricFile } from "../fabric/fabric_file.ts";
-import type { LinearMemory } from "../linear_memory.ts";
-import { pageByteLength } from "../linear_memory.ts";
+import { type LinearMemory, pageByteLength } from "../linear_memory.ts";
 import { SharedFile } from "../shared_file.ts";
 
 const magic = 0x31304d454d504c50n;

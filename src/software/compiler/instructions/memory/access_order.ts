@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { orderBits, orderCountShift } from "../../order_bits.ts";
+import { orderBits, orderCountShift } from "../../../abi/check_state.ts";
 import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
 
 const wideScopes: readonly (string | undefined)[] = ["gpu", "sys", "gl"];

@@ -23,7 +23,7 @@ import {
   pageShift,
   parameterAddressBase,
   sharedAddressBase,
-} from "../../addresses.ts";
+} from "../../../abi/addresses.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Variable } from "../../typing/names.ts";
 import { typeNamed } from "../../typing/scalar_types.ts";

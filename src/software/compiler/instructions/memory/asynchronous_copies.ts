@@ -6,8 +6,8 @@
  * @module
  */
 import { addressOperand, pushLocation } from "./address_checks.ts";
-import { addressBase, shadowOffset } from "../../addresses.ts";
-import { orderBits, orderCountShift } from "../../order_bits.ts";
+import { addressBase, shadowOffset } from "../../../abi/addresses.ts";
+import { orderBits, orderCountShift } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { pushOrder } from "./memory_instructions.ts";

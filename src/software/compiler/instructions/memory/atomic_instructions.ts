@@ -9,7 +9,7 @@
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
 import { accessOrderOf } from "./access_order.ts";
-import { orderBits } from "../../order_bits.ts";
+import { orderBits } from "../../../abi/check_state.ts";
 import { atomicShadows } from "../../checks/memory_shadows.ts";
 import { canonicalizeNaN, flushSubnormal } from "../floats/float_instructions.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";

@@ -9,10 +9,10 @@
  * @module
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
-import { shadowOffset } from "../../addresses.ts";
+import { shadowOffset } from "../../../abi/addresses.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { SuspendingInstruction } from "../instruction_form.ts";
-import { threadRecord } from "../../launch_record.ts";
+import { threadRecord } from "../../../abi/launch_record.ts";
 import { typeNamed } from "../../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
 import { specialRegister } from "../special_registers.ts";

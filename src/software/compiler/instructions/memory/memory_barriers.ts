@@ -7,10 +7,10 @@
  */
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
 import { accessOrderOf } from "./access_order.ts";
-import { orderBits } from "../../order_bits.ts";
+import { orderBits } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { pushOrder } from "./memory_instructions.ts";
-import { memoryBarrierFields } from "../../helpers/memory_barrier_helpers.ts";
+import { memoryBarrierFields } from "../../../abi/launch_record.ts";
 import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
 import { type InstructionTraits, pure } from "../instruction_traits.ts";
 import { constantOf, u32 } from "../integers/integer_lowering.ts";

@@ -4,11 +4,11 @@
  * @module
  */
 import { addressOrElement, pushLocation, spaceOf } from "./address_checks.ts";
-import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../addresses.ts";
+import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../../codegen/function_emitter.ts";
 import { accessOrderOf, fenceOrderOf } from "./access_order.ts";
-import { orderBits } from "../../order_bits.ts";
+import { orderBits } from "../../../abi/check_state.ts";
 import type { Emit } from "../instruction_form.ts";
 import { mayHave } from "../instruction_traits.ts";
 import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { clockLayout } from "../../../compiler/checks/check_state.ts";
+import { clockLayout } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import { BlockFences } from "./block_fences.ts";
 import { keyOf, Knowledge, unknownLanes } from "./knowledge.ts";

@@ -1,4 +1,4 @@
-import { checkState } from "../../../compiler/checks/check_state.ts";
+import { checkState } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import type { BlockClocks } from "./block_clocks.ts";
 import { Releases } from "./releases.ts";

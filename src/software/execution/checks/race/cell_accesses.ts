@@ -3,9 +3,16 @@
  *
  * @module
  */
-import { bytesOfPlace, operationOfPlace } from "../../../compiler/addresses.ts";
-import { cellField, cellShift, mostNodes, nodeField, pendingEpoch } from "../../../compiler/checks/race_cells.ts";
-import { orderBits, orderCountShift } from "../../../compiler/order_bits.ts";
+import { bytesOfPlace, operationOfPlace } from "../../../abi/addresses.ts";
+import {
+  cellField,
+  cellShift,
+  mostNodes,
+  nodeField,
+  orderBits,
+  orderCountShift,
+  pendingEpoch,
+} from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import type { BlockClocks } from "./block_clocks.ts";
 import type { Conflict, RaceFindings } from "./race_findings.ts";

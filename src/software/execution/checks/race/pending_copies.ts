@@ -1,4 +1,4 @@
-import { cellField, cellShift, pendingEpoch } from "../../../compiler/checks/race_cells.ts";
+import { cellField, cellShift, pendingEpoch } from "../../../abi/check_state.ts";
 import type { ShadowPage } from "./shadow_memory.ts";
 
 /** The cells that a copy writes. */

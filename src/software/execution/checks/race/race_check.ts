@@ -13,12 +13,10 @@ import {
   encodePlace,
   operationOfPlace,
   sharedSpan,
-} from "../../../compiler/addresses.ts";
-import { orderBits, orderCountShift } from "../../../compiler/order_bits.ts";
-import { memoryBarrierFields } from "../../../compiler/helpers/memory_barrier_helpers.ts";
-import { launchFieldOffset } from "../../../compiler/launch_record.ts";
+} from "../../../abi/addresses.ts";
+import { checkState, orderBits, orderCountShift, signalTable } from "../../../abi/check_state.ts";
+import { launchFieldOffset, memoryBarrierFields } from "../../../abi/launch_record.ts";
 import type { BlockObserver } from "../../scheduling/block_observer.ts";
-import { checkState, signalTable } from "../../../compiler/checks/check_state.ts";
 import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
 import { BlockClocks, type LaunchTime } from "./block_clocks.ts";

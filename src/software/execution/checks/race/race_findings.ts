@@ -5,7 +5,7 @@
  */
 import { type KernelVariables, nameShared } from "../variable_names.ts";
 import type { ThreadAccess } from "../../../../driver.ts";
-import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../compiler/addresses.ts";
+import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../abi/addresses.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
 import type { Finding, Findings } from "../findings.ts";
 import { type ConflictKind, type Relation, relations, wordingOf } from "./race_wording.ts";

@@ -1,4 +1,4 @@
-import { orderBits } from "../../../compiler/order_bits.ts";
+import { orderBits } from "../../../abi/check_state.ts";
 import type { BlockClocks } from "./block_clocks.ts";
 import { Knowledge } from "./knowledge.ts";
 import { Message, type Release } from "./messages.ts";

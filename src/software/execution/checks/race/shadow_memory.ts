@@ -5,8 +5,15 @@
  * @module
  */
 
-import { cellField, cellShift, nodeField, nodeLists, nodeWords } from "../../../compiler/checks/race_cells.ts";
-import { checkState, checkTable } from "../../../compiler/checks/check_state.ts";
+import {
+  cellField,
+  cellShift,
+  checkState,
+  checkTable,
+  nodeField,
+  nodeLists,
+  nodeWords,
+} from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 
 const firstNodes = 1024;

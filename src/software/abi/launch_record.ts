@@ -185,3 +185,15 @@ export type SuspensionRequest =
    * lane may wait for what another one stores.
    */
   | { readonly kind: "lockstep"; readonly spins: boolean };
+
+/**
+ * The fields of an `mbarrier` object, as the number of their lowest bit and their width: how many arrivals the phase
+ * still expects, how many each phase expects, and how many bytes are yet to be copied, which may be negative. The
+ * highest bit is the parity of the phase. PTX leaves the layout open.
+ */
+export const memoryBarrierFields = {
+  pending: { first: 0n, bits: 20n },
+  expected: { first: 20n, bits: 20n },
+  transactions: { first: 40n, bits: 22n },
+  phase: { first: 63n, bits: 1n },
+} as const;

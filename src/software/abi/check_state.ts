@@ -1,6 +1,6 @@
 /**
  * The memory in which compiled kernels note their accesses for the checks, so that most accesses call nothing outside of
- * WebAssembly. Kernels and the checks agree on its layout here.
+ * WebAssembly: its layout, the cells of the check of races, and how accesses are ordered.
  *
  * @module
  */
@@ -79,3 +79,68 @@ export const clockLayout = { blockTime: 0, base: 4, threads: 8, warpTimes: 16, e
  * lines, no line is noted: it is divided.
  */
 export const note = { lineShift: 4, divided: 0x4000_0000, wordsShift: 1 } as const;
+
+/**
+ * The fields of a cell: what the check of races knows of a word of memory, or of a byte. Threads are one more than their number in the launch, or 0 for none; an epoch is the time of what
+ * last ordered the accesses of the thread before.
+ */
+export const cellField = {
+  writer: 0,
+  writeEpoch: 1,
+  writePlace: 2,
+  reader: 3,
+  readEpoch: 4,
+  readPlace: 5,
+  /** The first node of other readers, and of strong accesses. 0 for none. Negative once no more have to be noted. */
+  readers: 6,
+  strong: 7,
+} as const;
+
+/** The binary logarithm of the numbers in a cell. */
+export const cellShift = 3;
+
+/** The epoch of a copy that is not done. */
+export const pendingEpoch = 0x7fff_ffff;
+
+/** The fields of a node: some lanes of a warp that have accessed a cell at one epoch. */
+export const nodeField = { next: 0, warp: 1, epoch: 2, lanes: 3, place: 4, order: 5 } as const;
+
+/** The numbers of a node. */
+export const nodeWords = 6;
+
+/**
+ * In place of the first node: the first node that is free, where those begin that were never in use, and how many
+ * numbers there are.
+ */
+export const nodeLists = { free: 1, end: 2, length: 3 } as const;
+
+/** The most nodes of a list. Those behind are not noted, and races with them are not seen. */
+export const mostNodes = 64;
+
+/** The bits that say how an access or a fence is ordered. */
+export const orderBits = {
+  /** A strong access: relaxed, volatile, acquire, release, or atomic. Others are weak. */
+  strong: 1,
+  acquire: 2,
+  release: 4,
+  /** The scope is more than the block. Every block is a cluster of its own. */
+  wide: 8,
+  /** A load by the cache that is not coherent. */
+  notCoherent: 16,
+  /** A copy that goes on after the instruction. */
+  asynchronous: 32,
+  /** A store that is done when the thread does anything else, so that memory tells whether it has changed something. */
+  immediate: 64,
+  /** Instead of a fence: the copies so far are a group, or the thread waits for all groups but some. */
+  commit: 128,
+  wait: 256,
+  /** An arrival at an `mbarrier`, or a test of its phase. */
+  phased: 512,
+  /** A fence that has a place in the one order of all sequentially consistent fences. */
+  sequential: 1024,
+  /** An atomic operation whose result the thread gets. */
+  hasResult: 2048,
+} as const;
+
+/** Above it, an access has the binary logarithm of its elements, and a wait the number of groups. */
+export const orderCountShift = 12;
