@@ -16,10 +16,6 @@ export interface CallSite {
 export const frameCount = 10;
 /** V8's and JavaScriptCore's `Error`; TypeScript's own library does not declare the limit. */
 export const errors = Error as unknown as { stackTraceLimit: number };
-/** How the engine names the folder of the library's sources in call stacks. Undefined if they are bundled. */
-const root = /([^\s(@]*)src\/sanitizer\/call_sites\./.exec(new Error().stack ?? "")?.[1];
-/** The library's own files. */
-const libraryFrame = root === undefined ? undefined : new RegExp(`(?<![^\\s(@])${escaped(root)}(?:src/|ffi/|mod\\.)`);
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
 /** Notes where the library was called. */
@@ -32,8 +28,10 @@ export function callSiteHere(): CallSite {
   return site;
 }
 
-/** What was written out: the same sites are asked for again and again. */
+/** The stacks that were written out: reports ask for the same sites many times. */
 const stacks = new WeakMap<CallSite, string>();
+/** Matches a frame of the library's own files; null if they are bundled into one, and undefined until it is needed. */
+let libraryFrame: RegExp | null | undefined;
 
 /** The lines of a call stack, from the line that called the library on. */
 export function stackOf(site: CallSite): string {
@@ -44,8 +42,18 @@ export function stackOf(site: CallSite): string {
 
 function ownFrames(site: CallSite): string {
   const frames = (site.stack ?? "").split("\n").filter((line) => /^\s+at |@/.test(line)).map((line) => line.trim());
+  if (libraryFrame === undefined) libraryFrame = framesOfLibrary();
   const own = frames.filter((line) => !libraryFrame?.test(line) && !engineFrame.test(line));
   return own.map((line) => line.startsWith("at ") ? line : `at ${line}`).join("\n");
+}
+
+/**
+ * Returns what matches a frame of the library's own files; null if they are bundled. Not at import, because the first
+ * call stack that an engine writes out costs 80 ms for a bundle: it looks for the start of each line in the source.
+ */
+function framesOfLibrary(): RegExp | null {
+  const root = /([^\s(@]*)src\/sanitizer\/reporting\/call_sites\./.exec(callSiteHere().stack ?? "")?.[1];
+  return root === undefined ? null : new RegExp(`(?<![^\\s(@])${escaped(root)}(?:src/|ffi/|mod\\.)`);
 }
 
 function escaped(text: string): string {
