@@ -33,6 +33,7 @@ import {
 } from "./collectives/programs.ts";
 import { describeDevice } from "./cuda/device.ts";
 import { missingPackage, python } from "./cuda/programs.ts";
+import { writeReport } from "./harness/results.ts";
 import { median } from "./measurement.ts";
 
 const optionNames = ["ranks", "sizes", "repetitions", "iterations", "timeout", "out"] as const;
@@ -189,21 +190,6 @@ function formatRows(rows: readonly Row[], contenders: readonly Contender[]): str
   ]);
 }
 
-/** Writes the file. Never overwrites those of earlier runs. */
-async function write(report: unknown, out: string, device: string): Promise<void> {
-  await Deno.mkdir(out, { recursive: true });
-  for (let run = 1;; run++) {
-    const file = `${out}/collectives-${device}${run === 1 ? "" : `-${run}`}.json`;
-    try {
-      await Deno.writeTextFile(file, `${JSON.stringify(report, undefined, 2)}\n`, { createNew: true });
-    } catch (error) {
-      if (error instanceof Deno.errors.AlreadyExists) continue;
-      throw error;
-    }
-    return console.log(`\nwritten to ${file}`);
-  }
-}
-
 function parseSizes(text: string): number[] {
   return text.split(",").map((size) => {
     const byteLength = parseBytes(size);
@@ -246,7 +232,7 @@ async function main(): Promise<void> {
     const versions = Object.fromEntries(contenders.map(({ name, version }) => [name, version]));
     const report = { date: new Date().toISOString(), host, device, ranks, versions, rows, failures };
     const name = isSoftware ? "software" : device.uuid.slice(0, "GPU-12345678".length);
-    if (out !== undefined) await write(report, out, name);
+    if (out !== undefined) await writeReport(report, out, `collectives-${name}`);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

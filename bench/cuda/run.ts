@@ -14,6 +14,7 @@ import { availableParallelism, cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "@std/cli/parse-args";
 import { median } from "../measurement.ts";
+import { writeReport } from "../harness/results.ts";
 import { describeDevice, type DeviceDescription } from "./device.ts";
 import { measureGarbage } from "./garbage.ts";
 import {
@@ -144,23 +145,6 @@ async function draw(file: string): Promise<void> {
   console.log(`not drawn (${reason ?? "no error was reported"}); to draw it elsewhere: deno task bench:plot ${file}`);
 }
 
-/** Writes a report. Never overwrites the files of earlier runs. */
-async function write(report: Report, out: string): Promise<string> {
-  await Deno.mkdir(out, { recursive: true });
-  const name = report.device.isSoftware ? "software" : report.device.uuid.slice(0, "GPU-12345678".length);
-  for (let run = 1;; run++) {
-    const file = `${out}/${name}${run === 1 ? "" : `-${run}`}.json`;
-    try {
-      await Deno.writeTextFile(file, `${JSON.stringify(report, undefined, 2)}\n`, { createNew: true });
-    } catch (error) {
-      if (error instanceof Deno.errors.AlreadyExists) continue;
-      throw error;
-    }
-    console.log(`\nwritten to ${file}`);
-    return file;
-  }
-}
-
 function parseOptions(args: readonly string[]): Options {
   const { rounds, only, quick, out, _: rest, ...unknown } = parseArgs([...args], {
     string: ["rounds", "only", "out"],
@@ -198,7 +182,8 @@ try {
   print(report);
   const isKept = !device.isSoftware && options.only.length === 0 && !options.isQuick;
   const out = options.out ?? (isKept ? path("../results") : undefined);
-  if (out !== undefined) await draw(await write(report, out));
+  const name = device.isSoftware ? "software" : device.uuid.slice(0, "GPU-12345678".length);
+  if (out !== undefined) await draw(await writeReport(report, out, name));
   if (failures.length > 0) Deno.exitCode = 1;
 } finally {
   await Deno.remove(folder, { recursive: true });

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { formatReport } from "../../bench/harness/results.ts";
 import { open } from "../../mod.ts";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
 import { benchmarkTable, cellsOfTable } from "./benchmark_table.ts";
@@ -205,6 +206,12 @@ test("troubleshooting.md has every SharingError code, and only existing codes of
 
 test("the README's benchmark table has the numbers of the results", () => {
   assertEquals(cellsOfTable(readProjectFile("README.md"), "CuPy"), benchmarkTable());
+});
+
+test("the kept results of benchmarks are written as a benchmark writes them", () => {
+  const files = filesBelow("bench/results/", ".json");
+  assert(files.length > 3, files.join(" "));
+  for (const file of files) assertEquals(readProjectFile(file), formatReport(JSON.parse(readProjectFile(file))), file);
 });
 
 test("the map in CONTRIBUTING.md names every folder of the sources, and only what exists", () => {
