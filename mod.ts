@@ -124,7 +124,7 @@ export {
   type Reduction,
 } from "./src/collectives/collective_arguments.ts";
 export { Communicator } from "./src/collectives/communicator.ts";
-export type { CommunicatorOptions } from "./src/collectives/communicator_options.ts";
+export type { CommunicatorOptions } from "./src/collectives/communicator_creation.ts";
 export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";

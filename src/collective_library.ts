@@ -1,8 +1,8 @@
 /**
- * The interface between communicators and what moves their bytes: NCCL, or the software device's own collectives.
+ * The interface between communicators and the library that does their work: NCCL, or the software device's own.
  *
  * One method for each call of NCCL that the library makes, named as in NCCL's header without the prefix. Communicators
- * are handles. All calls but those that say otherwise return at once, and collectives when their work is on the stream.
+ * are handles. All calls return at once unless they say otherwise, and collectives once they are enqueued.
  *
  * @module
  */
@@ -26,20 +26,20 @@ export const dataType = {
 /** `ncclRedOp_t`. */
 export const reductionOperation = { sum: 0, product: 1, maximum: 2, minimum: 3, average: 4 } as const;
 
-/** How far the creation, the division or the end of a communicator is, or why it can do no more. */
+/** How far the creation, the division or the end of a communicator is, or the error that has ended it. */
 export type CommunicatorState = "ready" | "in-progress" | Error;
 
-/** Who takes part in a communicator. */
+/** A rank of a communicator that is created. */
 export interface RankOptions {
   /** 128 bytes, the same in all ranks. */
   readonly id: Uint8Array;
   readonly rank: number;
   readonly size: number;
-  /** Milliseconds for which a call may wait for other ranks, if it has to; Infinity unless given. */
+  /** Milliseconds for which a call may block until other ranks take part; Infinity by default. */
   readonly timeout?: number;
 }
 
-/** A collective's buffers, and the stream in whose order it is done. */
+/** A collective's buffers, and the stream that it is enqueued on. */
 export interface CollectiveCall {
   /** The communicator. */
   readonly comm: bigint;
@@ -60,28 +60,33 @@ export interface ReducingCall extends CollectiveCall {
   readonly operation: number;
 }
 
-/** A collective with a rank that stands out: the root, or the one to send to or receive from. */
+/** A collective with one special rank: the root, or the one to send to or receive from. */
 export interface RootedCall extends CollectiveCall {
   readonly root: number;
 }
 
-/** How much of a communicator's work is done: how many of its collectives, and whether all sends and receives are. */
+/** How much of a communicator's work is complete. */
 export interface Extent {
+  /** The number of its first collectives that are complete, on all streams. */
   readonly collectives: number;
+  /** Whether all sends and receives are complete. */
   readonly messages: boolean;
 }
 
-/** What is right of a communicator's work that is done. The rest may have been given anything by a rank that ended. */
-export interface Cut extends Extent {
-  /** Why the rest is not right. */
+/**
+ * The prefix of a communicator's completed work whose results are valid. Those behind it were computed with what a rank
+ * left behind that ended or aborted.
+ */
+export interface ValidPrefix extends Extent {
+  /** Why the rest is invalid. */
   readonly error: Error;
 }
 
-/** How a communicator's work is ended by force. */
+/** How to revoke a communicator's unfinished work. */
 export interface Revocation {
-  /** Whether it will be aborted then. */
+  /** Whether the communicator will be aborted next. */
   readonly isAborted: boolean;
-  /** What was done before; undefined if nothing is unfinished. */
+  /** What is complete; undefined if all is. */
   readonly done: Extent | undefined;
   readonly why: Error;
 }
@@ -103,43 +108,46 @@ export interface CollectiveLibrary {
    * others know.
    */
   commSplit(comm: bigint, options: { readonly color: number | undefined; readonly key: number }): bigint;
-  /** Begins to create a communicator of all ranks but some. Work that hangs because of those is ended. */
+  /** Begins to create a communicator of all ranks but some. Revokes the work that hangs because of those. */
   commShrink(comm: bigint, excluded: readonly number[]): bigint;
   commUserRank(comm: bigint): number;
   commCount(comm: bigint): number;
   /**
-   * How far a communicator is. Once it has returned an error, it always does: a rank of this machine has ended, or the
+   * How far a communicator is. Once this has returned an error, it always does: a rank of this machine has ended, or the
    * library has found that something failed.
    *
-   * @param options.isDone whether its work is known to be done. Only what the work itself has suffered counts then.
+   * @param options.isDone whether its work is known to be complete: then only errors of the work itself count
    */
   commGetAsyncError(comm: bigint, options?: { readonly isDone?: boolean }): CommunicatorState;
   /**
-   * The ranks for which a communicator waits, as far as that is known: they have not come yet, or not begun the collective
-   * that it does.
+   * The ranks for which a communicator waits, as far as is known: those that have not joined, or not begun its current
+   * collective.
    */
   lateRanks(comm: bigint): readonly number[];
   /**
-   * What is right of the work that is done, if another rank has ended its own by force, or if the library knows what was
-   * done before its error; undefined otherwise. To be asked once the work is done.
+   * The prefix of the completed work whose results are valid, after another rank has aborted, or after an error before
+   * which the library knows what was complete. Undefined if all are valid, or nothing is known. Call only after completion.
    */
-  commCut(comm: bigint): Cut | undefined;
-  /** Ends the work that hangs. The communicator can still be shrunk, and makes no more collectives. */
+  commValidPrefix(comm: bigint): ValidPrefix | undefined;
+  /**
+   * Revokes a communicator, as MPI's ULFM has it: ends the work that hangs. It takes no more collectives, and can still be
+   * shrunk.
+   */
   commRevoke(comm: bigint, revocation: Revocation): Promise<void>;
-  /** Frees a communicator whose work is done. Resolves when nothing of it is left. */
+  /** Frees a communicator whose work is complete. Resolves when nothing of it is left. */
   commDestroy(comm: bigint): Promise<void>;
-  /** Ends the work of a communicator, and frees it. The other ranks of this machine get to know. */
+  /** Ends the work of a communicator, and frees it. The other ranks of this machine notice. */
   commAbort(comm: bigint): Promise<void>;
 
-  /** Begins calls that belong together: none waits for another before `groupEnd`. */
+  /** Begins a group of calls, none of which waits for another before `groupEnd`. */
   groupStart(): void;
   groupEnd(): void;
   allReduce(call: ReducingCall): void;
-  /** A function that makes an all-reduce again and again, outside of groups, with as little as that takes. */
+  /** Binds the parameters of an all-reduce. Returns a function that enqueues it, cheaply, outside of groups. */
   repeatedAllReduce(call: ReducingCall): () => void;
-  /** The root alone writes. */
+  /** Only the root writes. */
   reduce(call: ReducingCall & RootedCall): void;
-  /** The root alone reads. */
+  /** Only the root reads. */
   broadcast(call: RootedCall): void;
   allGather(call: CollectiveCall): void;
   reduceScatter(call: ReducingCall): void;

@@ -13,11 +13,11 @@ import type {
   CollectiveCall,
   CollectiveLibrary,
   CommunicatorState,
-  Cut,
   RankOptions,
   ReducingCall,
   Revocation,
   RootedCall,
+  ValidPrefix,
 } from "../../src/collective_library.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { stringAt } from "../native/c_strings.ts";
@@ -173,14 +173,14 @@ export class Nccl implements CollectiveLibrary {
     return [];
   }
 
-  commCut(comm: bigint): Cut | undefined {
-    return this.#communicatorOf(comm).cut();
+  commValidPrefix(comm: bigint): ValidPrefix | undefined {
+    return this.#communicatorOf(comm).validPrefix();
   }
 
   async commRevoke(comm: bigint, { done, why }: Revocation): Promise<void> {
     const communicator = this.#communicatorOf(comm);
     try {
-      if (done !== undefined) communicator.offerCut(done, why);
+      if (done !== undefined) communicator.publishExtent(done, why);
     } finally {
       await this.#end(communicator, "worker", "ncclCommAbort");
     }

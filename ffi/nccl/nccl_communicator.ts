@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Cut, Extent } from "../../src/collective_library.ts";
+import type { Extent, ValidPrefix } from "../../src/collective_library.ts";
 import { SharingError } from "../../src/support/errors.ts";
 import { sha256 } from "../../src/support/sha256.ts";
 import { pause } from "../../src/support/waiting/pause.ts";
@@ -148,25 +148,25 @@ export class NcclCommunicator {
   }
 
   /**
-   * Tells the other ranks that this one ends its work by force, and waits for a moment. To be called before: NCCL's kernels
-   * give the others what they happen to have then, and those take it for the result.
+   * Publishes how much of this rank's work is complete, and waits for a moment. Call before aborting the work: NCCL's
+   * kernels then send the other ranks whatever they have, which those would take for the result.
    */
-  offerCut({ collectives, messages }: Extent, why: Error): void {
+  publishExtent({ collectives, messages }: Extent, why: Error): void {
     const { roster } = this;
     if (roster === undefined || roster.hasLeft || roster.places === 1) return;
     const own = new DataView(new ArrayBuffer(entry.byteLength));
     own.setUint32(entry.messages, messages ? 1 : 0, true);
     own.setFloat64(entry.collectives, collectives, true);
     roster.writeEntry(new Uint8Array(own.buffer));
-    // That it is there is written last.
+    // The reason is written last: it makes the entry valid.
     const isLate = why instanceof SharingError && why.code === "timed-out";
     own.setUint32(entry.reason, isLate ? reasons["timed-out"] : reasons["peer-gone"], true);
     roster.writeEntry(new Uint8Array(own.buffer, entry.reason, 4), entry.reason);
     pause(graceMilliseconds);
   }
 
-  /** What is right of the work that is done by now, if other ranks of this machine have ended theirs by force. */
-  cut(): Cut | undefined {
+  /** The valid prefix of the work that is complete by now, if other ranks of this machine have aborted theirs. */
+  validPrefix(): ValidPrefix | undefined {
     const now = performance.now();
     if (now < this.#trustedUntil) return undefined;
     const { roster } = this;

@@ -1,5 +1,5 @@
 /**
- * Checks of what a collective is called with: elements, ranges, ranks and streams.
+ * Checks of the arguments of collectives: elements, ranges, ranks and streams.
  *
  * @module
  */
@@ -21,34 +21,36 @@ import {
   whatIs,
 } from "../support/validation.ts";
 
-/** How a collective makes one element of those that the ranks give. */
+/** How a collective combines the elements of the ranks. */
 export type Reduction = "sum" | "product" | "minimum" | "maximum" | "average";
 
-/** The types of elements that no typed array has: bfloat16, and two of 8 bits. */
+/** The element types without a typed array: bfloat16, and two 8-bit floats. */
 export type CommunicationType = "bf16" | "f8e4m3" | "f8e5m2";
 
 /** Options of a collective. */
 export interface CollectiveOptions {
-  /** A stream of the communicator's device. Defaults to that of the first buffer. */
+  /** The stream to enqueue on, of the communicator's device. Defaults to the stream of the first buffer. */
   stream?: CudaStream;
-  /** The type of the elements of a buffer without one, or of one whose bits mean something else. */
+  /** The element type, for a buffer without one or whose bits stand for another one. */
   type?: CommunicationType;
 }
 
-/** The options of a collective. */
+/** The known options of a collective. */
 export const collectiveOptions: KnownOptions<CollectiveOptions> = {
   action: "call a collective",
   names: { stream: true, type: true },
   instead: { op: 'give the reduction before the options, such as "maximum"' },
 };
 
-/** The type of elements, and their size in bytes. */
+/** A type of elements. */
 export interface Elements {
+  /** One of `dataType`. */
   readonly type: number;
+  /** Size in bytes. */
   readonly size: number;
 }
 
-/** What moves bytes does not ask for their type. */
+/** The elements of collectives that only move bytes. */
 export const bytes: Elements = { type: dataType.uint8, size: 1 };
 
 const typesOfArrays: Readonly<Record<string, Elements>> = {
@@ -68,8 +70,8 @@ const namedTypes: Readonly<Record<CommunicationType, Elements>> = {
   f8e5m2: { type: dataType.float8e5m2, size: 1 },
 };
 
-/** A communicator, as far as its calls are checked. */
-export interface Callee {
+/** The communicator whose call is checked. */
+export interface CheckedCommunicator {
   readonly session: Session;
   readonly device: CudaDevice;
   readonly rank: number;
@@ -77,7 +79,7 @@ export interface Callee {
 }
 
 /** Returns the allocation of a buffer that a communicator can use. */
-export function checkBuffer(buffer: DeviceBuffer, { session, device }: Callee, call: string): Allocation {
+export function checkBuffer(buffer: DeviceBuffer, { session, device }: CheckedCommunicator, call: string): Allocation {
   const allocation = allocationOf(buffer as unknown) as Allocation | undefined;
   if (allocation === undefined) {
     throw new TypeError(
@@ -95,7 +97,11 @@ export function checkBuffer(buffer: DeviceBuffer, { session, device }: Callee, c
 }
 
 /** Returns the stream to use. */
-export function streamFor(options: CollectiveOptions, buffer: DeviceBuffer, { session, device }: Callee): CudaStream {
+export function streamFor(
+  options: CollectiveOptions,
+  buffer: DeviceBuffer,
+  { session, device }: CheckedCommunicator,
+): CudaStream {
   const { stream = buffer.stream } = options;
   checkStream(stream, session, "{ stream }");
   if (stream.device === device) return stream;
@@ -104,7 +110,7 @@ export function streamFor(options: CollectiveOptions, buffer: DeviceBuffer, { se
   );
 }
 
-/** Throws unless the options are those of a collective. */
+/** Throws unless the options of a collective are valid. */
 export function checkCollectiveOptions(options: CollectiveOptions): void {
   checkOptions(options, collectiveOptions);
   const { type } = options;
@@ -115,7 +121,7 @@ export function checkCollectiveOptions(options: CollectiveOptions): void {
   );
 }
 
-/** The elements of buffers that are reduced. */
+/** The element type of the buffers of a reduction. */
 export function reducedElements(
   source: DeviceBuffer,
   target: DeviceBuffer,
@@ -143,17 +149,17 @@ export function reducedElements(
   );
 }
 
-/** A kind of typed arrays, and what NCCL has for its elements. */
+/** A typed array class, and NCCL's type for its elements, if there is one. */
 interface ArrayType {
   readonly name: string;
   readonly elements: Elements | undefined;
 }
 
 const arrayTypes = new Map<string, ArrayType>();
-/** By constructor, also those of subclasses. */
+/** By constructor, subclasses included. */
 const arrayTypesOf = new WeakMap<object, ArrayType>();
 
-/** The kind of a typed array. Undefined for memory without a type. */
+/** The typed array class of a buffer. Undefined for a buffer without a type. */
 function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   if (!(buffer instanceof DeviceArray)) return undefined;
   const known = arrayTypesOf.get(buffer.type);
@@ -174,7 +180,7 @@ function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   return type;
 }
 
-/** How many elements some bytes are. */
+/** The number of elements in some bytes. Throws if that is no whole number. */
 export function countElements(byteLength: number, { size }: Elements, call: string): number {
   if (byteLength % size === 0) return byteLength / size;
   throw new RangeError(
@@ -183,7 +189,7 @@ export function countElements(byteLength: number, { size }: Elements, call: stri
   );
 }
 
-/** How many elements of a buffer each rank gets or gives. */
+/** The number of elements in each rank's part of a buffer. Throws if it cannot be divided evenly. */
 export function countForEach(
   { byteLength }: DeviceBuffer,
   elements: Elements,
@@ -199,8 +205,8 @@ export function countForEach(
   );
 }
 
-/** Throws unless a buffer has room for some bytes. */
-export function checkRoom({ byteLength }: DeviceBuffer, needed: number, call: string): void {
+/** Throws unless a target is large enough. */
+export function checkTargetSize({ byteLength }: DeviceBuffer, needed: number, call: string): void {
   if (byteLength >= needed) return;
   throw new RangeError(
     `Cannot call ${call} with a target of ${
@@ -210,15 +216,21 @@ export function checkRoom({ byteLength }: DeviceBuffer, needed: number, call: st
   );
 }
 
+/** A range of device addresses. */
+interface AddressRange {
+  readonly address: bigint;
+  readonly byteLength: number;
+}
+
 /**
- * Throws if a source and a target overlap, unless they do as collectives in place may.
+ * Throws if the source and the target overlap, unless the collective is in place.
  *
- * @param inPlace whether they do
- * @param how what to do in place
+ * @param inPlace whether it is
+ * @param how how to call it in place, for the message
  */
 export function checkApart(
-  source: { readonly address: bigint; readonly byteLength: number },
-  target: { readonly address: bigint; readonly byteLength: number },
+  source: AddressRange,
+  target: AddressRange,
   { call, inPlace, how }: { call: string; inPlace: boolean; how: string | undefined },
 ): void {
   if (inPlace || !overlap(source, target)) return;
@@ -229,18 +241,13 @@ export function checkApart(
   );
 }
 
-interface Range {
-  readonly address: bigint;
-  readonly byteLength: number;
-}
-
-function overlap(source: Range, target: Range): boolean {
+function overlap(source: AddressRange, target: AddressRange): boolean {
   // Addresses are exact as numbers.
   const [from, to] = [Number(source.address), Number(target.address)];
   return from < to + target.byteLength && to < from + source.byteLength;
 }
 
-/** `ncclRedOp_t`. */
+/** NCCL's number of a reduction (`ncclRedOp_t`). */
 export function operationOf(reduction: Reduction): number {
   if (Object.hasOwn(reductionOperation, reduction)) return reductionOperation[reduction];
   const names = Object.keys(reductionOperation);
@@ -251,7 +258,7 @@ export function operationOf(reduction: Reduction): number {
   );
 }
 
-/** Throws unless a number is that of a rank. */
+/** Throws unless a number is a rank of a communicator. */
 export function checkRank(rank: number, size: number, what: string): void {
   checkNumber(rank, what);
   if (Number.isInteger(rank) && rank >= 0 && rank < size) return;

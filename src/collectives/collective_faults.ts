@@ -15,21 +15,21 @@ import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { pause } from "../support/waiting/pause.ts";
 import {
-  type Cause,
+  type Epoch,
   type EventRecord,
-  type Failure,
-  type Follower,
-  isIn,
+  type FailureCause,
+  isBehindFailure,
   isSameCause,
   isUnthrown,
-  later,
-  type Moment,
-  type PendingWork,
-  type PolledCommunicator,
-  StreamFaults,
+  renewedDeadline,
+  type StreamFailure,
   type StreamPoint,
-} from "./stream_faults.ts";
-import { StreamRooms } from "./stream_rooms.ts";
+  StreamState,
+  type UnfinishedWork,
+  type WaitEdge,
+  type WatchedCommunicator,
+} from "./stream_state.ts";
+import { LaunchThrottle } from "./launch_throttle.ts";
 
 const found = new WeakMap<Session, CollectiveFaults>();
 /** Those with unfinished collectives. The streams of a GPU are behind those of all sessions in some calls. */
@@ -92,16 +92,16 @@ export class CollectiveFaults implements WorkFaults {
   /** A driver whose calls do not block behind a collective that cannot end. */
   readonly driver: Driver;
   /** Work that is asked for now is of this moment. */
-  now: Moment = 0;
+  now: Epoch = 0;
   #sequence = 0;
   /** By handles, and for default streams by the device's number below zero. */
-  readonly #streams = new Map<bigint, StreamFaults>();
+  readonly #streams = new Map<bigint, StreamState>();
   /** Streams that were destroyed: their work may go on, and fail. */
-  readonly #destroyed = new Set<StreamFaults>();
+  readonly #destroyed = new Set<StreamState>();
   readonly #records = new Map<bigint, EventRecord>();
-  readonly #unfinished = new Set<PolledCommunicator>();
+  readonly #unfinished = new Set<WatchedCommunicator>();
   /** When streams were created, since the first communicator was. */
-  readonly #created = new Map<bigint, Moment>();
+  readonly #created = new Map<bigint, Epoch>();
   /** The driver that is guarded. */
   readonly #guarded: Driver;
   readonly #eagerMilliseconds: number;
@@ -110,12 +110,12 @@ export class CollectiveFaults implements WorkFaults {
   #followersToKeep = fewFollowers;
   #followerCount = 0;
   #isUnheard = false;
-  readonly #rooms: StreamRooms;
+  readonly #throttle: LaunchThrottle;
 
   constructor(session: Session) {
     const { driver } = session;
     this.#guarded = driver;
-    this.#rooms = new StreamRooms({
+    this.#throttle = new LaunchThrottle({
       createEvent: (device) => session.createMarker(device),
       destroyEvent: (event) => session.destroyMarker(event),
       record: (device, event, stream) => {
@@ -129,11 +129,11 @@ export class CollectiveFaults implements WorkFaults {
 
   /** To be called before a stream is given kernels, copies or collectives. Waits, if need be, until it has room. */
   takeRoom(device: number, stream: bigint, calls?: number): void {
-    if (this.#isAnyUnfinished) this.#rooms.take(device, stream, keyOf(device, stream), calls);
+    if (this.#isAnyUnfinished) this.#throttle.reserve(device, stream, keyOf(device, stream), calls);
   }
 
   /** Notes that a communicator has given a stream work. Returns what is known of the stream. */
-  begin(communicator: PolledCommunicator, device: number, stream: bigint): StreamFaults {
+  beginWork(communicator: WatchedCommunicator, device: number, stream: bigint): StreamState {
     this.#unfinished.add(communicator);
     if (this.#guarded.kind === "cuda") unfinishedOnGpus.add(this);
     const faults = this.#streamOf(device, stream);
@@ -143,18 +143,18 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** To be called before a communicator gives a stream work: or else nobody could tell later whose work hangs there. */
-  markOthers(communicator: PolledCommunicator, device: number, stream: bigint): void {
+  recordOtherEnds(communicator: WatchedCommunicator, device: number, stream: bigint): void {
     const faults = this.#streams.get(keyOf(device, stream));
     if (faults === undefined || this.#unfinished.size === 0) return;
     this.#markAll([faults, ...this.#orderedAfter(faults)], communicator);
   }
 
   /** Notes where the work ends that streams were given so far. */
-  #markAll(streams: readonly StreamFaults[], except?: PolledCommunicator): void {
-    for (const { pending } of streams) {
-      for (const { owner, deadline } of pending) {
+  #markAll(streams: readonly StreamState[], except?: WatchedCommunicator): void {
+    for (const { unfinished } of streams) {
+      for (const { owner, deadline } of unfinished) {
         // Another device's loss does not concern this one.
-        if (deadline === undefined && owner !== except && !owner.isBusy) ignoreLoss(() => owner.mark());
+        if (deadline === undefined && owner !== except && !owner.isSaturated) ignoreLoss(() => owner.recordEnd());
       }
     }
   }
@@ -165,7 +165,7 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Notes that all work of a communicator has ended. */
-  end(communicator: PolledCommunicator): void {
+  endWork(communicator: WatchedCommunicator): void {
     this.#unfinished.delete(communicator);
     if (this.#unfinished.size === 0) unfinishedOnGpus.delete(this);
     for (const faults of this.#destroyed) if (faults.isSettled) this.#destroyed.delete(faults);
@@ -173,28 +173,28 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Notes that collectives on a stream have failed: what comes after the first of them there is undefined. */
-  fail(stream: StreamFaults, { since, last }: Pick<PendingWork, "since" | "last">, what: Cause): void {
+  propagate(stream: StreamState, { first, last }: Pick<UnfinishedWork, "first" | "last">, what: FailureCause): void {
     const now = performance.now();
-    const found = ++this.now;
-    for (const [each, { since: from, isByOrder }] of this.#behind(stream, since)) {
+    const foundAt = ++this.now;
+    for (const [each, { since: from, isImplicit }] of this.#behind(stream, first)) {
       // A wait may have thrown the error of another rank of the communicator already.
       const known = each.failures.find((other) => {
-        return isSameCause(other, what) && !isUnthrown(other) && Math.max(last, from) < other.thrown;
+        return isSameCause(other, what) && !isUnthrown(other) && Math.max(last, from) < other.thrownAt;
       });
-      each.failures.push({ ...what, since: from, found, isByOrder, thrown: known?.thrown ?? Infinity });
+      each.failures.push({ ...what, since: from, foundAt, isImplicit, thrownAt: known?.thrownAt ?? Infinity });
       if (each.failures.length > mostFailures) each.failures.shift();
       // Their time begins when it is their turn.
-      for (const work of each.pending) if (work.last >= from) work.deadline = later(work, now);
+      for (const work of each.unfinished) if (work.last >= from) work.deadline = renewedDeadline(work, now);
     }
   }
 
   /** Whether a stream's work does not come after unfinished work of another communicator. */
-  isInTurn(stream: StreamFaults, { owner, sequence, last }: PendingWork): boolean {
+  isInTurn(stream: StreamState, { owner, sequence, last }: UnfinishedWork): boolean {
     for (const each of [...this.#streams.values(), ...this.#destroyed]) {
-      if (each !== stream && each.followers.length === 0 && !(each.isBlocking && stream.isBlocking)) continue;
-      for (const other of each.pending) {
+      if (each !== stream && each.waitEdges.length === 0 && !(each.isBlocking && stream.isBlocking)) continue;
+      for (const other of each.unfinished) {
         if (other.owner === owner || other.sequence > sequence) continue;
-        const behind = this.#behind(each, other.since).get(stream);
+        const behind = this.#behind(each, other.first).get(stream);
         if (behind !== undefined && behind.since <= last) return false;
       }
     }
@@ -202,15 +202,15 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Since which moment streams are given what comes after what one is given after a moment. */
-  #behind(stream: StreamFaults, since: Moment): Map<StreamFaults, { since: Moment; isByOrder: boolean }> {
-    const reached = new Map<StreamFaults, { since: Moment; isByOrder: boolean }>();
-    const reach = (begin: StreamFaults, isByOrder: boolean): void => {
-      const left: Pick<Follower, "stream" | "since">[] = [{ stream: begin, since }];
+  #behind(stream: StreamState, since: Epoch): Map<StreamState, { since: Epoch; isImplicit: boolean }> {
+    const reached = new Map<StreamState, { since: Epoch; isImplicit: boolean }>();
+    const reach = (begin: StreamState, isImplicit: boolean): void => {
+      const left: Pick<WaitEdge, "stream" | "since">[] = [{ stream: begin, since }];
       for (let next = left.pop(); next !== undefined; next = left.pop()) {
         const { stream, since } = next;
         if ((reached.get(stream)?.since ?? Infinity) <= since) continue;
-        reached.set(stream, { since, isByOrder });
-        for (const follower of stream.followers) if (follower.before > since) left.push(follower);
+        reached.set(stream, { since, isImplicit });
+        for (const follower of stream.waitEdges) if (follower.before > since) left.push(follower);
       }
     };
     reach(stream, false);
@@ -220,7 +220,7 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** Before which moment a stream's work is done, as far as records after a moment show. To be asked before it is ended. */
-  doneBefore(stream: StreamFaults, since: Moment, isComplete: (event: bigint) => boolean): Moment {
+  completedBefore(stream: StreamState, since: Epoch, isComplete: (event: bigint) => boolean): Epoch {
     let moment = since;
     for (const [event, { of, at }] of this.#records) {
       if (of === stream && at > moment && isComplete(event)) moment = at;
@@ -246,7 +246,7 @@ export class CollectiveFaults implements WorkFaults {
       this.#poll();
     } else {
       const done = { stream: faults, before: ++this.now };
-      this.#each((communicator) => communicator.settle(done));
+      this.#each((communicator) => communicator.complete(done));
     }
     if (faults !== undefined) this.#throw(faults.failures.filter(isUnthrown));
   }
@@ -258,7 +258,9 @@ export class CollectiveFaults implements WorkFaults {
     else if (record === undefined || typeof record.of === "number") this.#look();
     else this.#look({ stream: record.of, before: record.at });
     if (record === undefined) return;
-    this.#throw(this.#streamsOf(record).flatMap(({ failures }) => failures.filter((failure) => isIn(record, failure))));
+    this.#throw(
+      this.#streamsOf(record).flatMap(({ failures }) => failures.filter((failure) => isBehindFailure(record, failure))),
+    );
   }
 
   ofDevice(device: number): void {
@@ -273,33 +275,33 @@ export class CollectiveFaults implements WorkFaults {
     const faults = this.#streams.get(key);
     this.#streams.delete(key);
     this.#created.delete(key);
-    this.#rooms.forget(key);
+    this.#throttle.forget(key);
     if (faults === undefined || faults.isSettled) return;
     this.#destroyed.add(faults);
     if (this.#destroyed.size <= mostDestroyed) return;
     // Nobody has waited for it, and nobody can but with the whole device.
-    const oldest = this.#destroyed.values().find(({ pending }) => pending.size === 0);
+    const oldest = this.#destroyed.values().find(({ unfinished }) => unfinished.size === 0);
     if (oldest !== undefined) this.#destroyed.delete(oldest);
   }
 
   /** Throws the first one, rather one that no wait has thrown yet. */
-  #throw(failures: readonly Failure[]): void {
+  #throw(failures: readonly StreamFailure[]): void {
     const failure = failures.find(isUnthrown) ?? failures[0];
     if (failure === undefined) return;
     const now = ++this.now;
-    for (const each of failures) if (isSameCause(each, failure) && isUnthrown(each)) each.thrown = now;
+    for (const each of failures) if (isSameCause(each, failure) && isUnthrown(each)) each.thrownAt = now;
     throw failure.error;
   }
 
   #poll(): void {
-    this.#each((communicator) => communicator.poll());
+    this.#each((communicator) => communicator.pollIfDue());
   }
 
   #look(done?: StreamPoint): void {
-    this.#each((communicator) => communicator.look(done));
+    this.#each((communicator) => communicator.poll(done));
   }
 
-  #each(action: (communicator: PolledCommunicator) => void): void {
+  #each(action: (communicator: WatchedCommunicator) => void): void {
     for (const communicator of this.#unfinished) {
       try {
         action(communicator);
@@ -310,35 +312,35 @@ export class CollectiveFaults implements WorkFaults {
     }
   }
 
-  #streamOf(device: number, stream: bigint): StreamFaults {
+  #streamOf(device: number, stream: bigint): StreamState {
     const key = keyOf(device, stream);
     let faults = this.#streams.get(key);
     if (faults === undefined) {
       const isDefault = key < 0n;
       const isBlocking = isDefault || this.#guarded.streamGetFlags(device, stream) !== streamFlags.nonBlocking;
-      this.#streams.set(key, faults = new StreamFaults(device, { isDefault, isBlocking }));
+      this.#streams.set(key, faults = new StreamState(device, { isDefault, isBlocking }));
       const before = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
       const created = this.#created.get(key) ?? 0;
       for (const failure of before?.failures ?? []) {
-        if (!failure.isByOrder && failure.found > created) faults.failures.push({ ...failure, isByOrder: true });
+        if (!failure.isImplicit && failure.foundAt > created) faults.failures.push({ ...failure, isImplicit: true });
       }
     }
     return faults;
   }
 
   /** What is known of a stream, or may be because the default stream is known. */
-  #known(device: number, stream: bigint): StreamFaults | undefined {
+  #known(device: number, stream: bigint): StreamState | undefined {
     return this.#streams.get(keyOf(device, stream)) ??
       (this.#streams.has(keyOf(device, defaultStream)) ? this.#streamOf(device, stream) : undefined);
   }
 
   /** What is known of the streams of a device, those that were destroyed included. */
-  #allOf(device: number): StreamFaults[] {
+  #allOf(device: number): StreamState[] {
     return [...this.#streams.values(), ...this.#destroyed].filter((faults) => faults.device === device);
   }
 
   /** The streams whose work CUDA orders after that of another one without being asked to. */
-  #orderedAfter({ device, isDefault, isBlocking }: StreamFaults): StreamFaults[] {
+  #orderedAfter({ device, isDefault, isBlocking }: StreamState): StreamState[] {
     if (!isBlocking) return [];
     return [...this.#streams.values()].filter((other) =>
       other.device === device && other.isBlocking && other.isDefault !== isDefault
@@ -346,21 +348,21 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** The streams whose work comes before a record. */
-  #streamsOf({ of }: EventRecord): StreamFaults[] {
+  #streamsOf({ of }: EventRecord): StreamState[] {
     return typeof of === "number" ? this.#allOf(of) : [of];
   }
 
   /** Notes that a stream waits for an event. */
-  #follow(record: EventRecord, stream: StreamFaults): void {
+  #follow(record: EventRecord, stream: StreamState): void {
     const since = ++this.now;
     for (const followed of this.#streamsOf(record)) {
       if (followed === stream) continue;
-      followed.followers.push({ stream, before: record.at, since });
+      followed.waitEdges.push({ stream, before: record.at, since });
       this.#followerCount++;
       // What has failed before has reached those who followed before.
-      const failed = followed.failures.filter((failure) => isIn(record, failure));
+      const failed = followed.failures.filter((failure) => isBehindFailure(record, failure));
       const causes = new Map(failed.map(({ error, identity }) => [error, { error, identity }]));
-      for (const cause of causes.values()) this.fail(stream, { since, last: Infinity }, cause);
+      for (const cause of causes.values()) this.propagate(stream, { first: since, last: Infinity }, cause);
     }
     if (this.#followerCount > this.#followersToKeep) this.#forgetFollowers();
   }
@@ -369,12 +371,12 @@ export class CollectiveFaults implements WorkFaults {
   #forgetFollowers(): void {
     const all = [...this.#streams.values(), ...this.#destroyed];
     let oldest = Infinity;
-    for (const { pending } of all) for (const { since } of pending) oldest = Math.min(oldest, since);
+    for (const { unfinished } of all) for (const { first } of unfinished) oldest = Math.min(oldest, first);
     this.#followerCount = 0;
     for (const faults of all) {
-      if (faults.followers.length === 0) continue;
-      faults.followers = faults.followers.filter(({ before }) => before > oldest);
-      this.#followerCount += faults.followers.length;
+      if (faults.waitEdges.length === 0) continue;
+      faults.waitEdges = faults.waitEdges.filter(({ before }) => before > oldest);
+      this.#followerCount += faults.waitEdges.length;
     }
     this.#followersToKeep = Math.max(fewFollowers, 2 * this.#followerCount);
   }
@@ -403,8 +405,8 @@ export class CollectiveFaults implements WorkFaults {
       for (const [key, each] of faults.#streams) {
         if (each.device === device) this.#until(() => faults.#isIdle(device, key < 0n ? defaultStream : key));
       }
-      for (const { device: its, pending } of faults.#destroyed) {
-        if (its === device) this.#until(() => [...pending].every(isOver));
+      for (const { device: its, unfinished } of faults.#destroyed) {
+        if (its === device) this.#until(() => [...unfinished].every(isOver));
       }
     }
   }
@@ -525,15 +527,15 @@ function isGone(error: unknown): boolean {
 }
 
 /** Finds out whether work is done, or can be no more. */
-function isOver(work: PendingWork): boolean {
-  const { owner, faults: { pending } } = work;
-  if (!pending.has(work)) return true;
+function isOver(work: UnfinishedWork): boolean {
+  const { owner, stream: { unfinished } } = work;
+  if (!unfinished.has(work)) return true;
   try {
-    owner.look();
+    owner.poll();
   } catch (error) {
     // With its device, it is gone.
     if (!isLoss(error)) throw error;
     return true;
   }
-  return !pending.has(work);
+  return !unfinished.has(work);
 }

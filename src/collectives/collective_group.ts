@@ -1,5 +1,5 @@
 /**
- * Collectives that are given to their streams, alone or together.
+ * Enqueues collectives on their streams, one at a time or as a group.
  *
  * @module
  */
@@ -12,14 +12,13 @@ import type { CollectiveOnStream } from "../sanitizer/observer/observer.ts";
 import type { Sanitizer } from "../sanitizer/sanitizer.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { whatIs } from "../support/validation.ts";
-import { checkGroupApart } from "./group_conflicts.ts";
-import type { PendingCollectives } from "./pending_collectives.ts";
+import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 
-/** A call of NCCL, whichever it is. */
+/** The parameters of any of NCCL's collectives. */
 export type AnyCall = ReducingCall & RootedCall;
 
-/** The calls of NCCL that are collectives, by what the public methods are called. */
-const methods = {
+/** NCCL's collectives, by the names of the public methods. */
+const libraryMethods = {
   allReduce: "allReduce",
   reduce: "reduce",
   broadcast: "broadcast",
@@ -30,18 +29,18 @@ const methods = {
   receive: "recv",
 } as const;
 
-/** The name of a collective. */
-export type CollectiveName = keyof typeof methods;
+/** A public method that calls a collective. */
+export type CollectiveName = keyof typeof libraryMethods;
 
-/** A communicator, as its collectives need it. */
+/** What a collective needs of its communicator. */
 export interface Issuer {
   readonly library: CollectiveLibrary;
   readonly sanitizer: Sanitizer | undefined;
-  /** What the sanitizer knows it by. */
+  /** The communicator's rank, as the sanitizer knows it. */
   readonly rank: CommunicatorRank | undefined;
-  /** As messages name it. */
+  /** The communicator's name in messages. */
   readonly name: string;
-  readonly pending: PendingCollectives;
+  readonly watchdog: CollectiveWatchdog;
 }
 
 /** The allocations of a collective, and how many bytes it reads and writes. */
@@ -52,7 +51,7 @@ export interface UsedMemory {
   readonly writtenByteLength: number;
 }
 
-/** A collective that was checked. */
+/** A collective whose arguments were checked. */
 export interface Collective {
   readonly issuer: Issuer;
   readonly name: CollectiveName;
@@ -63,29 +62,29 @@ export interface Collective {
   readonly site: CallSite | undefined;
 }
 
-/** Those of the group that is being made. */
+/** The collectives of the current group. */
 let group: Collective[] | undefined;
 
-/** Whether calls belong to a group. */
+/** Whether a group is open, which collectives are added to instead of being enqueued. */
 export function isGrouping(): boolean {
   return group !== undefined;
 }
 
-/** Gives a collective to its stream, or to the group that is being made. */
+/** Enqueues a collective on its stream, or adds it to the current group. */
 export function issue(collective: Collective): void {
   if (group !== undefined) return void group.push(collective);
-  prepare(collective);
-  run(collective);
-  note(collective);
-  if (collective.issuer.sanitizer !== undefined) tell([collective]);
+  beforeEnqueue(collective);
+  enqueue(collective);
+  afterEnqueue(collective);
+  if (collective.issuer.sanitizer !== undefined) reportToSanitizer([collective]);
 }
 
-/** Gives what a function asks for to the streams together, when it returns. If it throws, nothing is given to them. */
-export function issueTogether(body: () => void): void {
+/** Enqueues the collectives that a function calls as one group, when it returns. If it throws, none is enqueued. */
+export function issueGroup(body: () => void): void {
   if (typeof body !== "function") {
     throw new TypeError(`Cannot group ${whatIs(body)}: give a function that calls the collectives`);
   }
-  // A group within a group is a part of it.
+  // A nested group is part of the outer one, as in NCCL.
   const outer = group;
   const own: Collective[] = group = [];
   let result: unknown;
@@ -100,25 +99,25 @@ export function issueTogether(body: () => void): void {
     );
   }
   if (outer !== undefined) return void outer.push(...own);
-  for (const collective of own) checkAgain(collective);
-  checkGroupApart(own);
-  for (const { issuer, stream } of own) issuer.pending.prepare(stream);
-  // One of them may have failed while another one waited.
-  for (const { issuer } of own) if (issuer.pending.failure !== undefined) throw issuer.pending.failure;
+  for (const collective of own) checkStillUsable(collective);
+  checkNoConflicts(own);
+  for (const { issuer, stream } of own) issuer.watchdog.beforeEnqueue(stream);
+  // A communicator may have failed while `beforeEnqueue` of another one waited.
+  for (const { issuer } of own) if (issuer.watchdog.failure !== undefined) throw issuer.watchdog.failure;
   for (const [library, collectives] of Map.groupBy(own, ({ issuer }) => issuer.library)) {
-    issueAll(library, collectives);
+    enqueueGroup(library, collectives);
   }
 }
 
-function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]): void {
+function enqueueGroup(library: CollectiveLibrary, collectives: readonly Collective[]): void {
   library.groupStart();
   try {
-    for (const collective of collectives) run(collective);
+    for (const collective of collectives) enqueue(collective);
   } catch (error) {
     try {
       library.groupEnd();
     } catch {
-      // It is the same error, and does not say of which call.
+      // groupEnd repeats the error that `enqueue` threw, without naming the call.
     }
     throw error;
   }
@@ -127,14 +126,14 @@ function issueAll(library: CollectiveLibrary, collectives: readonly Collective[]
   } catch (error) {
     throw cannot("call a group of collectives", error);
   }
-  for (const collective of collectives) note(collective);
-  for (const { issuer } of collectives) issuer.pending.endGroup();
-  tell(collectives);
+  for (const collective of collectives) afterEnqueue(collective);
+  for (const { issuer } of collectives) issuer.watchdog.afterGroup();
+  reportToSanitizer(collectives);
 }
 
-/** Throws if what a collective needs has gone before the end of its group. */
-function checkAgain({ issuer, name, stream, used: { source, target } }: Collective): void {
-  if (issuer.pending.failure !== undefined) throw issuer.pending.failure;
+/** Throws if a collective can no longer be enqueued at the end of its group. */
+function checkStillUsable({ issuer, name, stream, used: { source, target } }: Collective): void {
+  if (issuer.watchdog.failure !== undefined) throw issuer.watchdog.failure;
   if (stream.disposed) throw goneInGroup(issuer, name, "its stream was disposed");
   if (source?.isFreed === true || target?.isFreed === true) throw goneInGroup(issuer, name, "a buffer was freed");
 }
@@ -143,41 +142,40 @@ function goneInGroup(issuer: Issuer, name: CollectiveName, what: string): Refere
   return new ReferenceError(`Cannot call ${name} of ${issuer.name}: ${what} before the end of the group`);
 }
 
-/** Prepares a stream for a collective. Throws if the communicator can do no more. */
-function prepare({ issuer: { pending }, stream }: Collective): void {
-  pending.prepare(stream);
-  if (pending.failure !== undefined) throw pending.failure;
+/** Throws if the communicator has failed. */
+function beforeEnqueue({ issuer: { watchdog }, stream }: Collective): void {
+  watchdog.beforeEnqueue(stream);
+  if (watchdog.failure !== undefined) throw watchdog.failure;
 }
 
-function run({ issuer: { library, name: communicator }, name, call }: Collective): void {
+function enqueue({ issuer: { library, name: communicator }, name, call }: Collective): void {
   try {
-    library[methods[name]](call);
+    library[libraryMethods[name]](call);
   } catch (error) {
     throw cannot(`call ${name} of ${communicator}`, error);
   }
 }
 
-/** Notes that a stream has a collective. */
-function note({ issuer: { pending }, name, stream, used: { source, target } }: Collective): void {
+function afterEnqueue({ issuer: { watchdog }, name, stream, used: { source, target } }: Collective): void {
   source?.noteUse(stream);
   target?.noteUse(stream);
-  pending.add(stream, isMessage(name));
+  watchdog.afterEnqueue(stream, isMessage(name));
 }
 
-/** Whether one rank calls it and not all. */
+/** Whether a call is a send or receive, which concerns two ranks and not all. */
 function isMessage(name: CollectiveName): boolean {
   return name === "send" || name === "receive";
 }
 
-/** Tells the sanitizer of collectives that are done together. */
-function tell(collectives: readonly Collective[]): void {
+function reportToSanitizer(collectives: readonly Collective[]): void {
   for (const [sanitizer, those] of Map.groupBy(collectives, ({ issuer }) => issuer.sanitizer)) {
-    sanitizer?.worksTogether(those.flatMap(workOf));
+    sanitizer?.worksTogether(those.flatMap(observedCollectiveOf));
   }
 }
 
-/** A collective as the sanitizer looks at it. */
-function workOf({ issuer: { rank }, name, call, stream: { device }, used, site }: Collective): CollectiveOnStream[] {
+function observedCollectiveOf(
+  { issuer: { rank }, name, call, stream: { device }, used, site }: Collective,
+): CollectiveOnStream[] {
   if (rank === undefined || site === undefined) return [];
   const { source, readByteLength, target, writtenByteLength } = used;
   return [{
@@ -194,4 +192,57 @@ function workOf({ issuer: { rank }, name, call, stream: { device }, used, site }
         : [{ access: "write", address: call.target, byteLength: writtenByteLength } as const],
     ],
   }];
+}
+
+/** Memory that a collective of a group reads or writes. Addresses are exact as numbers. */
+interface UsedRange {
+  readonly collective: Collective;
+  readonly begin: number;
+  readonly end: number;
+  readonly isWritten: boolean;
+}
+
+/**
+ * The collectives of a group have no order among themselves, so none may write what another one reads or writes.
+ *
+ * @throws {RangeError} If one does; the message names both
+ */
+function checkNoConflicts(collectives: readonly Collective[]): void {
+  const used = collectives.flatMap(rangesOf).sort((one, other) => one.begin - other.begin);
+  // Of the ranges that begin earlier, those that end last.
+  let last: UsedRange | undefined, lastWritten: UsedRange | undefined;
+  for (const range of used) {
+    const earlier = range.isWritten ? last : lastWritten;
+    if (earlier !== undefined && range.begin < earlier.end) throw conflict(earlier, range);
+    if (range.end > (last?.end ?? 0)) last = range;
+    if (range.isWritten && range.end > (lastWritten?.end ?? 0)) lastWritten = range;
+  }
+}
+
+function rangesOf(collective: Collective): UsedRange[] {
+  const { call, used: { source, readByteLength, target, writtenByteLength } } = collective;
+  const rangeOf = (address: bigint, byteLength: number, isWritten: boolean): UsedRange => {
+    const begin = Number(address);
+    return { collective, begin, end: begin + byteLength, isWritten };
+  };
+  const read = source === undefined ? undefined : rangeOf(call.source, readByteLength, false);
+  const written = target === undefined ? undefined : rangeOf(call.target, writtenByteLength, true);
+  const isInPlace = read !== undefined && written !== undefined && read.begin < written.end && written.begin < read.end;
+  // In place, one range contains the other.
+  const ranges = isInPlace
+    ? [{ ...written, begin: Math.min(read.begin, written.begin), end: Math.max(read.end, written.end) }]
+    : [read, written];
+  return ranges.filter((range) => range !== undefined && range.begin < range.end) as UsedRange[];
+}
+
+function conflict(earlier: UsedRange, later: UsedRange): RangeError {
+  const [writer, other] = later.isWritten ? [later, earlier] : [earlier, later];
+  const nameOf = ({ collective: { name, issuer } }: UsedRange) => `${name} of ${issuer.name}`;
+  return new RangeError(
+    `Cannot group ${nameOf(writer)} with ${nameOf(other)}: it writes what the other one ` +
+      `${
+        other.isWritten ? "writes, too" : "reads"
+      }, and the calls of a group have no order; give each its own buffer, or ` +
+      "make two groups",
+  );
 }

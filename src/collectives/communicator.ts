@@ -22,7 +22,7 @@ import {
   checkBuffer,
   checkCollectiveOptions,
   checkRank,
-  checkRoom,
+  checkTargetSize,
   type CollectiveOptions,
   countElements,
   countForEach,
@@ -36,30 +36,38 @@ import {
   type Collective,
   type CollectiveName,
   issue,
+  issueGroup,
   type Issuer,
-  issueTogether,
   type UsedMemory,
 } from "./collective_group.ts";
-import { checkedCommunicatorOptions, checkInt, type CommunicatorOptions } from "./communicator_options.ts";
-import { begin, type CreationOptions, libraryOf, type Parts, untilReady } from "./creation.ts";
-import { PendingCollectives } from "./pending_collectives.ts";
-import { RepeatedCall } from "./repeated_call.ts";
+import {
+  beginCreation,
+  checkedCommunicatorOptions,
+  checkInt,
+  type CommunicatorOptions,
+  type CommunicatorParts,
+  type CreationOptions,
+  libraryOf,
+  untilReady,
+} from "./communicator_creation.ts";
+import { CollectiveWatchdog } from "./collective_watchdog.ts";
+import { RepeatedAllReduce } from "./repeated_all_reduce.ts";
 
 const noOptions: CollectiveOptions = {};
 const splitOptions = waitOptionsOf("split a communicator");
 const shrinkOptions = waitOptionsOf("shrink a communicator");
 
-/** Makes the object of a communicator that is ready. */
-let create: (parts: Parts) => Communicator;
+/** Calls the private constructor. */
+let create: (parts: CommunicatorParts) => Communicator;
 
 /**
- * A rank of a group of GPUs that compute together: NCCL's communicator. Each process, or each part of one, that works
- * with a GPU has a rank. All ranks call the same collectives in the same order.
+ * One rank of a group of GPUs that compute together: NCCL's communicator. Each process, or each part of a process, that
+ * works with a GPU is a rank. All ranks call the same collectives in the same order.
  *
- * A collective returns when its work is on the stream, and is done in the stream's order. If a rank ends, the work that
- * waits for it ends, too, and what waits for its stream gets a `SharingError`: `"peer-gone"` soon after a process of this
- * machine has ended, and `"timed-out"` in any case after the communicator's timeout. The communicator makes no more
- * collectives then: {@linkcode Communicator.shrink} makes another one of those that are left.
+ * A collective is enqueued on a stream, and returns before it has run. If a rank ends, the collectives that wait for it
+ * end too, and waits for their streams throw a `SharingError`: `"peer-gone"` soon after a process of this machine has
+ * ended, and `"timed-out"` in any case after the communicator's timeout. The communicator takes no more collectives then:
+ * {@linkcode Communicator.shrink} creates one of the ranks that are left.
  *
  * On a GPU, this needs NCCL 2.18 or newer (`libnccl.so.2`). On the software device, the ranks are processes of one
  * machine and one user that exchange bytes by shared memory: a stand-in for tests, which reduces in the order of ranks.
@@ -89,25 +97,25 @@ export class Communicator implements AsyncDisposable {
   readonly rank: number;
   /** How many ranks there are. */
   readonly size: number;
-  readonly #parts: Parts;
-  readonly #pending: PendingCollectives;
+  readonly #parts: CommunicatorParts;
+  readonly #watchdog: CollectiveWatchdog;
   readonly #issuer: Issuer;
-  /** What the sanitizer knows it by. */
-  readonly #sanitized: CommunicatorRank | undefined;
-  /** What the last all-reduce read, and that one if it was called twice. */
+  /** This rank, as the sanitizer knows it. */
+  readonly #observedRank: CommunicatorRank | undefined;
+  /** The source of the last all-reduce, and that all-reduce once it was called twice. */
   #lastSource: DeviceBuffer | undefined;
-  #repeated: RepeatedCall | undefined;
-  /** How many others were divided from it. */
-  #divisions = 0;
-  readonly #endWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
+  #repeatedAllReduce: RepeatedAllReduce | undefined;
+  /** How many communicators were split or shrunk from it: part of their identities. */
+  #divisionCount = 0;
+  readonly #abortWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";
-  /** Why it is not open any more. */
-  #ended = "";
-  /** Calls that must not run at the same time. */
-  #managing: Promise<unknown> = Promise.resolve();
-  /** Resolve when it is disposed of, and when nothing is left of it. */
-  #disposing: Promise<void> | undefined;
-  #freeing: Promise<void> | undefined;
+  /** Why it is no longer open. */
+  #endReason = "";
+  /** The last split or shrink: these run one at a time. */
+  #lastDivision: Promise<unknown> = Promise.resolve();
+  /** Resolve when the disposal is complete, and when the library's communicator is freed. */
+  #disposal: Promise<void> | undefined;
+  #release: Promise<void> | undefined;
 
   static {
     create = (parts) => new Communicator(parts);
@@ -120,22 +128,22 @@ export class Communicator implements AsyncDisposable {
     refuseUsing(this, "Communicator");
   }
 
-  private constructor(parts: Parts) {
+  private constructor(parts: CommunicatorParts) {
     if (parts?.comm === undefined) refuseConstruction("Communicator", "Communicator.create");
     this.#parts = parts;
     this.device = parts.device;
     this.rank = parts.rank;
     this.size = parts.size;
     const { session: { sanitizer }, library, identity, rank, size } = parts;
-    this.#pending = new PendingCollectives({ ...parts, name: this.#name });
-    this.#sanitized = sanitizer?.joins(identity, rank, size);
-    this.#issuer = { library, sanitizer, rank: this.#sanitized, name: this.#name, pending: this.#pending };
-    parts.session.beforeEnd.add(this.#endWithSession);
+    this.#watchdog = new CollectiveWatchdog({ ...parts, name: this.#name });
+    this.#observedRank = sanitizer?.joins(identity, rank, size);
+    this.#issuer = { library, sanitizer, rank: this.#observedRank, name: this.#name, watchdog: this.#watchdog };
+    parts.session.beforeEnd.add(this.#abortWithSession);
   }
 
   /**
-   * Creates what all ranks of a communicator need to find each other: one of them creates it, and sends it to the others
-   * by whatever the program has. Whoever has it can take part.
+   * Creates the id by which the ranks of a communicator find each other. One of them creates it and sends it to the
+   * others, by any means. Every process that has it can join.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @returns 128 bytes
@@ -146,11 +154,11 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all ranks have called it. Does not block the event loop.
+   * Joins a communicator. Resolves when all ranks have called it, without blocking the event loop.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
-   * @param device The device that this rank works with. In one communicator, each rank has a device of its own, but for
-   * the software device.
+   * @param device The device that this rank works with. In one communicator, each rank has a device of its own; only on
+   * the software device may ranks share one.
    * @throws {TypeError} If an option is missing or has the wrong type
    * @throws {RangeError} If the id has another length, there is no such rank, or another process has it already
    * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
@@ -162,15 +170,14 @@ export class Communicator implements AsyncDisposable {
     const creation = { name: `the communicator of rank ${rank} of ${size}`, signal };
     throwIfAborted(signal, creation.name);
     const library = libraryOf(session);
-    const comm = begin(creation, () => library.commInitRank(device.ordinal, { id, rank, size, timeout }));
+    const comm = beginCreation(creation, () => library.commInitRank(device.ordinal, { id, rank, size, timeout }));
     return await finishCreation({ session, library, device, timeout, identity: id.toHex() }, comm, creation);
   }
 
   /**
-   * Gives the collectives that a function calls to their streams together, when it returns. Needed for sends and
-   * receives that would wait for each other, and for several communicators of one thread. They have no order among
-   * themselves; copies and kernels that the function calls come before all of them. If the function throws, none of them
-   * is made.
+   * Enqueues the collectives that a function calls together, when it returns. Needed for sends and receives that would
+   * wait for each other, and for several communicators of one thread. The collectives have no order among themselves;
+   * copies and kernels that the function enqueues come before all of them. If the function throws, none is enqueued.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
    * @param body Calls collectives of any communicators, and awaits nothing.
@@ -178,14 +185,14 @@ export class Communicator implements AsyncDisposable {
    * @throws {RangeError} If a call writes what another one of the group reads or writes
    */
   static group(body: () => void): void {
-    issueTogether(body);
+    issueGroup(body);
   }
 
   /**
-   * Gives each rank, for each element, what is made of that element of all ranks.
+   * Reduces each element over all ranks, and gives every rank the result.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param source What this rank gives: an array of any type but the 16-bit integers and `Uint8ClampedArray`.
+   * @param source This rank's elements: an array of any type but the 16-bit integers and `Uint8ClampedArray`.
    * @param target Where the result goes; may be the source.
    * @throws {TypeError} If the elements have no type, or NCCL has none such
    * @throws {RangeError} If the target is too small, or overlaps the source otherwise
@@ -198,9 +205,9 @@ export class Communicator implements AsyncDisposable {
     reduction: Reduction = "sum",
     options: CollectiveOptions = noOptions,
   ): void {
-    if (this.#repeated?.isFor(source, target, reduction, options) === true) {
+    if (this.#repeatedAllReduce?.matches(source, target, reduction, options) === true) {
       this.#check();
-      return this.#repeated.issue();
+      return this.#repeatedAllReduce.issue();
     }
     checkCollectiveOptions(options);
     const from = checkBuffer(source, this.#parts, "allReduce");
@@ -208,8 +215,8 @@ export class Communicator implements AsyncDisposable {
     const elements = reducedElements(source, target, { options, call: "allReduce" });
     const { byteLength } = source;
     const count = countElements(byteLength, elements, "allReduce");
-    checkRoom(target, byteLength, "allReduce");
-    this.#checkApartOrSame("allReduce", source, target);
+    checkTargetSize(target, byteLength, "allReduce");
+    this.#checkApartOrInPlace("allReduce", source, target);
     const used = { source: from, readByteLength: byteLength, target: to, writtenByteLength: byteLength };
     const collective = this.#issue("allReduce", streamFor(options, source, this.#parts), used, {
       source: source.address,
@@ -218,19 +225,19 @@ export class Communicator implements AsyncDisposable {
       type: elements.type,
       operation: operationOf(reduction),
     });
-    // The sanitizer tells where each one was called.
-    if (this.#sanitized !== undefined) return;
+    // The sanitizer reports where each one was called, so none is repeated.
+    if (this.#observedRank !== undefined) return;
     if (source === this.#lastSource) {
-      this.#repeated = new RepeatedCall(collective, { source, target, reduction, options });
+      this.#repeatedAllReduce = new RepeatedAllReduce(collective, { source, target, reduction, options });
     }
     this.#lastSource = source;
   }
 
   /**
-   * Gives one rank, for each element, what is made of that element of all ranks.
+   * Reduces each element over all ranks, and gives one rank the result.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param target Where the result goes in the rank `root`; may be the source. Not used by the others.
+   * @param target Where the result goes in the rank `root`; may be the source. Other ranks do not use it.
    * @param root The rank that gets the result.
    * @throws {TypeError} If the elements have no type, or NCCL has none such
    * @throws {RangeError} If the target is too small or overlaps the source otherwise, or there is no such rank
@@ -253,8 +260,8 @@ export class Communicator implements AsyncDisposable {
     const count = countElements(byteLength, elements, "reduce");
     const isRoot = root === this.rank;
     if (isRoot) {
-      checkRoom(target, byteLength, "reduce");
-      this.#checkApartOrSame("reduce", source, target);
+      checkTargetSize(target, byteLength, "reduce");
+      this.#checkApartOrInPlace("reduce", source, target);
     }
     const used = {
       source: from,
@@ -277,7 +284,7 @@ export class Communicator implements AsyncDisposable {
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
    * @param buffer Read in the rank `root`, written in the others. It has the same size in all.
-   * @param root The rank that has the bytes.
+   * @param root The rank whose bytes are copied.
    * @throws {RangeError} If there is no such rank
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
@@ -299,10 +306,10 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Gives each rank the buffers of all, one behind the other in the order of ranks.
+   * Gives every rank the buffers of all ranks, one behind the other in the order of ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
-   * @param source What this rank gives: as many bytes as the others.
+   * @param source This rank's buffer, of the same size in all ranks.
    * @param target `size` times as large. The source may be this rank's part of it.
    * @throws {RangeError} If the target is too small, or overlaps the source otherwise
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
@@ -314,7 +321,7 @@ export class Communicator implements AsyncDisposable {
     const to = checkBuffer(target, this.#parts, "allGather");
     const { byteLength } = source;
     const writtenByteLength = byteLength * this.size;
-    checkRoom(target, writtenByteLength, "allGather");
+    checkTargetSize(target, writtenByteLength, "allGather");
     checkApart(source, { address: target.address, byteLength: writtenByteLength }, {
       call: "allGather",
       inPlace: source.address === target.address + BigInt(byteLength * this.rank),
@@ -326,11 +333,11 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Gives each rank its part of what is made of the elements of all ranks.
+   * Reduces each element over all ranks, and gives each rank its part of the result.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
    * @param source A part for each rank, in the order of ranks.
-   * @param target Where this rank's part goes. It may be this rank's part of the source.
+   * @param target Where this rank's part of the result goes. It may be this rank's part of the source.
    * @throws {TypeError} If the elements have no type, or NCCL has none such
    * @throws {RangeError} If the source cannot be divided, or the target is too small or overlaps the source otherwise
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
@@ -349,7 +356,7 @@ export class Communicator implements AsyncDisposable {
     const elements = reducedElements(source, target, { options, call: name });
     const count = countForEach(source, elements, { size: this.size, call: name });
     const writtenByteLength = count * elements.size;
-    checkRoom(target, writtenByteLength, name);
+    checkTargetSize(target, writtenByteLength, name);
     checkApart(source, { address: target.address, byteLength: writtenByteLength }, {
       call: name,
       inPlace: target.address === source.address + BigInt(writtenByteLength * this.rank),
@@ -366,7 +373,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Sends a part of the source to each rank, and gets one of each, both in the order of ranks.
+   * Sends a part of the source to each rank, and receives one from each, both in the order of ranks.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/colls.html
    * @param source A part for each rank, all of one size.
@@ -381,7 +388,7 @@ export class Communicator implements AsyncDisposable {
     const to = checkBuffer(target, this.#parts, "allToAll");
     const count = countForEach(source, bytes, { size: this.size, call: "allToAll" });
     const { byteLength } = source;
-    checkRoom(target, byteLength, "allToAll");
+    checkTargetSize(target, byteLength, "allToAll");
     const written = { address: target.address, byteLength };
     checkApart(source, written, { call: "allToAll", inPlace: false, how: undefined });
     const used = { source: from, readByteLength: byteLength, target: to, writtenByteLength: byteLength };
@@ -390,8 +397,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Sends a buffer to another rank, which receives it. On a GPU, the first one to a rank of this machine blocks until
-   * that rank receives it, as long as the timeout: NCCL prepares the way then.
+   * Sends a buffer to another rank, which receives it. On a GPU, the first send to a rank of this machine blocks until
+   * that rank receives it, for up to the timeout: NCCL sets up their connection then.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
    * @param peer The rank that receives it.
@@ -410,7 +417,7 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Receives what another rank sends: as many bytes as the buffer has. The first one blocks as the first send does.
+   * Receives a buffer that another rank sends, of the same size. The first receive blocks as the first send does.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html
    * @param peer The rank that sends it.
@@ -429,15 +436,15 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Divides the communicator: the ranks that give the same color become one of their own. All ranks call it. This one
-   * stays as it is.
+   * Divides the communicator: the ranks that give the same color form a new one. All ranks call it. This communicator
+   * stays usable.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
-   * @param color A whole number of at least 0; without one, this rank is in none.
-   * @param key Ranks of a color are in the order of their keys, and of their ranks where those are equal.
+   * @param color A whole number of at least 0; without one, this rank joins no new communicator.
+   * @param key The ranks of a color are numbered in the order of their keys, and of their ranks here if keys are equal.
    * @param options.signal Ends the wait for the others.
    * @returns The new communicator, or undefined without a color
-   * @throws {RangeError} If a number is not such
+   * @throws {RangeError} If the color or the key is out of range
    * @throws {SharingError} `timed-out` if not all came in time, `peer-gone` if one has ended meanwhile
    */
   split(color: number | undefined, key: number = 0, options: WaitOptions = {}): Promise<Communicator | undefined> {
@@ -446,12 +453,12 @@ export class Communicator implements AsyncDisposable {
     checkOptions(options, splitOptions);
     this.#check();
     const creation = { ...options, name: `a part of ${this.#name}` };
-    return this.#manage(async () => {
+    return this.#oneAtATime(async () => {
       throwIfAborted(creation.signal, creation.name);
       this.#check();
       const { library, comm } = this.#parts;
-      const child = begin(creation, () => library.commSplit(comm, { color, key }));
-      const identity = `${this.#parts.identity}, division ${this.#divisions++} color ${color}`;
+      const child = beginCreation(creation, () => library.commSplit(comm, { color, key }));
+      const identity = `${this.#parts.identity}, division ${this.#divisionCount++} color ${color}`;
       if (child !== 0n) return await finishCreation({ ...this.#parts, identity }, child, creation);
       await untilReady(this.#parts, comm, creation);
       return undefined;
@@ -459,9 +466,9 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Makes a communicator of all ranks but some, which may be gone. Those that stay call it, with the same numbers. They
-   * keep their order. This one is to be disposed of all the same. Its collectives that are not done yet are ended, and
-   * what waits for their streams gets a `SharingError` (`cut-off`).
+   * Creates a communicator of all ranks but some, which may be gone. The ranks that stay call it, with the same numbers,
+   * and keep their order. Unfinished collectives of this communicator are ended, and waits for their streams throw a
+   * `SharingError` (`cut-off`). Dispose of this communicator all the same.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    * @param without The numbers of the ranks that do not stay.
@@ -483,30 +490,30 @@ export class Communicator implements AsyncDisposable {
     checkOptions(options, shrinkOptions);
     this.#checkOpen();
     const creation = { ...options, name: `the rest of ${this.#name}` };
-    return this.#manage(async () => {
+    return this.#oneAtATime(async () => {
       throwIfAborted(creation.signal, creation.name);
       this.#checkOpen();
       const { library, comm } = this.#parts;
       if (library.shrinkRefusal !== undefined) {
         throw new SharingError("not-supported", `Cannot shrink ${this.#name}: ${library.shrinkRefusal}`);
       }
-      // Its streams must not take for done what is ended.
-      if (!this.#pending.isDone) {
-        this.#pending.endUnfinished(
+      // Waits for its streams must throw: revoked work looks complete to CUDA.
+      if (!this.#watchdog.isDone) {
+        this.#watchdog.failUnfinished(
           new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: it was shrunk`),
         );
       }
-      await this.#pending.ended();
-      const child = begin(creation, () => library.commShrink(comm, excluded));
+      await this.#watchdog.whenRevoked();
+      const child = beginCreation(creation, () => library.commShrink(comm, excluded));
       const names = excluded.sort((one, other) => one - other).join(" ");
-      const identity = `${this.#parts.identity}, division ${this.#divisions++} without ${names}`;
+      const identity = `${this.#parts.identity}, division ${this.#divisionCount++} without ${names}`;
       return await finishCreation({ ...this.#parts, identity }, child, creation);
     });
   }
 
   /**
-   * Ends the work that hangs because a rank is gone, and the communicator with it. Waits for the streams that had it get
-   * a `SharingError`. The other ranks of this machine get to know.
+   * Ends the communicator, and its collectives that hang because a rank is gone. Waits for the streams of those throw a
+   * `SharingError`. The other ranks of this machine notice that this one has aborted.
    *
    * @see https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
    */
@@ -515,12 +522,12 @@ export class Communicator implements AsyncDisposable {
   }
 
   /**
-   * Waits for its work, and frees it. What hangs is ended after the timeout, or when a rank is gone, or by
-   * {@linkcode Communicator.abort}.
+   * Waits for its collectives, and frees it. Collectives that hang are ended after the timeout, when a rank is gone, or
+   * by {@linkcode Communicator.abort}.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#disposing ??= this.#dispose();
-    await this.#disposing;
+    this.#disposal ??= this.#dispose();
+    await this.#disposal;
   }
 
   get #name(): string {
@@ -529,21 +536,21 @@ export class Communicator implements AsyncDisposable {
 
   get #description(): string {
     if (this.#state !== "open") return this.#state;
-    return this.#pending.failure === undefined ? "open" : "failed";
+    return this.#watchdog.failure === undefined ? "open" : "failed";
   }
 
-  /** Throws unless it can make collectives. */
+  /** Throws unless it can take collectives. */
   #check(): void {
     this.#checkOpen();
-    const { failure } = this.#pending;
+    const { failure } = this.#watchdog;
     if (failure !== undefined) throw failure;
   }
 
   #checkOpen(): void {
-    if (this.#state !== "open") throw new ReferenceError(`Cannot use ${this.#name}: ${this.#ended}`);
+    if (this.#state !== "open") throw new ReferenceError(`Cannot use ${this.#name}: ${this.#endReason}`);
   }
 
-  #checkApartOrSame(call: string, source: DeviceBuffer, target: DeviceBuffer): void {
+  #checkApartOrInPlace(call: string, source: DeviceBuffer, target: DeviceBuffer): void {
     const { byteLength } = source;
     const inPlace = source === target || source.address === target.address;
     checkApart(source, { address: target.address, byteLength }, { call, inPlace, how: "the same one twice" });
@@ -560,59 +567,58 @@ export class Communicator implements AsyncDisposable {
     this.#check();
     const { comm } = this.#parts;
     const call = { comm, source, target, count, type, operation, root, stream: stream.unsafeHandle };
-    const site = this.#sanitized === undefined ? undefined : callSiteHere();
+    const site = this.#observedRank === undefined ? undefined : callSiteHere();
     const collective = { issuer: this.#issuer, name, call, stream, used, site };
     issue(collective);
     return collective;
   }
 
-  /** Does one thing at a time. */
-  #manage<R>(action: () => Promise<R>): Promise<R> {
-    const result = this.#managing.then(action, action);
-    this.#managing = result.catch(() => {});
+  #oneAtATime<R>(action: () => Promise<R>): Promise<R> {
+    const result = this.#lastDivision.then(action, action);
+    this.#lastDivision = result.catch(() => {});
     return result;
   }
 
   async #dispose(): Promise<void> {
-    if (this.#state !== "open") return await this.#free();
+    if (this.#state !== "open") return await this.#freeOnce();
     this.#state = "disposed";
-    this.#ended = "it was disposed";
-    await this.#managing;
+    this.#endReason = "it was disposed";
+    await this.#lastDivision;
     try {
-      await waitUntil(() => this.#pending.isDone);
+      await waitUntil(() => this.#watchdog.isDone);
     } catch (error) {
-      this.#pending.fail(error as Error);
-      await this.#free();
+      this.#watchdog.fail(error as Error);
+      await this.#freeOnce();
       if (!isLoss(error)) throw error;
     }
-    await this.#free();
+    await this.#freeOnce();
   }
 
   async #abort(why: string): Promise<void> {
-    if (this.#freeing === undefined) {
-      if (this.#state === "open") this.#ended = why;
+    if (this.#release === undefined) {
+      if (this.#state === "open") this.#endReason = why;
       this.#state = "aborted";
-      // What is done already was not ended. A device that is lost tells the program so itself.
-      ignoreLoss(() => this.#pending.look());
+      // Completed work is not aborted. The program's own calls report a lost device.
+      ignoreLoss(() => this.#watchdog.poll());
       const error = new SharingError("cut-off", `Cannot finish the collectives of ${this.#name}: ${why}`);
-      this.#pending.endUnfinished(error, { isAborted: true });
+      this.#watchdog.failUnfinished(error, { isAborted: true });
     }
-    await this.#free();
+    await this.#freeOnce();
   }
 
-  /** Frees it, once. Ends what is still there of one that can do no more. */
-  #free(): Promise<void> {
-    return this.#freeing ??= this.#freeNow();
+  /** Frees the library's communicator, once. Aborts it if it has failed. */
+  #freeOnce(): Promise<void> {
+    return this.#release ??= this.#releaseNow();
   }
 
-  async #freeNow(): Promise<void> {
+  async #releaseNow(): Promise<void> {
     const { library, comm, session } = this.#parts;
-    await this.#pending.ended();
-    session.beforeEnd.delete(this.#endWithSession);
-    if (this.#sanitized !== undefined) session.sanitizer?.leaves(this.#sanitized);
-    this.#pending.stop();
+    await this.#watchdog.whenRevoked();
+    session.beforeEnd.delete(this.#abortWithSession);
+    if (this.#observedRank !== undefined) session.sanitizer?.leaves(this.#observedRank);
+    this.#watchdog.stop();
     try {
-      await (this.#pending.failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));
+      await (this.#watchdog.failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));
     } catch (error) {
       // The end of the driver may have freed it already.
       if (!session.hasEnded) throw error;
@@ -620,9 +626,9 @@ export class Communicator implements AsyncDisposable {
   }
 }
 
-/** Resolves with a communicator when all its ranks are there. Otherwise nothing is left of it. */
+/** Resolves with the communicator once all its ranks have joined. Frees it if they cannot. */
 async function finishCreation(
-  parts: Omit<Parts, "comm" | "rank" | "size">,
+  parts: Omit<CommunicatorParts, "comm" | "rank" | "size">,
   comm: bigint,
   options: CreationOptions,
 ): Promise<Communicator> {

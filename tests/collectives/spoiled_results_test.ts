@@ -4,7 +4,7 @@
  */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Communicator, open, SharingError } from "../../mod.ts";
-import type { CollectiveLibrary, Cut, Extent, Revocation } from "../../src/collective_library.ts";
+import type { CollectiveLibrary, Extent, Revocation, ValidPrefix } from "../../src/collective_library.ts";
 import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
 import { handleOf } from "../../src/objects/streams/cuda_event.ts";
 import { Session } from "../../src/session.ts";
@@ -14,15 +14,15 @@ import { createRanks, long } from "./idle_ranks.ts";
 
 /** The software device's collectives, with what another rank has said, and what was said to others. */
 class SpoiledLibrary {
-  cut: Cut | undefined;
+  validPrefix: ValidPrefix | undefined;
   /** Whether work cannot be ended. */
   isBroken = false;
   readonly said: (Extent | undefined)[] = [];
   readonly library: CollectiveLibrary;
 
   constructor(collectives: CollectiveLibrary) {
-    const calls: Pick<CollectiveLibrary, "commCut" | "commRevoke"> = {
-      commCut: (comm: bigint) => this.cut ?? collectives.commCut(comm),
+    const calls: Pick<CollectiveLibrary, "commValidPrefix" | "commRevoke"> = {
+      commValidPrefix: (comm: bigint) => this.validPrefix ?? collectives.commValidPrefix(comm),
       commRevoke: (comm: bigint, revocation: Revocation) => {
         this.said.push(revocation.done);
         if (this.isBroken) return Promise.reject(new Error("No space left on device"));
@@ -69,7 +69,7 @@ test("a result that came when another rank had ended its part by force is an err
   }
   const { driver } = sessionOf(cuda);
   while (!streams.every((stream) => driver.streamQuery(0, stream.unsafeHandle, { forLibrary: true })));
-  spoiled.cut = { collectives: 2, messages: true, error };
+  spoiled.validPrefix = { collectives: 2, messages: true, error };
   events[0]!.synchronize();
   events[1]!.synchronize();
   assertThrows(() => events[2]!.synchronize(), SharingError, "Rank 1 has ended the collectives");
@@ -99,7 +99,7 @@ for (const messages of [true, false]) {
     });
     const { driver } = sessionOf(cuda);
     while (!driver.streamQuery(0, stream.unsafeHandle, { forLibrary: true }));
-    spoiled.cut = { collectives: 0, messages, error };
+    spoiled.validPrefix = { collectives: 0, messages, error };
     if (messages) stream.synchronize();
     else assertThrows(() => stream.synchronize(), SharingError, "Rank 1 has ended the collectives");
     for (const rank of ranks) await rank.abort();
@@ -145,7 +145,7 @@ for (const how of ["abort", "shrink"] as const) {
 test("what another rank has not done is an error at once, and what was done is none", async () => {
   using stack = new DisposableStack();
   const { spoiled, ranks, stream, event } = await withDone(1, stack);
-  spoiled.cut = { collectives: 1, messages: true, error };
+  spoiled.validPrefix = { collectives: 1, messages: true, error };
   assertThrows(() => stream.synchronize(), SharingError, "Rank 1 has ended the collectives");
   event.synchronize();
   for (const rank of ranks) await rank.abort();

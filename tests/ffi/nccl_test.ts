@@ -136,17 +136,17 @@ test("what another rank of this machine has ended by force is not taken for done
   const id = library.getUniqueId();
   const [one, other] = [0, 1].map((rank) => library.commInitRank(0, { id, rank, size: 2 })) as [bigint, bigint];
   const late = new SharingError("timed-out", "It takes too long");
-  assertEquals([library.commCut(one), library.commCut(other)], [undefined, undefined]);
+  assertEquals([library.commValidPrefix(one), library.commValidPrefix(other)], [undefined, undefined]);
   await library.commRevoke(one, { isAborted: false, done: { collectives: 3, messages: true }, why: late });
-  assertEquals(library.commCut(one), undefined);
-  const { error, ...extent } = library.commCut(other)!;
+  assertEquals(library.commValidPrefix(one), undefined);
+  const { error, ...extent } = library.commValidPrefix(other)!;
   assertEquals(extent, { collectives: 3, messages: true });
   assertEquals((error as SharingError).code, "timed-out");
   assertStringIncludes(error.message, "Rank 0 (process ");
   assertEquals(library.commGetAsyncError(other) instanceof Error, false);
   await library.commAbort(one);
   // Whoever asks again and again what is right must not miss that a rank has ended.
-  const gone = library.commCut(other)!.error;
+  const gone = library.commValidPrefix(other)!.error;
   assertStringIncludes(gone.message, "Rank 0 has aborted");
   assertEquals(library.commGetAsyncError(other), gone);
   await library.commAbort(other);

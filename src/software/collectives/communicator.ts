@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CommunicatorState, Cut } from "../../collective_library.ts";
+import type { CommunicatorState, ValidPrefix } from "../../collective_library.ts";
 import { SharingError } from "../../support/errors.ts";
 import { waitUntil } from "../../support/waiting/waiting.ts";
 import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
@@ -97,7 +97,7 @@ export class Communicator {
   }
 
   /** What was done before the error; undefined as long as there is none. */
-  get cut(): Cut | undefined {
+  get validPrefix(): ValidPrefix | undefined {
     const error = this.#failure as Error | undefined;
     return error && { collectives: this.#doneCollectives, messages: this.#openMessages === 0, error };
   }

@@ -11,12 +11,12 @@ import {
   type CollectiveCall,
   type CollectiveLibrary,
   type CommunicatorState,
-  type Cut,
   type RankOptions,
   type ReducingCall,
   reductionOperation,
   type Revocation,
   type RootedCall,
+  type ValidPrefix,
 } from "../../collective_library.ts";
 import { memAccessFlags } from "../../driver.ts";
 import { CollectiveOperation, sharesOf } from "./collective_operation.ts";
@@ -108,8 +108,8 @@ export class SoftwareCollectives implements CollectiveLibrary {
     return this.#communicator(comm).lateRanks;
   }
 
-  commCut(comm: bigint): Cut | undefined {
-    return this.#communicator(comm).cut;
+  commValidPrefix(comm: bigint): ValidPrefix | undefined {
+    return this.#communicator(comm).validPrefix;
   }
 
   async commRevoke(comm: bigint, { isAborted }: Pick<Revocation, "isAborted">): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * A call that is made again.
+ * All-reduces that a program calls again and again with the same arguments.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import type { StreamProgress } from "../objects/streams/stream_progress.ts";
 import { cannot } from "../support/driver_errors.ts";
 import type { CollectiveOptions, CommunicationType, Reduction } from "./collective_arguments.ts";
 import { type Collective, isGrouping, issue } from "./collective_group.ts";
-import type { PendingCollectives } from "./pending_collectives.ts";
+import type { CollectiveWatchdog } from "./collective_watchdog.ts";
 
-/** What an all-reduce was called with. */
-interface Arguments {
+/** The arguments of an all-reduce. */
+interface AllReduceArguments {
   readonly source: DeviceBuffer;
   readonly target: DeviceBuffer;
   readonly reduction: Reduction;
@@ -21,11 +21,11 @@ interface Arguments {
 }
 
 /**
- * An all-reduce that was checked. Programs call the same one again and again. What its checks touch is not in the
- * processor's cache any more when the last one was given to its stream, and takes a tenth of a small all-reduce. So all
- * that a call needs is in this object.
+ * An all-reduce whose arguments were checked, to be issued again without the checks. These take a tenth of a small
+ * all-reduce, because what they read has left the processor's cache since the last call. So this object has all that a
+ * call needs.
  */
-export class RepeatedCall {
+export class RepeatedAllReduce {
   readonly #source: DeviceBuffer;
   readonly #target: DeviceBuffer;
   readonly #reduction: Reduction;
@@ -36,18 +36,18 @@ export class RepeatedCall {
   readonly #to: Allocation;
   readonly #allReduce: () => void;
   readonly #progress: StreamProgress;
-  readonly #pending: PendingCollectives;
+  readonly #watchdog: CollectiveWatchdog;
   readonly #collective: Collective;
   /**
-   * The position of the stream's progress at which the memory was noted last, and the streams that the buffers had: it
-   * need not be again.
+   * The position of the stream's progress, and the streams of the buffers, when the use of their memory was noted last.
+   * As long as these are the same, it need not be noted again.
    */
-  #notedAt = -1;
+  #usesNotedAt = -1;
   #fromStream: CudaStream | undefined;
   #toStream: CudaStream | undefined;
 
-  constructor(collective: Collective, { source, target, reduction, options }: Arguments) {
-    const { stream, used, call, issuer: { library, pending } } = collective;
+  constructor(collective: Collective, { source, target, reduction, options }: AllReduceArguments) {
+    const { stream, used, call, issuer: { library, watchdog } } = collective;
     this.#source = source;
     this.#target = target;
     this.#reduction = reduction;
@@ -58,25 +58,25 @@ export class RepeatedCall {
     this.#to = used.target!;
     this.#allReduce = library.repeatedAllReduce(call);
     this.#progress = progressOf(stream);
-    this.#pending = pending;
+    this.#watchdog = watchdog;
     this.#collective = collective;
   }
 
-  /** Whether a call is the same, and as right as it was. */
-  isFor(source: DeviceBuffer, target: DeviceBuffer, reduction: Reduction, options: CollectiveOptions): boolean {
+  /** Whether the cached call can be reused: same arguments, stream open, buffers not freed. */
+  matches(source: DeviceBuffer, target: DeviceBuffer, reduction: Reduction, options: CollectiveOptions): boolean {
     if (source !== this.#source || target !== this.#target) return false;
     if (reduction !== this.#reduction || options !== this.#options) return false;
-    // Programs may change what the objects have.
+    // The properties of the options and of the buffers can have changed.
     return options.type === this.#type &&
       (options.stream === undefined ? source.stream : options.stream) === this.#stream &&
       !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
   }
 
-  /** Gives it to its stream again, or to the group that is being made, as `issue` of a collective does. */
+  /** Enqueues it again, or adds it to the current group, as `issue` does with other collectives. */
   issue(): void {
     if (isGrouping()) return issue(this.#collective);
-    this.#pending.prepare(this.#stream);
-    if (this.#pending.failure !== undefined) throw this.#pending.failure;
+    this.#watchdog.beforeEnqueue(this.#stream);
+    if (this.#watchdog.failure !== undefined) throw this.#watchdog.failure;
     try {
       this.#allReduce();
     } catch (error) {
@@ -84,13 +84,13 @@ export class RepeatedCall {
     }
     const { position } = this.#progress;
     const { stream: fromStream } = this.#from, { stream: toStream } = this.#to;
-    if (this.#notedAt !== position || this.#fromStream !== fromStream || this.#toStream !== toStream) {
+    if (this.#usesNotedAt !== position || this.#fromStream !== fromStream || this.#toStream !== toStream) {
       this.#from.noteUse(this.#stream);
       this.#to.noteUse(this.#stream);
-      this.#notedAt = position;
+      this.#usesNotedAt = position;
       this.#fromStream = fromStream;
       this.#toStream = toStream;
     }
-    this.#pending.add(this.#stream);
+    this.#watchdog.afterEnqueue(this.#stream);
   }
 }

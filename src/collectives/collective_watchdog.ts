@@ -1,0 +1,474 @@
+/**
+ * The watchdog of a communicator: tracks the collectives that its streams have not completed, and fails the communicator
+ * when they never can, as the watchdog thread of PyTorch's ProcessGroupNCCL does. See README.md in this folder.
+ *
+ * Enqueuing a collective costs next to nothing here. From time to time, by a timer or while the program waits for a
+ * stream, an end marker (an event) is recorded behind what was enqueued since the last one. Whether it completes in time
+ * decides about everything before it.
+ *
+ * @module
+ */
+import type { CollectiveLibrary, Extent, ValidPrefix } from "../collective_library.ts";
+import { type CudaStream, whenStreamDisposed } from "../objects/streams/cuda_stream.ts";
+import type { Session } from "../session.ts";
+import { SharingError } from "../support/errors.ts";
+import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
+import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
+import { type CollectiveFaults, faultsOf } from "./collective_faults.ts";
+import { namesOfRanks } from "./communicator_creation.ts";
+import type { Epoch, StreamPoint, StreamState, UnfinishedWork, WatchedCommunicator } from "./stream_state.ts";
+
+/** Milliseconds between two polls by waits of the program. */
+const pollInterval = 1;
+/** Milliseconds between two polls by the timer, while the program does not wait. */
+const timerInterval = 50;
+/** End markers up to which communicators that take turns on one stream each record theirs. */
+const maximumMarkers = 64;
+/** The most launch slots that are reserved at a time. */
+const maximumReservation = 16;
+
+/** How many collectives the communicator had enqueued after its last one of an epoch. */
+interface EpochCount {
+  readonly epoch: Epoch;
+  readonly count: number;
+}
+
+/** Collectives that were enqueued on a stream between two end markers. */
+interface EnqueuedWork extends UnfinishedWork {
+  readonly device: number;
+  /** The stream's handle. */
+  readonly handle: bigint;
+  /** How many collectives the communicator had enqueued before the first of them. */
+  readonly countBefore: number;
+  /** How many collectives the communicator had enqueued after the last of them. */
+  count: number;
+  /** The counts of the earlier epochs that have some of them, oldest first. Those before `first` are complete. */
+  earlierCounts: EpochCount[] | undefined;
+  /** Whether there are sends or receives among them. */
+  hasMessages: boolean;
+  /** Milliseconds by which the deadline was extended. */
+  extension: number;
+  /** Stops polling when the stream is disposed. */
+  readonly unsubscribe: () => void;
+}
+
+/** Enqueued work with its end marker: an event behind it, or none if the stream was idle when it was to be recorded. */
+interface MarkedWork {
+  readonly work: EnqueuedWork;
+  readonly event: bigint | undefined;
+}
+
+/** The communicator that is watched. */
+interface WatchedParts {
+  readonly session: Session;
+  readonly library: CollectiveLibrary;
+  readonly comm: bigint;
+  /** The same for all its ranks, and for no other communicator. */
+  readonly identity: string;
+  /** Milliseconds within which a collective must complete. */
+  readonly timeout: number;
+  /** The communicator's name in messages. */
+  readonly name: string;
+}
+
+/** Watches the unfinished collectives of a communicator. */
+export class CollectiveWatchdog implements WatchedCommunicator {
+  /** The error that has ended the communicator. */
+  failure: Error | undefined;
+  readonly #parts: WatchedParts;
+  readonly #errors: CollectiveFaults;
+  /** The work of each stream that has no end marker yet. */
+  readonly #unmarked = new Map<CudaStream, EnqueuedWork>();
+  #lastStream: CudaStream | undefined;
+  #lastWork: EnqueuedWork | undefined;
+  /**
+   * The number of launch slots that were reserved together on the last stream, and how many of them are left. Reserving
+   * takes a fiftieth of a small collective, so the number doubles as long as the stream stays the same; it begins with
+   * one, which is all that programs need that change streams each time.
+   */
+  #reservation = 0;
+  #slotsLeft = 0;
+  #marked: MarkedWork[] = [];
+  /** Collectives enqueued, excluding sends and receives; the same on every rank. */
+  #count = 0;
+  #nextPoll = 0;
+  #lastPoll = 0;
+  /** Resolves when the work that could not complete has been revoked. */
+  #revocation: Promise<void> | undefined;
+  readonly #timer = new UnreferencedTimer(() => this.#pollByTimer(), timerInterval);
+
+  constructor(parts: WatchedParts) {
+    this.#parts = parts;
+    this.#errors = faultsOf(parts.session);
+  }
+
+  get isSaturated(): boolean {
+    return this.#marked.length >= maximumMarkers;
+  }
+
+  /** Call after a group was enqueued: no communicator of it has recorded an end marker between the others' work. */
+  afterGroup(): void {
+    this.#lastStream = undefined;
+    this.#lastWork = undefined;
+  }
+
+  /** Call before a collective is enqueued on a stream. Afterwards, check `failure`: the call may poll. */
+  beforeEnqueue(stream: CudaStream): void {
+    // Any other communicator that has used the stream since then has recorded this one's end marker.
+    const isSameStream = stream === this.#lastStream;
+    if (isSameStream && this.#slotsLeft > 0) {
+      this.#slotsLeft--;
+      return;
+    }
+    this.#reservation = isSameStream ? Math.min(2 * this.#reservation, maximumReservation) : 1;
+    this.#slotsLeft = this.#reservation - 1;
+    const { device: { ordinal }, unsafeHandle } = stream;
+    this.#errors.takeRoom(ordinal, unsafeHandle, this.#reservation);
+    if (!isSameStream) this.#errors.recordOtherEnds(this, ordinal, unsafeHandle);
+  }
+
+  /** Call after a collective, or a send or receive, was enqueued on a stream. */
+  afterEnqueue(stream: CudaStream, isMessage = false): void {
+    if (stream !== this.#lastStream) this.#beginWork(stream);
+    const work = this.#lastWork!;
+    const { now } = this.#errors;
+    if (work.last !== now) {
+      (work.earlierCounts ??= []).push({ epoch: work.last, count: work.count });
+      work.last = now;
+    }
+    if (isMessage) work.hasMessages = true;
+    else work.count = ++this.#count;
+  }
+
+  #beginWork(stream: CudaStream): void {
+    this.#lastStream = stream;
+    this.#lastWork = this.#unmarked.get(stream);
+    if (this.#lastWork !== undefined) return;
+    const { device: { ordinal: device }, unsafeHandle: handle } = stream;
+    const { now } = this.#errors;
+    const state = this.#errors.beginWork(this, device, handle);
+    // A disposed stream takes no more end markers.
+    const unsubscribe = whenStreamDisposed(stream, () => this.poll());
+    const { timeout } = this.#parts;
+    const work = {
+      owner: this,
+      stream: state,
+      timeout,
+      sequence: this.#errors.nextSequence(),
+      first: now,
+      last: now,
+      deadline: undefined,
+      extension: 0,
+      device,
+      handle,
+      countBefore: this.#count,
+      count: this.#count,
+      earlierCounts: undefined,
+      hasMessages: false,
+      unsubscribe,
+    };
+    this.#lastWork = work;
+    this.#unmarked.set(stream, work);
+    state.unfinished.add(work);
+    this.#timer.start();
+  }
+
+  /** Polls, and returns whether all work is complete or failed. */
+  get isDone(): boolean {
+    this.poll();
+    return this.#hasNoWork;
+  }
+
+  pollIfDue(): void {
+    if (performance.now() >= this.#nextPoll) this.poll();
+  }
+
+  complete(completed: StreamPoint): void {
+    if (this.failure !== undefined) return;
+    // Work on other streams may have completed too, or may hang.
+    for (const { stream } of this.#unmarked.values()) if (stream !== completed.stream) return this.poll(completed);
+    for (const { work: { stream } } of this.#marked) if (stream !== completed.stream) return this.poll(completed);
+    const { library, comm } = this.#parts;
+    const prefix = library.commValidPrefix(comm);
+    if (prefix !== undefined) {
+      // All is complete, and the results behind the prefix are invalid.
+      this.recordEnd();
+      this.#retire(() => Infinity);
+      return this.fail(prefix.error);
+    }
+    const state = library.commGetAsyncError(comm, { isDone: true });
+    if (state instanceof Error) return this.fail(state);
+    this.#clear();
+  }
+
+  /**
+   * Fails the communicator: propagates the error to the streams that depend on its work, and revokes that work.
+   *
+   * @param options.isAborted whether the program has aborted it
+   */
+  fail(error: Error, { isAborted = false }: { readonly isAborted?: boolean } = {}): void {
+    if (this.failure !== undefined) return;
+    this.failure = error;
+    const works = this.#works;
+    const { library, comm, identity } = this.#parts;
+    const done = works.length === 0 ? undefined : this.#completedExtent;
+    for (const work of works) work.stream.unfinished.delete(work);
+    for (const work of works) this.#errors.propagate(work.stream, work, { error, identity });
+    this.#clearUnmarked();
+    // If the revocation fails, the error that caused it has been reported already.
+    this.#revocation = library.commRevoke(comm, { isAborted, done, why: error }).catch(() => {})
+      .then(() => this.#clear());
+  }
+
+  /** As `fail`, but first retires the work that an event of the program shows to be complete. */
+  failUnfinished(error: Error, options: { readonly isAborted?: boolean } = {}): void {
+    if (this.failure === undefined) ignoreLoss(() => this.#retireByRecords());
+    this.fail(error, options);
+  }
+
+  /** Resolves when the work that could not complete has been revoked; at once if there is none. */
+  async whenRevoked(): Promise<void> {
+    await this.#revocation;
+  }
+
+  /** Stops watching. */
+  stop(): void {
+    this.#timer.stop();
+    this.#clear();
+  }
+
+  #pollByTimer(): void {
+    try {
+      this.poll();
+    } catch (error) {
+      // The device is lost or the Cuda object disposed, which the program's own calls report.
+      if (isLoss(error) || this.#parts.session.hasEnded) return this.stop();
+    }
+    if (!this.#hasNoWork) this.#timer.start();
+  }
+
+  get #works(): EnqueuedWork[] {
+    return [...this.#marked.map(({ work }) => work), ...this.#unmarked.values()];
+  }
+
+  /** How much of the communicator's work is known to be complete. */
+  get #completedExtent(): Extent {
+    const works = this.#works;
+    return {
+      collectives: Math.min(this.#count, ...works.map((work) => completedCount(work, work.first))),
+      messages: works.every(({ hasMessages }) => !hasMessages),
+    };
+  }
+
+  get #hasNoWork(): boolean {
+    return this.#unmarked.size === 0 && this.#marked.length === 0;
+  }
+
+  poll(completed?: StreamPoint): void {
+    const now = performance.now();
+    this.#nextPoll = now + pollInterval;
+    if (this.failure !== undefined) return;
+    const { session: { driver }, library, comm } = this.#parts;
+    // The software device works only while its program waits or awaits, so the time between two polls does not count.
+    if (driver.kind === "software") this.#extendDeadlines(now - this.#lastPoll - 2 * timerInterval);
+    this.#lastPoll = now;
+    this.recordEnd();
+    const areComplete = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));
+    // Query the error after the events: failed work completes too, and only some libraries know what came before it.
+    const stateOfWork = library.commGetAsyncError(comm, { isDone: true });
+    if (stateOfWork instanceof Error && library.commValidPrefix(comm) === undefined) return this.fail(stateOfWork);
+    const invalid = this.#retire((work, index) =>
+      areComplete[index]! ? Infinity : completed?.stream === work.stream ? completed.before : work.first
+    );
+    if (invalid !== undefined) return this.failUnfinished(invalid);
+    if (this.#hasNoWork) return this.#errors.endWork(this);
+    const state = library.commGetAsyncError(comm);
+    if (!(state instanceof Error) && this.#checkTimeout(now) === undefined) return;
+    this.#retireByRecords();
+    if (this.#hasNoWork) return this.#errors.endWork(this);
+    // Retiring work starts the timeout of what comes behind it anew.
+    const failure = state instanceof Error ? state : this.#checkTimeout(now);
+    if (failure !== undefined) this.fail(failure);
+  }
+
+  /** Extends the deadlines of marked work, by its timeout at most. */
+  #extendDeadlines(milliseconds: number): void {
+    if (milliseconds <= 0) return;
+    for (const { work } of this.#marked) {
+      const extension = Math.min(milliseconds, work.timeout - work.extension);
+      work.deadline! += extension;
+      work.extension += extension;
+    }
+  }
+
+  /**
+   * Removes work that completed before its epoch. Returns the error of completed work whose result is invalid, which is
+   * kept, or the error that ends the communicator.
+   */
+  #retire(completedBefore: (work: EnqueuedWork, index: number) => Epoch): Error | undefined {
+    const epochs = this.#marked.map(({ work }, index) => completedBefore(work, index));
+    // Query this afterwards: work that another rank aborts completes here.
+    const prefix = this.#parts.library.commValidPrefix(this.#parts.comm);
+    const now = performance.now();
+    const advanced = new Set<StreamState>();
+    let invalid: Error | undefined;
+    this.#marked = this.#marked.filter((marked, index) => {
+      const { work } = marked;
+      let epoch = epochs[index]!;
+      if (prefix !== undefined && epoch > work.first && validBefore(work, prefix) < epoch) {
+        epoch = validBefore(work, prefix);
+        invalid = prefix.error;
+      }
+      if (epoch > work.first) advanced.add(work.stream);
+      if (!advance(work, epoch)) return true;
+      this.#remove(marked);
+      return false;
+    });
+    // What the aborting rank has not done can never complete here. Idle communicators fail without blame for any work.
+    if (prefix !== undefined && (this.#hasNoWork || this.#marked.some(({ work }) => isBehindPrefix(work, prefix)))) {
+      invalid = prefix.error;
+    }
+    // The timeout of work starts when the work before it completes.
+    for (const { work } of this.#marked) if (advanced.has(work.stream)) work.deadline = now + work.timeout;
+    return invalid;
+  }
+
+  /** Retires the work that the program's own events show to be complete, and fails if some of its results are invalid. */
+  #retireByRecords(): void {
+    const invalid = this.#retire((work) =>
+      this.#errors.completedBefore(work.stream, work.first, (event) => this.#isComplete(event))
+    );
+    if (invalid !== undefined) this.fail(invalid);
+  }
+
+  /** The error if the deadline of some work has passed that waits for no other communicator. */
+  #checkTimeout(now: number): Error | undefined {
+    const { library, comm, timeout, name } = this.#parts;
+    const waiting: EnqueuedWork[] = [];
+    const isLate = this.#marked.some(({ work }) => {
+      if (work.deadline! >= now) return false;
+      if (this.#errors.isInTurn(work.stream, work)) return true;
+      waiting.push(work);
+      return false;
+    });
+    if (!isLate) {
+      for (const work of waiting) work.deadline = now + timeout;
+      return undefined;
+    }
+    const late = library.lateRanks(comm);
+    const who = late.length === 0 ? "not all ranks took part" : `${namesOfRanks(late)} did not take part`;
+    return new SharingError(
+      "timed-out",
+      `Cannot finish a collective of ${name}: ${who} in ${timeout} ms; ranks that one thread works for have to be ` +
+        "called together, in Communicator.group",
+    );
+  }
+
+  recordEnd(): void {
+    const { session, timeout } = this.#parts;
+    const now = performance.now();
+    if (this.#marked.length === 0) this.#lastPoll = now;
+    for (const work of this.#unmarked.values()) {
+      work.deadline = now + timeout;
+      // An event that is recorded on an idle stream would not be complete at once.
+      if (this.#isIdleStream(work)) {
+        this.#marked.push({ work, event: undefined });
+        continue;
+      }
+      const event = session.createMarker(work.device);
+      try {
+        this.#recordBehind(work, event);
+        this.#marked.push({ work, event });
+      } catch (error) {
+        session.destroyMarker(event);
+        this.#throwIfOver(error);
+        // Without an end marker, nothing can tell when the work completes.
+        work.stream.unfinished.delete(work);
+      }
+    }
+    this.#clearUnmarked();
+  }
+
+  #isIdleStream({ device, handle }: EnqueuedWork): boolean {
+    const { driver } = this.#parts.session;
+    try {
+      // A query would invalidate a capture.
+      return !driver.streamIsCapturing(device, handle) && driver.streamQuery(device, handle, { forLibrary: true });
+    } catch (error) {
+      this.#throwIfOver(error);
+      return false;
+    }
+  }
+
+  #isComplete(event: bigint): boolean {
+    try {
+      return this.#parts.session.driver.eventQuery(event, { forLibrary: true });
+    } catch (error) {
+      this.#throwIfOver(error);
+      return false;
+    }
+  }
+
+  /** Throws the error if the device is lost or the session has ended. Any other error concerns one stream alone. */
+  #throwIfOver(error: unknown): void {
+    if (isLoss(error) || this.#parts.session.hasEnded) throw error;
+  }
+
+  #recordBehind({ device, handle }: EnqueuedWork, event: bigint): void {
+    const { driver } = this.#parts.session;
+    try {
+      driver.eventRecord(device, event, handle);
+    } catch (error) {
+      // The owner of a wrapped stream may have destroyed it: an event behind all streams comes after its work, too.
+      this.#throwIfOver(error);
+      if (!driver.hasContextEvents) throw error;
+      driver.ctxRecordEvent(device, event);
+    }
+  }
+
+  #remove({ work, event }: MarkedWork): void {
+    work.stream.unfinished.delete(work);
+    if (event !== undefined) this.#parts.session.destroyMarker(event);
+  }
+
+  #clearUnmarked(): void {
+    for (const { unsubscribe } of this.#unmarked.values()) unsubscribe();
+    this.#unmarked.clear();
+    this.#lastStream = undefined;
+    this.#lastWork = undefined;
+  }
+
+  #clear(): void {
+    for (const work of this.#unmarked.values()) work.stream.unfinished.delete(work);
+    for (const marked of this.#marked) ignoreLoss(() => this.#remove(marked));
+    this.#marked = [];
+    this.#clearUnmarked();
+    this.#errors.endWork(this);
+  }
+}
+
+/** Moves the oldest unfinished epoch of work forward. Returns whether all of it is complete. */
+function advance(work: EnqueuedWork, epoch: Epoch): boolean {
+  work.first = Math.max(work.first, epoch);
+  return work.last < epoch;
+}
+
+/** How many collectives the communicator had enqueued before an epoch, as far as this work shows. */
+function completedCount({ last, count, earlierCounts, countBefore }: EnqueuedWork, epoch: Epoch): number {
+  return last < epoch ? count : earlierCounts?.findLast((earlier) => earlier.epoch < epoch)?.count ?? countBefore;
+}
+
+/** The epoch before which the results of the work are valid, once it is complete. */
+function validBefore(
+  { first, last, count, earlierCounts, hasMessages }: EnqueuedWork,
+  { collectives, messages }: ValidPrefix,
+): Epoch {
+  if (hasMessages && !messages) return first;
+  return earlierCounts?.find((earlier) => earlier.count > collectives)?.epoch ??
+    (count > collectives ? last : Infinity);
+}
+
+/** Whether some of the work lies behind the valid prefix: another rank has not done its part of it. */
+function isBehindPrefix({ countBefore, count }: EnqueuedWork, { collectives }: ValidPrefix): boolean {
+  return count > Math.max(countBefore, collectives);
+}
