@@ -22,19 +22,53 @@
  *
  * @module
  */
-export { type CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
+// Devices, streams and events: what `open` returns, and the order of work on a device.
+export { open, type OpenOptions } from "./src/open.ts";
+export { version } from "./src/support/version.ts";
+export { Cuda } from "./src/objects/cuda.ts";
+export { CudaDevice } from "./src/objects/cuda_device.ts";
+export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
+export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
+export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
+export { type WaitOptions } from "./src/support/waiting/waiting.ts";
+export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/benchmark.ts";
+
+// Memory: pools, what is allocated from them or without them, and what copies, fills and reads it.
+export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
+export { type PoolUsage, type ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
+export { type Access } from "./src/memory/pools/pool_access.ts";
+export { type AllocateOptions } from "./src/memory/unpooled_memory.ts";
+export { type AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
+export { DeviceBuffer } from "./src/memory/device_buffer.ts";
+export { DeviceArray } from "./src/memory/device_array.ts";
+export { type WrapOptions } from "./src/memory/wrapped_memory.ts";
+export { type SlabPart } from "./src/memory/allocation.ts";
+export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
+export { type CopyOptions } from "./src/memory/transfers/copies.ts";
+export { type FillOptions } from "./src/memory/transfers/fills.ts";
+export { type ReadOptions } from "./src/memory/transfers/reads.ts";
+export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
+export { type CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
 export { type CachingAllocatorUsage, type SizeClassUsage } from "./src/memory/caching/statistics.ts";
-export { CompileError } from "./src/compile/compile_error.ts";
+export {
+  AddressRange,
+  type MapMemoryOptions,
+  type RangePart,
+  type ReserveOptions,
+} from "./src/memory/virtual/address_range.ts";
+export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual/physical_memory.ts";
+
+// Kernels: modules of PTX or compiled CUDA C++, launches, and structs as arguments.
+export { CudaModule } from "./src/objects/modules/cuda_module.ts";
+export { type LoadModuleOptions } from "./src/objects/modules/module_options.ts";
+export { type LinkImage } from "./src/objects/modules/linked_images.ts";
 export { type CompileOptions } from "./src/compile/compile_options.ts";
 export { type CompiledProgram } from "./src/compile/compilers.ts";
-export { Cuda } from "./src/objects/cuda.ts";
-export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/benchmark.ts";
-export { CudaDevice } from "./src/objects/cuda_device.ts";
-export { type AllocateOptions } from "./src/memory/unpooled_memory.ts";
-export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
-export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
 export { CudaKernel } from "./src/objects/kernels/cuda_kernel.ts";
+export { type Dim3, type LaunchOptions } from "./src/objects/kernels/launch_options.ts";
+export { type KernelArgument } from "./src/objects/kernels/kernel_arguments.ts";
+export { type ParameterType } from "./src/ptx/kernel_signature.ts";
 export {
   type ActiveClustersOptions,
   type CacheConfig,
@@ -42,22 +76,7 @@ export {
   type PotentialBlockSizeOptions,
   type SharedMemoryCarveout,
 } from "./src/objects/kernels/kernel_attributes.ts";
-export { type Dim3, type LaunchOptions } from "./src/objects/kernels/launch_options.ts";
-export { CudaModule } from "./src/objects/modules/cuda_module.ts";
-export {
-  type ApproximateInstruction,
-  type ExactInstruction,
-  type IgnoredInstruction,
-  type InstructionSupport,
-  type InstructionUse,
-  type UnsupportedInstruction,
-} from "./src/ptx/instruction_support.ts";
-export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
-export { DeviceArray } from "./src/memory/device_array.ts";
-export { type CopyOptions } from "./src/memory/transfers/copies.ts";
-export { type FillOptions } from "./src/memory/transfers/fills.ts";
-export { DeviceBuffer } from "./src/memory/device_buffer.ts";
-export { type ReadOptions } from "./src/memory/transfers/reads.ts";
+export { type AnyKernels, type Pointer, type Ptx, type PtxKernels } from "./src/objects/kernels/typed_kernels.ts";
 export {
   type FieldInput,
   type FieldOutput,
@@ -72,37 +91,52 @@ export {
   type StructOutput,
   type StructValue,
 } from "./src/objects/structs/struct.ts";
-export { type WrapOptions } from "./src/memory/wrapped_memory.ts";
-export { type SlabPart } from "./src/memory/allocation.ts";
-export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
-export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
-export { ImportedMemoryPool } from "./src/memory/handles/imported_memory_pool.ts";
-export { type KernelArgument } from "./src/objects/kernels/kernel_arguments.ts";
-export { type LinkImage } from "./src/objects/modules/linked_images.ts";
-export { type LoadModuleOptions } from "./src/objects/modules/module_options.ts";
-export { type AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
-export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
-export { type PoolUsage, type ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
-export { open, type OpenOptions } from "./src/open.ts";
-export { type Access } from "./src/memory/pools/pool_access.ts";
-export { type ParameterType } from "./src/ptx/kernel_signature.ts";
 export {
-  AddressRange,
-  type MapMemoryOptions,
-  type RangePart,
-  type ReserveOptions,
-} from "./src/memory/virtual/address_range.ts";
-export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual/physical_memory.ts";
-export { ShareableHandle } from "./src/memory/handles/shareable_handle.ts";
+  type ApproximateInstruction,
+  type ExactInstruction,
+  type IgnoredInstruction,
+  type InstructionSupport,
+  type InstructionUse,
+  type UnsupportedInstruction,
+} from "./src/ptx/instruction_support.ts";
+
+// Errors: what calls throw, and what the sanitizer reports.
+export { CudaError, CudaUnavailableError } from "./src/support/errors.ts";
+export { CompileError } from "./src/compile/compile_error.ts";
 export {
   type SanitizerAccess,
   type SanitizerCheck,
   SanitizerError,
   type SanitizerReport,
 } from "./src/sanitizer/reporting/sanitizer_report.ts";
-export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
-export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
+
+// Sharing, also in `sharing.ts`: memory that several processes use, and channels of frames between them.
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
+export { Offer } from "./src/sharing/exporter/offer.ts";
+export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
+export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
+export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
+export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";
+export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
+export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
+export { ReceivedSlot, Slot } from "./src/sharing/channel/slot.ts";
+export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
+export { ShareableHandle } from "./src/memory/handles/shareable_handle.ts";
+export { ImportedMemoryPool } from "./src/memory/handles/imported_memory_pool.ts";
+export { type ListenOptions, UnixListener } from "./src/sharing/transport/unix_listener.ts";
+export {
+  type Peer,
+  type Received,
+  type ReceiveOptions,
+  type SendOptions,
+  UnixSocket,
+} from "./src/sharing/transport/unix_socket.ts";
+export { SharingError, type SharingErrorCode } from "./src/support/errors.ts";
+export { type ExporterStatistics, type LeaseStatistics } from "./src/sharing/exporter/exporter_statistics.ts";
+export { type ChannelStatistics, type ConsumerStatistics } from "./src/sharing/channel/channel_statistics.ts";
+export { type TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";
+
+// Store, also in `store.ts`: memory that outlives the process that made it.
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
 export {
   type CreateEntryOptions,
@@ -112,29 +146,18 @@ export {
   type StoreEntry,
 } from "./src/sharing/store/store_client.ts";
 export { StoredMemory } from "./src/sharing/store/stored_memory.ts";
-export { type ExporterStatistics, type LeaseStatistics } from "./src/sharing/exporter/exporter_statistics.ts";
-export { type ChannelStatistics, type ConsumerStatistics } from "./src/sharing/channel/channel_statistics.ts";
-export { type TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";
-export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
-export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
-export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
+
+// Collectives, also in `collectives.ts`: all-reduces and other operations among several devices.
+export { Communicator } from "./src/collectives/communicator.ts";
+export { type CommunicatorOptions } from "./src/collectives/communicator_creation.ts";
 export {
   type CollectiveOptions,
   type CommunicationType,
   type Reduction,
 } from "./src/collectives/collective_arguments.ts";
-export { Communicator } from "./src/collectives/communicator.ts";
-export type { CommunicatorOptions } from "./src/collectives/communicator_creation.ts";
-export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
-export { Offer } from "./src/sharing/exporter/offer.ts";
+
+// Operators, also in `operators.ts`: the status of exporters and stores, and their metrics.
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";
-export { prometheusText } from "./src/sharing/operator/prometheus_text.ts";
-export {
-  type EventRefusal,
-  type ImportRefusal,
-  type RefusalStatistics,
-  refusalStatistics,
-} from "./src/support/refusals.ts";
 export {
   type CommonStatus,
   type ExporterStatus,
@@ -149,17 +172,10 @@ export {
   type StoreStatistics,
   type StoreStatus,
 } from "./src/sharing/operator/status.ts";
-export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";
-export { ReceivedSlot, Slot } from "./src/sharing/channel/slot.ts";
-export { type ListenOptions, UnixListener } from "./src/sharing/transport/unix_listener.ts";
+export { prometheusText } from "./src/sharing/operator/prometheus_text.ts";
 export {
-  type Peer,
-  type Received,
-  type ReceiveOptions,
-  type SendOptions,
-  UnixSocket,
-} from "./src/sharing/transport/unix_socket.ts";
-export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
-export { type AnyKernels, type Pointer, type Ptx, type PtxKernels } from "./src/objects/kernels/typed_kernels.ts";
-export { version } from "./src/support/version.ts";
-export { type WaitOptions } from "./src/support/waiting/waiting.ts";
+  type EventRefusal,
+  type ImportRefusal,
+  type RefusalStatistics,
+  refusalStatistics,
+} from "./src/support/refusals.ts";

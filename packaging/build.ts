@@ -8,6 +8,7 @@
  *   code is not minified, and each part is headed by the name of its source file, so stack traces are readable without
  *   a source map, which would be larger than the code.
  * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
+ * - `sharing.js`, `store.js` and other parts of `mod.ts`: they export some names of `poolpass.js` again.
  * - `kernels/*.js`, `kernels/*.d.ts`, `kernels/*.cu`: the PTX of the kernels in the package, and their sources.
  * - `cli/main.js`: the program `poolpass`, which imports `poolpass.js`.
  * - `README.md`, `docs/` and the other pages for users.
@@ -22,9 +23,9 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
-import { rollUp } from "./declarations.ts";
+import { type OtherEntry, rollUp } from "./declarations.ts";
 import { checkRuntime } from "../src/support/runtime.ts";
-import { forUsers } from "./imports.ts";
+import { forUsers, parts } from "./imports.ts";
 import { runTool } from "./tools.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
 
@@ -80,6 +81,7 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
     types: "./poolpass.d.ts",
     exports: {
       ".": { types: "./poolpass.d.ts", default: "./poolpass.js" },
+      ...Object.fromEntries(parts.map((part) => [`./${part}`, { types: `./${part}.d.ts`, default: `./${part}.js` }])),
       "./kernels/*.js": { types: "./kernels/*.d.ts", default: "./kernels/*.js" },
       "./package.json": "./package.json",
     },
@@ -88,6 +90,7 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
     files: [
       "poolpass.js",
       "poolpass.d.ts",
+      ...parts.flatMap((part) => [`${part}.js`, `${part}.d.ts`]),
       "kernels",
       "cli",
       "docs",
@@ -128,10 +131,15 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
     const name = built.replace(/.*\//, "");
     const check = path === "./mod.ts" ? `(${checkRuntime})();\n` : "";
     files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${check}${await bundle(path)}`);
-    const main = path === "./mod.ts" ? undefined : { entry: "mod.d.ts", specifier: "../poolpass.d.ts" };
-    files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts"), main));
+    files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts"), mainFor(path)));
   }
   return files;
+}
+
+/** Returns what a module imports the exports of `mod.ts` from. */
+function mainFor(path: string): OtherEntry | undefined {
+  if (path === "./mod.ts") return undefined;
+  return { entry: "mod.d.ts", specifier: path.startsWith("./kernels/") ? "../poolpass.d.ts" : "./poolpass.js" };
 }
 
 /** Reads the pages for users, and the sources of the kernels. */
@@ -179,13 +187,14 @@ async function bundle(path: string): Promise<string> {
     await runTool("bun", ["build", path, "--target=node", "--format=esm", ...external, `--outfile=${file}`], {
       cwd: fileURLToPath(root),
     });
+    const main = `${"../".repeat(path.split("/").length - 2) || "./"}poolpass.js`;
     const text = (await Deno.readTextFile(file)).replace(/^\/\/ @bun\n/, "")
-      .replaceAll(/^(import .* from ")(?:\.\.?\/)+mod\.ts(?=";$)/gm, "$1../poolpass.js");
-    const imports = text.match(/^(?:import|export .* from) .*/gm) ?? [];
-    const foreign = imports.filter((line) =>
-      !line.endsWith(' from "../poolpass.js";') && !(path === program && /^import .* from "node:\w+";$/.test(line))
+      .replaceAll(/^(import [^;"]*\sfrom ")(?:\.\.?\/)+mod\.ts(?=";$)/gm, `$1${main}`);
+    const imported = text.matchAll(/^(?:import\s(?:[^;"]*\sfrom\s)?|export\s[^;"]*\sfrom\s)"([^"]*)"/gm);
+    const foreign = [...imported].map(([, specifier]) => specifier!).filter((specifier) =>
+      specifier !== main && !(path === program && specifier.startsWith("node:"))
     );
-    if (foreign.length > 0) throw new Error(`Cannot bundle ${path}: the bundle still has "${foreign[0]}"`);
+    if (foreign.length > 0) throw new Error(`Cannot bundle ${path}: the bundle still imports "${foreign[0]}"`);
     if (text.includes("import.meta")) throw new Error(`Cannot bundle ${path}: the bundle uses import.meta`);
     return text;
   } finally {

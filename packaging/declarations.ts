@@ -24,11 +24,14 @@ interface DeclarationModule {
   readonly reexports: ReadonlyMap<string, Origin>;
 }
 
-/** Another entry point of the package. Its exports are imported from there: some types are equal only to themselves. */
+/**
+ * Another entry point of the package. Its exports are imported or exported again from there: some types are equal only
+ * to themselves.
+ */
 export interface OtherEntry {
   /** The path of the declaration file that tsc has written, such as `"mod.d.ts"`. */
   readonly entry: string;
-  /** The path of the file that it is rolled up into, such as `"../poolpass.d.ts"`. */
+  /** The path of what it is built into, such as `"../poolpass.d.ts"`, or `"./poolpass.js"` if values are exported. */
   readonly specifier: string;
 }
 
@@ -102,10 +105,13 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string, other?
   }
   // Without "export {}", TypeScript would treat all declarations of the file as exported. Here, it also separates the
   // documentation of the module from the first declaration.
-  const imports = imported.size === 0
-    ? ""
-    : `import type { ${[...imported].sort().join(", ")} } from "${other!.specifier}";\n`;
-  return `${documentation}${imports}export {};\n${texts.join("\n")}\n`;
+  const clause = (names: readonly string[]) => `{ ${names.sort().join(", ")} } from "${other!.specifier}";\n`;
+  const [exportedAgain, onlyImported] = [true, false].map((isPublic) =>
+    [...imported].filter((name) => publicNames.has(name) === isPublic)
+  ) as [string[], string[]];
+  const imports = onlyImported.length === 0 ? "" : `import type ${clause(onlyImported)}`;
+  const exports = exportedAgain.length === 0 ? "export {};\n" : `export ${clause(exportedAgain)}`;
+  return `${documentation}${imports}${exports}${texts.map((text) => `${text}\n`).join("")}`;
 }
 
 /** Returns the origin of a name, through any number of modules that re-export it. */

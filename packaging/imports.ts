@@ -4,18 +4,28 @@
  * @module
  */
 
-/** The specifiers by which users import the package: of its main module, and of the folder of its kernels. */
+/** The modules beside `mod.ts` that export a part of its names. */
+export const parts = ["sharing", "store", "collectives", "operators"] as const;
+
+/**
+ * The specifiers by which users import the package: of its main module, and of the folder of its kernels. `part` is the
+ * specifier of one of the `parts`; by default, that of the main module, a slash and its name.
+ */
 export interface Source {
   readonly main: string;
   readonly kernels: string;
+  readonly part?: (name: string) => string;
 }
 
-/** Replaces relative imports of `mod.ts` and of kernels in a text by the specifiers that users write. */
+const partImport = new RegExp(`(?<=\\bfrom ")(?:\\.\\.?/)+(${parts.join("|")})\\.ts(?=")`, "g");
+
+/** Replaces relative imports of `mod.ts`, its parts and kernels in a text by the specifiers that users write. */
 export function forUsers(
   text: string,
-  { main, kernels }: Source = { main: "poolpass", kernels: "poolpass/kernels" },
+  { main, kernels, part = (name) => `${main}/${name}` }: Source = { main: "poolpass", kernels: "poolpass/kernels" },
 ): string {
   return text
     .replaceAll(/(?<=\bfrom ")(?:\.\.?\/)+mod\.ts(?=")/g, main)
+    .replaceAll(partImport, (_, name) => part(name))
     .replaceAll(/(?<=\bfrom ")(?:\.\.?\/)+kernels\/(\w+)\.ts(?=")/g, `${kernels}/$1.js`);
 }

@@ -15,7 +15,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
-import { forUsers, type Source } from "./imports.ts";
+import { forUsers, parts, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
 import { run, type RunOptions, runTool, timeout } from "./tools.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
@@ -70,8 +70,9 @@ async function prepareJsrProject(project: string): Promise<void> {
   await copyScripts(project, jsrNames);
   await run([Deno.execPath(), "check", "--no-lock", "types.ts"], { cwd: project });
   console.log("deno check: the types are found");
-  const published = new Set(await documentationOf("poolpass.js", jsrPackage));
-  const written = (await documentationOf("mod.ts", root)).map((text) => forUsers(text, jsrNames));
+  const published = new Set(await documentationOf(["poolpass", ...parts].map((name) => `${name}.js`), jsrPackage));
+  const documented = await documentationOf(["mod", ...parts].map((name) => `${name}.ts`), root);
+  const written = documented.map((text) => forUsers(text, jsrNames));
   const lost = written.filter((text) => !published.has(text));
   if (lost.length > 0) throw new Error(`The JSR package does not document ${JSON.stringify(lost[0])}`);
   console.log(`deno doc: shows all ${written.length} doc comments`);
@@ -90,10 +91,10 @@ async function publishedFiles(): Promise<string[]> {
   return published;
 }
 
-/** Returns every doc comment that Deno shows for a module's exports and their members. */
-async function documentationOf(path: string, folder: URL): Promise<string[]> {
+/** Returns every doc comment that Deno shows for modules, their exports and their members. */
+async function documentationOf(paths: readonly string[], folder: URL): Promise<string[]> {
   const texts: string[] = [];
-  JSON.parse(await run([Deno.execPath(), "doc", "--json", path], { cwd: fileURLToPath(folder) }), (key, value) => {
+  JSON.parse(await run([Deno.execPath(), "doc", "--json", ...paths], { cwd: fileURLToPath(folder) }), (key, value) => {
     if (key === "doc" && typeof value === "string") texts.push(value);
     return value;
   });
@@ -192,7 +193,11 @@ async function importFromUrl(folder: string): Promise<void> {
   await Deno.mkdir(folder);
   await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, serveFile);
   const host = `127.0.0.1:${server.addr.port}`;
-  await copyScripts(folder, { main: `http://${host}/poolpass.js`, kernels: `http://${host}/kernels` });
+  await copyScripts(folder, {
+    main: `http://${host}/poolpass.js`,
+    kernels: `http://${host}/kernels`,
+    part: (name) => `http://${host}/${name}.js`,
+  });
   const options: RunOptions = { cwd: folder, env: { DENO_DIR: `${folder}/cache`, NO_PROXY: "127.0.0.1" } };
   const output = await run(
     [Deno.execPath(), "run", "--no-prompt", "--no-lock", "--allow-ffi", `--allow-import=${host}`, "compute.ts"],

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { test } from "node:test";
+import { parts } from "../packaging/imports.ts";
 import { cyclesOf, type Import, importsOf, importsOfLibrary } from "./support/module_graph.ts";
 
 /** The lowest layer, which calls native code and knows nothing of CUDA. */
@@ -75,6 +76,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     "src/software/instruction_support.ts",
   ]],
   ["mod.ts", ["src/"]],
+  ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),
 ];
 
 const imports = importsOfLibrary();

@@ -4,7 +4,8 @@
  * @module
  */
 import process from "node:process";
-import { Exporter, open } from "../../mod.ts";
+import { open } from "../../mod.ts";
+import { Exporter } from "../../sharing.ts";
 
 using cuda = open({ driver: "software" });
 using pool = cuda.device(0).createPool({ handleType: "posix-fd" });

@@ -4,8 +4,9 @@
  * @module
  */
 import process from "node:process";
-import { Importer, open } from "../../mod.ts";
+import { open } from "../../mod.ts";
 import { ptx } from "../../kernels/saxpy.ts";
+import { Importer } from "../../sharing.ts";
 
 using cuda = open({ driver: "software" });
 const gpu = cuda.device(0);

@@ -7,6 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as library from "../../mod.ts";
+import { parts } from "../../packaging/imports.ts";
 import { type ChildProcess, remainingLines, startScript } from "../support/child_process.ts";
 import { type Block, blocksOfPage, examplesOfModule } from "./blocks.ts";
 
@@ -38,7 +39,12 @@ export const pages: readonly string[] = [
 export const blocks: readonly Block[] = pages.flatMap((page) => blocksOfPage(page, readProjectFile(page)));
 
 /** The examples in the JSDoc comments of all modules. */
-export const examples: readonly Block[] = ["mod.ts", ...filesBelow("src/", ".ts"), ...filesBelow("ffi/", ".ts")]
+export const examples: readonly Block[] = [
+  "mod.ts",
+  ...parts.map((part) => `${part}.ts`),
+  ...filesBelow("src/", ".ts"),
+  ...filesBelow("ffi/", ".ts"),
+]
   .flatMap((file) => examplesOfModule(file, readProjectFile(file)));
 
 /** Returns the name of a block in the names of tests. */

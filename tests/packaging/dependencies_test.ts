@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
+import { parts } from "../../packaging/imports.ts";
 import { test } from "../support/test.ts";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -42,11 +43,12 @@ test("every file names the same version of deno-std", () => {
   assertEquals(new Set(named.flat()).size, 1, named.join(" "));
 });
 
-test("mod.ts, the kernels and the examples import nothing that needs the import map", { skip }, async () => {
+test("mod.ts, its parts, the kernels and the examples import nothing that needs the import map", { skip }, async () => {
   const examples = readdirSync(new URL("examples/", root)).filter((name) => name.endsWith(".ts"));
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"));
   const entries = [
     "mod.ts",
+    ...parts.map((part) => `${part}.ts`),
     ...examples.map((name) => `examples/${name}`),
     ...kernels.map((name) => `kernels/${name.slice(0, -".cu".length)}.ts`),
   ];

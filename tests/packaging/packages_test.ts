@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { jsrManifest, npmManifest } from "../../packaging/build.ts";
 import { rollUp } from "../../packaging/declarations.ts";
-import { forUsers } from "../../packaging/imports.ts";
+import { forUsers, parts } from "../../packaging/imports.ts";
 import { test } from "../support/test.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -30,12 +30,13 @@ test("the JSR and npm packages have the same version and license", () => {
   );
 });
 
-test("the JSR package exports the built module and all kernels", () => {
+test("the JSR package exports the built module, its parts and all kernels", () => {
   const { name, version, license } = forDeno;
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"))
     .map((name) => `./kernels/${name.slice(0, -".cu".length)}.js`).sort();
   const exports = {
     ".": "./poolpass.js",
+    ...Object.fromEntries(parts.map((part) => [`./${part}`, `./${part}.js`])),
     "./cli": "./cli/main.js",
     ...Object.fromEntries(kernels.map((path) => [path, path])),
   };
@@ -57,6 +58,26 @@ test("imports are rewritten to the package's name", () => {
     forUsers('export { x } from "./src/mod.ts"; "./mod.ts"', { main: "main", kernels: "kernels" }),
     'export { x } from "./src/mod.ts"; "./mod.ts"',
   );
+  const part = 'import { Exporter } from "../sharing.ts";';
+  assertEquals(forUsers(part), 'import { Exporter } from "poolpass/sharing";');
+  assertEquals(
+    forUsers(part, { main: "/poolpass.js", kernels: "/kernels", part: (name) => `/${name}.js` }),
+    'import { Exporter } from "/sharing.js";',
+  );
+});
+
+test("both packages and the repository export the same parts of mod.ts", () => {
+  const exports = parts.map((part) => [`./${part}`, `./${part}.ts`]);
+  const partsOf = ({ exports }: { exports: Record<string, string> }) =>
+    Object.entries(exports).filter(([, path]) => /^\.\/\w+\.ts$/.test(path) && path !== "./mod.ts");
+  assertEquals(partsOf(forDeno), exports);
+  assertEquals(partsOf(source), exports);
+  const { exports: ofNpm, files } = npmManifest(source, forDeno);
+  for (const part of parts) {
+    const built = { types: `./${part}.d.ts`, default: `./${part}.js` };
+    assertEquals((ofNpm as Record<string, unknown>)[`./${part}`], built);
+    assertEquals(Object.values(built).filter((path) => !(files as string[]).includes(path.slice(2))), []);
+  }
 });
 
 const files: Record<string, string> = {
@@ -163,6 +184,17 @@ export declare const ptx: Ptx<{
 }>;
 type Inner = number;
 `,
+  );
+});
+
+test("the declarations of a part export names of the main module again", () => {
+  const part = `/** A part. */\nexport { Public, type Options } from "./mod.ts";\n`;
+  assertEquals(
+    rollUp(new Map(Object.entries({ ...files, "part.d.ts": part })), "part.d.ts", {
+      entry: "mod.d.ts",
+      specifier: "./poolpass.js",
+    }),
+    `/** A part. */\nexport { Options, Public } from "./poolpass.js";\n`,
   );
 });
 
