@@ -5,12 +5,12 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { dominatorTree } from "../../src/software/compiler/control_flow/dominator_tree.ts";
-import type { BasicBlock } from "../../src/software/compiler/control_flow/control_flow_graph.ts";
-import { liveRegisters } from "../../src/software/compiler/control_flow/liveness.ts";
+import { dominatorTree } from "../../src/ptx/analysis/dominator_tree.ts";
+import type { BasicBlock } from "../../src/ptx/analysis/control_flow_graph.ts";
+import { liveRegisters } from "../../src/ptx/analysis/liveness.ts";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
-import type { Register } from "../../src/software/compiler/typing/names.ts";
-import { typeNamed } from "../../src/software/compiler/typing/scalar_types.ts";
+import type { Register } from "../../src/ptx/instructions/resolved_instruction.ts";
+import { typeNamed } from "../../src/ptx/instructions/scalar_types.ts";
 import { open } from "../../mod.ts";
 import { test } from "../support/test.ts";
 

@@ -1,10 +1,9 @@
 /** Accesses whose address is a parameter of the kernel plus an offset. Their checks do not look at the address. */
 import { assertEquals } from "@std/assert";
 import { faultKind } from "../../src/software/abi/addresses.ts";
-import { parameterOffsets } from "../../src/software/compiler/codegen/parameter_offsets.ts";
-import { readersOf } from "../../src/software/compiler/control_flow/readers.ts";
+import { parameterOffsets } from "../../src/ptx/analysis/parameter_offsets.ts";
+import { readersOf, resultsOf } from "../../src/ptx/analysis/definitions_and_uses.ts";
 import { functionFlow } from "../../src/software/compiler/control_flow/function_flow.ts";
-import { resultsOf } from "../../src/software/compiler/simd/uniformity.ts";
 import { instructionsOf, resolveKernel } from "../../src/software/compiler/typing/resolver.ts";
 import { moduleScope } from "../../src/software/compiler/typing/module_scope.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";

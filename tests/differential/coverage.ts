@@ -6,7 +6,7 @@
 import type { InstructionForm } from "../../src/software/compiler/instructions/instruction_form.ts";
 import { instructions, instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../src/software/compiler/instructions/refused_instructions.ts";
-import { matchForm } from "../../src/software/compiler/typing/form_syntax.ts";
+import { matchForm } from "../../src/ptx/instructions/form_syntax.ts";
 import { type Exclusion, exclusions } from "./exclusions.ts";
 import { operations } from "./operations.ts";
 import { randomProgram } from "./program.ts";

@@ -35,19 +35,20 @@ import type { ModuleImage } from "./typing/module_image.ts";
 import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
 import type { CallSite, Suspension } from "../abi/launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
-import type { LaunchRules } from "./lockstep/warp_rules.ts";
+import type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
-import type { Variable } from "./typing/names.ts";
+import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
-import { scalarTypes } from "./typing/scalar_types.ts";
+import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
 import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 export { hostFunctionImports } from "./helpers/helper_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
-export { hasRowsOfWarps, imageMemory, type LaunchRules } from "./lockstep/warp_rules.ts";
+export { hasRowsOfWarps, imageMemory } from "./lockstep/warp_rules.ts";
+export type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
 export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 
 /** A compiled PTX module. */

@@ -7,11 +7,12 @@ import { parsePtx } from "../../../src/ptx/parsing/parser.ts";
 import { contractKernel } from "../../../src/software/compiler/contraction/contract.ts";
 import { instructionSet } from "../../../src/software/compiler/instructions/instructions.ts";
 import { moduleScope } from "../../../src/software/compiler/typing/module_scope.ts";
-import type { Register, Variable } from "../../../src/software/compiler/typing/names.ts";
 import type {
+  Register,
   ResolvedInstruction,
   ResolvedOperand,
-} from "../../../src/software/compiler/typing/resolved_instruction.ts";
+  Variable,
+} from "../../../src/ptx/instructions/resolved_instruction.ts";
 import { instructionsOf, resolveKernel } from "../../../src/software/compiler/typing/resolver.ts";
 import { type Expression, fused, negated, product, sum, textOf, variable } from "./expressions.ts";
 

@@ -1,24 +1,25 @@
+import { gangRules } from "../../../src/software/compiler/instructions/special_registers.ts";
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { allocate, load, testModule } from "../compiler_device.ts";
 import { compilePtx } from "../../../src/software/compiler/compile.ts";
-import { underlyingPointers } from "../../../src/software/compiler/codegen/underlying_pointers.ts";
+import { underlyingPointers } from "../../../src/ptx/analysis/underlying_pointers.ts";
 import {
   type Emit,
   type InstructionForm,
   instructionForm,
+  type LoweringTraits,
 } from "../../../src/software/compiler/instructions/instruction_form.ts";
-import { type InstructionTraits, pure } from "../../../src/software/compiler/instructions/instruction_traits.ts";
+import { pure } from "../../../src/ptx/instructions/instruction_traits.ts";
 import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
 import { integerGangForms } from "../../../src/software/compiler/instructions/gangs/gang_lowering.ts";
 import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/memory/address_checks.ts";
-import { findUniformity } from "../../../src/software/compiler/simd/uniformity.ts";
+import { findUniformity } from "../../../src/ptx/analysis/uniformity.ts";
 import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
-import type { Register } from "../../../src/software/compiler/typing/names.ts";
-import { typeNamed } from "../../../src/software/compiler/typing/scalar_types.ts";
-import type { ResolvedInstruction } from "../../../src/software/compiler/typing/resolved_instruction.ts";
+import type { Register, ResolvedInstruction } from "../../../src/ptx/instructions/resolved_instruction.ts";
+import { typeNamed } from "../../../src/ptx/instructions/scalar_types.ts";
 
 const u32 = typeNamed("u32");
 
@@ -43,7 +44,7 @@ const asFloat = (anyNaN: boolean): Emit => (e, i) => {
 const copy: Emit = (e, i) => e.assign(i.operands[0], i.type, () => e.push(i.operands[1], i.type));
 
 /** A row that is not in the table, with or without traits. */
-function row(syntax: string, lowering: Emit, traits?: InstructionTraits): InstructionForm {
+function row(syntax: string, lowering: Emit, traits?: LoweringTraits): InstructionForm {
   return instructionForm(syntax, "9.7.0.0", traits === undefined ? { lowering } : { lowering, traits });
 }
 
@@ -128,8 +129,9 @@ function register(name: string): Register {
 
 test("the result of an undescribed instruction is varying", () => {
   const destination = register("%d"), source = register("%a");
-  const strideAfter = (traits?: InstructionTraits) =>
-    findUniformity([resolved(row("frob.u64 d, a", copy, traits), [destination, source])]).strideOf(destination);
+  const strideAfter = (traits?: LoweringTraits) =>
+    findUniformity([resolved(row("frob.u64 d, a", copy, traits), [destination, source])], gangRules)
+      .strideOf(destination);
   assertEquals(strideAfter(), undefined);
   assertEquals(strideAfter({ runsInGangs: true }), undefined);
   assertEquals(strideAfter(pure), 0n);
@@ -137,14 +139,14 @@ test("the result of an undescribed instruction is varying", () => {
 
 test("the result of an undescribed instruction has no known pointer root", () => {
   const destination = register("%d"), source = register("%a");
-  const rootAfter = (traits?: InstructionTraits) =>
+  const rootAfter = (traits?: LoweringTraits) =>
     underlyingPointers([resolved(row("frob.u64 d, a", copy, traits), [destination, source])])(destination);
   assertEquals(rootAfter(), destination);
   assertEquals(rootAfter({ ...pure, pointer: "derived" }), source);
 });
 
 test("the NaNs of an undescribed instruction keep their bits, or are canonicalized at once", () => {
-  const bitsAfter = (lowering: Emit, traits?: InstructionTraits) => {
+  const bitsAfter = (lowering: Emit, traits?: LoweringTraits) => {
     const out = allocate(4), input = allocate(4);
     const body = testModule("mov.b32 %r1, 0x7fc12345; frob.f32 %f1, %r1; st.global.f32 [%rd0], %f1;");
     load(body, { instructions: withRow("frob.<type:f32> d, a", lowering, traits) }).run("test", {
@@ -160,7 +162,7 @@ test("the NaNs of an undescribed instruction keep their bits, or are canonicaliz
 });
 
 test("a loop that an undescribed instruction may end yields", () => {
-  const yields = (body: string) => (traits?: InstructionTraits) =>
+  const yields = (body: string) => (traits?: LoweringTraits) =>
     kernelOf(body, withRow(ticket, takeTicket, traits)).suspensions?.some(({ request }) => request.kind === "yield") ??
       false;
   const byResult = yields("AGAIN: frob.u32 %r1, [%rd1]; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;");
@@ -177,7 +179,7 @@ test("a loop that an undescribed instruction may end yields", () => {
 });
 
 test("an undescribed instruction may allocate stack memory", () => {
-  const bytesWith = (traits?: InstructionTraits) =>
+  const bytesWith = (traits?: LoweringTraits) =>
     kernelOf("frob.u32 %r1, [%rd1];", withRow(ticket, takeTicket, traits)).localBytes;
   assert(bytesWith() >= 16384);
   assertEquals(bytesWith(), bytesWith({ effects: ["allocates"] }));
@@ -212,10 +214,9 @@ test("every row of the table states its effects, and its traits are consistent",
       assertEquals(form.traits, {}, form.syntax);
       continue;
     }
-    const { effects, stride, widening, gangForm, runsInGangs } = form.traits;
+    const { effects, arithmetic, gangForm, runsInGangs } = form.traits;
     assert(effects !== undefined, form.syntax);
-    assert(stride === undefined || form.hasResult, form.syntax);
-    assert(widening === undefined || stride !== undefined, form.syntax);
+    assert(arithmetic === undefined || form.hasResult, form.syntax);
     assert(gangForm === undefined || runsInGangs, form.syntax);
   }
 });

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { readSlots } from "../../../src/software/compiler/typing/form_syntax.ts";
+import { readSlots } from "../../../src/ptx/instructions/form_syntax.ts";
 import type { InstructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
 import { instructions } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedOpcodes } from "../../../src/software/compiler/instructions/refused_instructions.ts";

@@ -5,8 +5,8 @@
  */
 import { shadowOffset } from "../../abi/addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
-import type { ScalarType } from "../typing/scalar_types.ts";
+import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import type { ScalarType } from "../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
 import { shadowType } from "./register_shadows.ts";

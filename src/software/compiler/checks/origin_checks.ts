@@ -6,10 +6,10 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { originSpaces } from "../../abi/host_functions.ts";
 import { argumentRangesByteLength } from "../../abi/launch_record.ts";
 import type { FaultPlace } from "../../abi/addresses.ts";
-import type { ResolvedAddress } from "../typing/resolved_instruction.ts";
+import type { ResolvedAddress } from "../../../ptx/instructions/resolved_instruction.ts";
+import { originSpaces } from "../../abi/host_functions.ts";
 
 /** An access whose offset in linear memory is in a local. */
 interface LocatedAccess {

@@ -8,10 +8,9 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Register } from "../typing/names.ts";
-import { registersOf } from "../typing/operand_registers.ts";
-import type { ResolvedOperand } from "../typing/resolved_instruction.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import { registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
 
 /** The type of a shadow of a type: as many bits, and no number. */

@@ -8,10 +8,9 @@
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { constant, inType } from "../instructions/integers/integer_lowering.ts";
-import type { ValidityRule } from "../instructions/instruction_traits.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { CompiledInstruction, ValidityRule } from "../instructions/instruction_form.ts";
+import type { Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type RegisterShadows, shadowType } from "./register_shadows.ts";
 import { pushExtreme, pushUnion, wholly } from "./shadow_rules.ts";
 
@@ -71,7 +70,7 @@ function comparedRegister(e: FunctionEmitter): Register {
 }
 
 /** Pushes 1 if the uninitialized bits of two numbers may decide how they compare. */
-function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: ResolvedInstruction): void {
+function pushIsUndecided(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction): void {
   const [, a, b] = i.operands;
   const comparison = i.choices.get("compare")!;
   const isTracked = [a, b].some((operand) => shadows.mayBeUninitialized(operand));

@@ -8,15 +8,14 @@
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { constant, inType } from "../instructions/integers/integer_lowering.ts";
-import type { ValidityRule } from "../instructions/instruction_traits.ts";
-import { registersOf } from "../typing/operand_registers.ts";
-import { sourcesOf } from "../simd/uniformity.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { CompiledInstruction, ValidityRule } from "../instructions/instruction_form.ts";
+import { registersOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type RegisterShadows, shadowType } from "./register_shadows.ts";
 
 /** Emits what an instruction does to the shadows. */
-export function emitShadows(e: FunctionEmitter, shadows: RegisterShadows, instruction: ResolvedInstruction): void {
+export function emitShadows(e: FunctionEmitter, shadows: RegisterShadows, instruction: CompiledInstruction): void {
   const { form, operands } = instruction;
   const rule = form.traits.validity ?? wholly;
   if (rule === "emitted" || !form.hasResult) return;
@@ -106,7 +105,7 @@ export const conjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows
 export const disjunction: ValidityRule = (e, shadows, i) => decidedBy(e, shadows, i, true);
 
 /** Pushes `(as & (b' | bs)) | (bs & a')`, where `b'` has a 1 where b does not decide the result. */
-function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: ResolvedInstruction, isInverted: boolean): void {
+function decidedBy(e: FunctionEmitter, shadows: RegisterShadows, i: CompiledInstruction, isInverted: boolean): void {
   const [destination, a, b] = i.operands;
   const type = shadowType(i.type);
   const { code } = e;
@@ -246,7 +245,7 @@ function maskNarrow(e: FunctionEmitter, { bits }: ScalarType): void {
   if (bits < 32) e.code.i32(2 ** bits - 1).ops("i32And");
 }
 
-function isPair({ type, choices }: ResolvedInstruction): boolean {
+function isPair({ type, choices }: CompiledInstruction): boolean {
   return type.name.endsWith("x2") || choices.has("packed");
 }
 

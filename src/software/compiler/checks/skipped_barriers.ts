@@ -8,8 +8,8 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { postorder, successors } from "../control_flow/control_flow_graph.ts";
-import { immediateDominators } from "../control_flow/dominator_tree.ts";
+import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { immediateDominators } from "../../../ptx/analysis/dominator_tree.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
 import { barrierMarks } from "../../abi/launch_record.ts";
 

@@ -5,15 +5,12 @@
  * @module
  */
 import type { LiveInterval } from "../codegen/shared_locals.ts";
-import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FunctionFlow } from "../control_flow/function_flow.ts";
-import { readersOf } from "../control_flow/readers.ts";
-import { mayHave } from "../instructions/instruction_traits.ts";
-import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
-import type { Register } from "../typing/names.ts";
-import { registersOf } from "../typing/operand_registers.ts";
+import { readersOf, registersOf, resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsOf } from "../typing/resolver.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** The registers of a function that may be uninitialized. */
 export interface TrackedRegisters {

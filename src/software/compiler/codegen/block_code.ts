@@ -3,9 +3,10 @@
  *
  * @module
  */
-import type { Selector } from "../control_flow/control_flow_graph.ts";
-import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitter.ts";
-import type { DominatorTree } from "../control_flow/dominator_tree.ts";
+import type { Selector } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { EmittedCode, FunctionEmitter } from "./function_emitter.ts";
+import type { RegisterUse } from "../../../ptx/analysis/liveness.ts";
+import type { DominatorTree } from "../../../ptx/analysis/dominator_tree.ts";
 import type { FlowBlock, Step } from "../control_flow/function_flow.ts";
 import { emitStructured } from "../control_flow/structured_code.ts";
 import { threadRecord } from "../../abi/launch_record.ts";

@@ -9,6 +9,7 @@
  *
  * @module
  */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import {
   type AddressedFunction,
   chooseFunction,
@@ -18,14 +19,15 @@ import {
   passedBytes,
   pushNextFrame,
 } from "../instructions/call_instructions.ts";
-import { mayHave } from "../instructions/instruction_traits.ts";
+import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import { beginUninitialized } from "../checks/frame_shadows.ts";
 import { trackedRegisters } from "../checks/tracked_registers.ts";
 import { callTarget } from "../typing/call_layout.ts";
-import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
+import { redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
 import { runType } from "./fixed_locals.ts";
-import { type CompileOptions, type EmittedCode, FunctionEmitter, type ParameterOffsets } from "./function_emitter.ts";
+import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
+import { type ParameterOffsets, parameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
 import {
   blockBefore,
   type DivergencePoint,
@@ -39,16 +41,14 @@ import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../t
 import { emitBlocks, lineOf, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { impliedChecks } from "./implied_checks.ts";
-import { knownZeroBits } from "./known_zero_bits.ts";
-import { pointerOrigins } from "../checks/pointer_origins.ts";
-import { parameterOffsets } from "./parameter_offsets.ts";
-import { readersOf } from "../control_flow/readers.ts";
-import { resultsOf } from "../simd/uniformity.ts";
+import { knownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
+import { pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
+import { type Definitions, definitionsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../../abi/launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
-import { liveRegisters } from "../control_flow/liveness.ts";
-import type { FunctionName, Register } from "../typing/names.ts";
+import { liveRegisters } from "../../../ptx/analysis/liveness.ts";
+import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { initializePredicated } from "../control_flow/predicated_definitions.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
@@ -56,7 +56,6 @@ import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
 import { liveIntervals } from "../control_flow/live_intervals.ts";
 import type { LiveInterval } from "./shared_locals.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFunctions } from "./suspension_order.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
@@ -102,7 +101,7 @@ export interface ResumableKernel extends GeneratedKernel {
   /** In the order of the divergence points. */
   readonly divergencePoints: readonly ResumePoint[];
   /** Behind each instruction that suspends threads. */
-  readonly suspended: ReadonlyMap<ResolvedInstruction, ResumePoint>;
+  readonly suspended: ReadonlyMap<CompiledInstruction, ResumePoint>;
   /** Where each register is saved, from the start of the thread's saved registers. */
   readonly slots: ReadonlyMap<Register, number>;
 }
@@ -115,7 +114,7 @@ export interface GeneratorContext {
   /** The functions whose addresses are taken: any of them may be the target of an indirect call. */
   readonly addressed: ReadonlySet<FunctionName>;
   /** The instructions before which the lanes of a warp wait for each other. */
-  readonly lockstep: ReadonlySet<ResolvedInstruction>;
+  readonly lockstep: ReadonlySet<CompiledInstruction>;
   readonly options: CompileOptions;
 }
 
@@ -176,7 +175,7 @@ class KernelGenerator {
   readonly #intervals = new Map<FunctionFlow, readonly LiveInterval[]>();
   readonly #parameterOffsets = new Map<FunctionFlow, ParameterOffsets>();
   /** The instructions that set each register. */
-  readonly #definitions = new Map<FunctionFlow, ReadonlyMap<Register, readonly ResolvedInstruction[]>>();
+  readonly #definitions = new Map<FunctionFlow, Definitions>();
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions has been emitted. */
@@ -213,7 +212,7 @@ class KernelGenerator {
       return callee !== undefined && uneven.has(callee);
     };
     const isAnyUneven = uneven.size > 0 && [...context.addressed].some(isUnevenFunction);
-    const isUneven = (call: ResolvedInstruction) => {
+    const isUneven = (call: CompiledInstruction) => {
       const target = callTarget(call);
       return target.kind === "function" ? isUnevenFunction(target) : isAnyUneven;
     };
@@ -225,7 +224,7 @@ class KernelGenerator {
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
       // The gang's function does not keep the offsets for threads that leave their gang.
-      const definitions = readersOf(instructionsOf(flow.function), resultsOf);
+      const definitions = definitionsOf(instructionsOf(flow.function));
       this.#definitions.set(flow, definitions);
       const offsets = flow.function === resolved.kernel && divergencePoints === undefined
         ? parameterOffsets(flow, definitions)
@@ -382,7 +381,7 @@ class KernelGenerator {
     });
     // Executing a run again would find the shadows that it has left.
     const readers = e.shadows === undefined ? registerReaders(instructionsOf(resolved)) : undefined;
-    const blocks = postorder([entry], successors).reverse();
+    const blocks = reversePostorder(entry);
     for (const block of blocks) {
       this.#code.set(block, e.emitSeparately(() => emitSteps(e, block.instructions, readers)));
       const { terminator } = block;

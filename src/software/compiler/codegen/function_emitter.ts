@@ -1,31 +1,33 @@
+import type { KnownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
+import type { ParameterOffset, ParameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
+import type { PointerOrigin, PointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
+import type { RegisterUse } from "../../../ptx/analysis/liveness.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
 import { emitShadows } from "../checks/shadow_rules.ts";
 import { RegisterShadows } from "../checks/register_shadows.ts";
-import { mayHave } from "../instructions/instruction_traits.ts";
+import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import { encodePlace, type FaultPlace, functionAddress, localAddressBase } from "../../abi/addresses.ts";
 import { orderBits } from "../../abi/check_state.ts";
 import { type Helper, helperIndex } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
-import type { Emit } from "../instructions/instruction_form.ts";
+import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
 import { type FixedLocal, runType } from "./fixed_locals.ts";
 import { pushFloatLiteral, pushIntegerLiteral } from "./literal_operands.ts";
 import { LocalPools } from "./local_pools.ts";
 import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
-import type { Register, Variable } from "../typing/names.ts";
+import type {
+  Register,
+  ResolvedAddress,
+  ResolvedOperand,
+  Variable,
+} from "../../../ptx/instructions/resolved_instruction.ts";
 import { type LiveInterval, shareLocals } from "./shared_locals.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isSpecialRegister, specialRegister } from "../instructions/special_registers.ts";
 import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
-import { type UnderlyingPointers, underlyingPointers } from "./underlying_pointers.ts";
-import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type UnderlyingPointers, underlyingPointers } from "../../../ptx/analysis/underlying_pointers.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
-
-/** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
-export interface RegisterUse {
-  readonly uses: ReadonlySet<Register>;
-  readonly definitions: ReadonlySet<Register>;
-}
 
 /** A piece of code, and its use of registers. */
 export interface EmittedCode extends RegisterUse {
@@ -93,20 +95,6 @@ export interface StandIns {
   readonly member?: number;
 }
 
-/** Finds how many of the low bits of an integer are certainly 0, as are those of a multiple of a power of two. */
-export type KnownZeroBits = (operand: ResolvedOperand) => number;
-
-/** A register that holds the sum of a parameter and an offset. */
-export interface ParameterOffset {
-  readonly sum: Register;
-  /** Where the parameter of 64 bits begins in the kernel's parameters. */
-  readonly parameter: number;
-  readonly offset: Register;
-}
-
-/** The sums that accesses have as their addresses. Their offsets still hold the same when the access is made. */
-export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
-
 /** The addresses of the accesses that lie in their memory if they are aligned, because of others before them. */
 export type ImpliedChecks = ReadonlySet<ResolvedAddress>;
 
@@ -122,19 +110,6 @@ export interface ParameterPointer {
   readonly reach: number;
   readonly bytes: number;
 }
-
-/** A parameter of 64 bits from which an address was computed. */
-export interface ParameterOrigin {
-  readonly kind: "parameter";
-  /** Where it begins among the kernel's parameters, in bytes. */
-  readonly offset: number;
-}
-
-/** What an address was computed from. */
-export type PointerOrigin = Variable | ParameterOrigin;
-
-/** Finds the origin of an address. Undefined if it is not certain, or has no bounds. */
-export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
 /** The range that a parameter points into, for accesses of one size, in i32 locals. */
 export interface ArgumentRange {
@@ -201,7 +176,7 @@ export class FunctionEmitter {
   readonly #writers: CodeWriter[] = [];
   #isConditional = false;
   #standIns: StandIns | undefined;
-  #current: ResolvedInstruction | undefined;
+  #current: CompiledInstruction | undefined;
 
   constructor(sizes: SpaceSizes, options: CompileOptions, threads: FaultPlace["thread"] = "x") {
     this.sizes = sizes;
@@ -233,7 +208,7 @@ export class FunctionEmitter {
    * `tracked` are the registers that may be uninitialized
    */
   enterFunction(
-    instructions: readonly ResolvedInstruction[],
+    instructions: readonly CompiledInstruction[],
     intervals: readonly LiveInterval[],
     {
       classOf = () => "",
@@ -300,7 +275,7 @@ export class FunctionEmitter {
   }
 
   /** Emits an instruction, under its predicate if it has one. */
-  emit(instruction: ResolvedInstruction, emit: Emit): void {
+  emit(instruction: CompiledInstruction, emit: Emit): void {
     const { shadows } = this;
     const emitBoth: Emit = (e, i) => {
       if (shadows !== undefined) emitShadows(e, shadows, i);
@@ -323,7 +298,7 @@ export class FunctionEmitter {
    * Looks at the predicate of an instruction: if it is uninitialized, it decides what the instruction does, or so are the
    * results of an instruction that only computes. Returns what is to be emitted behind the instruction.
    */
-  #shadowPredicate(shadows: RegisterShadows, instruction: ResolvedInstruction): (() => void) | undefined {
+  #shadowPredicate(shadows: RegisterShadows, instruction: CompiledInstruction): (() => void) | undefined {
     const { register } = instruction.predicate!;
     if (!shadows.mayBeUninitialized(register)) return undefined;
     if (mayHave(instruction, "writes") || mayHave(instruction, "traps")) {
@@ -341,7 +316,7 @@ export class FunctionEmitter {
   }
 
   /** Emits an instruction, or a part of it, regardless of its predicate. */
-  emitAlways(instruction: ResolvedInstruction, emit: Emit): void {
+  emitAlways(instruction: CompiledInstruction, emit: Emit): void {
     this.begin(instruction);
     emit(this, instruction);
   }
@@ -368,13 +343,13 @@ export class FunctionEmitter {
   }
 
   /** Begins an instruction, and frees all temporaries. */
-  begin(instruction: ResolvedInstruction): void {
+  begin(instruction: CompiledInstruction): void {
     this.#current = instruction;
     this.#temporaries.giveBackAll();
   }
 
   /** Pushes the value of an instruction's predicate, as an i32. */
-  pushPredicate({ predicate }: ResolvedInstruction): void {
+  pushPredicate({ predicate }: CompiledInstruction): void {
     const { register, negated } = predicate!;
     this.#use(register);
     this.code.get(this.registerLocal(register));

@@ -9,13 +9,18 @@
  *
  * @module
  */
+import { strideRuleOf, wideningOf } from "../../../ptx/analysis/strides.ts";
 import type { ImpliedChecks } from "./function_emitter.ts";
-import { postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
+import { postorder, predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
-import { spaceOf } from "../instructions/memory/address_checks.ts";
-import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import {
+  type Register,
+  type ResolvedAddress,
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../ptx/instructions/resolved_instruction.ts";
+import { type Definitions, resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /** A sum of numbered values with factors, and a constant. Sums of 32 bits wrap around at 32 bits. */
 interface Sum {
@@ -42,7 +47,7 @@ const mostTerms = 4;
  */
 export function impliedChecks(
   { entry }: FunctionFlow,
-  definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+  definitions: Definitions,
 ): ImpliedChecks {
   const blocks = postorder([entry], successors);
   const isConcerned = blocks.some(({ instructions }) =>
@@ -53,7 +58,7 @@ export function impliedChecks(
 
 class Search {
   readonly implied = new Set<ResolvedAddress>();
-  readonly #definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>;
+  readonly #definitions: Definitions;
   readonly #numbers = new Map<string, number>();
   #nextNumber = 0;
   /** What registers hold that only the first block sets, from its end on. */
@@ -65,7 +70,7 @@ class Search {
   constructor(
     entry: FlowBlock,
     blocks: readonly FlowBlock[],
-    definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+    definitions: Definitions,
   ) {
     this.#definitions = definitions;
     const before = predecessors(blocks);
@@ -131,11 +136,12 @@ class Search {
 
   /** What an instruction computes, if it is a sum. */
   #sumOf(instruction: ResolvedInstruction, result: Register): Sum | undefined {
-    const { form: { traits: { stride, widening } }, type, sourceType, choices, predicate } = instruction;
+    const { type, sourceType, choices, predicate } = instruction;
+    const stride = strideRuleOf(instruction);
     const bits = bitsOf(result);
     if (stride === undefined || bits === undefined || predicate !== undefined || choices.has("sat")) return undefined;
     if (type.kind === "float" || sourceType.kind === "float") return undefined;
-    const widened = widening?.(instruction);
+    const widened = wideningOf(instruction);
     let constant = stride(instruction, (operand) => operand?.kind === "integer" ? operand.value : 0n);
     if (constant === undefined) return undefined;
     const terms = new Map<number, bigint>();

@@ -4,7 +4,7 @@
  * @module
  */
 import type { FunctionEmitter } from "./function_emitter.ts";
-import { type ScalarType, singleBits } from "../typing/scalar_types.ts";
+import { type ScalarType, singleBits } from "../../../ptx/instructions/scalar_types.ts";
 
 /** Pushes an integer literal in an instruction's type. As with `ptxas`, one that is too large loses its high bits. */
 export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {

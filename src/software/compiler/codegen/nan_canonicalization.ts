@@ -7,9 +7,8 @@
  *
  * @module
  */
-import { readersOf } from "../control_flow/readers.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { readersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** Whether an instruction's result is one of its operands, unchanged. */
 export function copiesNumbers({ form, type }: ResolvedInstruction): boolean {

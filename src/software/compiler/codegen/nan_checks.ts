@@ -7,10 +7,10 @@
  *
  * @module
  */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import type { Step } from "../control_flow/function_flow.ts";
-import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 
 /** A run must have this many operations for each result that is looked at, so that checking once is worth its code. */
@@ -19,12 +19,12 @@ const leastOperations = 3;
 const mostInstructions = 20_000;
 
 /** The instructions that read each register. */
-export type RegisterReaders = ReadonlyMap<Register, ReadonlySet<ResolvedInstruction>>;
+export type RegisterReaders = ReadonlyMap<Register, ReadonlySet<CompiledInstruction>>;
 
 /** Finds the readers of all registers. Undefined if the function is too large for runs to be emitted twice. */
-export function registerReaders(instructions: readonly ResolvedInstruction[]): RegisterReaders | undefined {
+export function registerReaders(instructions: readonly CompiledInstruction[]): RegisterReaders | undefined {
   if (instructions.length > mostInstructions || !instructions.some(propagates)) return undefined;
-  const readers = new Map<Register, Set<ResolvedInstruction>>();
+  const readers = new Map<Register, Set<CompiledInstruction>>();
   for (const instruction of instructions) {
     for (const register of readBy(instruction)) {
       const found = readers.get(register) ?? new Set();
@@ -50,7 +50,7 @@ export function emitSteps(e: FunctionEmitter, steps: readonly Step[], readers: R
 /** Some steps of a block, and the instructions among them whose results show whether any of them gave a NaN. */
 export interface Run {
   readonly run: readonly Step[];
-  readonly checked: readonly ResolvedInstruction[];
+  readonly checked: readonly CompiledInstruction[];
 }
 
 /** Divides the steps of a block into runs that can be executed again, and single other steps. */
@@ -65,7 +65,7 @@ export function* runsOf(steps: readonly Step[], readers: RegisterReaders | undef
   }
 }
 
-function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly ResolvedInstruction[]): void {
+function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
   const { code } = e;
   // Registers may share locals.
   const results = run.flatMap(({ instruction }) => resultsOf(instruction!));
@@ -98,14 +98,14 @@ function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly Res
 }
 
 /** The operations whose results must be looked at, so that every NaN that the run observes or leaves is found. */
-function checkedResults(run: readonly Step[], readers: RegisterReaders): ResolvedInstruction[] {
+function checkedResults(run: readonly Step[], readers: RegisterReaders): CompiledInstruction[] {
   const instructions = run.map(({ instruction }) => instruction!);
   if (!instructions.some(propagates)) return [];
   const inside = new Set(instructions);
   const leaving = new Set(readFirst(run));
   /** The last operation that a result flows into; itself if there is none. */
-  const last = new Map<ResolvedInstruction, ResolvedInstruction>();
-  const checked = new Set<ResolvedInstruction>();
+  const last = new Map<CompiledInstruction, CompiledInstruction>();
+  const checked = new Set<CompiledInstruction>();
   for (let index = instructions.length - 1; index >= 0; index--) {
     const instruction = instructions[index]!;
     if (!propagates(instruction)) continue;
@@ -138,7 +138,7 @@ export function readFirst(run: readonly Step[]): Register[] {
 }
 
 /** Whether an instruction's result is a NaN wherever a source is. */
-export function propagates({ form }: ResolvedInstruction): boolean {
+export function propagates({ form }: CompiledInstruction): boolean {
   return form.traits.propagatesNaN64 === true;
 }
 
@@ -149,7 +149,7 @@ function canRepeat({ instruction }: Step): boolean {
     sourcesOf(instruction).every(({ kind }) => kind !== "special");
 }
 
-function readBy(instruction: ResolvedInstruction): Register[] {
+function readBy(instruction: CompiledInstruction): Register[] {
   const sources = sourcesOf(instruction).filter((source) => source.kind === "register");
   return instruction.predicate === undefined ? sources : [...sources, instruction.predicate.register];
 }

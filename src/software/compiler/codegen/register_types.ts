@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Register } from "../typing/names.ts";
-import type { ScalarType } from "../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import type { ScalarType } from "../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName, ValueType } from "../webassembly/opcodes.ts";
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { Register } from "../typing/names.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**
  * The part of a function where a register may be live, by positions in an order of all its instructions. Both ends are

@@ -3,21 +3,22 @@
  *
  * @module
  */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import {
   blockBefore,
   type FlowBlock,
   type FunctionFlow,
   splitBefore,
+  type Step,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
-import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
-import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
+import { postorder, redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
 import { lineOf } from "./block_code.ts";
 import { spinningBlocks } from "../control_flow/spin_loops.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { programOrder } from "../lockstep/program_order.ts";
-import type { FunctionName } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 
 /**
@@ -26,7 +27,7 @@ import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
  */
 export function unevenFunctions(
   flows: ReadonlyMap<ResolvedFunction, FunctionFlow>,
-  points: ReadonlySet<ResolvedInstruction>,
+  points: ReadonlySet<CompiledInstruction>,
   { callees, addressed }: { callees: ResolvedKernel["callees"]; addressed: ReadonlySet<FunctionName> },
 ): ReadonlySet<ResolvedFunction> {
   const found = new Set<ResolvedFunction>();
@@ -42,7 +43,7 @@ export function unevenFunctions(
       if (target.kind !== "function") callingAny.add(function_);
       if (callee !== undefined) callers.set(callee, (callers.get(callee) ?? new Set()).add(function_));
     }
-    const blocks = postorder([entry], successors).reverse();
+    const blocks = reversePostorder(entry);
     const counts = new Map(blocks.map((block) => {
       return [block, block.instructions.filter(({ instruction }) => points.has(instruction!)).length];
     }));
@@ -87,10 +88,10 @@ function areEven(blocks: readonly FlowBlock[], counts: ReadonlyMap<FlowBlock, nu
  */
 export function addLockstepPoints(
   flow: FunctionFlow,
-  points: ReadonlySet<ResolvedInstruction>,
+  points: ReadonlySet<CompiledInstruction>,
   { isCalledWhereThreadsSpin, isUneven }: {
     readonly isCalledWhereThreadsSpin: boolean;
-    readonly isUneven: (call: ResolvedInstruction) => boolean;
+    readonly isUneven: (call: CompiledInstruction) => boolean;
   },
 ): void {
   if (points.size === 0) return;
@@ -145,7 +146,7 @@ export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): b
 
 /** How many of some blocks are in a loop, and how many there are at least on a way around it. */
 function waysAround(
-  { header, latches, body }: Loop,
+  { header, latches, body }: Loop<Step>,
   blocks: ReadonlySet<FlowBlock>,
 ): { readonly total: number; readonly fewest: number } {
   const count = (block: FlowBlock) => Number(blocks.has(block));

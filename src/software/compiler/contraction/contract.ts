@@ -9,17 +9,17 @@
  *
  * @module
  */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { InsertedInstructions } from "../typing/inserted_instructions.ts";
 import type { InstructionSet } from "../typing/instruction_set.ts";
-import type { LabelName, Register } from "../typing/names.ts";
+import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isPacked, type Product, type Products, productsIn, type Sum, type Term } from "./products.ts";
 import { straightLineCode } from "./straight_line_code.ts";
 
 /** What replaces instructions: nothing, or others. */
-type Replacements = Map<ResolvedInstruction, readonly ResolvedInstruction[]>;
+type Replacements = Map<CompiledInstruction, readonly CompiledInstruction[]>;
 
 /** Contracts the products and sums of a kernel, and of the functions that it may call. */
 export function contractKernel(resolved: ResolvedKernel, instructions: InstructionSet): ResolvedKernel {
@@ -42,7 +42,7 @@ function contractFunction(resolved: ResolvedFunction, instructions: InstructionS
     new Rewriter(replacements, instructions).rewrite(products);
   }
   if (replacements.size === 0) return resolved;
-  const items = resolved.items.flatMap((item): readonly (ResolvedInstruction | LabelName)[] => {
+  const items = resolved.items.flatMap((item): readonly (CompiledInstruction | LabelName)[] => {
     return (item.kind === "instruction" ? replacements.get(item) : undefined) ?? [item];
   });
   return { ...resolved, items };
@@ -106,13 +106,13 @@ class Rewriter {
   }
 
   /** One multiply-add instead of a sum, behind the negations that it needs. */
-  #fused(sum: Sum, term: Term): ResolvedInstruction[] {
+  #fused(sum: Sum, term: Term): CompiledInstruction[] {
     const { instruction, terms } = sum;
     const { operands: [destination], choices, type } = instruction;
     const [first, second] = this.#factors(term) as [ResolvedOperand, ResolvedOperand];
     const [addend] = terms.filter((other) => other !== term) as [Term];
     const isSubtracted = instruction.form.traits.contraction === "difference" && addend === terms[1];
-    const negations: ResolvedInstruction[] = [];
+    const negations: CompiledInstruction[] = [];
     const negatedIf = (condition: boolean, operand: ResolvedOperand): ResolvedOperand => {
       if (!condition) return operand;
       const result = this.#register(instruction);
@@ -141,16 +141,16 @@ class Rewriter {
 
   /** Negates numbers. Those of 16 bits by their bits, which is cheaper. */
   #negation(
-    instruction: ResolvedInstruction,
+    instruction: CompiledInstruction,
     { result, operand }: { result: Register; operand: ResolvedOperand },
-  ): ResolvedInstruction {
+  ): CompiledInstruction {
     const { type } = instruction;
     if (type.value !== "i32") return this.#create(`neg.${type.name}`, [result, operand], instruction);
     const signs = { kind: "integer", value: type.bits === 16 ? 0x8000n : 0x8000_8000n } as const;
     return this.#create(`xor.b${type.bits}`, [result, operand, signs], instruction);
   }
 
-  #register({ type, line }: ResolvedInstruction): Register {
+  #register({ type, line }: CompiledInstruction): Register {
     const held = type.value === "i32" ? typeNamed(`b${type.bits}`) : type;
     return { kind: "register", name: `a factor of line ${line}`, type: held };
   }
@@ -158,9 +158,9 @@ class Rewriter {
   #create(
     text: string,
     operands: readonly ResolvedOperand[],
-    { line }: ResolvedInstruction,
-  ): ResolvedInstruction {
-    const created: ResolvedInstruction[] = [];
+    { line }: CompiledInstruction,
+  ): CompiledInstruction {
+    const created: CompiledInstruction[] = [];
     new InsertedInstructions(created, { instructions: this.#instructions, line }).addTo(text, operands);
     return created[0]!;
   }

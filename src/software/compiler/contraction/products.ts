@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { mayBeContracted } from "../instructions/instruction_traits.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import { registersRead, registersSet } from "./operand_registers.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { mayBeContracted } from "../../../ptx/instructions/instruction_traits.ts";
+import type { Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import { registersRead, resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { StraightLineCode } from "./straight_line_code.ts";
 
 /** A multiplication without a rounding modifier. */
 export interface Product {
-  readonly instruction: ResolvedInstruction;
+  readonly instruction: CompiledInstruction;
   readonly factors: readonly [Value, Value];
   /** The sums that read it. One that has been contracted with it reads it no longer. */
   readonly sums: Set<Sum>;
@@ -25,7 +25,7 @@ export interface Product {
 
 /** An addition or a subtraction without a rounding modifier. */
 export interface Sum {
-  readonly instruction: ResolvedInstruction;
+  readonly instruction: CompiledInstruction;
   readonly terms: readonly [Term, Term];
   /** What it is contracted with. */
   contracted: Term | undefined;
@@ -54,7 +54,7 @@ export interface Value {
 export interface Products {
   readonly sums: readonly Sum[];
   /** The instructions that only copy or negate a product. */
-  readonly copies: ReadonlyMap<ResolvedInstruction, Product>;
+  readonly copies: ReadonlyMap<CompiledInstruction, Product>;
 }
 
 /** Finds the products and sums in straight-line code. */
@@ -70,12 +70,12 @@ export function productsIn({ instructions, liveAtEnd }: StraightLineCode): Produ
 }
 
 /** The instructions whose results are read, or that do something else. */
-function neededInstructions({ instructions, liveAtEnd }: StraightLineCode): Set<ResolvedInstruction> {
+function neededInstructions({ instructions, liveAtEnd }: StraightLineCode): Set<CompiledInstruction> {
   const live = new Set(liveAtEnd);
-  const needed = new Set<ResolvedInstruction>();
+  const needed = new Set<CompiledInstruction>();
   for (const instruction of instructions.toReversed()) {
     const { form: { traits, flow, hasResult }, predicate } = instruction;
-    const set = registersSet(instruction);
+    const set = resultsOf(instruction);
     const onlyComputes = hasResult && flow === undefined && traits.effects?.length === 0;
     if (onlyComputes === true && !set.some((register) => live.has(register))) continue;
     needed.add(instruction);
@@ -94,7 +94,7 @@ function pin({ product, parts }: Value): void {
 /** Follows the values of registers from instruction to instruction. */
 class ProductWalk implements Products {
   readonly sums: Sum[] = [];
-  readonly copies = new Map<ResolvedInstruction, Product>();
+  readonly copies = new Map<CompiledInstruction, Product>();
   readonly #values = new Map<Register, Value>();
 
   valueOf(operand: ResolvedOperand): Value {
@@ -106,7 +106,7 @@ class ProductWalk implements Products {
     return value;
   }
 
-  visit(instruction: ResolvedInstruction): void {
+  visit(instruction: CompiledInstruction): void {
     const { form: { traits: { contraction } }, predicate, operands: [destination], choices } = instruction;
     if (predicate === undefined && this.#copies(instruction)) return;
     const result = destination?.kind === "register" && mayBeContracted(instruction) ? destination : undefined;
@@ -128,15 +128,15 @@ class ProductWalk implements Products {
     }
   }
 
-  forgetResults(instruction: ResolvedInstruction): void {
-    for (const register of registersSet(instruction)) this.#values.set(register, {});
+  forgetResults(instruction: CompiledInstruction): void {
+    for (const register of resultsOf(instruction)) this.#values.set(register, {});
   }
 
-  #operandsOf({ operands }: ResolvedInstruction): readonly [ResolvedOperand, ResolvedOperand] {
+  #operandsOf({ operands }: CompiledInstruction): readonly [ResolvedOperand, ResolvedOperand] {
     return [operands[1]!, operands[2]!];
   }
 
-  #addSum(instruction: ResolvedInstruction): void {
+  #addSum(instruction: CompiledInstruction): void {
     const isDifference = instruction.form.traits.contraction === "difference";
     const term = (operand: ResolvedOperand, isSubtracted: boolean): Term => {
       const value = this.valueOf(operand);
@@ -171,7 +171,7 @@ class ProductWalk implements Products {
   }
 
   /** Follows a value through an instruction that does not change it, or only its sign. */
-  #copies(instruction: ResolvedInstruction): boolean {
+  #copies(instruction: CompiledInstruction): boolean {
     const { form: { traits }, operands: [destination, source], choices } = instruction;
     if (destination === undefined || source === undefined) return false;
     const value = this.valueOf(source);
@@ -200,14 +200,14 @@ class ProductWalk implements Products {
     return true;
   }
 
-  #copy(instruction: ResolvedInstruction, to: Register, value: Value): void {
+  #copy(instruction: CompiledInstruction, to: Register, value: Value): void {
     this.#values.set(to, value);
     if (value.product !== undefined) this.copies.set(instruction, value.product);
   }
 }
 
 /** Whether a product may be contracted with a sum of these types and modifiers. */
-function fits({ instruction }: Product, { type, choices }: ResolvedInstruction): boolean {
+function fits({ instruction }: Product, { type, choices }: CompiledInstruction): boolean {
   return instruction.type === type && instruction.choices.has("ftz") === choices.has("ftz");
 }
 
@@ -224,12 +224,12 @@ function isTwice([first, second]: readonly [Term, Term]): boolean {
 }
 
 /** Whether an instruction computes two numbers. */
-export function isPacked({ type }: ResolvedInstruction): boolean {
+export function isPacked({ type }: CompiledInstruction): boolean {
   return type.name.endsWith("x2");
 }
 
 /** Whether `ptxas` contracts the negation of a product as it does the product. */
-function seesThroughNegation({ type, choices }: ResolvedInstruction, { instruction }: Product): boolean {
+function seesThroughNegation({ type, choices }: CompiledInstruction, { instruction }: Product): boolean {
   if (type !== instruction.type || type.name === "bf16x2") return false;
   return !choices.has("ftz") || (type.name === "f32" && instruction.choices.has("ftz"));
 }

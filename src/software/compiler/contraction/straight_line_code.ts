@@ -4,21 +4,20 @@
  *
  * @module
  */
-import type { RegisterUse } from "../codegen/function_emitter.ts";
-import { type BasicBlock, postorder, successors, type Terminator } from "../control_flow/control_flow_graph.ts";
-import { liveRegisters } from "../control_flow/liveness.ts";
-import type { LabelName, Register } from "../typing/names.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { liveRegisters, type RegisterUse } from "../../../ptx/analysis/liveness.ts";
+import { type BasicBlock, postorder, successors, type Terminator } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction } from "../typing/resolver.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
-import { registersRead, registersSet } from "./operand_registers.ts";
+import { registersRead, resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /** Instructions that execute one after another, and the registers that are read after them. */
 export interface StraightLineCode {
-  readonly instructions: readonly ResolvedInstruction[];
+  readonly instructions: readonly CompiledInstruction[];
   readonly liveAtEnd: ReadonlySet<Register>;
 }
 
-type Block = BasicBlock<ResolvedInstruction>;
+type Block = BasicBlock<CompiledInstruction>;
 
 /** The straight-line code of a function, without what no path reaches. */
 export function straightLineCode(resolved: ResolvedFunction): StraightLineCode[] {
@@ -91,7 +90,7 @@ function newBlock(): Block {
 }
 
 /** Where an instruction jumps to. Undefined if the next one follows. */
-function targetsOf({ form: { flow }, operands }: ResolvedInstruction): readonly LabelName[] | undefined {
+function targetsOf({ form: { flow }, operands }: CompiledInstruction): readonly LabelName[] | undefined {
   if (flow === "return" || flow === "exit") return [];
   const target = operands[flow === "switch" ? 1 : 0];
   if (flow === "branch" && target?.kind === "label") return [target];
@@ -100,9 +99,9 @@ function targetsOf({ form: { flow }, operands }: ResolvedInstruction): readonly 
 
 /** @param targets where the instruction may lead, and where it leads if its predicate does not hold */
 function terminatorOf(
-  instruction: ResolvedInstruction,
+  instruction: CompiledInstruction,
   targets: readonly Block[],
-): Terminator<ResolvedInstruction> {
+): Terminator<CompiledInstruction> {
   const { predicate, form: { flow } } = instruction;
   const always = predicate === undefined && flow !== undefined && flow !== "call" && flow !== "suspend";
   const reached = always ? targets.slice(0, -1) : targets;
@@ -114,7 +113,7 @@ function terminatorOf(
  * Whether `ptxas` divides a block at an instruction: because it replaces the instruction with several blocks, or
  * because it branches around it where its predicate does not hold.
  */
-function dividesBlock(instruction: ResolvedInstruction): boolean {
+function dividesBlock(instruction: CompiledInstruction): boolean {
   const { form: { flow, traits }, predicate } = instruction;
   if (flow === "call" || traits.dividesBlock?.(instruction) === true) return true;
   const isComputation = traits.effects?.length === 0 && traits.isUniform === true && traits.hasNoEffect !== true;
@@ -143,7 +142,7 @@ function usesOf({ instructions }: Block): RegisterUse {
     if (instruction.predicate !== undefined) read.push(instruction.predicate.register);
     for (const register of read) if (!definitions.has(register)) uses.add(register);
     if (instruction.predicate !== undefined) continue;
-    for (const register of registersSet(instruction)) definitions.add(register);
+    for (const register of resultsOf(instruction)) definitions.add(register);
   }
   return { uses, definitions };
 }

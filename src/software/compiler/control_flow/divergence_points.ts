@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { postorder, successors } from "./control_flow_graph.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { blockBefore, type DivergencePoint, type FlowBlock, type FunctionFlow, splitBefore } from "./function_flow.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 /** A block that ends with a branch, and its branch. */
 export interface BranchingBlock {
@@ -14,8 +14,8 @@ export interface BranchingBlock {
 }
 
 /** The blocks that branch, by the instruction with the predicate. */
-export function branchesOf({ entry }: FunctionFlow): Map<ResolvedInstruction, BranchingBlock> {
-  const branches = new Map<ResolvedInstruction, BranchingBlock>();
+export function branchesOf({ entry }: FunctionFlow): Map<CompiledInstruction, BranchingBlock> {
+  const branches = new Map<CompiledInstruction, BranchingBlock>();
   for (const block of postorder([entry], successors)) {
     const { terminator } = block;
     if (terminator.kind !== "branch" || terminator.on.instruction === undefined) continue;
@@ -25,8 +25,8 @@ export function branchesOf({ entry }: FunctionFlow): Map<ResolvedInstruction, Br
 }
 
 /** The blocks that end with a suspension, by the instruction that suspends. */
-export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<ResolvedInstruction, FlowBlock> {
-  const blocks = new Map<ResolvedInstruction, FlowBlock>();
+export function suspendBlocksOf({ suspendPoints }: FunctionFlow): Map<CompiledInstruction, FlowBlock> {
+  const blocks = new Map<CompiledInstruction, FlowBlock>();
   for (const { instruction, suspendBlock } of suspendPoints) {
     if (instruction !== undefined) blocks.set(instruction, suspendBlock);
   }

@@ -2,21 +2,20 @@ import { PtxError } from "../../../ptx/syntax.ts";
 import { passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
 import { hostCalls } from "../instructions/host_calls.ts";
 import { callTarget } from "../typing/call_layout.ts";
-import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
+import { type BasicBlock, postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../instructions/instruction_form.ts";
+import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
-import type { LabelName, Register } from "../typing/names.ts";
+import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
 import type { ResolvedFunction } from "../typing/resolver.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 /** One thing that a block does, or that pushes the operand of its branch. */
 export interface Step {
   /** Undefined for code between instructions. */
-  readonly instruction: ResolvedInstruction | undefined;
+  readonly instruction: CompiledInstruction | undefined;
   /** The register that code between instructions sets to 0. */
   readonly initializes?: Register;
   emit(emitter: FunctionEmitter): void;
@@ -30,7 +29,7 @@ export interface SuspendPoint {
   /** What the thread requests. Undefined for a call. */
   readonly request: SuspensionRequest | undefined;
   /** Undefined if the thread only yields. */
-  readonly instruction: ResolvedInstruction | undefined;
+  readonly instruction: CompiledInstruction | undefined;
   readonly line: number;
   /** The block that ends with the suspension, and the block that follows. */
   readonly suspendBlock: FlowBlock;
@@ -65,7 +64,7 @@ export function blockBefore(target: FlowBlock): FlowBlock {
 
 /** A point where the members of a gang may diverge. */
 export interface DivergencePoint {
-  readonly instruction: ResolvedInstruction;
+  readonly instruction: CompiledInstruction;
   /** Before the instruction, on either way of its branch, or where it suspends the thread. */
   readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
@@ -76,9 +75,9 @@ export interface DivergencePoint {
  */
 export function splitBefore(
   { entry, suspendPoints }: FunctionFlow,
-  instructions: ReadonlySet<ResolvedInstruction>,
-): Map<ResolvedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
-  const splits = new Map<ResolvedInstruction, { before: FlowBlock; block: FlowBlock }>();
+  instructions: ReadonlySet<CompiledInstruction>,
+): Map<CompiledInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
+  const splits = new Map<CompiledInstruction, { before: FlowBlock; block: FlowBlock }>();
   if (instructions.size === 0) return splits;
   /** The last part of each block that has been split. */
   const ends = new Map<FlowBlock, FlowBlock>();
@@ -149,7 +148,7 @@ class FlowBuilder {
     this.#block = next;
   }
 
-  #flow(instruction: ResolvedInstruction): void {
+  #flow(instruction: CompiledInstruction): void {
     const next = newBlock();
     const target = this.#target(instruction, next);
     this.#block.line = instruction.line;
@@ -172,7 +171,7 @@ class FlowBuilder {
   }
 
   /** The block that an instruction leads to if its predicate holds. Otherwise it leads to `next`. */
-  #target(instruction: ResolvedInstruction, next: FlowBlock): FlowBlock {
+  #target(instruction: CompiledInstruction, next: FlowBlock): FlowBlock {
     switch (instruction.form.flow!) {
       case "return":
         return this.#returning;
@@ -221,7 +220,7 @@ class FlowBuilder {
 
   /** Adds a suspend point, behind the branch on its predicate. */
   #addSuspendPoint(
-    instruction: ResolvedInstruction,
+    instruction: CompiledInstruction,
     { next, request }: { next: FlowBlock; request?: SuspensionRequest },
   ): SuspendPoint {
     const suspendBlock = newBlock();
@@ -238,7 +237,7 @@ class FlowBuilder {
  * How to emit an instruction that is followed by the next one. Undefined for an instruction that is part of the control
  * flow.
  */
-function emitOf(instruction: ResolvedInstruction): Emit | undefined {
+function emitOf(instruction: CompiledInstruction): Emit | undefined {
   const { form, line, text } = instruction;
   if (form.flow !== "call") return form.emit;
   const target = callTarget(instruction);
@@ -258,7 +257,7 @@ function emitOf(instruction: ResolvedInstruction): Emit | undefined {
   );
 }
 
-function switchTargets({ operands, line, text }: ResolvedInstruction): readonly LabelName[] {
+function switchTargets({ operands, line, text }: CompiledInstruction): readonly LabelName[] {
   const list = operands[1];
   if (list?.kind === "labels") return list.labels;
   throw new PtxError(line, `cannot compile "${text}": its second operand must name a .branchtargets list`);

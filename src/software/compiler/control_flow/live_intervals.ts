@@ -1,10 +1,9 @@
-import type { RegisterUse } from "../codegen/function_emitter.ts";
+import { visitRegisters } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { type RegisterUse, walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
 import type { LiveInterval } from "../codegen/shared_locals.ts";
-import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
+import { type BasicBlock, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
-import { walkLiveRanges } from "./liveness.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**
  * The live intervals of a function's registers, in the order of their begins.
@@ -15,7 +14,7 @@ export function liveIntervals(
   { entry, suspendPoints }: FunctionFlow,
   readsToo: ReadonlyMap<ResolvedInstruction, readonly Register[]> = new Map(),
 ): readonly LiveInterval[] {
-  const blocks = postorder([entry], successors).reverse();
+  const blocks = reversePostorder(entry);
   /** The blocks of instructions that suspend threads, or call functions. */
   const suspending = new Set(
     suspendPoints.flatMap(({ instruction, suspendBlock }) => instruction === undefined ? [] : suspendBlock),
@@ -86,22 +85,4 @@ export function liveIntervals(
 function stepsOf({ instructions, terminator }: BasicBlock<Step>): readonly Pick<Step, "instruction" | "initializes">[] {
   if (terminator.kind !== "branch" && terminator.kind !== "switch") return instructions;
   return "kind" in terminator.on ? instructions : [...instructions, terminator.on];
-}
-
-/** Calls a function with each register in an operand. */
-function visitRegisters(operand: ResolvedOperand, visit: (register: Register) => void): void {
-  switch (operand.kind) {
-    case "register":
-      return visit(operand);
-    case "not":
-      return visit(operand.register);
-    case "address":
-      return operand.base === undefined ? undefined : visitRegisters(operand.base, visit);
-    case "pair":
-      visitRegisters(operand.first, visit);
-      return visitRegisters(operand.second, visit);
-    case "vector":
-    case "list":
-      for (const element of operand.elements) visitRegisters(element, visit);
-  }
 }

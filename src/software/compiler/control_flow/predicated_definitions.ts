@@ -7,16 +7,15 @@
  *
  * @module
  */
-import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
-import { postorder, successors } from "./control_flow_graph.ts";
+import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
+import { reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
-import { cyclesIn } from "./reducible_loops.ts";
+import { cyclesIn } from "../../../ptx/analysis/loops.ts";
 
 /** Adds steps that set registers to 0 before the first instruction that may set them. */
 export function initializePredicated({ entry }: FunctionFlow): void {
-  const blocks = postorder([entry], successors).reverse();
+  const blocks = reversePostorder(entry);
   const found = new Map<FlowBlock, Map<ResolvedInstruction, Register[]>>();
   for (const block of blocks) {
     const first = firstPredicated(block);

@@ -1,3 +1,4 @@
+import { cyclesIn } from "../../../ptx/analysis/loops.ts";
 import {
   type BasicBlock,
   type Jump,
@@ -6,8 +7,8 @@ import {
   redirect,
   type Selector,
   successors,
-} from "./control_flow_graph.ts";
-import { type DominatorTree, dominatorTree, isReducible } from "./dominator_tree.ts";
+} from "../../../ptx/analysis/control_flow_graph.ts";
+import { type DominatorTree, dominatorTree, isReducible } from "../../../ptx/analysis/dominator_tree.ts";
 
 /**
  * Makes a graph reducible, as structured code requires: every loop is entered only through its header.
@@ -34,22 +35,6 @@ export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
     }
   }
   return dominatorTree(entry);
-}
-
-/** The strongly connected components of some blocks that contain a cycle, found with Kosaraju's algorithm. */
-export function cyclesIn<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
-  const inside = new Set(region);
-  const next = (block: BasicBlock<I>) => successors(block).filter((successor) => inside.has(successor));
-  const before = predecessors(region);
-  const result: Set<BasicBlock<I>>[] = [];
-  const unassigned = new Set(region);
-  for (const root of postorder(region, next).reverse()) {
-    if (!unassigned.has(root)) continue;
-    const component = postorder([root], (block) => [...before.get(block)!].filter((from) => unassigned.has(from)));
-    for (const block of component) unassigned.delete(block);
-    if (component.length > 1 || next(root).includes(root)) result.push(new Set(component));
-  }
-  return result;
 }
 
 /**

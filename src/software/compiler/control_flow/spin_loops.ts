@@ -1,11 +1,9 @@
-import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
+import { type BasicBlock, reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { Step } from "./function_flow.ts";
-import { type Loop, loopsOf } from "./natural_loops.ts";
-import { readersOf } from "./readers.ts";
-import { hasUnknownEffects, mayHave } from "../instructions/instruction_traits.ts";
-import type { Register } from "../typing/names.ts";
-import { registersOf } from "../typing/operand_registers.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
+import { readersOf, registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { hasUnknownEffects, mayHave } from "../../../ptx/instructions/instruction_traits.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** An edge that leads back to a loop's header. */
 export interface LoopEdge {
@@ -26,8 +24,8 @@ export function spinningBlocks(entry: BasicBlock<Step>): ReadonlySet<BasicBlock<
   return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
 }
 
-function loopsThatSpin(entry: BasicBlock<Step>): Loop[] {
-  const blocks = postorder([entry], successors).reverse();
+function loopsThatSpin(entry: BasicBlock<Step>): Loop<Step>[] {
+  const blocks = reversePostorder(entry);
   if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
   return loopsOf(entry).filter(({ body }) => maySpin(body));
 }

@@ -1,6 +1,6 @@
-import { type BasicBlock, type Selector, successors } from "./control_flow_graph.ts";
-import type { DominatorTree } from "./dominator_tree.ts";
-import { type LoopForest, loopForest } from "./loop_forest.ts";
+import { type BasicBlock, type Selector, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { DominatorTree } from "../../../ptx/analysis/dominator_tree.ts";
+import { type LoopForest, loopForest } from "../../../ptx/analysis/loops.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** Emits the contents of blocks for {@linkcode emitStructured}. */

@@ -13,9 +13,13 @@ import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutC
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { loadOp, storeOp } from "./memory/memory_instructions.ts";
-import type { FunctionName, Prototype } from "../typing/names.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type {
+  FunctionName,
+  Prototype,
+  ResolvedInstruction,
+  ResolvedOperand,
+} from "../../../ptx/instructions/resolved_instruction.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");

@@ -6,13 +6,12 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { type InstructionForm, instructionForm } from "./instruction_form.ts";
-import { pure } from "./instruction_traits.ts";
+import { type Emit, type InstructionForm, instructionForm, type SuspendingInstruction } from "./instruction_form.ts";
+import { pure } from "../../../ptx/instructions/instruction_traits.ts";
 import { u32 } from "./integers/integer_lowering.ts";
-import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { sharedSpan } from "../../abi/addresses.ts";
 import { leave } from "./synchronization_instructions.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 
 /** Behind the barriers of a block, which are 0 to 15. */
 const clusterBarrier = 16;

@@ -12,7 +12,7 @@ import type { Emit } from "./instruction_form.ts";
 import { constant } from "./integers/integer_lowering.ts";
 import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type { CallVariable } from "../typing/call_layout.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** Pushes the value of an argument that is not an array. */
 function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {

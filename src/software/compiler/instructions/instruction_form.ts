@@ -1,22 +1,46 @@
+import type { RegisterShadows } from "../checks/register_shadows.ts";
+import type { GangEmitter } from "../simd/gang_emitter.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { InstructionTraits } from "./instruction_traits.ts";
+import type { Flow, InstructionRow, InstructionTraits } from "../../../ptx/instructions/instruction_traits.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
 import {
-  type FormSyntax,
   type ModifierSlot,
   readHasResult,
   readOpcode,
   readOperands,
   readSlots,
   readTakesSelectors,
-} from "../typing/form_syntax.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+} from "../../../ptx/instructions/form_syntax.ts";
+import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
+
+/** An instruction whose row says what it compiles to. */
+export type CompiledInstruction = ResolvedInstruction<InstructionForm>;
 
 /** Emits the WebAssembly for one instruction. */
-export type Emit = (emitter: FunctionEmitter, instruction: ResolvedInstruction) => void;
+export type Emit = (emitter: FunctionEmitter, instruction: CompiledInstruction) => void;
 
-/** An instruction's part in the control flow. */
-export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
+/** Emits an instruction on vectors, for all members of a gang at once. */
+export type EmitVectors = () => void;
+
+/** Finds how to emit an unpredicated instruction on vectors. Undefined if that is not possible. */
+export type GangForm = (gang: GangEmitter, instruction: CompiledInstruction) => EmitVectors | undefined;
+
+/** Emits what an instruction does to the shadows of its operands, which say which of their bits are uninitialized. */
+export type ValidityRule = (e: FunctionEmitter, shadows: RegisterShadows, instruction: CompiledInstruction) => void;
+
+/** The traits of a form, with those that only the compiler asks for. */
+export interface LoweringTraits extends InstructionTraits {
+  /**
+   * How uninitialized bits of the sources reach the results; `emitted` if the instruction's own code says so, as that of
+   * loads does. Default: every result is wholly uninitialized if any bit of any source is.
+   */
+  readonly validity?: ValidityRule | "emitted";
+  /**
+   * How a gang executes the instruction on vectors. Undefined for an instruction with a modifier that the vectors do
+   * not implement. Default: member by member.
+   */
+  readonly gangForm?: GangForm;
+}
 
 /** An instruction that suspends a thread until others have come as far. */
 export interface SuspendingInstruction {
@@ -36,19 +60,14 @@ export interface SuspendingInstruction {
 }
 
 /** A row of the table: one form of an instruction, its syntax and its meaning. */
-export interface InstructionForm extends FormSyntax {
-  /** The syntax, as `typing/form_syntax.ts` reads it. */
-  readonly syntax: string;
-  /** The section of the PTX ISA manual. */
-  readonly section: string;
+export interface InstructionForm extends InstructionRow {
   /** Undefined if the instruction is only part of the control flow, or is refused. */
   readonly emit: Emit | undefined;
-  readonly flow: Flow | undefined;
   /** Set if the instruction suspends the thread. */
   readonly suspending: SuspendingInstruction | undefined;
   /** Set if the device does not have the instruction: why. */
   readonly refusal: string | undefined;
-  readonly traits: InstructionTraits;
+  readonly traits: LoweringTraits;
 }
 
 /** What an instruction compiles to: code, a suspension, or control flow. Otherwise, why it is refused. */
@@ -60,7 +79,7 @@ export function instructionForm(
   section: string,
   { lowering, traits = {}, refusedFor }: {
     readonly lowering: Lowering;
-    readonly traits?: InstructionTraits;
+    readonly traits?: LoweringTraits;
     /** If set, every instruction with this modifier is refused, whatever else it has. */
     readonly refusedFor?: string;
   },
@@ -77,7 +96,7 @@ class WrittenForm implements InstructionForm {
   readonly flow: Flow | undefined;
   readonly suspending: SuspendingInstruction | undefined;
   readonly refusal: string | undefined;
-  readonly traits: InstructionTraits;
+  readonly traits: LoweringTraits;
   readonly refusedFor?: string;
   #slots: readonly ModifierSlot[] | undefined;
   #hasResult: boolean | undefined;
@@ -87,7 +106,7 @@ class WrittenForm implements InstructionForm {
   constructor(
     syntax: string,
     section: string,
-    { lowering, traits, refusedFor }: { lowering: Lowering; traits: InstructionTraits; refusedFor: string | undefined },
+    { lowering, traits, refusedFor }: { lowering: Lowering; traits: LoweringTraits; refusedFor: string | undefined },
   ) {
     this.opcode = readOpcode(syntax);
     this.syntax = syntax;

@@ -9,8 +9,8 @@
  * @module
  */
 import type { InstructionSet } from "../typing/instruction_set.ts";
-import type { InstructionForm } from "./instruction_form.ts";
-import { type InstructionTraits, pure } from "./instruction_traits.ts";
+import type { InstructionForm, LoweringTraits } from "./instruction_form.ts";
+import { pure } from "../../../ptx/instructions/instruction_traits.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { packedVideoForms } from "./integers/packed_video_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
@@ -26,7 +26,7 @@ import { integerForms } from "./rows/integers.ts";
 import { logicForms } from "./rows/logic.ts";
 import { synchronizationForms } from "./rows/synchronization.ts";
 
-const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
+const dividingHint: LoweringTraits = { ...hint, dividesBlock: () => true };
 
 /**
  * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, what

@@ -7,8 +7,8 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { repeatable } from "./integers/integer_lowering.ts";
 import { specialRegister } from "./special_registers.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** `mov`. A vector on either side is unpacked or packed. */
 export const move: Emit = (e, i) => {

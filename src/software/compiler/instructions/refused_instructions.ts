@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { readOpcode } from "../typing/form_syntax.ts";
+import { readOpcode } from "../../../ptx/instructions/form_syntax.ts";
 import type { Refusal } from "../typing/instruction_set.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 

@@ -4,9 +4,10 @@
  * @module
  */
 import { libraryReservedOffset, sharedSpan } from "../../abi/addresses.ts";
+import type { UniformityRules } from "../../../ptx/analysis/uniformity.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 const warpSize = 32;
 const environmentRegisterCount = 32;
@@ -179,6 +180,9 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
 export function specialRegister(name: string): SpecialRegister | undefined {
   return specialRegisters.get(name);
 }
+
+/** How values differ among the members of a gang, which are adjacent along x. */
+export const gangRules: UniformityRules = { strideOfSpecial: (name) => specialRegister(name)?.stride };
 
 /** Whether an instruction finds out where the reserved shared memory is. */
 export function findsReservedShared({ operands }: ResolvedInstruction): boolean {

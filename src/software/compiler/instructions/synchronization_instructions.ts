@@ -11,8 +11,8 @@ import { shadowStore } from "../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
 const predicate = typeNamed("pred");
 const b32 = typeNamed("b32");

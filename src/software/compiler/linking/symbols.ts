@@ -6,7 +6,7 @@
  */
 import type { FunctionDeclaration, VariableDeclaration } from "../../../ptx/syntax.ts";
 import { byteLengthOf } from "../typing/names.ts";
-import { scalarTypes } from "../typing/scalar_types.ts";
+import { scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
 
 /** Modules do not fit together. */
 export class LinkError extends Error {

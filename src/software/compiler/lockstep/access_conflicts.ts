@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { AddressForms, LinearForm, Term } from "./address_forms.ts";
-import type { Roots } from "./address_roots.ts";
+import type { AddressForms, LaunchRules, LinearForm, Term } from "../../../ptx/analysis/address_forms.ts";
+import type { Roots } from "../../../ptx/analysis/address_roots.ts";
 import type { MemoryAccess } from "./memory_accesses.ts";
-import { imageMemory, type LaneDifference, type LaunchRules } from "./warp_rules.ts";
+import { imageMemory, type LaneDifference } from "./warp_rules.ts";
 
 /** Among the terms that have changed: those of an access have changed, and it cannot be told how. */
 export const anyChange = "any";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Register } from "../typing/names.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { RootedAccess } from "./access_conflicts.ts";
-import type { LinearForm } from "./address_forms.ts";
-import type { Roots } from "./address_roots.ts";
+import type { LinearForm } from "../../../ptx/analysis/address_forms.ts";
+import type { Roots } from "../../../ptx/analysis/address_roots.ts";
 
 /** The numbers of the accesses of each space. */
 type NumbersOfSpaces = Readonly<Record<RootedAccess["space"], Pick<RootedAccess, "group" | "variable">>>;

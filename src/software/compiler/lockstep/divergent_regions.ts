@@ -1,7 +1,7 @@
-import { predecessors, successors } from "../control_flow/control_flow_graph.ts";
-import { dominatorTree } from "../control_flow/dominator_tree.ts";
+import { predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { dominatorTree } from "../../../ptx/analysis/dominator_tree.ts";
 import type { FlowBlock } from "../control_flow/function_flow.ts";
-import { loopsOf } from "../control_flow/natural_loops.ts";
+import { loopsOf } from "../../../ptx/analysis/loops.ts";
 
 /** The blocks of all regions, for each block of the graph, after which no more large regions are looked at. */
 const blocksPerBlock = 32;

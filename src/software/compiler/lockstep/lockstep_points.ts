@@ -8,19 +8,19 @@
  *
  * @module
  */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { type FlowBlock, type FunctionFlow, functionFlow } from "../control_flow/function_flow.ts";
-import { predecessors } from "../control_flow/control_flow_graph.ts";
+import { predecessors, reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
 import { callTarget } from "../typing/call_layout.ts";
-import type { FunctionName, Register } from "../typing/names.ts";
+import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
-import { resultsOf, sourcesOf } from "../simd/uniformity.ts";
-import { AddressForms, blocksOf, type Term } from "./address_forms.ts";
+import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { AddressForms, type LaunchRules, type Term } from "../../../ptx/analysis/address_forms.ts";
 import { AccessConflicts, anyChange, type KnownAccess, type RootedAccess } from "./access_conflicts.ts";
 import { divergentRegions } from "./divergent_regions.ts";
 import { AccessNumbers } from "./access_numbers.ts";
 import { accessesOf } from "./memory_accesses.ts";
-import { laneDifferences, type LaunchRules, usualLaunch } from "./warp_rules.ts";
+import { laneDifferences, usualLaunch } from "./warp_rules.ts";
 
 /**
  * With more accesses to remember, a point is added although it may not be needed, so that the analysis takes time and
@@ -31,7 +31,7 @@ const mostAccesses = 128;
 /** Where the lanes of a warp wait for each other in a kernel and the functions that it calls. */
 export interface LockstepPoints {
   /** The instructions before which they wait. */
-  readonly instructions: ReadonlySet<ResolvedInstruction>;
+  readonly instructions: ReadonlySet<CompiledInstruction>;
   /** Whether the kernel stores to shared or global memory. If not, there are no points in any launch. */
   readonly hasAccesses: boolean;
   /** The offsets of the parameters that it accesses memory through. */
@@ -46,7 +46,7 @@ export function findLockstepPoints(resolved: ResolvedKernel, addressed: Readonly
   const parameters = new Set<number>();
   const hasAccesses = all.some((resolved) => instructionsOf(resolved).some(mayAccess));
   const find = (rules: LaunchRules) => {
-    const points = new Set<ResolvedInstruction>();
+    const points = new Set<CompiledInstruction>();
     if (hasAccesses) {
       const accessing = accessingFunctions(all, { callees: resolved.callees, addressed });
       for (const each of all) {
@@ -72,7 +72,7 @@ function areEqual(a: ReadonlySet<unknown>, b: ReadonlySet<unknown>): boolean {
   return a.size === b.size && a.isSubsetOf(b);
 }
 
-function mayAccess(instruction: ResolvedInstruction): boolean {
+function mayAccess(instruction: CompiledInstruction): boolean {
   return accessesOf(instruction, { isUsed: () => true }).some(({ writes }) => writes);
 }
 
@@ -184,7 +184,7 @@ class PointFinder {
   readonly #context: FinderContext;
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
-  readonly #accesses = new Map<ResolvedInstruction, KnownAccess[]>();
+  readonly #accesses = new Map<CompiledInstruction, KnownAccess[]>();
   /** The registers that addresses are sums of. */
   readonly #terms = new Set<Term>();
 
@@ -194,11 +194,11 @@ class PointFinder {
     const { rules } = context;
     const instructions = instructionsOf(flow.function);
     let used: ReadonlySet<unknown> | undefined;
-    const isUsed = (instruction: ResolvedInstruction) => {
+    const isUsed = (instruction: CompiledInstruction) => {
       const read = used ??= operandsRead(instructions);
       return resultsOf(instruction).some((register) => read.has(register));
     };
-    const addresses = new AddressForms(flow, rules);
+    const addresses = new AddressForms({ entry: flow.entry, instructions: instructionsOf(flow.function) }, rules);
     this.#addresses = addresses;
     this.#conflicts = new AccessConflicts(addresses, rules, laneDifferences(rules.block));
     const all: RootedAccess[] = [];
@@ -236,9 +236,9 @@ class PointFinder {
     }
   }
 
-  find(points: Set<ResolvedInstruction>): void {
+  find(points: Set<CompiledInstruction>): void {
     if (this.#accesses.size === 0) return;
-    const blocks = blocksOf(this.#flow);
+    const blocks = reversePostorder(this.#flow.entry);
     const before = predecessors(blocks);
     const resumed = new Map(this.#flow.suspendPoints.map((point) => [point.suspendBlock, point]));
     const isBarrier = (block: FlowBlock) => {
@@ -300,7 +300,7 @@ class PointFinder {
     if (pending.accesses.size > mostAccesses) pending.open();
   }
 
-  #walk({ instructions }: FlowBlock, pending: Pending, points: Set<ResolvedInstruction>): void {
+  #walk({ instructions }: FlowBlock, pending: Pending, points: Set<CompiledInstruction>): void {
     for (const { instruction } of instructions) {
       if (instruction === undefined) continue;
       const accesses = instruction.form.flow === undefined ? this.#accesses.get(instruction) : undefined;
@@ -323,7 +323,7 @@ class PointFinder {
     return false;
   }
 
-  #change(instruction: ResolvedInstruction, pending: Pending): void {
+  #change(instruction: CompiledInstruction, pending: Pending): void {
     for (const register of resultsOf(instruction)) {
       if (!this.#terms.has(register)) continue;
       pending.change(register, this.#changeBy(instruction, register));
@@ -331,11 +331,11 @@ class PointFinder {
   }
 
   /** Outside of loops, a register that is set again has nothing to do with its value before. */
-  #changeBy(instruction: ResolvedInstruction, register: Register): Term {
+  #changeBy(instruction: CompiledInstruction, register: Register): Term {
     return this.#addresses.isRepeated(instruction) ? register : anyChange;
   }
 
-  #isAccessing(call: ResolvedInstruction): boolean {
+  #isAccessing(call: CompiledInstruction): boolean {
     const { callees, accessing } = this.#context;
     const target = callTarget(call);
     if (target.kind !== "function") return true;
@@ -344,7 +344,7 @@ class PointFinder {
   }
 
   /** What a call or a barrier does to the accesses of the lanes so far. */
-  #suspend(instruction: ResolvedInstruction, pending: Pending): void {
+  #suspend(instruction: CompiledInstruction, pending: Pending): void {
     if (instruction.form.flow === "call") {
       if (this.#isAccessing(instruction)) pending.open();
     } else if (instruction.form.suspending?.gathersWarp?.(instruction) === true) {
@@ -382,7 +382,7 @@ function meetingAny(given: readonly RootedAccess[], conflicts: AccessConflicts):
 }
 
 /** All that the instructions of a function read. */
-function operandsRead(instructions: readonly ResolvedInstruction[]): ReadonlySet<unknown> {
+function operandsRead(instructions: readonly CompiledInstruction[]): ReadonlySet<unknown> {
   const read = new Set<unknown>();
   for (const instruction of instructions) {
     for (const source of sourcesOf(instruction)) read.add(source);

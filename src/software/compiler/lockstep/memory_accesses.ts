@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { spaceOf } from "../instructions/memory/address_checks.ts";
-import { mayHave } from "../instructions/instruction_traits.ts";
-import type { ResolvedAddress, ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { type ResolvedAddress, spaceOf } from "../../../ptx/instructions/resolved_instruction.ts";
+import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 
 /** An access to memory of an instruction. */
 export interface MemoryAccess {
-  readonly instruction: ResolvedInstruction;
+  readonly instruction: CompiledInstruction;
   readonly address: ResolvedAddress;
   readonly space: "shared" | "global" | "generic";
   readonly bytes: number;
@@ -27,8 +27,8 @@ const commutative: ReadonlySet<string | undefined> = new Set(["add", "min", "max
 
 /** The accesses of an instruction to shared and global memory, except to what no thread writes. */
 export function accessesOf(
-  instruction: ResolvedInstruction,
-  { isUsed }: { isUsed: (instruction: ResolvedInstruction) => boolean },
+  instruction: CompiledInstruction,
+  { isUsed }: { isUsed: (instruction: CompiledInstruction) => boolean },
 ): MemoryAccess[] {
   const { form, operands, choices, type } = instruction;
   if (form.flow !== undefined || form.traits.readsConstants === true) return [];

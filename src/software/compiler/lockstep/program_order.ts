@@ -1,4 +1,4 @@
-import { type BasicBlock, postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
+import { type BasicBlock, postorder, predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 
 /**
  * Numbers the blocks of a graph so that threads that take different ways meet again if those whose block comes first

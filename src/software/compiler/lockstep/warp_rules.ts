@@ -4,22 +4,7 @@
  * @module
  */
 
-/** The size of a block. */
-export type BlockSize = readonly [x: number, y: number, z: number];
-
-/** What the analysis of memory accesses may assume of a launch. */
-export interface LaunchRules {
-  /**
-   * The size of the blocks. Undefined if the threads of each warp are adjacent along x: blocks have one dimension, or
-   * whole warps in each row.
-   */
-  readonly block: BlockSize | undefined;
-  /**
-   * For each pointer among the kernel's parameters that may point into the same memory as another one, by its offset:
-   * a number of that memory, and the lowest offset of a parameter with the same value.
-   */
-  readonly shared: ReadonlyMap<number, { readonly memory: number; readonly same: number }>;
-}
+import type { BlockSize, LaunchRules } from "../../../ptx/analysis/address_forms.ts";
 
 /** The number of the memory of the module's variables, among those of {@linkcode LaunchRules}. */
 export const imageMemory = 0;

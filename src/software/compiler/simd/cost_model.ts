@@ -1,8 +1,7 @@
 import type { FlowBlock } from "../control_flow/function_flow.ts";
-import { loopsOf } from "../control_flow/natural_loops.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
-import { resultsOf, sourcesOf } from "./uniformity.ts";
+import { loopsOf } from "../../../ptx/analysis/loops.ts";
+import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
+import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
 export const timesAround = 8;

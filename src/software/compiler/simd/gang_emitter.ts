@@ -1,14 +1,15 @@
 import type { FixedLocal } from "../codegen/fixed_locals.ts";
 import type { FunctionEmitter, StandIns } from "../codegen/function_emitter.ts";
-import type { Emit } from "../instructions/instruction_form.ts";
+import type { CompiledInstruction, Emit, EmitVectors } from "../instructions/instruction_form.ts";
 import { wholeLoad, wholeStore } from "../codegen/register_types.ts";
 import { copiesNumbers } from "../codegen/nan_canonicalization.ts";
-import type { Register } from "../typing/names.ts";
-import { resultsOf, sourcesOf, type Uniformity } from "./uniformity.ts";
-import { type EmitVectors, mayHave, type Stride } from "../instructions/instruction_traits.ts";
+import type { Register, ResolvedAddress, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
+import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { Uniformity } from "../../../ptx/analysis/uniformity.ts";
+import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
+import type { Stride } from "../../../ptx/analysis/strides.ts";
 import { gangHeader, type GangWidth } from "./gang_layout.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How a register is held for the members of a gang. */
@@ -173,7 +174,7 @@ export class GangEmitter {
   }
 
   /** Emits an instruction for all members, or for those in the mask. */
-  emit(instruction: ResolvedInstruction, emit: Emit): void {
+  emit(instruction: CompiledInstruction, emit: Emit): void {
     const { emitter } = this;
     const way = this.#wayOf(instruction);
     for (const register of resultsOf(instruction)) this.#maskVectors.delete(register);
@@ -204,19 +205,19 @@ export class GangEmitter {
   }
 
   /** Whether an instruction is executed at once for all members in a mask. */
-  runsOnVectors(instruction: ResolvedInstruction): boolean {
+  runsOnVectors(instruction: CompiledInstruction): boolean {
     let way: unknown;
     this.masked({ mask: 0, blends: () => false, vectors: [] }, () => way = this.#wayOf(instruction));
     return way !== "members";
   }
 
   /** Whether an instruction has to be emitted member by member, outside of masked loops. */
-  takesLoop(instruction: ResolvedInstruction): boolean {
+  takesLoop(instruction: CompiledInstruction): boolean {
     return this.#wayOf(instruction) === "members";
   }
 
   /** How an instruction is executed: once, once for all members, member by member, or on vectors. */
-  #wayOf(instruction: ResolvedInstruction): "once" | "spread" | "members" | EmitVectors {
+  #wayOf(instruction: CompiledInstruction): "once" | "spread" | "members" | EmitVectors {
     const { uniformity } = this;
     const results = resultsOf(instruction);
     const isUniform = uniformity.isUniform(instruction);
@@ -243,7 +244,7 @@ export class GangEmitter {
   }
 
   /** Emits an instruction whose result is the same for all members. */
-  #emitOnce(instruction: ResolvedInstruction, emit: () => void): void {
+  #emitOnce(instruction: CompiledInstruction, emit: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
     const emitResults = () => this.emitter.emitWith({ registers, fixed: this.emitter.fixedStandIns }, emit);
@@ -292,7 +293,7 @@ export class GangEmitter {
   }
 
   /** Emits an instruction as a loop over the members. */
-  emitMembers(instruction: ResolvedInstruction, emit: Emit): void {
+  emitMembers(instruction: CompiledInstruction, emit: Emit): void {
     const { code, emitter: e } = this;
     const { predicate } = instruction;
     const results = resultsOf(instruction);
@@ -536,7 +537,7 @@ export class GangEmitter {
 
   /** Prepares a 32-bit operand to be pushed vector by vector. */
   vector(
-    instruction: ResolvedInstruction,
+    instruction: CompiledInstruction,
     { operand, type = instruction.type, anyNaN = false }: {
       operand: ResolvedOperand | undefined;
       type?: ScalarType;
@@ -588,7 +589,7 @@ export class GangEmitter {
     return () => code.get(spread);
   }
 
-  copiesAnyNaN(instruction: ResolvedInstruction): boolean {
+  copiesAnyNaN(instruction: CompiledInstruction): boolean {
     const [destination] = instruction.operands;
     return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasDeferredNaN(destination);
   }
@@ -617,7 +618,7 @@ export class GangEmitter {
 }
 
 /** Whether an instruction may access memory, and thus fault, for a thread that its operands do not name. */
-function mayAccess(instruction: ResolvedInstruction): boolean {
+function mayAccess(instruction: CompiledInstruction): boolean {
   if (sourcesOf(instruction).some(({ kind }) => kind === "special")) return false;
   return mayHave(instruction, "reads") || mayHave(instruction, "writes");
 }

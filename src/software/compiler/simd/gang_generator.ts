@@ -9,9 +9,10 @@
  *
  * @module
  */
-import { pointerOrigins } from "../checks/pointer_origins.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
-import { postorder, predecessors, redirect, successors } from "../control_flow/control_flow_graph.ts";
+import { postorder, predecessors, redirect, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { launchRecordLocal } from "../codegen/fixed_locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
@@ -26,10 +27,10 @@ import {
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
 import { launchFieldOffset } from "../../abi/launch_record.ts";
-import { findsReservedShared } from "../instructions/special_registers.ts";
-import { liveRegisters } from "../control_flow/liveness.ts";
+import { findsReservedShared, gangRules } from "../instructions/special_registers.ts";
+import { liveRegisters } from "../../../ptx/analysis/liveness.ts";
 import { branchesOf, type BranchingBlock, splitAt, suspendBlocksOf } from "../control_flow/divergence_points.ts";
-import type { Register } from "../typing/names.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { reconvergeFunction, type ScalarExit, scalarExitFunction } from "./scalar_exits.ts";
 import { GangEmitter } from "./gang_emitter.ts";
 import { emitGangSteps } from "./gang_runs.ts";
@@ -44,14 +45,13 @@ import {
 } from "./gang_loops.ts";
 import { MaskedCode } from "./masked_code.ts";
 import { chooseMaskedRegions, type MaskedRegion, type MaskedRegions } from "./masked_loops.ts";
-import { findUniformity, type Uniformity } from "./uniformity.ts";
+import { findUniformity, type Uniformity } from "../../../ptx/analysis/uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
 import { liveIntervals } from "../control_flow/live_intervals.ts";
 import { initializePredicated } from "../control_flow/predicated_definitions.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to run in gangs. */
@@ -118,7 +118,7 @@ const s32 = typeNamed("s32");
 class GangGenerator {
   readonly #context: GangContext;
   readonly #resolved: ResolvedKernel;
-  readonly #instructions: readonly ResolvedInstruction[];
+  readonly #instructions: readonly CompiledInstruction[];
   readonly #readers: RegisterReaders | undefined;
   readonly #uniformity: Uniformity;
   readonly #flow: FunctionFlow;
@@ -146,7 +146,7 @@ class GangGenerator {
     initializePredicated(this.#flow);
     this.#masked = masks && this.#instructions.length <= mostInstructionsOfMasked ? this.#chooseMaskedRegions() : {
       regions: [],
-      uniformity: findUniformity(this.#instructions),
+      uniformity: findUniformity(this.#instructions, gangRules),
       isLocal: () => false,
     };
     this.#uniformity = this.#masked.uniformity;
@@ -187,7 +187,7 @@ class GangGenerator {
   #chooseMaskedRegions(): MaskedRegions {
     return chooseMaskedRegions({
       flow: this.#flow,
-      findUniformity: (varying) => findUniformity(this.#instructions, { varying }),
+      findUniformity: (varying) => findUniformity(this.#instructions, gangRules, varying),
       runsOnVectors: (uniformity) => {
         if (this.#context.options.gangs === "always") return () => true;
         const gang = this.#newGang(uniformity);
@@ -411,7 +411,7 @@ class GangGenerator {
     emitIncrement(code, "divergences");
   }
 
-  #pushTaken({ predicate }: ResolvedInstruction): void {
+  #pushTaken({ predicate }: CompiledInstruction): void {
     const { register, negated } = predicate!;
     this.#gang.pushMask(negated ? { kind: "not", register } : register);
   }
@@ -442,7 +442,7 @@ class GangGenerator {
   }
 
   /** Pushes whether a 32-bit number that is extended to 64 bits wraps around within the gang. */
-  #pushWrapsAround(instruction: ResolvedInstruction): void {
+  #pushWrapsAround(instruction: CompiledInstruction): void {
     const { operand, isSigned } = this.#uniformity.widened(instruction)!;
     const stride = this.#uniformity.strideOf(operand)!;
     const e = this.#emitter;

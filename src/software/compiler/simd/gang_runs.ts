@@ -6,12 +6,12 @@
  *
  * @module
  */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { propagates, readFirst, type RegisterReaders, runsOf } from "../codegen/nan_checks.ts";
 import type { Step } from "../control_flow/function_flow.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
-import { resultsOf } from "./uniformity.ts";
+import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /** Emits the steps of a block for all members, or for those in the mask. */
 export function emitGangSteps(
@@ -46,7 +46,7 @@ function emitExactly(gang: GangEmitter, run: readonly Step[]): void {
   gang.propagatesNaNs = false;
 }
 
-function isInVectors(gang: GangEmitter, instruction: ResolvedInstruction): boolean {
+function isInVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   return resultsOf(instruction).some((register) => gang.kindOf(register) === "vectors");
 }
 
@@ -58,7 +58,7 @@ function restoredBy(gang: GangEmitter, run: readonly Step[]): Register[] {
   return readFirst(run).filter((register) => set.has(holderOf(register)));
 }
 
-function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly ResolvedInstruction[]): void {
+function emitRun(gang: GangEmitter, run: readonly Step[], checked: readonly CompiledInstruction[]): void {
   const { code, emitter: e } = gang;
   const restored = restoredBy(gang, run).flatMap((register) => {
     const { kind } = gang.holding(register);

@@ -8,10 +8,10 @@
  */
 import { emitFuel, lineOf } from "../codegen/block_code.ts";
 import type { FlowBlock } from "../control_flow/function_flow.ts";
-import type { Register } from "../typing/names.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
 import type { MaskedLoop, MaskedRegion, MaskedRegions } from "./masked_loops.ts";
-import { resultsOf } from "./uniformity.ts";
+import { resultsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 
 /** Emits one region. */
 export class MaskedCode {

@@ -7,14 +7,16 @@
  *
  * @module
  */
-import { postorder, predecessors, successors } from "../control_flow/control_flow_graph.ts";
-import type { DivergencePoint, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
-import { walkLiveRanges } from "../control_flow/liveness.ts";
-import { type Loop, loopsOf } from "../control_flow/natural_loops.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { postorder, predecessors, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { DivergencePoint, FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
+import { walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
+import { wideningOf } from "../../../ptx/analysis/strides.ts";
+import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsPerLoop, timesAround } from "./cost_model.ts";
-import { resultsOf, sourcesOf, type Uniformity } from "./uniformity.ts";
+import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { Uniformity } from "../../../ptx/analysis/uniformity.ts";
 
 /** A loop that is executed under a mask. */
 export interface MaskedLoop {
@@ -63,7 +65,7 @@ export function chooseMaskedRegions(
   { flow, findUniformity, runsOnVectors }: {
     readonly flow: FunctionFlow;
     readonly findUniformity: (varying: ReadonlySet<Register>) => Uniformity;
-    readonly runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean;
+    readonly runsOnVectors: (uniformity: Uniformity) => (instruction: CompiledInstruction) => boolean;
   },
 ): MaskedRegions {
   return new RegionChooser(flow, findUniformity, runsOnVectors).choose();
@@ -72,7 +74,7 @@ export function chooseMaskedRegions(
 class RegionChooser {
   readonly #flow: FunctionFlow;
   readonly #findUniformity: (varying: ReadonlySet<Register>) => Uniformity;
-  readonly #runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean;
+  readonly #runsOnVectors: (uniformity: Uniformity) => (instruction: CompiledInstruction) => boolean;
   /** The loops that can be masked, from the outermost to the innermost. */
   readonly #candidates: MaskedRegion[] = [];
   /** The blocks in and behind the loops that set a register at whose start it is live. */
@@ -85,7 +87,7 @@ class RegionChooser {
   constructor(
     flow: FunctionFlow,
     findUniformity: (varying: ReadonlySet<Register>) => Uniformity,
-    runsOnVectors: (uniformity: Uniformity) => (instruction: ResolvedInstruction) => boolean,
+    runsOnVectors: (uniformity: Uniformity) => (instruction: CompiledInstruction) => boolean,
   ) {
     this.#flow = flow;
     this.#findUniformity = findUniformity;
@@ -144,13 +146,13 @@ class RegionChooser {
   #findCandidates(uniformity: Uniformity): void {
     const { entry, suspendPoints } = this.#flow;
     const loops = loopsOf(entry).toSorted((a, b) => a.body.length - b.body.length);
-    const blocks = postorder([entry], successors).reverse();
+    const blocks = reversePostorder(entry);
     const order = new Map(blocks.map((block, index) => [block, index]));
     const before = predecessors(blocks);
     const suspended = new Set(suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]));
     /** By their headers, from the innermost to the outermost. */
-    const possible = new Map<FlowBlock, Loop>();
-    const canMask = ({ header, body }: Loop): boolean => {
+    const possible = new Map<FlowBlock, Loop<Step>>();
+    const canMask = ({ header, body }: Loop<Step>): boolean => {
       const inside = new Set(body);
       // Of a cycle with several entries, "header" is only one of them.
       return body.length <= mostBlocks && !inside.has(entry) && body.every((block) => {
@@ -177,12 +179,12 @@ class RegionChooser {
   }
 
   /** Finds which registers are live where loops begin, and in which blocks near a loop those that it sets are live. */
-  #findLive(loops: readonly Loop[]): void {
+  #findLive(loops: readonly Loop<Step>[]): void {
     const { entry } = this.#flow;
     for (const { header } of loops) this.#liveAtHeader.set(header, []);
     /** The outermost of the loops, by the blocks of each and those that it leads to, and by the registers that it sets. */
-    const near = new Map<FlowBlock, Set<Loop>>();
-    const setting = new Map<Register, Set<Loop>>();
+    const near = new Map<FlowBlock, Set<Loop<Step>>>();
+    const setting = new Map<Register, Set<Loop<Step>>>();
     const inside = new Set<FlowBlock>();
     for (const loop of loops) {
       if (inside.has(loop.header)) continue;
@@ -202,10 +204,10 @@ class RegionChooser {
   }
 
   #nest(
-    { header, latches, body }: Loop,
+    { header, latches, body }: Loop<Step>,
     context: {
       /** By their headers. */
-      readonly loops: ReadonlyMap<FlowBlock, Loop>;
+      readonly loops: ReadonlyMap<FlowBlock, Loop<Step>>;
       readonly order: ReadonlyMap<FlowBlock, number>;
       /** The loop around this one. */
       readonly outer?: ReadonlySet<FlowBlock>;
@@ -277,7 +279,7 @@ class RegionChooser {
         for (const instruction of instructionsOf(part)) {
           for (const register of resultsOf(instruction)) {
             const isOfOne = isUnconditional || this.#isLocal(register);
-            if (!isOfOne || instruction.form.traits.widening?.(instruction) !== undefined) varying.add(register);
+            if (!isOfOne || wideningOf(instruction) !== undefined) varying.add(register);
           }
         }
       }
@@ -287,7 +289,7 @@ class RegionChooser {
     return varying;
   }
 
-  #isProfitable({ loop }: MaskedRegion, runsOnVectors: (instruction: ResolvedInstruction) => boolean): boolean {
+  #isProfitable({ loop }: MaskedRegion, runsOnVectors: (instruction: CompiledInstruction) => boolean): boolean {
     let all = 0, memberLoops = 0;
     const visit = ({ parts }: MaskedLoop, frequency: number): void => {
       for (const part of parts) {
@@ -338,7 +340,7 @@ function addTo<Key, Element>(sets: Map<Key, Set<Element>>, key: Key, element: El
   else known.add(element);
 }
 
-function instructionsOf({ instructions }: FlowBlock): ResolvedInstruction[] {
+function instructionsOf({ instructions }: FlowBlock): CompiledInstruction[] {
   return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
 }
 

@@ -7,7 +7,7 @@ import {
   threadRecord,
   threadRecordByteLength,
 } from "../../abi/launch_record.ts";
-import type { Register } from "../typing/names.ts";
+import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { addStrides, type GangEmitter, memberShift } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";

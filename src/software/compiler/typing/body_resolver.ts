@@ -13,27 +13,22 @@ import {
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
 import { resolveForm } from "./find_form.ts";
-import type { InstructionForm } from "../instructions/instruction_form.ts";
+import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { InsertedInstructions } from "./inserted_instructions.ts";
 import { operandOf } from "./module_image.ts";
 import type { CallLayout, CallVariable } from "./call_layout.ts";
-import {
-  elementLayout,
-  type LabelName,
-  type Named,
-  type Prototype,
-  type Register,
-  registerNamed,
-  Scope,
-  type SpaceLayout,
-  type Variable,
-  type VectorRegister,
-} from "./names.ts";
+import { elementLayout, type Named, registerNamed, Scope, type SpaceLayout, type VectorRegister } from "./names.ts";
+import type {
+  LabelName,
+  Prototype,
+  Register,
+  ResolvedOperand,
+  Variable,
+} from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ModuleScope } from "./module_scope.ts";
 import { refuseWide, withSelectors } from "./selected_operands.ts";
 import type { SharedLayout } from "./shared_layout.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
 
 /** The scope and the line of an operand, and the form of its instruction. */
 interface OperandContext {
@@ -66,7 +61,7 @@ const maximumLocalAlignment = 65536;
 
 /** Resolves the names in the body of one function, and the form of each instruction. */
 export class BodyResolver {
-  readonly items: (ResolvedInstruction | LabelName)[] = [];
+  readonly items: (CompiledInstruction | LabelName)[] = [];
   readonly #module: ModuleScope;
   readonly #shared: SharedLayout;
   readonly #frame: SpaceLayout;
@@ -190,7 +185,7 @@ export class BodyResolver {
     scope.declare({ kind: "labels", name, labels }, line);
   }
 
-  #instruction(instruction: Instruction, scope: Scope): ResolvedInstruction {
+  #instruction(instruction: Instruction, scope: Scope): CompiledInstruction {
     const { line, predicate } = instruction;
     const resolved = resolveForm(instruction, this.#module.instructions);
     if (resolved.form.flow === "return") this.storeResults(line);

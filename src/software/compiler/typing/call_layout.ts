@@ -1,7 +1,12 @@
 import { PtxError, type VariableDeclaration } from "../../../ptx/syntax.ts";
-import { elementLayout, type FunctionName, type Register, SpaceLayout, type Variable } from "./names.ts";
-import { type ScalarType, scalarTypes } from "./scalar_types.ts";
-import type { ResolvedInstruction } from "./resolved_instruction.ts";
+import { elementLayout, SpaceLayout } from "./names.ts";
+import type {
+  FunctionName,
+  Register,
+  ResolvedInstruction,
+  Variable,
+} from "../../../ptx/instructions/resolved_instruction.ts";
+import { type ScalarType, scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 
 /** A result or a parameter of a function. */

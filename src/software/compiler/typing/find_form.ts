@@ -1,17 +1,16 @@
 import { didYouMean } from "../../../support/nearest_name.ts";
 import { type Instruction, PtxError } from "../../../ptx/syntax.ts";
-import type { InstructionForm } from "../instructions/instruction_form.ts";
-import { hasModifier, matchForm } from "./form_syntax.ts";
+import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
+import { hasModifier, matchForm } from "../../../ptx/instructions/form_syntax.ts";
 import type { InstructionSet } from "./instruction_set.ts";
-import type { ResolvedInstruction } from "./resolved_instruction.ts";
-import { typeNamed } from "./scalar_types.ts";
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 
 /** Resolves an instruction except for its operands and its predicate. */
 export function resolveForm(
   instruction: Instruction,
   instructions: InstructionSet,
-): Omit<ResolvedInstruction, "operands" | "predicate"> {
+): Omit<CompiledInstruction, "operands" | "predicate"> {
   const { opcode, modifiers, line } = instruction;
   const text = [opcode, ...modifiers].join(".");
   const { form, choices } = findForm(instruction, { text, instructions });

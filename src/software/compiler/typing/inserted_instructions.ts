@@ -1,22 +1,22 @@
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { type Operand, PtxError } from "../../../ptx/syntax.ts";
 import { resolveForm } from "./find_form.ts";
 import type { CallVariable } from "./call_layout.ts";
 import type { InstructionSet } from "./instruction_set.ts";
-import type { LabelName, Register, Variable } from "./names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
-import { type ScalarType, typeNamed } from "./scalar_types.ts";
+import type { LabelName, Register, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 
 /**
  * Instructions that compute what PTX has in place of an operand: a sum with a register, and the address of an element
  * whose index is in a register. As `ptxas` does, they are inserted in front of the instruction.
  */
 export class InsertedInstructions {
-  readonly #items: (ResolvedInstruction | LabelName)[];
+  readonly #items: (CompiledInstruction | LabelName)[];
   readonly #instructions: InstructionSet;
   readonly #line: number;
 
   constructor(
-    items: (ResolvedInstruction | LabelName)[],
+    items: (CompiledInstruction | LabelName)[],
     { instructions, line }: { instructions: InstructionSet; line: number },
   ) {
     this.#items = items;

@@ -9,7 +9,7 @@ import {
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
 import type { InstructionSet } from "./instruction_set.ts";
-import type { FunctionName } from "./names.ts";
+import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**
  * The functions of a module by name, including kernels and functions that are only declared. Throws `PtxError` if a

@@ -12,8 +12,9 @@ import {
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
 import { boundsGranuleBytes, functionAddress } from "../../abi/addresses.ts";
-import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
-import { type ScalarType, singleBits } from "./scalar_types.ts";
+import { byteLengthOf, elementLayout, SpaceLayout } from "./names.ts";
+import type { FunctionName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
+import { type ScalarType, singleBits } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
 
 /** A variable, with its place in the image. */

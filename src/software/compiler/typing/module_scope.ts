@@ -8,7 +8,7 @@ import {
 import type { InstructionSet } from "./instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
-import type { FunctionName } from "./names.ts";
+import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** What a module declares. */
 export interface ModuleScope {

@@ -1,21 +1,14 @@
-import {
-  type CallPrototype,
-  type FunctionDeclaration,
-  PtxError,
-  type RegisterDeclaration,
-  type VariableDeclaration,
-} from "../../../ptx/syntax.ts";
-import { type ScalarType, scalarTypes } from "./scalar_types.ts";
+import type {
+  FunctionName,
+  LabelList,
+  LabelName,
+  Prototype,
+  Register,
+  Variable,
+} from "../../../ptx/instructions/resolved_instruction.ts";
+import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "../../../ptx/syntax.ts";
+import { type ScalarType, scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "./supported_ptx.ts";
-
-/** A register. Compared by identity, because names repeat in nested scopes. */
-export interface Register {
-  readonly kind: "register";
-  readonly name: string;
-  readonly type: ScalarType;
-  /** Set if it holds the address of an element, `array[%r1]`, which can also stand for an address in brackets. */
-  readonly isElement?: true;
-}
 
 /** A register of vector type. An instruction takes it as the vector of its components. */
 export interface VectorRegister {
@@ -30,53 +23,6 @@ export interface WideRegister {
   readonly name: string;
   readonly elements: readonly [low: Register, high: Register];
   readonly isWide: true;
-}
-
-/** A variable, with its place in its state space. */
-export interface Variable {
-  readonly kind: "variable";
-  readonly name: string;
-  /** `param`, `shared`, `local`, `global` or `const`. */
-  readonly space: string;
-  /**
-   * Bytes from the start of the state space. For `.global` and `.const`, from the start of the module's image; for a
-   * variable in a frame, from the start of the frame.
-   */
-  readonly offset: number;
-  readonly byteLength: number;
-  /** The bytes by which an index counts, if it is an array: those of one component for an array of vectors. */
-  readonly elementBytes?: number | undefined;
-  /** Whether it lies in its function's frame: true of `.local`, and of `.param` except a kernel's own parameters. */
-  readonly isInFrame?: boolean;
-}
-
-/** A function of the module, defined or only declared. */
-export interface FunctionName {
-  readonly kind: "function";
-  readonly name: string;
-  readonly declaration: FunctionDeclaration;
-  /** Its index among the module's functions, which determines its address. */
-  readonly index: number;
-}
-
-/** A prototype for an indirect call, or a function whose parameters are those of all its possible targets. */
-export interface Prototype {
-  readonly kind: "prototype";
-  readonly name: string;
-  readonly declaration: CallPrototype | FunctionDeclaration;
-}
-
-/** A label in the code. Compared by identity. */
-export interface LabelName {
-  readonly kind: "label";
-  readonly name: string;
-}
-
-/** A named list of labels, for `brx.idx`. */
-export interface LabelList {
-  readonly kind: "labels";
-  readonly name: string;
-  readonly labels: readonly LabelName[];
 }
 
 /** What a name can stand for. */

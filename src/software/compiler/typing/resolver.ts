@@ -1,11 +1,12 @@
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { type FunctionDeclaration, PtxError } from "../../../ptx/syntax.ts";
 import { BodyResolver } from "./body_resolver.ts";
 import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
 import type { ModuleScope } from "./module_scope.ts";
-import { type FunctionName, type LabelName, Scope, SpaceLayout, type Variable } from "./names.ts";
+import type { FunctionName, LabelName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
+import { Scope, SpaceLayout } from "./names.ts";
 import { SharedLayout } from "./shared_layout.ts";
 import type { UnsupportedPtxError } from "./supported_ptx.ts";
-import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
 /** A function's body as a sequence of instructions and labels. */
 export interface ResolvedFunction {
@@ -13,7 +14,7 @@ export interface ResolvedFunction {
   readonly line: number;
   /** The layout of its results and parameters. Undefined for a kernel. */
   readonly call: CallLayout | undefined;
-  readonly items: readonly (ResolvedInstruction | LabelName)[];
+  readonly items: readonly (CompiledInstruction | LabelName)[];
   /** The bytes of its variables in `.local`, and of the parameters and results in its frame. */
   readonly variableBytes: number;
   /** The same, rounded up to the alignment of frames. */
@@ -23,7 +24,7 @@ export interface ResolvedFunction {
 }
 
 /** A function's instructions, without its labels. */
-export function instructionsOf({ items }: ResolvedFunction): ResolvedInstruction[] {
+export function instructionsOf({ items }: ResolvedFunction): CompiledInstruction[] {
   return items.filter((item) => item.kind === "instruction");
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Instruction, type Operand, PtxError } from "../../../ptx/syntax.ts";
-import type { ResolvedOperand } from "./resolved_instruction.ts";
+import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** Refuses registers of 128 bits, for an instruction that takes none. */
 export function refuseWide(operands: readonly ResolvedOperand[], { line, text }: { line: number; text: string }): void {

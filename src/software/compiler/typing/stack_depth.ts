@@ -1,5 +1,5 @@
 import { callTarget } from "./call_layout.ts";
-import type { FunctionName } from "./names.ts";
+import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction, ResolvedKernel } from "./resolver.ts";
 
 /** The stack that a kernel and the functions that it calls need. */

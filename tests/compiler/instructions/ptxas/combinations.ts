@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readOpcode, readSlots } from "../../../../src/software/compiler/typing/form_syntax.ts";
+import { readOpcode, readSlots } from "../../../../src/ptx/instructions/form_syntax.ts";
 
 /** An instruction as text: `add.rn.f32 %r1, %r2, %r3;`. */
 export interface Combination {

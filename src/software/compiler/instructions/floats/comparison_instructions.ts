@@ -15,8 +15,8 @@ import {
   widenHalf,
 } from "./half_instructions.ts";
 import type { Emit } from "../instruction_form.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { OpName } from "../../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");

@@ -11,8 +11,8 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./half_instructions.ts";
 import type { Emit } from "../instruction_form.ts";
 import { type Rounding, roundingCodes } from "../../helpers/rounding_helpers.ts";
-import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { OpName } from "../../webassembly/opcodes.ts";
 
 const single = typeNamed("f32");

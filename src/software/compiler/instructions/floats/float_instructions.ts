@@ -12,8 +12,8 @@ import { writeFusedMultiplyAdd } from "../../webassembly/engine_features.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { type Rounding, roundingCodes } from "../../helpers/rounding_helpers.ts";
-import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { OpName } from "../../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");

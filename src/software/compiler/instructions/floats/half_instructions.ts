@@ -10,8 +10,8 @@ import { type Extreme, pushExtreme, saturate } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { roundingCodes } from "../../helpers/rounding_helpers.ts";
-import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 const double = typeNamed("f64");
 

@@ -17,8 +17,8 @@ import {
 } from "./half_instructions.ts";
 import type { Emit } from "../instruction_form.ts";
 import { type Rounding, roundingCodes } from "../../helpers/rounding_helpers.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 const bits16 = typeNamed("b16");
 const half = typeNamed("f16");

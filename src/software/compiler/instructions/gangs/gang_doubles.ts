@@ -6,10 +6,10 @@
  *
  * @module
  */
-import { type GangForm, hasOnlyModifiers } from "../instruction_traits.ts";
-import type { Register } from "../../typing/names.ts";
+import type { GangForm } from "../instruction_form.ts";
+import { hasOnlyModifiers } from "../../../../ptx/instructions/instruction_traits.ts";
+import type { Register, ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
 import type { SimdOpName } from "../../webassembly/opcodes.ts";
 
 /** The destination if it is a 64-bit float in vectors. */

@@ -4,13 +4,13 @@
  * @module
  */
 import { integerComparisons } from "../floats/comparison_instructions.ts";
-import { type EmitVectors, type GangForm, hasOnlyModifiers } from "../instruction_traits.ts";
+import type { CompiledInstruction, EmitVectors, GangForm } from "../instruction_form.ts";
+import { hasOnlyModifiers } from "../../../../ptx/instructions/instruction_traits.ts";
 import { comparisonsOfDoubles, convertToDoubles, moveDoubles, onDoubles, selectDoubles } from "./gang_doubles.ts";
-import type { Register } from "../../typing/names.ts";
+import type { Register, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { knownDistance } from "../integers/logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "../integers/logic_of_three.ts";
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
 import type { OpName, SimdOpName } from "../../webassembly/opcodes.ts";
 
 /**
@@ -25,7 +25,7 @@ function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly 
 }
 
 /** Whether all registers except predicates have 32 bits, and the result is held in vectors. */
-function holdsVectors(gang: GangEmitter, instruction: ResolvedInstruction): boolean {
+function holdsVectors(gang: GangEmitter, instruction: CompiledInstruction): boolean {
   const [destination] = instruction.operands;
   if (destination?.kind !== "register" || gang.holding(destination).kind !== "vectors") return false;
   return instruction.operands.every((operand) => gang.hasVectors(operand) || isPredicate(operand));
@@ -35,7 +35,7 @@ function isPredicate(operand: ResolvedOperand): boolean {
   return operand.kind === "not" || (operand.kind === "register" && operand.type.kind === "predicate");
 }
 
-function destinationOf({ operands: [destination] }: ResolvedInstruction): Register {
+function destinationOf({ operands: [destination] }: CompiledInstruction): Register {
   return destination as Register;
 }
 
@@ -224,7 +224,7 @@ const convert: GangForm = (gang, i) => {
 };
 
 /** A form for predicates, which are masks, and for 32-bit numbers. On masks it implements no modifiers. */
-function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: ResolvedInstruction) => void): GangForm {
+function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: CompiledInstruction) => void): GangForm {
   return (gang, i) => {
     if (i.type.kind !== "predicate") return numbers(gang, i);
     const [destination] = i.operands;
@@ -258,7 +258,7 @@ const floatComparisons: Readonly<Record<string, readonly [operation: SimdOpName,
   geu: ["f32x4Lt", true],
 };
 
-function combine(gang: GangEmitter, i: ResolvedInstruction): void {
+function combine(gang: GangEmitter, i: CompiledInstruction): void {
   const combination = i.choices.get("combine");
   if (combination === undefined) return;
   gang.pushMask(i.operands[3]);
@@ -317,7 +317,7 @@ const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", 
  * Compares strided numbers with a uniform one. Usually all members agree, and the first and the last number show that
  * unless one in between wraps around.
  */
-function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): EmitVectors | undefined {
+function compareOrdered(gang: GangEmitter, i: CompiledInstruction): EmitVectors | undefined {
   const { type, choices, form } = i;
   const [destination, a, b] = i.operands;
   const comparison = choices.get("compare")!;

@@ -4,13 +4,17 @@
  *
  * @module
  */
-import { spaceOf } from "../memory/address_checks.ts";
+import {
+  type Register,
+  type ResolvedAddress,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
 import { pushIsStray } from "../../checks/origin_checks.ts";
-import { type EmitVectors, type GangForm, hasOnlyModifiers } from "../instruction_traits.ts";
-import type { Register } from "../../typing/names.ts";
+import type { CompiledInstruction, EmitVectors, GangForm } from "../instruction_form.ts";
+import { hasOnlyModifiers } from "../../../../ptx/instructions/instruction_traits.ts";
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
@@ -34,7 +38,7 @@ export const gangStore: GangForm = (gang, instruction) => {
 
 function access(
   gang: GangEmitter,
-  instruction: ResolvedInstruction,
+  instruction: CompiledInstruction,
   { value, address, isLoad }: {
     value: ResolvedOperand | undefined;
     address: ResolvedOperand | undefined;
@@ -111,7 +115,7 @@ function orIsStray(
 
 function store(
   gang: GangEmitter,
-  instruction: ResolvedInstruction,
+  instruction: CompiledInstruction,
   { value, location }: { value: ResolvedOperand; location: () => void },
 ): void {
   const isDouble = instruction.type.bits === 64;

@@ -6,7 +6,7 @@
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_lowering.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 /** `popc` and `clz`. The result always has 32 bits. */
 export function count(operation: "Popcnt" | "Clz"): Emit {

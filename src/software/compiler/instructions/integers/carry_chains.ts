@@ -10,7 +10,7 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { pushHighProduct } from "./integer_instructions.ts";
 import { inType, u32 } from "./integer_lowering.ts";
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 /** `add.cc`, `addc`, `sub.cc` and `subc` */
 export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCarry: boolean }): Emit {

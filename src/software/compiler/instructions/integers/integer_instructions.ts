@@ -15,8 +15,8 @@ import {
   repeatable,
   s32,
 } from "./integer_lowering.ts";
-import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 const smallestS32 = -0x8000_0000n;
 const largestS32 = 0x7fff_ffffn;

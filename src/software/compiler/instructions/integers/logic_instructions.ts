@@ -15,7 +15,7 @@ import {
   u32,
 } from "./integer_lowering.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const predicate = typeNamed("pred");
 

@@ -6,7 +6,7 @@
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { constantOf, isSameOperand, repeatable, u32 } from "./integer_lowering.ts";
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
 /**

@@ -11,10 +11,10 @@
  */
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
-import { pure } from "../instruction_traits.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { pushPart } from "./integer_instructions.ts";
 import { clampSigned64, s32, u32 } from "./integer_lowering.ts";
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 /** The part of a register that a selector such as `.h1` names. */
 export interface RegisterPart {

@@ -5,16 +5,16 @@
  *
  * @module
  */
-import { addressOperand, pushLocation, spaceOf } from "../memory/address_checks.ts";
+import { addressOperand, pushLocation } from "../memory/address_checks.ts";
+import { type ResolvedOperand, spaceOf } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { atomicOrderOf } from "../memory/atomic_instructions.ts";
 import { atomicShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import type { Emit } from "../instruction_form.ts";
+import type { CompiledInstruction, Emit } from "../instruction_form.ts";
 import { repeatable } from "./integer_lowering.ts";
 import { load, store } from "../memory/memory_instructions.ts";
 import { move } from "../move_instructions.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const b64 = typeNamed("b64");
 
@@ -30,7 +30,7 @@ function halvesOf(e: FunctionEmitter, operand: ResolvedOperand | undefined): Vec
 }
 
 /** The same instruction on the halves of an operand. */
-function onHalves(e: FunctionEmitter, i: ResolvedInstruction, index: number): ResolvedInstruction {
+function onHalves(e: FunctionEmitter, i: CompiledInstruction, index: number): CompiledInstruction {
   const operands = i.operands.with(index, halvesOf(e, i.operands[index]));
   return { ...i, type: b64, sourceType: b64, choices: new Map(i.choices).set("vector", "v2"), operands };
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { orderBits, orderCountShift } from "../../../abi/check_state.ts";
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 const wideScopes: readonly (string | undefined)[] = ["gpu", "sys", "gl"];
 

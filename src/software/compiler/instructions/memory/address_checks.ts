@@ -25,9 +25,8 @@ import {
   sharedAddressBase,
 } from "../../../abi/addresses.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import type { Variable } from "../../typing/names.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import type { ResolvedAddress, ResolvedOperand, Variable } from "../../../../ptx/instructions/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
@@ -46,11 +45,6 @@ export interface MemoryAccess {
   readonly isStrong?: boolean;
   /** How it is ordered, in `orderBits`. Default: it is weak. Null if no other access conflicts with it. */
   readonly order?: number | null;
-}
-
-/** The name of the state space of an access, or `generic`. */
-export function spaceOf(i: ResolvedInstruction): string {
-  return i.choices.get("space")?.replace(/::.*/, "") ?? "generic";
 }
 
 /** The address in an operand in brackets. */

@@ -7,7 +7,12 @@
  *
  * @module
  */
-import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { addressOperand, pushLocation } from "./address_checks.ts";
+import {
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
 import { accessOrderOf } from "./access_order.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import { atomicShadows } from "../../checks/memory_shadows.ts";
@@ -15,8 +20,7 @@ import { canonicalizeNaN, flushSubnormal } from "../floats/float_instructions.ts
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { constant, inType, repeatable } from "../integers/integer_lowering.ts";
-import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import type { AtomicOpName } from "../../webassembly/opcodes.ts";
 

@@ -7,9 +7,9 @@
  */
 import { addressOperand } from "./address_checks.ts";
 import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
-import { pure } from "../instruction_traits.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { constantOf, u32 } from "../integers/integer_lowering.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u64 = typeNamed("u64");
 

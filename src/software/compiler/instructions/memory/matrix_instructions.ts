@@ -8,13 +8,17 @@
  *
  * @module
  */
-import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { addressOperand, pushLocation } from "./address_checks.ts";
+import {
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
 import { shadowOffset } from "../../../abi/addresses.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { SuspendingInstruction } from "../instruction_form.ts";
 import { threadRecord } from "../../../abi/launch_record.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import { specialRegister } from "../special_registers.ts";
 
 const b32 = typeNamed("b32");

@@ -5,17 +5,21 @@
  *
  * @module
  */
-import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { addressOperand, pushLocation } from "./address_checks.ts";
+import {
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
 import { accessOrderOf } from "./access_order.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { pushOrder } from "./memory_instructions.ts";
 import { memoryBarrierFields } from "../../../abi/launch_record.ts";
-import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
-import { type InstructionTraits, pure } from "../instruction_traits.ts";
+import { type Emit, type InstructionForm, instructionForm, type LoweringTraits } from "../instruction_form.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { constantOf, u32 } from "../integers/integer_lowering.ts";
-import { typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const b64 = typeNamed("b64");
 const predicate = typeNamed("pred");
@@ -162,9 +166,9 @@ const ordered = (semantics: string) => ["", `.<semantics:${semantics}>.<scope:ct
 const arriving = ordered("release|relaxed");
 const waiting = ordered("acquire|relaxed");
 /** Each thread must execute it. */
-const updates: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
-const stores: InstructionTraits = { ...pure, effects: ["writes"] };
-const observes: InstructionTraits = { ...pure, effects: ["reads", "observes"] };
+const updates: LoweringTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
+const stores: LoweringTraits = { ...pure, effects: ["writes"] };
+const observes: LoweringTraits = { ...pure, effects: ["reads", "observes"] };
 
 /** The forms of these instructions. */
 export const memoryBarrierForms: readonly InstructionForm[] = ([

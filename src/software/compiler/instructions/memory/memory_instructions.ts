@@ -3,16 +3,21 @@
  *
  * @module
  */
-import { addressOrElement, pushLocation, spaceOf } from "./address_checks.ts";
+import { addressOrElement, pushLocation } from "./address_checks.ts";
+import {
+  type ResolvedAddress,
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../../codegen/function_emitter.ts";
 import { accessOrderOf, fenceOrderOf } from "./access_order.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import type { Emit } from "../instruction_form.ts";
-import { mayHave } from "../instruction_traits.ts";
-import { type ScalarType, typeNamed } from "../../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../../typing/resolved_instruction.ts";
+import { mayHave } from "../../../../ptx/instructions/instruction_traits.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { MemoryOpName } from "../../webassembly/opcodes.ts";
 
 const u64 = typeNamed("u64");

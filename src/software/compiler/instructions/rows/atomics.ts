@@ -1,7 +1,6 @@
 import { atomic } from "../memory/atomic_instructions.ts";
 import { withPolicy } from "../memory/cache_hints.ts";
-import type { InstructionForm } from "../instruction_form.ts";
-import type { InstructionTraits } from "../instruction_traits.ts";
+import type { InstructionForm, LoweringTraits } from "../instruction_form.ts";
 import { fence } from "../memory/memory_instructions.ts";
 import { atomicSpace, bits, form, ordering, orderingFence, returningAtomic, scope, wideBits } from "./row.ts";
 
@@ -11,7 +10,7 @@ const vectorOrdering = `<semantics:relaxed|acquire|release|acq_rel>?.${scope}.${
 const vectorReleasing = `<semantics:relaxed|release>?.${scope}.${vectorSpace}`;
 
 /** Every thread must execute it, even if all do the same. */
-const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
+const reducingAtomic: LoweringTraits = { effects: ["reads", "writes"], runsInGangs: true };
 
 /** Fences and atomics. Every atomic instruction is sequentially consistent, which is stronger than any of them requires. */
 export const atomicForms: readonly InstructionForm[] = [

@@ -3,7 +3,7 @@ import { selects, setsPredicate } from "../../checks/shadow_comparisons.ts";
 import { movesBits } from "../../checks/shadow_rules.ts";
 import { gangComparison, gangSelection } from "../gangs/gang_lowering.ts";
 import type { InstructionForm } from "../instruction_form.ts";
-import { pure } from "../instruction_traits.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { selectByPredicate, selectBySign } from "../move_instructions.ts";
 import { bits, form, selected, signed } from "./row.ts";
 

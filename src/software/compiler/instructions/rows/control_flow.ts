@@ -1,10 +1,9 @@
 import { allocateOnStack, restoreStack, saveStack } from "../call_instructions.ts";
-import type { InstructionForm } from "../instruction_form.ts";
-import type { InstructionTraits } from "../instruction_traits.ts";
+import type { InstructionForm, LoweringTraits } from "../instruction_form.ts";
 import { form } from "./row.ts";
 
 /** Control flow, which the compiler handles by the row's `flow`. */
-const control: InstructionTraits = { effects: [], runsInGangs: true };
+const control: LoweringTraits = { effects: [], runsInGangs: true };
 
 /** Control flow. */
 export const controlFlowForms: readonly InstructionForm[] = [

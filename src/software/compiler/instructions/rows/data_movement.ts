@@ -1,12 +1,12 @@
-import type { ResolvedInstruction } from "../../typing/resolved_instruction.ts";
+import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { converts, movesBits, packsHalves } from "../../checks/shadow_rules.ts";
 import { awaitCopies, commitCopies, copyAsynchronously } from "../memory/asynchronous_copies.ts";
 import { cacheHint, policyForms, withPolicy } from "../memory/cache_hints.ts";
 import { convert } from "../floats/conversion_instructions.ts";
 import { gangConversion, gangMove, integerGangForms } from "../gangs/gang_lowering.ts";
 import { gangLoad, gangStore } from "../gangs/gang_memory.ts";
-import type { InstructionForm, Lowering } from "../instruction_form.ts";
-import { type InstructionTraits, pure } from "../instruction_traits.ts";
+import type { InstructionForm, Lowering, LoweringTraits } from "../instruction_form.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { convertAddress, isInSpace, load, store } from "../memory/memory_instructions.ts";
 import { move, moveVector } from "../move_instructions.ts";
 import {
@@ -17,7 +17,6 @@ import {
 } from "../floats/packed_conversions.ts";
 import { pack } from "../integers/packed_integers.ts";
 import { permuteBytes } from "../integers/permute_bytes.ts";
-import { strideOfConversion, strideOfMove, wideningOfConversion } from "../strides.ts";
 import { atomicWide, loadWide, moveWide, storeWide } from "../integers/wide_instructions.ts";
 import { form, hint, ordering, returningAtomic, selected } from "./row.ts";
 
@@ -40,7 +39,7 @@ const evictedNotCoherent = evicted.replace("?", ".nc");
 const orderedScope = "<scope:cta|cluster|gpu|sys>";
 const orderedSpace = "<space:global|shared|shared::cta|shared::cluster>?";
 
-const weakLoad: InstructionTraits = {
+const weakLoad: LoweringTraits = {
   ...pure,
   validity: "emitted",
   effects: ["reads"],
@@ -51,8 +50,8 @@ const weakLoad: InstructionTraits = {
 };
 
 /** A load that sees what other threads store in the meantime. */
-const observingLoad: InstructionTraits = { ...weakLoad, effects: ["reads", "observes"] };
-const plainStore: InstructionTraits = {
+const observingLoad: LoweringTraits = { ...weakLoad, effects: ["reads", "observes"] };
+const plainStore: LoweringTraits = {
   ...pure,
   effects: ["writes"],
   takesVectorOfOne: true,
@@ -61,9 +60,9 @@ const plainStore: InstructionTraits = {
 };
 
 /** Accesses to 128 bits, which gangs make member by member. */
-const wideLoad: InstructionTraits = { ...pure, effects: ["reads"], validity: "emitted" };
-const observingWideLoad: InstructionTraits = { ...wideLoad, effects: ["reads", "observes"] };
-const wideStore: InstructionTraits = { ...pure, effects: ["writes"] };
+const wideLoad: LoweringTraits = { ...pure, effects: ["reads"], validity: "emitted" };
+const observingWideLoad: LoweringTraits = { ...wideLoad, effects: ["reads", "observes"] };
+const wideStore: LoweringTraits = { ...pure, effects: ["writes"] };
 
 function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
   return type.name === "f32" && sourceType.kind !== "float";
@@ -73,16 +72,16 @@ function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
 function memoryForms(
   type: string,
   [load, store]: readonly [load: Lowering, store: Lowering],
-  traits: Readonly<Record<"weakLoad" | "observingLoad" | "plainStore", InstructionTraits>>,
+  traits: Readonly<Record<"weakLoad" | "observingLoad" | "plainStore", LoweringTraits>>,
 ): InstructionForm[] {
   const { weakLoad, observingLoad, plainStore } = traits;
   const global = "<space:global>?";
-  const loads = (modifiers: string, section: string, traits: InstructionTraits) =>
+  const loads = (modifiers: string, section: string, traits: LoweringTraits) =>
     form(`ld.${modifiers}${type} d, [a]`, section, load, traits);
   const stores = (modifiers: string, traits = plainStore) =>
     form(`st.${modifiers}${type} [a], b`, "9.7.9.11", store, traits);
-  const constantLoad: InstructionTraits = { ...weakLoad, readsConstants: true };
-  const weakStore: InstructionTraits = { ...plainStore, isPlainStore: true };
+  const constantLoad: LoweringTraits = { ...weakLoad, readsConstants: true };
+  const weakStore: LoweringTraits = { ...plainStore, isPlainStore: true };
   const orderedLoad = `<semantics:relaxed|acquire>.${orderedScope}`;
   const orderedStore = `<semantics:relaxed|release>.${orderedScope}`;
   const evictions = `${evicted}.${prefetched}`;
@@ -121,7 +120,7 @@ export const dataMovementForms: readonly InstructionForm[] = [
   form(`mov.${moved} d, a`, "9.7.9.3", move, {
     ...pure,
     validity: movesBits(1),
-    stride: strideOfMove,
+    arithmetic: "move",
     copies: 1,
     pointer: "derived",
     takesVectorOfOne: true,
@@ -169,8 +168,7 @@ export const dataMovementForms: readonly InstructionForm[] = [
     {
       ...pure,
       validity: converts,
-      stride: strideOfConversion,
-      widening: wideningOfConversion,
+      arithmetic: "conversion",
       hasCanonicalNaN: isFromInteger,
       gangForm: gangConversion,
     },

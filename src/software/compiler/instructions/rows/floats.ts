@@ -28,23 +28,23 @@ import {
   halfSum,
   halfTangent,
 } from "../floats/half_instructions.ts";
-import type { InstructionForm } from "../instruction_form.ts";
-import { type InstructionTraits, pure } from "../instruction_traits.ts";
+import type { InstructionForm, LoweringTraits } from "../instruction_form.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { form } from "./row.ts";
 
 const rounding = "<rounding:rn|rz|rm|rp>";
 /** 32-bit floating-point arithmetic, which gives only the canonical NaN. */
-const arithmetic32: InstructionTraits = { ...pure, hasCanonicalNaN: () => true };
-const arithmetic64: InstructionTraits = { ...pure, propagatesNaN64: true };
+const arithmetic32: LoweringTraits = { ...pure, hasCanonicalNaN: () => true };
+const arithmetic64: LoweringTraits = { ...pure, propagatesNaN64: true };
 const noBound = "the manual states none";
 const boundOfAngles = "2^-20.5 absolute from -2pi to 2pi, 2^-14.7 absolute from -100pi to 100pi, none beyond";
 
-const product: InstructionTraits = { contraction: "product" };
-const sum: InstructionTraits = { contraction: "sum" };
-const difference: InstructionTraits = { contraction: "difference" };
-const negation: InstructionTraits = { contraction: "negation" };
+const product: LoweringTraits = { contraction: "product" };
+const sum: LoweringTraits = { contraction: "sum" };
+const difference: LoweringTraits = { contraction: "difference" };
+const negation: LoweringTraits = { contraction: "negation" };
 /** Correctly rounded division and roots, for which `ptxas` branches to code for operands that are rare. */
-const rounded: InstructionTraits = { dividesBlock: () => true };
+const rounded: LoweringTraits = { dividesBlock: () => true };
 
 /** Floating-point arithmetic. */
 export const floatForms: readonly InstructionForm[] = [

@@ -12,8 +12,8 @@ import { choosesExtreme } from "../../checks/shadow_comparisons.ts";
 import { fromLowest, movesBits, sums, whollyWithCarry } from "../../checks/shadow_rules.ts";
 import { addWithCarry, multiplyAddWithCarry } from "../integers/carry_chains.ts";
 import { integerGangForms } from "../gangs/gang_lowering.ts";
-import type { InstructionForm } from "../instruction_form.ts";
-import { type InstructionTraits, pure } from "../instruction_traits.ts";
+import type { InstructionForm, LoweringTraits } from "../instruction_form.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import {
   absolute,
   absoluteDifference,
@@ -29,14 +29,6 @@ import {
   saturating,
 } from "../integers/integer_instructions.ts";
 import { addPairs, extremeOfPairs } from "../integers/packed_integers.ts";
-import {
-  strideOfDifference,
-  strideOfNegation,
-  strideOfProduct,
-  strideOfProductSum,
-  strideOfSum,
-  wideningOfProduct,
-} from "../strides.ts";
 import { form, signed, wideBits } from "./row.ts";
 
 const integers = "<type:u16|u32|u64|s16|s32|s64>";
@@ -44,15 +36,15 @@ const carried = "<type:u32|s32|u64|s64>";
 const pairs = "<packed:u16x2|s16x2>";
 
 /** Instructions with the carry, which each thread has beside its registers. */
-const carrying: InstructionTraits = {
+const carrying: LoweringTraits = {
   effects: [],
   usesCarry: true,
   validity: whollyWithCarry({ takesCarry: false }),
 };
-const takingCarry: InstructionTraits = { ...carrying, validity: whollyWithCarry({ takesCarry: true }) };
+const takingCarry: LoweringTraits = { ...carrying, validity: whollyWithCarry({ takesCarry: true }) };
 
-const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.name !== "u32" };
-const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
+const division: LoweringTraits = { ...pure, dividesBlock: ({ type }) => type.name !== "u32" };
+const bitSearch: LoweringTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
 
 /** Integer arithmetic. */
 export const integerForms: readonly InstructionForm[] = [
@@ -60,7 +52,7 @@ export const integerForms: readonly InstructionForm[] = [
   form(`add.${integers} d, a, b`, "9.7.1.1", integer("Add"), {
     ...pure,
     validity: sums("Add"),
-    stride: strideOfSum,
+    arithmetic: "sum",
     pointer: "derived",
     gangForm: integerGangForms.add,
   }),
@@ -69,7 +61,7 @@ export const integerForms: readonly InstructionForm[] = [
   form(`sub.${integers} d, a, b`, "9.7.1.2", integer("Sub"), {
     ...pure,
     validity: sums("Sub"),
-    stride: strideOfDifference,
+    arithmetic: "difference",
     pointer: "derived",
     gangForm: integerGangForms.subtract,
   }),
@@ -77,20 +69,19 @@ export const integerForms: readonly InstructionForm[] = [
   form(`mul.lo.${integers} d, a, b`, "9.7.1.3", multiplyLow, {
     ...pure,
     validity: fromLowest,
-    stride: strideOfProduct,
+    arithmetic: "product",
     gangForm: integerGangForms.multiply,
   }),
   form(`mul.hi.${integers} d, a, b`, "9.7.1.3", multiplyHigh, pure),
   form("mul.wide.<type:u16|u32|s16|s32> d, a, b", "9.7.1.3", multiplyWide, {
     ...pure,
     validity: fromLowest,
-    stride: strideOfProduct,
-    widening: wideningOfProduct,
+    arithmetic: "product",
   }),
   form(`mad.lo.${integers} d, a, b, c`, "9.7.1.4", multiplyLow, {
     ...pure,
     validity: fromLowest,
-    stride: strideOfProductSum,
+    arithmetic: "product sum",
     pointer: "derived",
     gangForm: integerGangForms.multiply,
   }),
@@ -99,8 +90,7 @@ export const integerForms: readonly InstructionForm[] = [
   form("mad.wide.<type:u16|u32|s16|s32> d, a, b, c", "9.7.1.4", multiplyWide, {
     ...pure,
     validity: fromLowest,
-    stride: strideOfProductSum,
-    widening: wideningOfProduct,
+    arithmetic: "product sum",
     pointer: "derived",
   }),
   form("mul24.lo.<type:u32|s32> d, a, b", "9.7.1.5", multiply24, pure),
@@ -115,7 +105,7 @@ export const integerForms: readonly InstructionForm[] = [
   form(`neg.${signed} d, a`, "9.7.1.11", negate, {
     ...pure,
     validity: fromLowest,
-    stride: strideOfNegation,
+    arithmetic: "negation",
     gangForm: integerGangForms.negate,
   }),
   form(`min.${integers} d, a, b`, "9.7.1.12", extreme("min"), {

@@ -7,10 +7,9 @@ import {
 } from "../../checks/shadow_rules.ts";
 import { integerGangForms } from "../gangs/gang_lowering.ts";
 import type { InstructionForm } from "../instruction_form.ts";
-import { pure } from "../instruction_traits.ts";
+import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
 import { integer } from "../integers/integer_instructions.ts";
 import { funnelShift, logicalNot, logicOfThree, not, shift } from "../integers/logic_instructions.ts";
-import { strideOfShift } from "../strides.ts";
 import { bits, form } from "./row.ts";
 
 const bitsOrPredicate = "<type:pred|b16|b32|b64>";
@@ -48,7 +47,7 @@ export const logicForms: readonly InstructionForm[] = [
   form(`shl.${bits} d, a, b`, "9.7.8.8", shift("left"), {
     ...pure,
     validity: movesBits(1),
-    stride: strideOfShift,
+    arithmetic: "shift",
     gangForm: integerGangForms.shiftLeft,
   }),
   form("shr.<type:b16|b32|b64|u16|u32|u64|s16|s32|s64> d, a, b", "9.7.8.9", shift("right"), {

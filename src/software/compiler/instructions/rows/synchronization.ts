@@ -1,6 +1,5 @@
 import { clusterForms } from "../cluster_instructions.ts";
-import type { InstructionForm } from "../instruction_form.ts";
-import type { InstructionTraits } from "../instruction_traits.ts";
+import type { InstructionForm, LoweringTraits } from "../instruction_form.ts";
 import { loadMatrices, storeMatrices, transposeMatrix } from "../memory/matrix_instructions.ts";
 import { memoryBarrierForms } from "../memory/memory_barriers.ts";
 import { fence } from "../memory/memory_instructions.ts";
@@ -26,15 +25,15 @@ const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
  * Suspends the thread until others have come as far, so no loop has to spin for it. A gang diverges here, and
  * reconverges only if uniform registers are still uniform.
  */
-const exchange: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
+const exchange: LoweringTraits = { effects: [], isUniform: true, runsInGangs: true };
 
 /** A lane may read from one that does not take part. */
-const fromLanes: InstructionTraits = { ...exchange, mayBeUndefined: true };
+const fromLanes: LoweringTraits = { ...exchange, mayBeUndefined: true };
 
 /** Exchanges of matrices, whose results differ between threads with the same operands. */
-const matrixExchange: InstructionTraits = { effects: [], runsInGangs: true };
-const matrixLoad: InstructionTraits = { effects: ["reads", "observes"], runsInGangs: true };
-const matrixStore: InstructionTraits = { effects: ["writes"], runsInGangs: true };
+const matrixExchange: LoweringTraits = { effects: [], runsInGangs: true };
+const matrixLoad: LoweringTraits = { effects: ["reads", "observes"], runsInGangs: true };
+const matrixStore: LoweringTraits = { effects: ["writes"], runsInGangs: true };
 
 /** Barriers and exchanges among threads. */
 export const synchronizationForms: readonly InstructionForm[] = [

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
+import { type BasicBlock, postorder, reversePostorder, successors } from "./control_flow_graph.ts";
 
 /** The blocks of a graph in reverse postorder, and its dominator tree. */
 export interface DominatorTree<I> {
@@ -21,7 +21,7 @@ export interface DominatorTree<I> {
 
 /** Computes the dominator tree of the blocks that can be reached from `entry`. */
 export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
-  const blocks = postorder([entry], successors).reverse();
+  const blocks = reversePostorder(entry);
   const number = new Map(blocks.map((block, index) => [block, index]));
   const edges = blocks.map((block) => successors(block).map((successor) => number.get(successor)!));
   const dominators = immediateDominators(edges);

@@ -1,16 +1,17 @@
-import type { ValueType } from "../webassembly/opcodes.ts";
+/** The types of a virtual machine that hold those of PTX. */
+export type HoldingType = "i32" | "i64" | "f32" | "f64";
 
-/** A PTX type, and the WebAssembly type that holds it. */
+/** A PTX type, and the type that holds it. */
 export interface ScalarType {
   readonly name: string;
   /** 1 for a predicate. */
   readonly bits: number;
   readonly kind: "bits" | "unsigned" | "signed" | "float" | "predicate";
   /**
-   * The WebAssembly type. Values of less than 32 bits are held in an i32. A register of 8 or 16 bits has zeros above
+   * The type that holds it. Values of less than 32 bits are held in an i32. A register of 8 or 16 bits has zeros above
    * its bits, and a 16-bit float is held as its bits.
    */
-  readonly value: ValueType;
+  readonly value: HoldingType;
 }
 
 function scalarType(name: string, kind: ScalarType["kind"], bits: number): ScalarType {

@@ -4,6 +4,14 @@
  * @module
  */
 
+import type { ResolvedInstruction } from "../instructions/resolved_instruction.ts";
+
+/** One thing that a block does. */
+export interface FlowStep {
+  /** Undefined for what is done between instructions. */
+  readonly instruction: ResolvedInstruction | undefined;
+}
+
 /** Decides which way a switch goes. Blocks that jump to the switch set it first. Compared by identity. */
 export interface Selector {
   readonly kind: "selector";
@@ -103,6 +111,11 @@ export function postorder<N>(roots: Iterable<N>, next: (node: N) => Iterable<N>)
     }
   }
   return order;
+}
+
+/** The blocks that can be reached from an entry, in reverse postorder. */
+export function reversePostorder<I>(entry: BasicBlock<I>): BasicBlock<I>[] {
+  return postorder([entry], successors).reverse();
 }
 
 /** The predecessors of each block, among the given blocks. */

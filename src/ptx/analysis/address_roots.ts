@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { strideOfConversion, strideOfProductSum } from "../instructions/strides.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import type { Register, Variable } from "../typing/names.ts";
+import type { Definitions } from "./definitions_and_uses.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand, Variable } from "../instructions/resolved_instruction.ts";
 
 /** The variables and parameters that an address may come from. */
 export interface Roots {
@@ -18,12 +17,12 @@ const unknownRoots: Roots = { isUnknown: true, names: new Set() };
 
 /** Finds what addresses in a function come from. */
 export class AddressRoots {
-  readonly #definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>;
+  readonly #definitions: Definitions;
   readonly #nameOfParameter: (offset: number) => string;
   readonly #roots = new Map<Register | Variable, Roots>();
 
   constructor(
-    definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+    definitions: Definitions,
     nameOfParameter: (offset: number) => string,
   ) {
     this.#definitions = definitions;
@@ -128,9 +127,9 @@ function mayBringPointer({ form, operands: [destination] }: ResolvedInstruction)
 
 /** The operands of an instruction that its result may be a pointer into the same memory as. */
 function pointersIn({ form, operands: [, ...sources] }: ResolvedInstruction): readonly ResolvedOperand[] {
-  const { pointer, stride } = form.traits;
-  if (stride === strideOfProductSum) return sources.slice(2);
-  if (pointer === "derived" || pointer === "converted" || stride === strideOfConversion) return sources;
+  const { pointer, arithmetic } = form.traits;
+  if (arithmetic === "product sum") return sources.slice(2);
+  if (pointer === "derived" || pointer === "converted" || arithmetic === "conversion") return sources;
   return [];
 }
 

@@ -1,16 +1,8 @@
-import type { KnownZeroBits } from "./function_emitter.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import {
-  strideOfConversion,
-  strideOfDifference,
-  strideOfMove,
-  strideOfNegation,
-  strideOfProduct,
-  strideOfProductSum,
-  strideOfShift,
-  strideOfSum,
-} from "../instructions/strides.ts";
+import type { Definitions } from "./definitions_and_uses.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
+
+/** Finds how many of the low bits of an integer are certainly 0, as are those of a multiple of a power of two. */
+export type KnownZeroBits = (operand: ResolvedOperand) => number;
 
 /** Addresses are computed in a few steps. Longer computations are not followed. */
 const mostSteps = 8;
@@ -25,7 +17,7 @@ const allBits = 64;
  * @param hasFrames whether variables in `.local` lie in frames, whose addresses are not known
  */
 export function knownZeroBits(
-  definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+  definitions: Definitions,
   { hasFrames }: { readonly hasFrames: boolean },
 ): KnownZeroBits {
   const found = new Map<Register, number>();
@@ -56,26 +48,26 @@ export function knownZeroBits(
     return bits;
   };
   const ofResult = ({ form, operands, type, sourceType, choices }: ResolvedInstruction, steps: number): number => {
-    const { stride, pointer } = form.traits;
+    const { arithmetic, pointer } = form.traits;
     const [destination, a, b, c] = operands;
     if (destination?.kind !== "register" || type.kind === "float" || sourceType.kind === "float") return 0;
     const of = (operand: ResolvedOperand | undefined) => ofOperand(operand, steps);
     // The generic addresses of state spaces begin at multiples of 2^32.
     if (pointer === "converted") return Math.min(of(a), 32);
-    switch (stride) {
-      case strideOfMove:
-      case strideOfNegation:
+    switch (arithmetic) {
+      case "move":
+      case "negation":
         return of(a);
-      case strideOfConversion:
+      case "conversion":
         return choices.has("sat") ? 0 : of(a);
-      case strideOfSum:
-      case strideOfDifference:
+      case "sum":
+      case "difference":
         return Math.min(of(a), of(b));
-      case strideOfShift:
+      case "shift":
         return b?.kind === "integer" && b.value >= 0n ? atMostAll(of(a) + Number(b.value)) : 0;
-      case strideOfProduct:
+      case "product":
         return atMostAll(of(a) + of(b));
-      case strideOfProductSum:
+      case "product sum":
         return Math.min(atMostAll(of(a) + of(b)), of(c));
       default:
         return 0;

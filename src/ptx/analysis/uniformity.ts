@@ -4,12 +4,9 @@
  *
  * @module
  */
-import { readersOf } from "../control_flow/readers.ts";
-import type { Stride } from "../instructions/instruction_traits.ts";
-import { specialRegister } from "../instructions/special_registers.ts";
-import type { Register } from "../typing/names.ts";
-import { registersOf } from "../typing/operand_registers.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import { readersOf, resultsOf, sourcesOf } from "./definitions_and_uses.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
+import { type Stride, strideRuleOf, wideningOf } from "./strides.ts";
 
 /** Which registers and operands of a kernel are uniform, strided or varying. */
 export interface Uniformity {
@@ -25,70 +22,30 @@ export interface Uniformity {
   ): { readonly operand: ResolvedOperand; readonly isSigned: boolean } | undefined;
 }
 
-/** The registers that an instruction sets. */
-export function resultsOf({ form, operands: [destination] }: ResolvedInstruction): Register[] {
-  return form.hasResult ? registersOf(destination) : [];
-}
-
-/** The operands that an instruction reads, one by one, without its predicate. */
-export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOperand[] {
-  const sources: ResolvedOperand[] = [];
-  for (let index = form.hasResult ? 1 : 0; index < operands.length; index++) addParts(operands[index]!, sources);
-  return sources;
-}
-
-/** The same and its predicate: what its results depend on. */
+/** What an instruction's results depend on: its sources and its predicate. */
 function readBy(instruction: ResolvedInstruction): ResolvedOperand[] {
   const sources = sourcesOf(instruction);
   if (instruction.predicate !== undefined) sources.push(instruction.predicate.register);
   return sources;
 }
 
-/** Adds the elements of an operand: registers, numbers and so on. */
-function addParts(operand: ResolvedOperand, parts: ResolvedOperand[]): void {
-  switch (operand.kind) {
-    case "vector":
-    case "list":
-      for (const element of operand.elements) addParts(element, parts);
-      break;
-    case "pair":
-      addParts(operand.first, parts);
-      addParts(operand.second, parts);
-      break;
-    case "not":
-      parts.push(operand.register);
-      break;
-    case "address":
-      if (operand.base !== undefined) parts.push(operand.base);
-      break;
-    default:
-      parts.push(operand);
-  }
-}
-
-/** What {@linkcode findUniformity} starts from, if not from the members of gangs, which are adjacent along x. */
+/** What {@linkcode findUniformity} starts from. */
 export interface UniformityRules {
+  /** The stride of a special register. It is 1 for those that count threads. */
   strideOfSpecial(name: string): Stride;
-  /** Whether an instruction's results may differ although its operands do not. */
-  isVarying(instruction: ResolvedInstruction): boolean;
+  /** Whether an instruction's results may differ although its operands do not. Default: no. */
+  isVarying?(instruction: ResolvedInstruction): boolean;
 }
-
-const rulesOfGangs: UniformityRules = {
-  strideOfSpecial: (name) => specialRegister(name)?.stride,
-  isVarying: () => false,
-};
 
 /**
  * Finds the strides of all registers of a function.
  *
- * @param options `rules` replaces those of gangs; `varying` are registers that are known to be varying
+ * @param varying registers that are known to be varying
  */
 export function findUniformity(
   instructions: readonly ResolvedInstruction[],
-  { rules: { strideOfSpecial, isVarying } = rulesOfGangs, varying = new Set() }: {
-    readonly rules?: UniformityRules;
-    readonly varying?: ReadonlySet<Register>;
-  } = {},
+  { strideOfSpecial, isVarying = () => false }: UniformityRules,
+  varying: ReadonlySet<Register> = new Set(),
 ): Uniformity {
   // A register without an entry has not been reached yet. An undefined stride means varying.
   const strides = new Map<Register, Stride>([...varying].map((register) => [register, undefined]));
@@ -131,20 +88,20 @@ export function findUniformity(
   }
   for (const { form, operands: [destination, source], predicate } of instructions) {
     if (destination?.kind !== "register") continue;
-    const counts = form.traits.copies === 1 && source?.kind === "special" && isCountingRegister(source.name) &&
+    const counts = form.traits.copies === 1 && source?.kind === "special" && strideOfSpecial(source.name) === 1n &&
       predicate === undefined;
     counting.set(destination, counts && counting.get(destination) !== false);
   }
   /** Whether a value counts threads, so that it is far from wrapping around. */
   const isCounting = (operand: ResolvedOperand) => {
-    return operand.kind === "special" ? isCountingRegister(operand.name) : operand.kind === "register" &&
+    return operand.kind === "special" ? strideOfSpecial(operand.name) === 1n : operand.kind === "register" &&
       counting.get(operand) === true;
   };
   return {
     strideOf,
     isUniform,
     widened(instruction) {
-      const widening = instruction.form.traits.widening?.(instruction);
+      const widening = wideningOf(instruction);
       if (widening === undefined) return undefined;
       const operand = widening.operands.find((factor) => strideOf(factor) !== 0n);
       if (operand === undefined || strideOf(operand) === undefined || isCounting(operand)) return undefined;
@@ -155,20 +112,15 @@ export function findUniformity(
   };
 }
 
-/** Whether a special register counts the threads along x. */
-function isCountingRegister(name: string): boolean {
-  return specialRegister(name)?.stride === 1n;
-}
-
 /** The stride of the result of an instruction that is not uniform. */
 function resultStride(instruction: ResolvedInstruction, strideOf: (operand: ResolvedOperand) => Stride): Stride {
-  const { form, type, operands: [destination], predicate } = instruction;
-  const { stride, widening } = form.traits;
+  const { type, operands: [destination], predicate } = instruction;
+  const stride = strideRuleOf(instruction);
   if (stride === undefined || destination?.kind !== "register") return undefined;
   if (predicate !== undefined && strideOf(predicate.register) !== 0n) return undefined;
   const { bits } = destination.type;
   if (bits < 32 || type.kind === "float") return undefined;
-  if (bits !== (widening?.(instruction) === undefined ? type.bits : 64)) return undefined;
+  if (bits !== (wideningOf(instruction) === undefined ? type.bits : 64)) return undefined;
   const found = stride(instruction, (operand, width = bits) => {
     if (operand === undefined || (operand.kind === "register" && operand.type.bits !== width)) return undefined;
     return strideOf(operand);

@@ -1,5 +1,4 @@
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
 
 /**
  * Finds the pointer that a pointer was computed from. Two pointers with the same root most likely point into the same

@@ -5,20 +5,29 @@
  *
  * @module
  */
-import type { ParameterOrigin, PointerOrigin, PointerOrigins } from "../codegen/function_emitter.ts";
-import {
-  strideOfConversion,
-  strideOfDifference,
-  strideOfMove,
-  strideOfProduct,
-  strideOfProductSum,
-  strideOfShift,
-  strideOfSum,
-} from "../instructions/strides.ts";
-import { parameterOf } from "../lockstep/address_roots.ts";
-import { resultsOf } from "../simd/uniformity.ts";
-import type { Register, Variable } from "../typing/names.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+
+import { parameterOf } from "./address_roots.ts";
+import { resultsOf } from "./definitions_and_uses.ts";
+import type {
+  Register,
+  ResolvedAddress,
+  ResolvedInstruction,
+  ResolvedOperand,
+  Variable,
+} from "../instructions/resolved_instruction.ts";
+
+/** A parameter of 64 bits from which an address was computed. */
+export interface ParameterOrigin {
+  readonly kind: "parameter";
+  /** Where it begins among the kernel's parameters, in bytes. */
+  readonly offset: number;
+}
+
+/** What an address was computed from. */
+export type PointerOrigin = Variable | ParameterOrigin;
+
+/** Finds the origin of an address. Undefined if it is not certain, or has no bounds. */
+export type PointerOrigins = (base: ResolvedAddress["base"]) => PointerOrigin | undefined;
 
 /** An integer that no pointer has gone into, as far as is known. A pointer that memory holds counts as one. */
 const integer = { kind: "integer" } as const;
@@ -86,19 +95,19 @@ function resultOf(
   valueOf: (operand: ResolvedOperand | undefined) => Value | undefined,
 ): Value | undefined {
   const { form: { traits, flow }, operands: [, a, b, c] } = instruction;
-  const { stride, pointer, copies } = traits;
+  const { arithmetic, pointer, copies } = traits;
   if (flow !== undefined) return mixed;
-  if (stride === strideOfSum) return sum(valueOf(a), valueOf(b));
-  if (stride === strideOfDifference) {
+  if (arithmetic === "sum") return sum(valueOf(a), valueOf(b));
+  if (arithmetic === "difference") {
     const subtracted = valueOf(b);
     const from = valueOf(a);
     if (subtracted?.kind === "parameter" && from?.kind === "variable") return from;
     return subtracted === undefined || subtracted === integer ? from : mixed;
   }
   // A product is no pointer, whatever the factors are: sizes in parameters of 64 bits, most likely.
-  if (stride === strideOfProduct || stride === strideOfShift) return integer;
-  if (stride === strideOfProductSum) return valueOf(c);
-  if (stride === strideOfMove || stride === strideOfConversion || pointer === "converted") return valueOf(a);
+  if (arithmetic === "product" || arithmetic === "shift") return integer;
+  if (arithmetic === "product sum") return valueOf(c);
+  if (arithmetic === "move" || arithmetic === "conversion" || pointer === "converted") return valueOf(a);
   if (copies === 2) return join(valueOf(a), valueOf(b));
   let value: Value | undefined = integer;
   for (const source of instruction.operands.slice(1)) {

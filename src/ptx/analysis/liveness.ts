@@ -1,6 +1,12 @@
 import { type BasicBlock, postorder } from "./control_flow_graph.ts";
-import type { RegisterUse } from "../codegen/function_emitter.ts";
-import type { Register } from "../typing/names.ts";
+
+import type { Register } from "../instructions/resolved_instruction.ts";
+
+/** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
+export interface RegisterUse {
+  readonly uses: ReadonlySet<Register>;
+  readonly definitions: ReadonlySet<Register>;
+}
 
 /**
  * A graph of blocks, its edges, and the registers that each block uses. The edges include those to where control

@@ -4,19 +4,20 @@
  *
  * @module
  */
-import type { FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
-import { postorder, successors } from "../control_flow/control_flow_graph.ts";
-import type { Stride } from "../instructions/instruction_traits.ts";
-import { strideOfProduct, strideOfProductSum } from "../instructions/strides.ts";
-import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
-import { findUniformity, resultsOf, sourcesOf, type Uniformity } from "../simd/uniformity.ts";
-import type { Register, Variable } from "../typing/names.ts";
-import { spaceOf } from "../instructions/memory/address_checks.ts";
-import { instructionsOf } from "../typing/resolver.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
-import type { LaunchRules } from "./warp_rules.ts";
-import { loopsOf } from "../control_flow/natural_loops.ts";
+import type { BasicBlock, FlowStep } from "./control_flow_graph.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
+import { type Stride, strideRuleOf } from "./strides.ts";
+import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
+import { findUniformity, type Uniformity } from "./uniformity.ts";
+import { type Definitions, definitionsOf, sourcesOf } from "./definitions_and_uses.ts";
+import {
+  type Register,
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+  type Variable,
+} from "../instructions/resolved_instruction.ts";
+import { loopsOf } from "./loops.ts";
 
 /**
  * A part of a sum: a register, or the name of a special register, a variable or a parameter, whose values never
@@ -44,11 +45,34 @@ const mostTerms = 16;
 /** How many instructions are looked at to find how a register changes in a loop. */
 const mostUnfolded = 256;
 
+/** The size of a block. */
+export type BlockSize = readonly [x: number, y: number, z: number];
+
+/** What is assumed of a launch. */
+export interface LaunchRules {
+  /**
+   * The size of the blocks. Undefined if the threads of each warp are adjacent along x: blocks have one dimension, or
+   * whole warps in each row.
+   */
+  readonly block: BlockSize | undefined;
+  /**
+   * For each pointer among the kernel's parameters that may point into the same memory as another one, by its offset:
+   * a number of that memory, and the lowest offset of a parameter with the same value.
+   */
+  readonly shared: ReadonlyMap<number, { readonly memory: number; readonly same: number }>;
+}
+
+/** A function's graph, and its instructions in program order. */
+export interface AnalyzedFunction {
+  readonly entry: BasicBlock<FlowStep>;
+  readonly instructions: readonly ResolvedInstruction[];
+}
+
 /** What is known of the addresses in a function. */
 export class AddressForms {
-  readonly #flow: FunctionFlow;
+  readonly #function: AnalyzedFunction;
   readonly #rules: LaunchRules;
-  readonly #definitions = new Map<Register, ResolvedInstruction[]>();
+  readonly #definitions: Definitions;
   /** The instructions of blocks in loops. This and the next are found when they are first asked for. */
   #repeatedOnce: ReadonlySet<ResolvedInstruction> | undefined;
   readonly #forms = new Map<Register | Variable, LinearForm>();
@@ -59,28 +83,22 @@ export class AddressForms {
   #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
 
-  constructor(flow: FunctionFlow, rules: LaunchRules) {
-    this.#flow = flow;
+  constructor(analyzed: AnalyzedFunction, rules: LaunchRules) {
+    this.#function = analyzed;
     this.#rules = rules;
-    for (const instruction of instructionsOf(flow.function)) {
-      for (const register of resultsOf(instruction)) {
-        const known = this.#definitions.get(register);
-        if (known === undefined) this.#definitions.set(register, [instruction]);
-        else known.push(instruction);
-      }
-    }
+    this.#definitions = definitionsOf(analyzed.instructions);
     this.#roots = new AddressRoots(this.#definitions, (offset) => this.#nameOfParameter(offset));
   }
 
   get #repeated(): ReadonlySet<ResolvedInstruction> {
-    return this.#repeatedOnce ??= instructionsInLoops(this.#flow);
+    return this.#repeatedOnce ??= instructionsInLoops(this.#function);
   }
 
   get #uniformities(): readonly Uniformity[] {
     return this.#uniformitiesOnce ??= (this.#rules.block === undefined ? axes.slice(0, 1) : axes).map((axis) => {
       const strideOfSpecial = (name: string) => this.#strideOfSpecial(name, axis);
       const rules = { strideOfSpecial, isVarying: readsPrivateMemory };
-      return findUniformity(instructionsOf(this.#flow.function), { rules });
+      return findUniformity(this.#function.instructions, rules);
     });
   }
 
@@ -173,7 +191,7 @@ export class AddressForms {
       return termForm(register);
     }
     if (form.traits.pointer === "converted") return this.#formOf(operands[1]!);
-    const rule = form.traits.stride;
+    const rule = strideRuleOf(definition);
     if (rule === undefined || type.kind === "float" || register.type.bits < 32) return termForm(register);
     // The rule is linear: applied to each operand as if it alone were not 0, it gives that operand's factor.
     const forms = new Map(sources.map((source) => [source, this.#formOf(source)]));
@@ -254,7 +272,7 @@ export class AddressForms {
 
   /** The form of what an instruction computes, through registers that are set once, down to `until` and others. */
   #unfold(definition: ResolvedInstruction, until: Register, depth = 0): LinearForm | undefined {
-    const rule = definition.form.traits.stride;
+    const rule = strideRuleOf(definition);
     if (
       rule === undefined || definition.predicate !== undefined || definition.type.kind === "float" || depth > 16 ||
       ++this.#unfolded > mostUnfolded
@@ -286,7 +304,7 @@ export class AddressForms {
 
   #findMultiple(term: Register, depth: number): bigint {
     const definition = this.#onlyDefinition(term);
-    const rule = definition?.form.traits.stride;
+    const rule = definition && strideRuleOf(definition);
     const of = (operand: ResolvedOperand | undefined): bigint => {
       switch (operand?.kind) {
         case "integer":
@@ -301,8 +319,9 @@ export class AddressForms {
     };
     if (definition === undefined || rule === undefined) return 1n;
     const [, a, b, c] = definition.operands;
-    if (rule === strideOfProduct) return of(a) * of(b);
-    if (rule === strideOfProductSum) return greatestCommonDivisor(of(a) * of(b), of(c));
+    const { arithmetic } = definition.form.traits;
+    if (arithmetic === "product") return of(a) * of(b);
+    if (arithmetic === "product sum") return greatestCommonDivisor(of(a) * of(b), of(c));
     let multiple = 0n;
     for (const source of sourcesOf(definition)) {
       const factor = rule(definition, (operand) => operand === source ? 1n : 0n);
@@ -326,7 +345,7 @@ export class AddressForms {
   }
 }
 
-function instructionsInLoops({ entry }: FunctionFlow): ReadonlySet<ResolvedInstruction> {
+function instructionsInLoops({ entry }: AnalyzedFunction): ReadonlySet<ResolvedInstruction> {
   const repeated = new Set<ResolvedInstruction>();
   for (const { body } of loopsOf(entry)) {
     for (const { instructions } of body) {
@@ -334,11 +353,6 @@ function instructionsInLoops({ entry }: FunctionFlow): ReadonlySet<ResolvedInstr
     }
   }
   return repeated;
-}
-
-/** The blocks of a function, in reverse postorder. */
-export function blocksOf({ entry }: FunctionFlow): FlowBlock[] {
-  return postorder([entry], successors).reverse();
 }
 
 /** Whether an instruction reads what may differ from lane to lane though its address does not. */

@@ -7,23 +7,30 @@
  *
  * @module
  */
-import type { ParameterOffset, ParameterOffsets } from "./function_emitter.ts";
-import { postorder, successors } from "../control_flow/control_flow_graph.ts";
-import type { FunctionFlow } from "../control_flow/function_flow.ts";
-import { spaceOf } from "../instructions/memory/address_checks.ts";
-import { strideOfSum } from "../instructions/strides.ts";
-import { parameterOf } from "../lockstep/address_roots.ts";
-import { resultsOf } from "../simd/uniformity.ts";
-import type { Register } from "../typing/names.ts";
-import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+
+import { type BasicBlock, type FlowStep, postorder, successors } from "./control_flow_graph.ts";
+import { type Register, type ResolvedInstruction, spaceOf } from "../instructions/resolved_instruction.ts";
+import { parameterOf } from "./address_roots.ts";
+import { type Definitions, resultsOf } from "./definitions_and_uses.ts";
+
+/** A register that holds the sum of a parameter and an offset. */
+export interface ParameterOffset {
+  readonly sum: Register;
+  /** Where the parameter of 64 bits begins in the kernel's parameters. */
+  readonly parameter: number;
+  readonly offset: Register;
+}
+
+/** The sums that accesses have as their addresses. Their offsets still hold the same when the access is made. */
+export type ParameterOffsets = ReadonlyMap<ResolvedInstruction, ParameterOffset>;
 
 /** How many conversions and moves of a parameter are followed. */
 const mostCopies = 4;
 
 /** Finds the accesses of a kernel. The parameters of the functions that it calls are not in its own. */
 export function parameterOffsets(
-  { entry }: FunctionFlow,
-  definitions: ReadonlyMap<Register, readonly ResolvedInstruction[]>,
+  { entry }: { readonly entry: BasicBlock<FlowStep> },
+  definitions: Definitions,
 ): ParameterOffsets {
   const parameterIn = (register: Register, copies = 0): number | undefined => {
     const [definition, ...others] = definitions.get(register) ?? [];
@@ -69,7 +76,7 @@ function sumOf(
   { form, type, operands: [sum, a, b], predicate }: ResolvedInstruction,
   parameterIn: (register: Register) => number | undefined,
 ): ParameterOffset | undefined {
-  if (form.traits.stride !== strideOfSum || type.bits !== 64 || predicate !== undefined) return undefined;
+  if (form.traits.arithmetic !== "sum" || type.bits !== 64 || predicate !== undefined) return undefined;
   if (sum?.kind !== "register" || a?.kind !== "register" || b?.kind !== "register") return undefined;
   for (const [pointer, offset] of [[a, b], [b, a]] as const) {
     const parameter = parameterIn(pointer);

@@ -1,17 +1,14 @@
 /**
- * What the compiler may assume of an instruction, beside what the instruction compiles to.
+ * What analyses may assume of an instruction, whatever it compiles to.
  *
- * Each row of the table states the traits of its form. A trait that is left out takes the conservative value: the
+ * Each row of a table of instructions states the traits of its form. A trait that is left out takes the conservative value: the
  * instruction may do anything to memory, its results are varying, their NaNs have any bits, and kernels that contain it
  * do not run in gangs.
  *
  * @module
  */
-import type { RegisterShadows } from "../checks/register_shadows.ts";
-import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { GangEmitter } from "../simd/gang_emitter.ts";
-import type { ScalarType } from "../typing/scalar_types.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
+import type { FormSyntax } from "./form_syntax.ts";
+import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
 /**
  * A side effect of an instruction. No analysis asks for `orders` and `traps` yet; with them, the rows state all effects.
@@ -29,32 +26,31 @@ export type Effect =
   /** Ends the kernel. */
   | "traps";
 
-/**
- * The difference between a value in each thread of a gang and in the thread before, modulo 2^bits: 0 for a uniform
- * value, undefined for a varying one.
- */
-export type Stride = bigint | undefined;
+/** What an instruction computes from its sources, where analyses follow it. A product may be of extended factors. */
+export type Arithmetic =
+  | "move"
+  | "conversion"
+  | "negation"
+  | "sum"
+  | "difference"
+  | "product"
+  /** A product and a third source. */
+  | "product sum"
+  /** A shift to the left. */
+  | "shift";
 
-/** Finds the stride of an operand that is read with the given bits, by default those of the destination. */
-export type OperandStride = (operand: ResolvedOperand | undefined, bits?: number) => Stride;
+/** An instruction's part in the control flow. */
+export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
 
-/** Finds the stride of an instruction's result, an integer of at least 32 bits, from those of its operands. */
-export type StrideRule = (instruction: ResolvedInstruction, strideOf: OperandStride) => Stride;
-
-/** The 32-bit operands that an instruction extends to 64 bits, and the type that says how. */
-export interface Widening {
-  readonly operands: readonly ResolvedOperand[];
-  readonly type: ScalarType;
+/** A row of a table of instructions: one form of an instruction, and what may be assumed of it. */
+export interface InstructionRow extends FormSyntax {
+  /** The syntax, as `form_syntax.ts` reads it. */
+  readonly syntax: string;
+  /** The section of the PTX ISA manual. */
+  readonly section: string;
+  readonly flow: Flow | undefined;
+  readonly traits: InstructionTraits;
 }
-
-/** Emits an instruction on vectors, for all members of a gang at once. */
-export type EmitVectors = () => void;
-
-/** Finds how to emit an unpredicated instruction on vectors. Undefined if that is not possible. */
-export type GangForm = (gang: GangEmitter, instruction: ResolvedInstruction) => EmitVectors | undefined;
-
-/** Emits what an instruction does to the shadows of its operands, which say which of their bits are uninitialized. */
-export type ValidityRule = (e: FunctionEmitter, shadows: RegisterShadows, instruction: ResolvedInstruction) => void;
 
 /** The traits of a form. All are optional, and default to the conservative value. */
 export interface InstructionTraits {
@@ -65,13 +61,8 @@ export interface InstructionTraits {
    * enough. Default: every thread must execute it, and its results are varying.
    */
   readonly isUniform?: boolean;
-  /** The stride of the result if an operand is strided. Default: the result is varying. */
-  readonly stride?: StrideRule;
-  /**
-   * The operands that the instruction extends to 64 bits. They must not wrap around within a gang for `stride` to hold.
-   * Required if `stride` is that of an extended operand.
-   */
-  readonly widening?: (instruction: ResolvedInstruction) => Widening | undefined;
+  /** What the instruction computes of integers. Default: something else, which is not followed. */
+  readonly arithmetic?: Arithmetic;
   /** The number of leading sources that the result may be a copy of: 1 for a move, 2 for a selection. Default: none. */
   readonly copies?: 1 | 2;
   /**
@@ -116,22 +107,12 @@ export interface InstructionTraits {
    * access others.
    */
   readonly accessesType?: boolean;
-  /**
-   * How uninitialized bits of the sources reach the results; `emitted` if the instruction's own code says so, as that of
-   * loads does. Default: every result is wholly uninitialized if any bit of any source is.
-   */
-  readonly validity?: ValidityRule | "emitted";
   /** Whether results may be undefined although all sources are initialized. Default: no. */
   readonly mayBeUndefined?: boolean;
   /** Whether the instruction gives or takes the carry, which is no operand. Default: no. */
   readonly usesCarry?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
-  /**
-   * How a gang executes the instruction on vectors. Undefined for an instruction with a modifier that the vectors do
-   * not implement. Default: member by member.
-   */
-  readonly gangForm?: GangForm;
 }
 
 /** Whether an instruction may have a side effect. Without stated effects, it may have any. */
