@@ -82,6 +82,9 @@ interface CudaKernelLaunch extends KernelLaunch {
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
   readonly kind = "cuda";
+  readonly contextsAreShared = true;
+  readonly loadingBlocks = true;
+  readonly runsOnHost = false;
   readonly dropsWork = false;
   readonly executesMachineCode = true;
   readonly observesAccesses = false;

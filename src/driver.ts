@@ -346,6 +346,14 @@ export interface Driver {
   readonly checksHandles: boolean;
   /** Whether there is `ctxRecordEvent`. */
   readonly hasContextEvents: boolean;
+  /**
+   * Whether all `Driver` objects of the process share the devices' contexts: some calls wait for the work of all of them.
+   */
+  readonly contextsAreShared: boolean;
+  /** Whether `moduleLoadData`, `linkModules` and `moduleUnload` may block until the device's work is done. */
+  readonly loadingBlocks: boolean;
+  /** Whether kernels run on the host's own processors, and only while the program waits for them or awaits. */
+  readonly runsOnHost: boolean;
   /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
   readonly dropsWork: boolean;
   /** Whether launches say what they have accessed. */

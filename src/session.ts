@@ -1,10 +1,10 @@
 import type { CollectiveLibrary } from "./collective_library.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
+import { refuse } from "./driver_layers.ts";
 import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/streams/cuda_stream.ts";
 import { IpcHandleLayouts } from "./objects/ipc_handles.ts";
-import { noteSession } from "./objects/gpu_sessions.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/streams/pending_work.ts";
 import { RecentLaunches } from "./objects/kernels/recent_launches.ts";
@@ -56,8 +56,6 @@ function refuseCollectives(): never {
 
 /** The state that all objects of one `Cuda` share. */
 export class Session {
-  /** The driver. Once the session has ended, any use of it throws a `ReferenceError`. */
-  driver: Driver;
   /** Page-locked memory for copies between devices and pageable memory. */
   readonly staging: Staging;
   /** Copies of pageable memory through page-locked memory. */
@@ -78,8 +76,6 @@ export class Session {
   readonly compilers: Compilers;
   /** Opens what moves the bytes of collectives: NCCL, or the software device's own. */
   readonly openCollectives: () => CollectiveLibrary;
-  /** What work has suffered from other processes. Undefined until there is a communicator. */
-  faults: WorkFaults | undefined;
   /** Called at the beginning of the end. */
   readonly beforeEnd: Set<() => void> = new Set();
   /** Lists how the software device supports the instructions of a module. */
@@ -99,6 +95,8 @@ export class Session {
   readonly streams: Set<CudaStream> = new Set();
   /** The launches that the error of a lost device lists. */
   readonly launches: RecentLaunches;
+  #driver: Driver;
+  #faults: WorkFaults | undefined;
   readonly #deferred = new DeferredReleases();
   /** Page-locked memory by its buffer. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
@@ -124,7 +122,7 @@ export class Session {
       collectives?: () => CollectiveLibrary;
     } = {},
   ) {
-    this.driver = driver;
+    this.#driver = driver;
     this.compilers = compilers;
     this.openCollectives = collectives;
     this.sanitizer = sanitizer;
@@ -141,16 +139,35 @@ export class Session {
     this.opened = new OpenedObjects({ debug });
     this.launches = new RecentLaunches(this);
     sanitizer?.whenProcessEnds(() => void this.opened.reportUnfreed(sanitizer, "the process ended"));
-    noteSession(this);
+    if (driver.contextsAreShared) noteSession(this);
+  }
+
+  /** The driver. Once the session has ended, any use of it throws a `ReferenceError`. */
+  get driver(): Driver {
+    return this.#driver;
+  }
+
+  /** What work has suffered from other processes. Undefined until there is a communicator. */
+  get faults(): WorkFaults | undefined {
+    return this.#faults;
+  }
+
+  /**
+   * Lets waits find out that work cannot end: from now on, they ask `faults`, and the session's calls go to `driver`, a
+   * layer above the session's driver so far.
+   */
+  guardWaits(faults: WorkFaults, driver: Driver): void {
+    this.#faults = faults;
+    this.#driver = driver;
   }
 
   /** Calls a function whose waits are the library's own: the errors of collectives are left to the program's. */
   unheard<Result>(wait: () => Result): Result {
-    return this.faults === undefined ? wait() : this.faults.unheard(wait);
+    return this.#faults === undefined ? wait() : this.#faults.unheard(wait);
   }
 
   get hasEnded(): boolean {
-    return this.driver === endedDriver;
+    return this.#driver === endedDriver;
   }
 
   /**
@@ -277,7 +294,7 @@ export class Session {
       if (!isLoss(error)) throw error;
     } finally {
       this.#deferred.clear();
-      this.driver = endedDriver;
+      this.#driver = endedDriver;
       this.launches.stop();
       this.#reportTransferredMemory();
       // What is disposed of from now on is still released by the session.
@@ -370,8 +387,31 @@ function isTransferred(buffer: ArrayBuffer, byteLength: number): boolean {
   return byteLength > 0 && buffer.detached;
 }
 
-const endedDriver = new Proxy({} as Driver, {
-  get() {
-    throw new EndedError("Cannot use this object: the Cuda object was disposed, along with everything that it created");
-  },
-});
+const endedDriver = refuse(() =>
+  new EndedError("Cannot use this object: the Cuda object was disposed, along with everything that it created")
+);
+
+/** The sessions whose drivers share the devices' contexts: some calls of one wait for the work of all. */
+const sessionsOfSharedContexts = new Set<WeakRef<Session>>();
+let noted: ((session: Session) => void) | undefined;
+
+function noteSession(session: Session): void {
+  for (const each of sessionsOfSharedContexts) {
+    if (each.deref()?.hasEnded !== false) sessionsOfSharedContexts.delete(each);
+  }
+  sessionsOfSharedContexts.add(new WeakRef(session));
+  noted?.(session);
+}
+
+/**
+ * Calls a function for each session whose driver shares its contexts with others, and for those that are opened later.
+ * The first call of this function decides.
+ */
+export function forEachSessionOfSharedContexts(call: (session: Session) => void): void {
+  if (noted !== undefined) return;
+  noted = call;
+  for (const each of sessionsOfSharedContexts) {
+    const session = each.deref();
+    if (session?.hasEnded === false) call(session);
+  }
+}

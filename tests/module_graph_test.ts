@@ -9,7 +9,13 @@ const nativeLayer = ["ffi/native/"];
 /** CUDA's objects refer to each other: their types may, too. */
 const objects = ["src/session.ts", "src/objects/", "src/memory/"];
 /** The interface between the library and its drivers, and what both sides of it use. */
-const seam = ["src/driver.ts", "src/collective_library.ts", "src/support/"];
+const seam = [
+  "src/driver.ts",
+  "src/call_effects.ts",
+  "src/driver_layers.ts",
+  "src/collective_library.ts",
+  "src/support/",
+];
 /** A row of the instruction table names the emitters that it writes code with, and they resolve and read rows. */
 const instructionTable = ["typing/", "instructions/", "codegen/", "simd/", "checks/"].map((layer) =>
   `src/software/compiler/${layer}`
@@ -24,6 +30,8 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/compile/cache/", [...nativeLayer, "src/support/", "src/compile/"]],
   ["src/compile/", ["src/support/", "src/ptx/"]],
   ["src/driver.ts", []],
+  ["src/call_effects.ts", ["src/driver.ts"]],
+  ["src/driver_layers.ts", ["src/driver.ts"]],
   ["src/collective_library.ts", []],
   ["src/software/abi/", ["src/support/"]],
   ["src/software/compiler/", ["src/support/", "src/ptx/", "src/software/abi/"]],

@@ -8,9 +8,10 @@
  *
  * @module
  */
-import { defaultStream, type Driver, type QueryOptions, streamFlags } from "../driver.ts";
-import { forEachGpuSession } from "../objects/gpu_sessions.ts";
-import type { Session, WorkFaults } from "../session.ts";
+import { type CallEffects, effectsOf, takesSlot } from "../call_effects.ts";
+import { defaultStream, type Driver, type KernelLaunch, type QueryOptions, streamFlags } from "../driver.ts";
+import { intercept } from "../driver_layers.ts";
+import { forEachSessionOfSharedContexts, type Session, type WorkFaults } from "../session.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import { pause } from "../support/waiting/pause.ts";
@@ -32,13 +33,14 @@ import {
 import { LaunchThrottle } from "./launch_throttle.ts";
 
 const found = new WeakMap<Session, CollectiveFaults>();
-/** Those with unfinished collectives. The streams of a GPU are behind those of all sessions in some calls. */
-const unfinishedOnGpus = new Set<CollectiveFaults>();
+/** Those with unfinished collectives whose drivers share contexts: some calls wait for the streams of all sessions. */
+const unfinishedInSharedContexts = new Set<CollectiveFaults>();
 /**
  * How long the host asks again and again, as CUDA's own waits do, and what pauses it asks for then between two questions:
- * each takes some 0.08. The ranks of the software device are processes that share the processor's cores.
+ * each takes some 0.08. Ranks that run on the host are processes that share its processors.
  */
-const eagerMilliseconds = { cuda: 5, software: 0.5 } as const;
+const eagerMilliseconds = 5;
+const eagerMillisecondsOnHost = 0.5;
 const pauseMilliseconds = 0.02;
 /** How long a wait asks for nothing else: the collectives of most are done by then. */
 const trustingMilliseconds = 0.5;
@@ -49,31 +51,11 @@ const mostFailures = 64;
 const mostDestroyed = 256;
 /** So few streams that wait for others are not looked through. */
 const fewFollowers = 256;
-/** The calls that take room in a stream's queue, but for launches, and the places of their streams. The device comes first. */
-const streamArguments = {
-  memcpyHtoDAsync: 3,
-  memcpyDtoHAsync: 3,
-  memcpyAsync: 4,
-  memcpyPeerAsync: 6,
-  memsetAsync: 4,
-  memsetD16Async: 4,
-  memsetD32Async: 4,
-  memsetD2D32Async: 6,
-} as const satisfies Partial<Record<keyof Driver, number>>;
-
-/** The calls that block until the work of a device, their first argument, is done; and those that do so only on a GPU. */
-const idleCalls = [
-  "deviceSynchronize",
-  "free",
-  "ipcCloseMemHandle",
-  "deviceDisablePeerAccess",
-] as const satisfies (keyof Driver)[];
-const idleCallsOfCuda = ["moduleLoadData", "moduleUnload", "linkModules"] as const satisfies (keyof Driver)[];
 
 /** What a session's streams suffer from collectives. From the first call on, the session's waits take part in it. */
 export function faultsOf(session: Session): CollectiveFaults {
   // The waits of other sessions may be for this one's collectives.
-  if (session.driver.kind === "cuda") forEachGpuSession(guard);
+  if (session.driver.contextsAreShared) forEachSessionOfSharedContexts(guard);
   return guard(session);
 }
 
@@ -81,8 +63,7 @@ function guard(session: Session): CollectiveFaults {
   let faults = found.get(session);
   if (faults === undefined) {
     found.set(session, faults = new CollectiveFaults(session));
-    session.driver = faults.driver;
-    session.faults = faults;
+    session.guardWaits(faults, faults.driver);
   }
   return faults;
 }
@@ -123,7 +104,7 @@ export class CollectiveFaults implements WorkFaults {
       },
       await: (event) => this.#until(() => driver.eventQuery(event, forLibrary)),
     }, { isSanitized: session.sanitizer !== undefined });
-    this.#eagerMilliseconds = eagerMilliseconds[driver.kind];
+    this.#eagerMilliseconds = driver.runsOnHost ? eagerMillisecondsOnHost : eagerMilliseconds;
     this.driver = this.#guard(driver);
   }
 
@@ -135,7 +116,7 @@ export class CollectiveFaults implements WorkFaults {
   /** Notes that a communicator has given a stream work. Returns what is known of the stream. */
   beginWork(communicator: WatchedCommunicator, device: number, stream: bigint): StreamState {
     this.#unfinished.add(communicator);
-    if (this.#guarded.kind === "cuda") unfinishedOnGpus.add(this);
+    if (this.#guarded.contextsAreShared) unfinishedInSharedContexts.add(this);
     const faults = this.#streamOf(device, stream);
     // Its work comes after that of the blocking streams.
     if (faults.isBlocking) this.#streamOf(device, defaultStream);
@@ -167,7 +148,7 @@ export class CollectiveFaults implements WorkFaults {
   /** Notes that all work of a communicator has ended. */
   endWork(communicator: WatchedCommunicator): void {
     this.#unfinished.delete(communicator);
-    if (this.#unfinished.size === 0) unfinishedOnGpus.delete(this);
+    if (this.#unfinished.size === 0) unfinishedInSharedContexts.delete(this);
     for (const faults of this.#destroyed) if (faults.isSettled) this.#destroyed.delete(faults);
     if (this.#followerCount > 0 && this.#unfinished.size === 0) this.#forgetFollowers();
   }
@@ -383,11 +364,11 @@ export class CollectiveFaults implements WorkFaults {
 
   /** Those whose collectives the waits of this session may come after. */
   get #involved(): ReadonlySet<CollectiveFaults> {
-    return this.#guarded.kind === "cuda" ? unfinishedOnGpus : this.#alone;
+    return this.#guarded.contextsAreShared ? unfinishedInSharedContexts : this.#alone;
   }
 
   get #isAnyUnfinished(): boolean {
-    return this.#unfinished.size > 0 || this.#guarded.kind === "cuda" && unfinishedOnGpus.size > 0;
+    return this.#unfinished.size > 0 || this.#guarded.contextsAreShared && unfinishedInSharedContexts.size > 0;
   }
 
   /** Waits for work that may come after collectives, as long as there are such. */
@@ -431,14 +412,6 @@ export class CollectiveFaults implements WorkFaults {
   /** A driver that does the same, and waits by asking as long as a collective may not end. */
   #guard(driver: Driver): Driver {
     const calls: Partial<Driver> = {
-      launchKernel: (launch) => {
-        this.takeRoom(launch.device, launch.stream);
-        driver.launchKernel(launch);
-      },
-      launchKernelEx: (launch, attributes) => {
-        this.takeRoom(launch.device, launch.stream);
-        driver.launchKernelEx(launch, attributes);
-      },
       eventRecord: (device, event, stream) => {
         driver.eventRecord(device, event, stream);
         const faults = this.#known(device, stream);
@@ -473,48 +446,48 @@ export class CollectiveFaults implements WorkFaults {
         this.streamLeft(device, stream);
         driver.streamDestroy(device, stream);
       },
-      eventSynchronize: (event) => {
-        this.#until(() => driver.eventQuery(event, forLibrary));
-        driver.eventSynchronize(event);
-      },
-      streamSynchronize: (device, stream) => {
-        this.#until(() => driver.streamQuery(device, stream, forLibrary));
-        driver.streamSynchronize(device, stream);
-      },
-      // It blocks until the work of all devices is done.
-      freeHost: (allocation) => {
-        for (const device of this.#devices()) this.#untilIdle(device);
-        driver.freeHost(allocation);
-      },
     };
-    const addCall = (name: keyof Driver, before: (parameters: readonly unknown[]) => void): void => {
-      const call = driver[name] as (...parameters: unknown[]) => unknown;
-      Object.assign(calls, {
-        [name]: (...parameters: unknown[]) => {
-          before(parameters);
-          return call.apply(driver, parameters);
-        },
-      });
+    return intercept(driver, calls, (name, method) => {
+      const effects = effectsOf(name);
+      // Copies of pageable memory that would wait for other work go through page-locked memory.
+      const before = takesSlot(effects) ? this.#takeRoomFor(effects) : this.#untilUnblocked(effects);
+      if (before === undefined) return method.bind(driver);
+      return (...parameters) => {
+        before(parameters);
+        return Reflect.apply(method, driver, parameters);
+      };
+    });
+  }
+
+  /** What takes room for a kernel, a copy or a fill. */
+  #takeRoomFor({ stream }: CallEffects): (parameters: readonly unknown[]) => void {
+    if (typeof stream === "number") {
+      return (parameters) => this.takeRoom(parameters[0] as number, parameters[stream] as bigint);
+    }
+    return (parameters) => {
+      const { device, stream } = parameters[0] as KernelLaunch;
+      this.takeRoom(device, stream);
     };
-    for (const [name, place] of Object.entries(streamArguments) as [keyof Driver, number][]) {
-      addCall(name, (parameters) => this.takeRoom(parameters[0] as number, parameters[place] as bigint));
+  }
+
+  /** What waits for the same as a call, by asking. Undefined if the call does not block. */
+  #untilUnblocked(
+    { blocksOn, mayBlockOn, loads = false }: CallEffects,
+  ): ((parameters: readonly unknown[]) => void) | undefined {
+    const driver = this.#guarded;
+    switch (loads && !driver.loadingBlocks ? undefined : blocksOn ?? mayBlockOn) {
+      case "stream":
+        return ([device, stream]) =>
+          this.#until(() => driver.streamQuery(device as number, stream as bigint, forLibrary));
+      case "event":
+        return ([event]) => this.#until(() => driver.eventQuery(event as bigint, forLibrary));
+      case "device":
+        return ([device]) => this.#untilIdle(device as number);
+      case "all devices":
+        return () => {
+          for (const device of this.#devices()) this.#untilIdle(device);
+        };
     }
-    for (const name of driver.kind === "cuda" ? [...idleCalls, ...idleCallsOfCuda] : idleCalls) {
-      addCall(name, ([device]) => this.#untilIdle(device as number));
-    }
-    const guarded: Driver = Object.create(
-      new Proxy({}, {
-        get(_, name) {
-          // The other driver's methods need it as `this`.
-          const value = calls[name as keyof Driver] ?? Reflect.get(driver, name, driver);
-          if (typeof value !== "function") return value;
-          const method = value.bind(driver);
-          Object.defineProperty(guarded, name, { value: method });
-          return method;
-        },
-      }),
-    );
-    return guarded;
   }
 }
 

@@ -269,8 +269,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.#nextPoll = now + pollInterval;
     if (this.failure !== undefined) return;
     const { session: { driver }, library, comm } = this.#parts;
-    // The software device works only while its program waits or awaits, so the time between two polls does not count.
-    if (driver.kind === "software") this.#extendDeadlines(now - this.#lastPoll - 2 * timerInterval);
+    // Kernels that run on the host do so only while it waits or awaits: the time between two polls does not count.
+    if (driver.runsOnHost) this.#extendDeadlines(now - this.#lastPoll - 2 * timerInterval);
     this.#lastPoll = now;
     this.recordEnd();
     const areComplete = this.#marked.map(({ event }) => event === undefined || this.#isComplete(event));

@@ -284,7 +284,7 @@ export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelC
  *
  * @throws {RangeError} If there is one
  */
-export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "kind" | "kernelChecks">): void {
+export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "kernelChecks">): void {
   if (wanted.namedBy === undefined) return;
   for (const check of kernelChecksAmong(wanted)) {
     if (driver.kernelChecks.has(check)) continue;

@@ -150,6 +150,9 @@ export class SoftwareDriver implements Driver {
   /** The largest number of devices. */
   static readonly deviceLimit: number = deviceLimit;
   readonly kind = "software";
+  readonly contextsAreShared = false;
+  readonly loadingBlocks = false;
+  readonly runsOnHost = true;
   readonly dropsWork = true;
   readonly executesMachineCode = false;
   readonly observesAccesses: boolean;
