@@ -15,7 +15,6 @@ import type {
   Driver,
   HostAllocation,
   JitOptions,
-  KernelCheck,
   KernelLaunch,
   LaunchAttributes,
   LinkedImage,
@@ -87,12 +86,8 @@ export class CudaDriver implements Driver {
   readonly runsOnHost = false;
   readonly dropsWork = false;
   readonly executesMachineCode = true;
-  readonly observesAccesses = false;
-  readonly kernelChecks: ReadonlySet<KernelCheck> = new Set();
+  readonly checker = undefined;
   readonly useBufferNames = undefined;
-  readonly partAllocated = undefined;
-  readonly partFreed = undefined;
-  readonly unfreedHeap = undefined;
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;
   readonly checksHandles: boolean = false;

@@ -11,6 +11,7 @@ const objects = ["src/session.ts", "src/objects/", "src/memory/"];
 /** The interface between the library and its drivers, and what both sides of it use. */
 const seam = [
   "src/driver.ts",
+  "src/kernel_checker.ts",
   "src/call_effects.ts",
   "src/driver_layers.ts",
   "src/collective_library.ts",
@@ -29,7 +30,8 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/ptx/", []],
   ["src/compile/cache/", [...nativeLayer, "src/support/", "src/compile/"]],
   ["src/compile/", ["src/support/", "src/ptx/"]],
-  ["src/driver.ts", []],
+  ["src/driver.ts", ["src/kernel_checker.ts"]],
+  ["src/kernel_checker.ts", ["src/driver.ts"]],
   ["src/call_effects.ts", ["src/driver.ts"]],
   ["src/driver_layers.ts", ["src/driver.ts"]],
   ["src/collective_library.ts", []],

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { AccessParts, ThreadIndex } from "../driver.ts";
+import type { AccessParts, ThreadIndex } from "../kernel_checker.ts";
 import type { Operation } from "./operation.ts";
 import { isBefore, type Timeline } from "./order/timelines.ts";
 

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Driver, KernelCheck, MemoryRange } from "../driver.ts";
+import type { Driver, MemoryRange } from "../driver.ts";
+import type { KernelCheck } from "../kernel_checker.ts";
 import { listOf } from "../support/printing.ts";
 import { startStackAbove } from "../support/call_stack.ts";
 import { escapeControlsInLines } from "../support/escape_controls.ts";
@@ -284,10 +285,10 @@ export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelC
  *
  * @throws {RangeError} If there is one
  */
-export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "kernelChecks">): void {
+export function checkThatDriverMakes(wanted: WantedChecks, driver: Pick<Driver, "checker">): void {
   if (wanted.namedBy === undefined) return;
   for (const check of kernelChecksAmong(wanted)) {
-    if (driver.kernelChecks.has(check)) continue;
+    if (driver.checker?.checks.has(check)) continue;
     throw new RangeError(
       `Cannot make the check "${check}" of ${wanted.namedBy} on a GPU: only the software device makes it; run the ` +
         `same program with the driver "software"`,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { AccessParts } from "../driver.ts";
+import type { AccessParts } from "../kernel_checker.ts";
 import type { Conflict, Touch } from "./memory_history.ts";
 
 interface Bytes {

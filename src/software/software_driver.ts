@@ -11,9 +11,7 @@ import {
   eventFlags,
   functionCache,
   type HostAllocation,
-  type KernelCheck,
   type KernelLaunch,
-  type LaunchAccess,
   type LaunchAttributes,
   type LinkedImage,
   type MemAccessDesc,
@@ -32,8 +30,8 @@ import {
   type PointerAttributes,
   type QueryOptions,
   streamFlags,
-  type UnfreedHeap,
 } from "../driver.ts";
+import type { KernelCheck, KernelChecker, LaunchAccess, LaunchObservation, UnfreedHeap } from "../kernel_checker.ts";
 import type { CollectiveLibrary } from "../collective_library.ts";
 import { countOf } from "../support/printing.ts";
 import { SoftwareCollectives } from "./collectives/software_collectives.ts";
@@ -155,8 +153,7 @@ export class SoftwareDriver implements Driver {
   readonly runsOnHost = true;
   readonly dropsWork = true;
   readonly executesMachineCode = false;
-  readonly observesAccesses: boolean;
-  readonly kernelChecks: ReadonlySet<KernelCheck>;
+  readonly checker: KernelChecker;
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly checksHandles: boolean = true;
@@ -221,8 +218,17 @@ export class SoftwareDriver implements Driver {
         `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
       );
     }
-    this.observesAccesses = observesAccesses;
-    this.kernelChecks = kernelChecks;
+    this.checker = {
+      checks: kernelChecks,
+      observesAccesses,
+      launch: (launch, attributes, observation) => {
+        if (attributes === undefined) this.#enqueueLaunch(launch, "cuLaunchKernel", { observation });
+        else this.#launchWithAttributes(launch, attributes, observation);
+      },
+      partAllocated: (part, device, stream) => this.#partAllocated(part, device, stream),
+      partFreed: (address) => this.#partFreed(address),
+      unfreedHeap: () => this.#unfreedHeap(),
+    };
     this.#linearMemory = new LinearMemory({ findsMistakes: kernelChecks.has("memory") });
     this.#workspaces = new GridWorkspaces(this.#linearMemory);
     this.#hostMemory = new HostMemory(this.#linearMemory);
@@ -677,7 +683,7 @@ export class SoftwareDriver implements Driver {
 
   /** Whether fresh memory is to show what was not initialized. */
   get #isChecked(): boolean {
-    return this.#isScheduled || this.observesAccesses || this.kernelChecks.size > 0;
+    return this.#isScheduled || this.checker.observesAccesses || this.checker.checks.size > 0;
   }
 
   /** The free of an allocation may have been asked for already. */
@@ -759,7 +765,7 @@ export class SoftwareDriver implements Driver {
     this.#freedRanges.add(allocation.begin, allocation.byteLength, freedKindOf(allocation), device);
   }
 
-  unfreedHeap(): UnfreedHeap[] {
+  #unfreedHeap(): UnfreedHeap[] {
     const isBusy = this.#defaultStreams.some(({ device }) => !this.#scheduler.isIdle(device));
     if (isBusy || this.#devices.areLost) return [];
     const found = new Map<string, UnfreedHeap>();
@@ -774,7 +780,7 @@ export class SoftwareDriver implements Driver {
     return [...found.values()];
   }
 
-  partAllocated({ address, byteLength }: MemoryRange, device: number, stream: bigint): void {
+  #partAllocated({ address, byteLength }: MemoryRange, device: number, stream: bigint): void {
     const begin = offsetOfAddress(address)!;
     this.#parts.add({ begin, byteLength });
     const shadow = this.#shadow;
@@ -789,7 +795,7 @@ export class SoftwareDriver implements Driver {
     this.#scheduler.enqueue(target, note, { outlivesDevice: true });
   }
 
-  partFreed(address: bigint): void {
+  #partFreed(address: bigint): void {
     const part = this.#parts.at(offsetOfAddress(address)!);
     if (part !== undefined) this.#parts.remove(part);
   }
@@ -1296,15 +1302,21 @@ export class SoftwareDriver implements Driver {
   }
 
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void {
+    this.#launchWithAttributes(launch, attributes);
+  }
+
+  #launchWithAttributes(launch: KernelLaunch, attributes: LaunchAttributes, observation?: LaunchObservation): void {
     const call = "cuLaunchKernelEx";
     checkLaunchAttributes(attributes, call);
-    this.#enqueueLaunch(launch, call, attributes);
+    this.#enqueueLaunch(launch, call, { cooperative: attributes.cooperative, observation });
   }
 
   #enqueueLaunch(
     launch: KernelLaunch,
     call: string,
-    { cooperative }: Pick<LaunchAttributes, "cooperative"> = { cooperative: false },
+    { cooperative = false, observation = {} }: Partial<Pick<LaunchAttributes, "cooperative">> & {
+      observation?: LaunchObservation | undefined;
+    } = {},
   ): void {
     const target = this.#stream(launch.device, launch.stream, call);
     const loaded = this.#kernel(launch.kernel, call);
@@ -1312,8 +1324,8 @@ export class SoftwareDriver implements Driver {
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
     if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#ensureBoundsTable(device, call);
-    const { onAccesses, onFindings, isRaceFree: races = false, hasWholeBarriers: barriers = false } = launch;
-    const accesses = this.#accessesOf(launch);
+    const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
+    const accesses = this.#accessesOf(observation);
     const configuration: LaunchConfiguration = {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
       block: [launch.blockX, launch.blockY, launch.blockZ],
@@ -1329,7 +1341,7 @@ export class SoftwareDriver implements Driver {
       order: this.#nextOrder?.(),
       argumentRanges: this.#argumentRangesOf(launch),
       shadow: this.#shadow,
-      accesses: launch.globalAccesses,
+      accesses: observation.globalAccesses,
       workspaces: this.#workspaces,
     };
     const workOf = (left: LeftOutOfLaunch) => {
@@ -1358,29 +1370,29 @@ export class SoftwareDriver implements Driver {
   }
 
   /** All that a launch accesses, unless that is to be observed. */
-  #accessesOf({ onAccesses, accesses }: KernelLaunch): readonly LaunchAccess[] | undefined {
+  #accessesOf({ onAccesses, accesses }: LaunchObservation): readonly LaunchAccess[] | undefined {
     // In another order, other threads access memory first.
-    return onAccesses === undefined || !this.observesAccesses || this.#isScheduled ? undefined : accesses;
+    return onAccesses === undefined || !this.checker.observesAccesses || this.#isScheduled ? undefined : accesses;
   }
 
   /** What looks at a launch, if anything does. */
   #checksOf(
-    { onAccesses, onFindings }: Pick<KernelLaunch, "onAccesses" | "onFindings">,
+    { onAccesses, onFindings }: Pick<LaunchObservation, "onAccesses" | "onFindings">,
     { device, kernel, module: { imageBegin } }: LoadedKernel,
     left: LeftOutOfLaunch,
   ): LaunchChecks | undefined {
-    const observesAccesses = this.observesAccesses && onAccesses !== undefined;
-    if (!observesAccesses && (onFindings === undefined || this.kernelChecks.size === 0)) return undefined;
+    const observesAccesses = this.checker.observesAccesses && onAccesses !== undefined;
+    if (!observesAccesses && (onFindings === undefined || this.checker.checks.size === 0)) return undefined;
     const { lineInfo } = kernel;
     return new LaunchChecks({
       lineInfo,
       allocations: this.#linearMemory.allocationsOf(device),
       memoryOfChecks: this.#checkMemory ??= new CheckMemory(this.#linearMemory),
       observesAccesses: observesAccesses && !left.accesses,
-      checksSynchronization: onFindings !== undefined && this.kernelChecks.has("synchronization"),
+      checksSynchronization: onFindings !== undefined && this.checker.checks.has("synchronization"),
       hasWholeBarriers: left.barriers,
-      racyMemory: onFindings && !left.races && this.kernelChecks.has("race") ? this.#linearMemory.bytes : undefined,
-      memory: this.kernelChecks.has("memory") ? this.#memoryCheckOf(device) : undefined,
+      racyMemory: onFindings && !left.races && this.checker.checks.has("race") ? this.#linearMemory.bytes : undefined,
+      memory: this.checker.checks.has("memory") ? this.#memoryCheckOf(device) : undefined,
       shadow: onFindings && this.#shadow,
       imageBegin,
     });
@@ -1388,7 +1400,7 @@ export class SoftwareDriver implements Driver {
 
   /** The memory that the arguments of a launch point into, for kernels that check it. */
   #argumentRangesOf({ parameters, buffers }: KernelLaunch): Uint32Array | undefined {
-    if (!this.kernelChecks.has("memory")) return undefined;
+    if (!this.checker.checks.has("memory")) return undefined;
     return argumentRangesOf(parameters, {
       allocationAt: (offset) => this.#parts.containing(offset, 1) ?? this.#allocations.containing(offset, 1),
       isBuffer: (offset) => buffers.some((buffer) => buffer?.address === addressOfOffset(offset)),

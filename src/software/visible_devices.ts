@@ -1,4 +1,4 @@
-import type { KernelCheck } from "../driver.ts";
+import type { KernelCheck } from "../kernel_checker.ts";
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { locatesFault } from "../support/driver_errors.ts";
 import { CudaError, cudaErrorName } from "../support/errors.ts";

@@ -1,4 +1,4 @@
-import type { KernelCheck } from "../../src/driver.ts";
+import type { KernelCheck } from "../../src/kernel_checker.ts";
 import { assert, assertEquals, assertNotStrictEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { type Cuda, type CudaModule, open } from "../../mod.ts";

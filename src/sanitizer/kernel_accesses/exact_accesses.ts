@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { AccessParts, LaunchAccess, ThreadIndex } from "../../driver.ts";
+import type { AccessParts, LaunchAccess, ThreadIndex } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { AccessPart, AccessParts, ThreadIndex } from "../../driver.ts";
+import type { AccessPart, AccessParts, ThreadIndex } from "../../kernel_checker.ts";
 import type { AffineForm } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges } from "./covered_bytes.ts";
 import { greatestDivisor, simplified } from "./domain.ts";

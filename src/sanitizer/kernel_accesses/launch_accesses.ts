@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Driver, GlobalAccesses, KernelLaunch, LaunchAccess, LinkedImage } from "../../driver.ts";
+import type { Driver, KernelLaunch, LinkedImage } from "../../driver.ts";
+import type { GlobalAccesses, LaunchAccess } from "../../kernel_checker.ts";
 import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError, type PtxModule } from "../../ptx/syntax.ts";

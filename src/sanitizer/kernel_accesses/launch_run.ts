@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { AccessParts } from "../../driver.ts";
+import type { AccessParts } from "../../kernel_checker.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type AffineForm, formOf } from "./affine_form.ts";
 import { Budget, type ByteRange, coveredBytes, joined, TooManyRanges, without } from "./covered_bytes.ts";

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Driver, HostAllocation, LaunchAccess } from "../../driver.ts";
+import type { Driver, HostAllocation } from "../../driver.ts";
+import type { LaunchAccess } from "../../kernel_checker.ts";
 import { CopiedSources, type EarlyChange } from "../order/copied_sources.ts";
 import type { Operation } from "../operation.ts";
 import type { Reports } from "../reporting/reports.ts";
@@ -156,7 +157,7 @@ export class ObservedHostMemory {
 
   /** Whether kernels may write page-locked memory without being seen. */
   #isWrittenUnseen(buffer: ArrayBufferLike): boolean {
-    return !this.#driver.observesAccesses && this.#reachable.has(buffer);
+    return this.#driver.checker?.observesAccesses !== true && this.#reachable.has(buffer);
   }
 
   /** Where kernels access page-locked memory, or its address for the driver if they cannot. */

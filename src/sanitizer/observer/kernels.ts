@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Driver, KernelLaunch, LaunchAttributes, LaunchFinding, MemoryRange } from "../../driver.ts";
+import type { Driver, KernelLaunch, LaunchAttributes, MemoryRange } from "../../driver.ts";
+import type { LaunchFinding } from "../../kernel_checker.ts";
 import { InstrumentedLaunches } from "../kernel_accesses/instrumented_launches.ts";
 import {
   type KernelOptions,
@@ -46,10 +47,10 @@ export class ObservedKernels {
   constructor(driver: Driver, options: KernelOptions, parts: Parts) {
     this.#driver = driver;
     this.#parts = parts;
-    const saysAccesses = driver.observesAccesses || driver.kernelChecks.size > 0;
+    const { observesAccesses = false, checks } = driver.checker ?? {};
+    const saysAccesses = observesAccesses || (checks !== undefined && checks.size > 0);
     this.#launches = saysAccesses ? undefined : new LaunchAccesses(options);
-    const { observesAccesses, kernelChecks } = driver;
-    const isProvable = provable.some((check) => kernelChecks.has(check));
+    const isProvable = provable.some((check) => checks?.has(check));
     this.#proofs = observesAccesses || isProvable ? new LaunchAccesses(options) : undefined;
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
@@ -71,9 +72,8 @@ export class ObservedKernels {
         this.#instrumented?.addKernel(kernel, module, name);
         return kernel;
       },
-      launchKernel: (launch) => this.#launch(launch, (launch) => driver.launchKernel(launch)),
-      launchKernelEx: (launch, attributes: LaunchAttributes) =>
-        this.#launch(launch, (launch) => driver.launchKernelEx(launch, attributes)),
+      launchKernel: (launch) => this.#launch(launch, undefined),
+      launchKernelEx: (launch, attributes) => this.#launch(launch, attributes),
     };
   }
 
@@ -100,15 +100,23 @@ export class ObservedKernels {
     work.allocated(work.nextOfHost("allocate"), { address: Number(address), byteLength });
   }
 
-  #launch(launch: KernelLaunch, call: (launch: KernelLaunch) => void): void {
+  #launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined): void {
     const { device, stream, kernel } = launch;
     const operation = this.#parts.work.next(this.#names.get(kernel) ?? `kernel ${kernel}`, device, stream);
-    if (this.#launches === undefined) this.#launchTold(launch, call, operation);
-    else this.#launchAnalyzed(launch, call, { operation, launches: this.#launches });
+    if (this.#launches === undefined) {
+      this.#launchObserved(launch, attributes, operation);
+      return;
+    }
+    const driver = this.#driver;
+    const call = (launch: KernelLaunch) => {
+      if (attributes === undefined) driver.launchKernel(launch);
+      else driver.launchKernelEx(launch, attributes);
+    };
+    this.#launchAnalyzed(launch, call, { operation, launches: this.#launches });
   }
 
   /** Launches a kernel whose accesses the driver says. */
-  #launchTold(launch: KernelLaunch, call: (launch: KernelLaunch) => void, operation: Operation): void {
+  #launchObserved(launch: KernelLaunch, attributes: LaunchAttributes | undefined, operation: Operation): void {
     const { reports, work: { order }, hostMemory } = this.#parts;
     let found: readonly LaunchFinding[] = [];
     // The buffers that findings are about are those of this point in the program.
@@ -120,20 +128,22 @@ export class ObservedKernels {
       }
     };
     const deed: Deed = { operation, then };
-    const { kernelChecks, observesAccesses } = this.#driver;
-    launch.isRaceFree = kernelChecks.has("race") && this.#proofs!.areSeparate(launch);
-    launch.hasWholeBarriers = kernelChecks.has("synchronization") && this.#proofs!.hasWholeBarriers(launch);
-    launch.globalAccesses = kernelChecks.has("initialization") ? this.#proofs!.allOf(launch) : undefined;
-    launch.accesses = observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined;
-    launch.onFindings = (findings) => found = findings;
-    launch.onAccesses = (accesses) => {
-      hostMemory.afterKernel(accesses);
-      deed.accesses = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
-        return { address: Number(address), byteLength, access: operation, source, first, parts };
-      });
-      order.proceed();
-    };
-    call(launch);
+    const checker = this.#driver.checker!;
+    const { checks, observesAccesses } = checker;
+    checker.launch(launch, attributes, {
+      isRaceFree: checks.has("race") && this.#proofs!.areSeparate(launch),
+      hasUniformBarriers: checks.has("synchronization") && this.#proofs!.hasWholeBarriers(launch),
+      globalAccesses: checks.has("initialization") ? this.#proofs!.allOf(launch) : undefined,
+      accesses: observesAccesses ? this.#proofs!.exactlyOf(launch) : undefined,
+      onFindings: (findings) => found = findings,
+      onAccesses(accesses) {
+        hostMemory.afterKernel(accesses);
+        deed.accesses = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
+          return { address: Number(address), byteLength, access: operation, source, first, parts };
+        });
+        order.proceed();
+      },
+    });
     order.add(deed);
   }
 
@@ -143,7 +153,6 @@ export class ObservedKernels {
     call: (launch: KernelLaunch) => void,
     { operation, launches }: { operation: Operation; launches: LaunchAccesses },
   ): void {
-    launch.onAccesses = undefined;
     const known = this.#instrumented && launches.of(launch);
     if (known?.isExact === false && this.#launchInstrumented(launch, call, { deed: { operation }, known })) return;
     call(launch);

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Driver, MemoryRange, UnfreedHeap } from "../../driver.ts";
+import type { Driver, MemoryRange } from "../../driver.ts";
+import type { UnfreedHeap } from "../../kernel_checker.ts";
 import { type CallSite, callSiteHere } from "../reporting/call_sites.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
@@ -51,7 +52,7 @@ export class Observer {
    */
   constructor(driver: Driver, reports: Reports, options: KernelOptions = {}) {
     this.#driver = driver;
-    const reportsHostReads = options.withHostReads === true && driver.kernelChecks.has("initialization");
+    const reportsHostReads = options.withHostReads === true && driver.checker?.checks.has("initialization") === true;
     const order = new StreamOrder(reports, (operation, access) => streams.processes.accessed(operation, access));
     const streams = this.#streams = new ObservedStreams({
       reports,
@@ -121,14 +122,14 @@ export class Observer {
   /** Notes that an allocator has handed out a part of its memory. */
   partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
     this.work.site = callSiteHere();
-    this.#driver.partAllocated?.({ address, byteLength }, device, stream);
+    this.#driver.checker?.partAllocated({ address, byteLength }, device, stream);
     this.work.allocated(this.work.next("allocate", device, stream), { address: Number(address), byteLength });
   }
 
   /** Notes that an allocator has got a part back. */
   partFreed({ device, stream }: StreamHandle, address: bigint): void {
     this.work.site = callSiteHere();
-    this.#driver.partFreed?.(address);
+    this.#driver.checker?.partFreed(address);
     this.work.freed(this.work.next("free", device, stream), Number(address));
   }
 
@@ -153,7 +154,7 @@ export class Observer {
 
   /** What kernels have allocated and not freed. */
   unfreedHeap(): readonly UnfreedHeap[] {
-    return this.#driver.unfreedHeap?.() ?? [];
+    return this.#driver.checker?.unfreedHeap() ?? [];
   }
 
   /** Ends it. */

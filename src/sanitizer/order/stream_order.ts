@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { AccessParts, ThreadIndex } from "../../driver.ts";
+import type { AccessParts, ThreadIndex } from "../../kernel_checker.ts";
 import { MemoryHistory, type Touch } from "../memory_history.ts";
 import type { Operation } from "../operation.ts";
 import type { Reports } from "../reporting/reports.ts";

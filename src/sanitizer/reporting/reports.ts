@@ -6,7 +6,7 @@
 import { countOf } from "../../support/printing.ts";
 import { type CallSite, stackOf } from "./call_sites.ts";
 import type { EarlyChange } from "../order/copied_sources.ts";
-import type { LaunchFinding, UnfreedHeap } from "../../driver.ts";
+import type { LaunchFinding, UnfreedHeap } from "../../kernel_checker.ts";
 import { FoundMistakes } from "./found_mistakes.ts";
 import type { Leak } from "../leaks.ts";
 import type { Conflict, Touch } from "../memory_history.ts";

@@ -5,7 +5,8 @@
  * @module
  */
 import { shadowOffset } from "../abi/addresses.ts";
-import type { GlobalAccesses, MemoryRange } from "../../driver.ts";
+import type { MemoryRange } from "../../driver.ts";
+import type { GlobalAccesses } from "../../kernel_checker.ts";
 import { type LinearMemory, offsetOfAddress, scratch } from "./linear_memory.ts";
 
 /** Where the memory begins that programs can allocate. */

@@ -38,8 +38,7 @@ export class FakeDriver implements Partial<Driver> {
   readonly checksHandles: boolean = true;
   readonly hasContextEvents: boolean = true;
   readonly dropsWork: boolean = true;
-  readonly observesAccesses: boolean = false;
-  readonly kernelChecks: Driver["kernelChecks"] = new Set();
+  readonly checker: undefined = undefined;
   readonly executesMachineCode = false;
   late: LateAnswers = "none";
   isClosed = false;

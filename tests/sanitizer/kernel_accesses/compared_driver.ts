@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Driver, KernelLaunch, LaunchAccess } from "../../../src/driver.ts";
+import type { Driver, KernelLaunch, LaunchAttributes } from "../../../src/driver.ts";
+import type { LaunchAccess } from "../../../src/kernel_checker.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { type KnownAccesses, LaunchAccesses } from "../../../src/sanitizer/kernel_accesses/launch_accesses.ts";
 import { InstrumentedLaunches } from "../../../src/sanitizer/kernel_accesses/instrumented_launches.ts";
@@ -34,12 +35,16 @@ export function openCompared(onLaunch: (launch: ComparedLaunch) => void): Cuda {
   const driver = new SoftwareDriver({ devices: 1, peers: true, observesAccesses: true });
   const launches = new LaunchAccesses({});
   const names = new Map<bigint, string>();
-  const compare = (launch: KernelLaunch, call: () => void) => {
+  const compare = (launch: KernelLaunch, attributes?: LaunchAttributes) => {
     const known = launches.of(launch);
     const said = launches.exactlyOf(launch);
-    launch.onAccesses = (observed) =>
-      onLaunch({ ...compared(names.get(launch.kernel)!, known, observed), said: said && divided(said).map(describe) });
-    call();
+    driver.checker.launch(launch, attributes, {
+      onAccesses: (observed) =>
+        onLaunch({
+          ...compared(names.get(launch.kernel)!, known, observed),
+          said: said && divided(said).map(describe),
+        }),
+    });
   };
   const adapted: Partial<Driver> = {
     ...launches.calls(driver),
@@ -49,8 +54,8 @@ export function openCompared(onLaunch: (launch: ComparedLaunch) => void): Cuda {
       names.set(kernel, name);
       return kernel;
     },
-    launchKernel: (launch) => compare(launch, () => driver.launchKernel(launch)),
-    launchKernelEx: (launch, attributes) => compare(launch, () => driver.launchKernelEx(launch, attributes)),
+    launchKernel: (launch) => compare(launch),
+    launchKernelEx: compare,
   };
   return new Cuda(new Session(adaptedDriver(driver, adapted), { instructionSupport }));
 }
@@ -101,19 +106,20 @@ export function openInstrumented(onLaunch: (launch: ComparedLaunch) => void): { 
   const driver = new SoftwareDriver({ devices: 1, peers: true, observesAccesses: true });
   const instrumented = new InstrumentedLaunches(driver);
   const names = new Map<bigint, string>();
-  const compare = (launch: KernelLaunch, call: (launch: KernelLaunch) => void) => {
+  const compare = (launch: KernelLaunch, attributes?: LaunchAttributes) => {
     const kernel = names.get(launch.kernel)!;
     const isArgument = inArguments(driver, launch);
     let observed: readonly LaunchAccess[] = [];
     const callObserved = (launch: KernelLaunch) => {
-      launch.onAccesses = (accesses) => observed = accesses.filter(isArgument);
-      call(launch);
+      driver.checker.launch(launch, attributes, { onAccesses: (accesses) => observed = accesses.filter(isArgument) });
     };
     const isObserved = instrumented.launch(launch, callObserved, (certain) => {
       const known = { isExact: true, certain, possible: [], sources: new Map() };
       onLaunch(compared(kernel, known, observed));
     });
-    if (!isObserved) call(launch);
+    if (isObserved) return;
+    if (attributes === undefined) driver.launchKernel(launch);
+    else driver.launchKernelEx(launch, attributes);
   };
   const adapted: Partial<Driver> = {
     ...instrumented.calls(),
@@ -124,8 +130,8 @@ export function openInstrumented(onLaunch: (launch: ComparedLaunch) => void): { 
       names.set(kernel, name);
       return kernel;
     },
-    launchKernel: (launch) => compare(launch, (launch) => driver.launchKernel(launch)),
-    launchKernelEx: (launch, attributes) => compare(launch, (launch) => driver.launchKernelEx(launch, attributes)),
+    launchKernel: (launch) => compare(launch),
+    launchKernelEx: compare,
   };
   const cuda = new Cuda(new Session(adaptedDriver(driver, adapted), { instructionSupport }));
   return { cuda, settle: () => instrumented.settle() };

@@ -5,7 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { CudaError, type SanitizerReport } from "../../../mod.ts";
-import type { KernelLaunch } from "../../../src/driver.ts";
+import type { KernelChecker } from "../../../src/kernel_checker.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../../src/session.ts";
@@ -38,14 +38,14 @@ function resultOf(
   const sanitizer = new Sanitizer(new Set(["stream-order"]), (report) => reports.push(report));
   const driver = new SoftwareDriver({ devices: 1, peers: true, observesAccesses: true });
   let known = 0;
-  const launchKernel = (launch: KernelLaunch) => {
-    if (observesAll) launch.accesses = undefined;
-    if (launch.accesses !== undefined) known++;
-    driver.launchKernel(launch);
+  const launch: KernelChecker["launch"] = (launch, attributes, observation) => {
+    const accesses = observesAll ? undefined : observation.accesses;
+    if (accesses !== undefined) known++;
+    driver.checker.launch(launch, attributes, { ...observation, accesses });
     // The sanitizer does not see that the host waits.
     if (runsAtOnce) driver.deviceSynchronize(launch.device);
   };
-  const session = new Session(sanitizer.observe(adaptedDriver(driver, { launchKernel })), {
+  const session = new Session(sanitizer.observe(adaptedDriver(driver, { checker: { ...driver.checker, launch } })), {
     instructionSupport,
     sanitizer,
   });

@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { CudaError, type SanitizerReport } from "../../../mod.ts";
-import type { KernelLaunch } from "../../../src/driver.ts";
+import type { KernelChecker } from "../../../src/kernel_checker.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { parsePtx } from "../../../src/ptx/parsing/parser.ts";
 import { kernelCode } from "../../../src/sanitizer/kernel_accesses/kernel_code.ts";
@@ -270,12 +270,12 @@ function reportsOf(ptx: string, program: Program, { looksAtAll }: { looksAtAll: 
   const sanitizer = new Sanitizer(checks, (report) => reports.push(report));
   const driver = new SoftwareDriver({ devices: 1, peers: true, kernelChecks: checks });
   let isLeftOut = false;
-  const launchKernel = (launch: KernelLaunch) => {
-    if (looksAtAll) launch.hasWholeBarriers = false;
-    isLeftOut = launch.hasWholeBarriers === true;
-    driver.launchKernel(launch);
+  const launch: KernelChecker["launch"] = (launch, attributes, { hasUniformBarriers = false, ...observation }) => {
+    isLeftOut = hasUniformBarriers && !looksAtAll;
+    driver.checker.launch(launch, attributes, { ...observation, hasUniformBarriers: isLeftOut });
   };
-  const session = new Session(sanitizer.observe(adaptedDriver(driver, { launchKernel })), {
+  const checker: KernelChecker = { ...driver.checker, launch };
+  const session = new Session(sanitizer.observe(adaptedDriver(driver, { checker })), {
     instructionSupport,
     sanitizer,
   });

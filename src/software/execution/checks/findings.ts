@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LaunchFinding } from "../../../driver.ts";
+import type { LaunchFinding } from "../../../kernel_checker.ts";
 
 /** A mistake, before it is counted. */
 export type Finding = Omit<LaunchFinding, "count">;

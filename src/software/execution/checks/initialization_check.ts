@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LaunchFinding, ThreadAccess } from "../../../driver.ts";
+import type { LaunchFinding, ThreadAccess } from "../../../kernel_checker.ts";
 import { bytesOfPlace, lineOfPlace } from "../../abi/addresses.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
 import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { LaunchAccess, ThreadIndex } from "../../../driver.ts";
+import type { LaunchAccess, ThreadIndex } from "../../../kernel_checker.ts";
 import { bytesOfPlace, lineOfPlace, operationOfPlace } from "../../abi/addresses.ts";
 import { checkTable, note } from "../../abi/check_state.ts";
 import { addressOfOffset } from "../../memory/linear_memory.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LaunchAccess, LaunchFinding, ThreadAccess } from "../../../driver.ts";
+import type { LaunchAccess, LaunchFinding, ThreadAccess } from "../../../kernel_checker.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import {
   accessOperations,

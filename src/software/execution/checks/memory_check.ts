@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ThreadAccess } from "../../../driver.ts";
+import type { ThreadAccess } from "../../../kernel_checker.ts";
 import { addressBase, bytesOfPlace, faultKind } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import type { originSpaces } from "../../abi/host_functions.ts";

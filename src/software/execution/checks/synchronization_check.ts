@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ThreadAccess } from "../../../driver.ts";
+import type { ThreadAccess } from "../../../kernel_checker.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import type { Suspension } from "../../abi/launch_record.ts";

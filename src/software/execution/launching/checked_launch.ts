@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { KernelLaunch, LaunchAccess } from "../../../driver.ts";
+import type { LaunchAccess, LaunchObservation } from "../../../kernel_checker.ts";
 import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 import type { LaunchWork } from "./kernel_launch.ts";
 
@@ -14,7 +14,7 @@ export interface LookedAt {
 }
 
 /** What a checked launch takes, beside its work. */
-export interface CheckedLaunch extends Pick<KernelLaunch, "onAccesses" | "onFindings"> {
+export interface CheckedLaunch extends Pick<LaunchObservation, "onAccesses" | "onFindings"> {
   readonly running: RunningChecks;
   /** What is known of its accesses, if all is. */
   readonly known?: KnownAccesses | undefined;

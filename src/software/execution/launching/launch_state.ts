@@ -5,7 +5,7 @@
  */
 import type { BlockThreads } from "../scheduling/block_records.ts";
 import { BlockScheduler } from "../scheduling/block_scheduler.ts";
-import type { ThreadIndex } from "../../../driver.ts";
+import type { ThreadIndex } from "../../../kernel_checker.ts";
 import { addressBase, faultKind, reportsRows } from "../../abi/addresses.ts";
 import type { GangKernel } from "../../compiler/compile.ts";
 import {

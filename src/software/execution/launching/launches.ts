@@ -4,7 +4,8 @@
  * @module
  */
 import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
-import { type GlobalAccesses, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
+import { type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
+import type { GlobalAccesses } from "../../../kernel_checker.ts";
 import { explainedError } from "../../../support/errors.ts";
 import { fail } from "../../failure.ts";
 import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { KernelCheck } from "../../../driver.ts";
+import type { KernelCheck } from "../../../kernel_checker.ts";
 import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel } from "../../compiler/compile.ts";
 import { compileLinked, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { GangWidth } from "../../compiler/simd/gang_layout.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { KernelCheck } from "../../../driver.ts";
+import type { KernelCheck } from "../../../kernel_checker.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import {
   type CompiledKernel,

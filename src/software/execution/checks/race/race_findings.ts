@@ -4,7 +4,7 @@
  * @module
  */
 import { type KernelVariables, nameShared } from "../variable_names.ts";
-import type { ThreadAccess } from "../../../../driver.ts";
+import type { ThreadAccess } from "../../../../kernel_checker.ts";
 import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../abi/addresses.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
 import type { Finding, Findings } from "../findings.ts";

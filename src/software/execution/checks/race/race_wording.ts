@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ThreadAccess } from "../../../../driver.ts";
+import type { ThreadAccess } from "../../../../kernel_checker.ts";
 
 /** What is wrong with two accesses. */
 export type ConflictKind =
