@@ -1,28 +1,27 @@
 /**
- * Operations in which all ranks take part. Each waits until all ranks have called it, and then takes what it needs.
+ * Operations of all ranks. Each waits until all ranks have posted their input, and then reads what it needs.
  *
  * @module
  */
 import type { Awaited, Stream } from "../execution/streams/streams.ts";
-import type { Communicator } from "./communicator.ts";
+import type { SoftwareCommunicator } from "./software_communicator.ts";
 import type { ElementType } from "./element_types.ts";
-import { commonRings, type Entry } from "./mailbox.ts";
-import { agree, describe, operations } from "./operations.ts";
+import { agree, commonRings, describe, type Entry, operations } from "./mailbox.ts";
 import { Reduction } from "./reduction.ts";
-import { readExactly, sliceByteLength, type Slices, type Source, StreamOperation } from "./stream_operation.ts";
+import { type PostedBytes, readExactly, sliceByteLength, type Slices, StreamOperation } from "./stream_operation.ts";
 
-/** What is to be done, and with which memory. */
-export interface CollectiveOptions {
+/** The call, its stream, and its memory. */
+export interface CollectiveWork {
   readonly call: Omit<Entry, "offset" | "byteLength">;
   readonly type: ElementType;
   readonly stream: Stream;
-  /** What this rank gives; empty if nothing. */
+  /** This rank's input; empty if it has none. */
   readonly source: Uint8Array;
-  /** Where the result goes; empty if nowhere. */
+  /** Where this rank's result goes; empty if it gets none. */
   readonly target: Uint8Array;
 }
 
-/** The elements that a rank gives and gets, as multiples of a call's count. */
+/** The sizes of a rank's input and result, as multiples of a call's count. */
 export function sharesOf(
   { operation, root }: { readonly operation: number; readonly root: number },
   { rank, size }: { readonly rank: number; readonly size: number },
@@ -39,12 +38,12 @@ export function sharesOf(
 /** An operation of all ranks. */
 export class CollectiveOperation extends StreamOperation {
   readonly ring: number = commonRings.collectives;
-  readonly #call: CollectiveOptions["call"];
+  readonly #call: CollectiveWork["call"];
   readonly #type: ElementType;
   readonly #source: Uint8Array;
   readonly #target: Uint8Array;
 
-  constructor(communicator: Communicator, { call, type, stream, source, target }: CollectiveOptions) {
+  constructor(communicator: SoftwareCommunicator, { call, type, stream, source, target }: CollectiveWork) {
     super(communicator, stream);
     this.#call = call;
     this.#type = type;
@@ -69,13 +68,13 @@ export class CollectiveOperation extends StreamOperation {
     const { rank, size, own } = this.membership;
     const sources = this.#findSources();
     const disagreement = this.#findDisagreement(sources);
-    // The other ranks find the same.
+    // The other ranks find the same disagreement.
     if (disagreement !== undefined) return this.communicator.fail(disagreement);
     this.#checkLengths(sources);
     const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operations;
     const { operation, root, count } = this.#call;
     const byteLength = count * this.#type.byteLength;
-    // An operation reads the same part of what each rank gives.
+    // An operation reads the same part of the input of each rank.
     const begin = operation === reduceScatter || operation === allToAll ? rank * byteLength : 0;
     const parts = sources.map((source) => ({ ...source, begin }));
     if (this.#target.byteLength > 0) {
@@ -90,19 +89,19 @@ export class CollectiveOperation extends StreamOperation {
       }
     }
     own.post(commonRings.finished, this.number, { ...this.#call, offset: 0, byteLength: 0 });
-    this.communicator.reclaim();
+    this.communicator.releaseRead();
   }
 
-  /** What the ranks give. */
-  #findSources(): Source[] {
+  /** The posted input of each rank. */
+  #findSources(): PostedBytes[] {
     return Array.from({ length: this.membership.size }, (_, rank) => {
       const mailbox = this.membership.mailbox(rank);
       return { rank, mailbox, entry: mailbox.entry(this.ring, this.number), begin: 0 };
     });
   }
 
-  /** The error of ranks that have not made the same call: the same one for all ranks. */
-  #findDisagreement(sources: readonly Source[]): Error | undefined {
+  /** The error if the ranks have made different calls: the same on every rank. */
+  #findDisagreement(sources: readonly PostedBytes[]): Error | undefined {
     const first = sources[0]!.entry;
     const other = sources.find(({ entry }) => !agree(entry, first));
     return other && new Error(
@@ -111,7 +110,7 @@ export class CollectiveOperation extends StreamOperation {
     );
   }
 
-  #checkLengths(sources: readonly Source[]): void {
+  #checkLengths(sources: readonly PostedBytes[]): void {
     const { size } = this.membership;
     for (const { rank, entry } of sources) {
       const expected = sharesOf(this.#call, { rank, size }).gives * this.#call.count * this.#type.byteLength;
@@ -120,7 +119,7 @@ export class CollectiveOperation extends StreamOperation {
     }
   }
 
-  *#reduce(parts: readonly Source[]): Slices {
+  *#reduce(parts: readonly PostedBytes[]): Slices {
     for (let at = 0; at < this.#target.byteLength; at += sliceByteLength) {
       const target = this.#target.subarray(at, at + sliceByteLength);
       const reduction = new Reduction(this.#type, this.#call.reduction);

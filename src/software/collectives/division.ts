@@ -1,20 +1,19 @@
 /**
- * The division of a communicator by the colors and keys that its ranks tell each other.
+ * The division of a communicator by colors and keys, which each rank posts in its mailbox.
  *
  * @module
  */
 import { SharingError } from "../../support/errors.ts";
-import { derivedKey } from "./communicator_id.ts";
+import { derivedKey, type Membership, type MembershipOptions } from "./membership.ts";
 import { commonRings, ringLength } from "./mailbox.ts";
-import type { Membership, MembershipOptions } from "./membership.ts";
 
-/** How many divisions of a communicator can be incomplete. Then no rank's entry is overwritten before all have it. */
+/** How many divisions of a communicator may be incomplete, so that no entry is overwritten before all ranks read it. */
 export const divisionLimit: number = ringLength / 2;
 
-/** The color of a rank that is in no part, in its entry. */
+/** The posted color of a rank that is in no part. */
 const noColor = -1;
 
-/** What a rank tells the others. */
+/** What a rank posts. */
 interface DivisionOptions {
   readonly number: number;
   /** Undefined if the rank is in no part. */
@@ -22,18 +21,18 @@ interface DivisionOptions {
   readonly key: number;
 }
 
-/** One rank's place in the part that it is in. */
-export type Part = Required<Omit<MembershipOptions, "deviceUuid">>;
+/** This rank's membership in its part. */
+export type DivisionPlace = Required<Omit<MembershipOptions, "deviceUuid">>;
 
-/** A division of a communicator, which is complete when all ranks have told their colors. */
+/** A division of a communicator: complete when all ranks have posted their colors. */
 export class Division {
-  /** Whether this rank is in no part, so that only the communicator itself can say when the others know. */
+  /** Whether this rank is in no part: then the divided communicator itself reports when the division is complete. */
   readonly isAwaitedHere: boolean;
   readonly #membership: Membership;
   readonly #number: number;
   readonly #color: number;
-  /** The colors and keys of the ranks so far. */
-  readonly #told: { readonly rank: number; readonly color: number; readonly key: number }[] = [];
+  /** The colors and keys of the first ranks, as far as they were read. */
+  readonly #colors: { readonly rank: number; readonly color: number; readonly key: number }[] = [];
 
   constructor(membership: Membership, { number, color, key }: DivisionOptions) {
     this.isAwaitedHere = color === undefined;
@@ -44,11 +43,11 @@ export class Division {
     membership.own.post(commonRings.divisions, number, { ...nothing, count: this.#color, offset: key });
   }
 
-  /** Looks who has told their colors. Returns whether all have. */
+  /** Reads the colors that were posted by now. Returns whether all were. */
   advance(): boolean {
     const { size } = this.#membership;
-    while (this.#told.length < size) {
-      const rank = this.#told.length;
+    while (this.#colors.length < size) {
+      const rank = this.#colors.length;
       if (this.#membership.hasLeft) {
         throw new Error("Cannot divide the communicator: it was destroyed before it was divided");
       }
@@ -56,22 +55,22 @@ export class Division {
       if (!mailbox.has(commonRings.divisions, this.#number)) {
         const gone = this.#membership.findGone(rank);
         if (gone === undefined) return false;
-        // It may have told its color before it left.
+        // It may have posted its color before it left.
         if (!mailbox.has(commonRings.divisions, this.#number)) throw gone;
       }
       const { count: color, offset: key } = mailbox.entry(commonRings.divisions, this.#number);
       if (!Number.isSafeInteger(color) || !Number.isSafeInteger(key)) {
         throw new SharingError("bad-message", `Cannot divide the communicator: rank ${rank} has told no valid color`);
       }
-      this.#told.push({ rank, color, key });
+      this.#colors.push({ rank, color, key });
     }
     return true;
   }
 
-  /** This rank's part, once the division is complete. */
-  part(): Part | undefined {
+  /** This rank's place in its part, once the division is complete. */
+  part(): DivisionPlace | undefined {
     if (!this.advance()) return undefined;
-    const ranks = this.#told.filter(({ color }) => color === this.#color)
+    const ranks = this.#colors.filter(({ color }) => color === this.#color)
       .sort((one, other) => one.key - other.key || one.rank - other.rank);
     return {
       key: derivedKey(this.#membership.key, `division ${this.#number} color ${this.#color}`),

@@ -7,7 +7,7 @@
 import { dataType } from "../../collective_library.ts";
 import type { TypedArray } from "../../support/typed_array.ts";
 
-/** An array of elements as they are reduced. */
+/** The typed arrays that elements are reduced in. */
 export type ElementArray = Exclude<TypedArray, Uint8ClampedArray>;
 
 /** A type of elements. */
@@ -18,24 +18,24 @@ export interface ElementType {
   readonly isInteger: boolean;
   /** A view of whole elements at a multiple of 8 bytes. The elements of a type with `codec` are its codes. */
   view(bytes: Uint8Array<ArrayBuffer>): ElementArray;
-  /** What turns the codes of a type that JavaScript lacks to numbers. */
+  /** Converts between numbers and the codes of a type that JavaScript lacks. */
   readonly codec?: Codec;
 }
 
-/** A float type of 8 or 16 bits, as numbers and as the codes that stand for them in memory. */
+/** Converts between numbers and their codes in memory, for a float type of 8 or 16 bits. */
 export interface Codec {
   decode(code: number): number;
   /** Rounds to the nearest value, or to the even one of two. A NaN loses its sign and payload; infinities stay. */
   encode(value: number): number;
-  /** The result of arithmetic, rounded to a value of the type. In 8 bits, what is too large becomes the largest value. */
+  /** Rounds a result to a value of the type. In 8 bits, it saturates: an overflow gives the largest value. */
   round(value: number): number;
 }
 
-/** The array that the elements of a JavaScript type are in. */
+/** The constructor of an element array. */
 type Constructor = new (buffer: ArrayBuffer, byteOffset: number, length: number) => ElementArray;
 
-/** How the codes of an 8-bit float type are read. */
-interface EightBits {
+/** The format of an 8-bit float type. */
+interface EightBitFormat {
   readonly mantissaBits: number;
   readonly bias: number;
   /** The code of the largest finite value. */
@@ -99,7 +99,7 @@ function bfloat16Codec(): Codec {
   return { decode, encode, round: (value) => decode(encode(value)) };
 }
 
-function eightBitCodec({ mantissaBits, bias, largest, infinity }: EightBits): Codec {
+function eightBitCodec({ mantissaBits, bias, largest, infinity }: EightBitFormat): Codec {
   const smallestExponent = 1 - bias;
   const values = Float32Array.from({ length: 256 }, (_, code) => {
     const sign = code < 0x80 ? 1 : -1, magnitude = code & 0x7f;

@@ -1,18 +1,20 @@
 /**
- * What a rank posts for the others of its communicator: a memory file that it alone writes, and all others read. Nothing
- * is mapped, so that no rank can end another one by what it does with its file.
+ * Mailboxes: a rank's mailbox is a memory file that it alone writes and the other ranks of its communicator read. It is
+ * read and written but not mapped: a rank that truncates its file cannot crash the others.
  *
- * A mailbox has a ring of entries for each kind of things that are posted, and one for each rank to send to or receive
- * from. The entries of a ring are numbered from 1. An entry's number is written after the rest of it, and compared for
- * equality: whoever sees it sees all of the entry. Behind the rings are the bytes that the entries refer to.
+ * A mailbox has a ring of entries for each kind of post, and two for each rank: messages sent to it, and received from
+ * it. The entries of a ring are numbered from 1. An entry's number is written after the rest of it, and compared for
+ * equality: whoever sees the number sees the whole entry. Behind the rings are the bytes that the entries refer to.
  *
  * @module
  */
+import { reductionOperation } from "../../collective_library.ts";
 import { type IpcFailure, IpcFile } from "../ipc/ipc_file.ts";
 import { ipcKind } from "../ipc/ipc_handle.ts";
 import { pageByteLength, wholePages } from "../memory/linear_memory.ts";
+import { elementType } from "./element_types.ts";
 
-/** How many entries of a ring can be in use at once. */
+/** The number of entries in a ring. */
 export const ringLength = 1024;
 /** An entry: its number, its operation, type, reduction and root (u32 each), its count, offset and length (f64 each). */
 const entryByteLength = 48;
@@ -21,9 +23,9 @@ const ringByteLength = ringLength * entryByteLength;
 
 /** The rings that every mailbox has once. */
 export const commonRings = {
-  /** Collectives, with what the rank gives. */
+  /** Collectives, with the rank's input. */
   collectives: 0,
-  /** The collectives in which the rank has read everything. */
+  /** The collectives of which the rank has read all inputs. */
   finished: 1,
   /** Colors and keys by which communicators are divided. */
   divisions: 2,
@@ -41,22 +43,59 @@ export function receivedFrom(rank: number): number {
   return firstRingOfRanks + 2 * rank + 1;
 }
 
-/** What a rank says of a call, and where its bytes are. */
+/** The numbers of the operations in entries. */
+export const operations = {
+  allReduce: 1,
+  reduce: 2,
+  broadcast: 3,
+  allGather: 4,
+  reduceScatter: 5,
+  allToAll: 6,
+  send: 7,
+  recv: 8,
+} as const;
+
+/** The name of an operation. */
+export type OperationName = keyof typeof operations;
+
+/** A posted call, and where its bytes are. */
 export interface Entry {
   /** One of `operations`. */
   readonly operation: number;
   readonly type: number;
   /** One of `reductionOperation`; 0 if nothing is reduced. */
   readonly reduction: number;
-  /** The rank that stands out; 0 if none does. */
+  /** The root, or the peer of a message; 0 if there is neither. */
   readonly root: number;
   readonly count: number;
-  /** The first of the bytes. */
+  /** The offset of the bytes in the mailbox. */
   readonly offset: number;
   readonly byteLength: number;
 }
 
-/** The mailbox of another rank, or of this one, to be read. Whoever reads it must check what it says. */
+/** Describes a call for messages: "allReduce of 8 float32 with sum". The entry may be another rank's, and invalid. */
+export function describe(entry: Omit<Entry, "offset" | "byteLength">): string {
+  const { operation, type, reduction, root, count } = entry;
+  const { allReduce, reduce, broadcast, reduceScatter } = operations;
+  const name = nameIn(operations, operation);
+  const elements = `${name} of ${count} ${elementType(type)?.name ?? `elements of type ${type}`}`;
+  const how = `with ${nameIn(reductionOperation, reduction)}`;
+  if (operation === allReduce || operation === reduceScatter) return `${elements} ${how}`;
+  if (operation === reduce) return `${elements} ${how} to rank ${root}`;
+  return operation === broadcast ? `${elements} from rank ${root}` : elements;
+}
+
+/** Whether two ranks have made the same call. */
+export function agree(one: Entry, other: Entry): boolean {
+  return one.operation === other.operation && one.type === other.type && one.reduction === other.reduction &&
+    one.root === other.root && one.count === other.count;
+}
+
+function nameIn(names: Readonly<Record<string, number>>, number: number): string {
+  return Object.keys(names).find((name) => names[name] === number) ?? `operation ${number}`;
+}
+
+/** The mailbox of any rank, for reading. Its entries are untrusted: check them before use. */
 export class Mailbox {
   readonly #file: IpcFile;
 
@@ -97,7 +136,7 @@ export class Mailbox {
     };
   }
 
-  /** Fills `bytes` with those from an offset. Returns false if it cannot. */
+  /** Fills `bytes` from an offset. Returns false if the file has fewer bytes there. */
   read(bytes: Uint8Array, offset: number): boolean {
     if (!Number.isSafeInteger(offset) || offset < 0) return false;
     return this.#file.readInto(bytes, offset) === bytes.length;
@@ -113,7 +152,7 @@ export class OwnMailbox extends Mailbox {
   readonly #file: IpcFile;
   readonly #firstOffset: number;
   #end: number;
-  /** How many ranges of bytes are in use. */
+  /** The number of ranges of bytes that are in use. */
   #used = 0;
 
   /** @throws {SystemError} if the system cannot create it */
@@ -129,12 +168,12 @@ export class OwnMailbox extends Mailbox {
     this.#end = this.#firstOffset;
   }
 
-  /** The handle with which the others open it. */
+  /** The handle by which other ranks open it. */
   handle(): Uint8Array<ArrayBuffer> {
     return this.#file.handle();
   }
 
-  /** Posts an entry. The entry of the same number one round before must not be in use. */
+  /** Posts an entry. The entry that it overwrites, `ringLength` numbers earlier, must no longer be in use. */
   post(ring: number, number: number, entry: Entry): void {
     const { operation, type, reduction, root, count, offset, byteLength } = entry;
     const bytes = new ArrayBuffer(entryByteLength);
@@ -145,7 +184,7 @@ export class OwnMailbox extends Mailbox {
     this.#file.write(new Uint8Array(bytes, 0, numberByteLength), place);
   }
 
-  /** Finds room for bytes, and returns their offset. */
+  /** Reserves bytes behind the rings, and returns their offset. */
   reserve(byteLength: number): number {
     const offset = this.#end;
     this.#end += wholePages(byteLength);
@@ -153,15 +192,15 @@ export class OwnMailbox extends Mailbox {
     return offset;
   }
 
-  /** Writes bytes to where there is room for them. */
+  /** Writes bytes that were reserved. */
   write(bytes: Uint8Array, offset: number): void {
     this.#file.write(bytes, offset);
   }
 
-  /** Gives up bytes that everybody has read. Their memory goes back to the system. */
+  /** Releases bytes that all ranks have read, and returns their memory to the system. */
   release({ offset, byteLength }: { readonly offset: number; readonly byteLength: number }): void {
     if (byteLength > 0) this.#file.punchHole(offset, wholePages(byteLength));
-    // The file has no other memory than what is in use, however long it is.
+    // Released bytes are holes without memory, so the file may grow until nothing in it is in use.
     if (--this.#used === 0) this.#end = this.#firstOffset;
   }
 }

@@ -1,9 +1,9 @@
 /**
- * A rank's place among the ranks of a communicator: how they find each other by a key, and notice who has gone.
+ * A rank's membership in a communicator: how the ranks find each other by a key, and notice which ones are gone.
  *
- * A rank takes its place in a roster and says there how to open its mailbox. Once it has opened the mailboxes of all
- * others, it is connected. When all are, the communicator is ready and the roster has no name any more. From then on,
- * a rank can leave at any time: the others have what it posted.
+ * A rank takes its place in a roster, a named shared memory file, and writes the handle of its mailbox there. Once it has
+ * opened the mailboxes of all other ranks, it is connected. When all ranks are, the communicator is ready, and the
+ * roster's name is removed. From then on, a rank may leave at any time: the others can still read what it has posted.
  *
  * @module
  */
@@ -11,10 +11,44 @@ import { type PlaceState, Roster, RosterFullError } from "../../../ffi/native/sh
 import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
 import { ipcHandleByteLength } from "../../driver.ts";
 import { SharingError } from "../../support/errors.ts";
+import { sha256 } from "../../support/sha256.ts";
 import { sharedMemoryRefusal } from "../memory/shared_file.ts";
 import { Mailbox, OwnMailbox } from "./mailbox.ts";
 
-/** How far a rank is, or how it has ended. Whoever has a later one has been connected, or is told of as gone. */
+const idByteLength = 128;
+/** The first bytes of every id, by which ids of NCCL are refused. */
+const magic = new TextEncoder().encode("poolpass collectives 1 ");
+
+/** Creates the id of a new communicator. */
+export function createId(): Uint8Array<ArrayBuffer> {
+  const id = crypto.getRandomValues(new Uint8Array(idByteLength));
+  id.set(magic);
+  return id;
+}
+
+/** The key of the ranks that have an id: 64 hexadecimal digits. Throws if `createId` did not create it. */
+export function keyOfId(id: Uint8Array): string {
+  if (id.byteLength !== idByteLength) {
+    throw new RangeError(
+      `Cannot create a communicator: an id has ${idByteLength} bytes, and this one ${id.byteLength}; give all ranks the ` +
+        `id that one of them has created`,
+    );
+  }
+  if (magic.some((byte, index) => id[index] !== byte)) {
+    throw new RangeError(
+      `Cannot create a communicator: the id is not one of the software device's; all ranks must be on software devices, ` +
+        `and one of them must create the id`,
+    );
+  }
+  return sha256(id).toHex();
+}
+
+/** The key of a communicator that is divided from another one. `which` is unique among those. */
+export function derivedKey(key: string, which: string): string {
+  return sha256(new TextEncoder().encode(`${key} ${which}`)).toHex();
+}
+
+/** How far a rank is, or how it has ended. All phases from `connected` on count as connected, or are reported as gone. */
 export const phases = {
   absent: 0,
   present: 1,
@@ -28,27 +62,27 @@ export const phases = {
 
 /** A rank's record: the handle of its mailbox, its phase, and how many ranks it expects (u32 each). */
 const recordByteLength = ipcHandleByteLength + 8;
-/** What is left to do where a rank is gone. */
-const canDoNoMore = ": the communicator can do no more; shrink it to go on without that rank, or abort it";
-const cannotMeet = ": not all can come any more; create another communicator, with an id of its own";
-/** Milliseconds between looks at who has gone. */
-const lookInterval = 2;
+/** The advice of errors after the communicator was ready. */
+const adviceToShrink = ": the communicator can do no more; shrink it to go on without that rank, or abort it";
+const adviceToCreateAnother = ": not all can come any more; create another communicator, with an id of its own";
+/** Milliseconds between two checks for ranks that are gone. */
+const checkInterval = 2;
 
-/** Who takes part, and as what. */
+/** Which communicator to join, and as which rank. */
 export interface MembershipOptions {
-  /** All ranks have the same, and no other communicator has it. */
+  /** The same for all ranks, and unique to the communicator. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;
   readonly deviceUuid: Uint8Array;
-  /** Where the ranks come from, if they were in another communicator. */
-  readonly origin?: Origin | undefined;
+  /** The communicator that it was split or shrunk from, if any. */
+  readonly origin?: ParentRanks | undefined;
 }
 
-/** The communicator whose ranks form another one. */
-export interface Origin {
+/** The communicator that another one was split or shrunk from. */
+export interface ParentRanks {
   readonly membership: Membership;
-  /** The ranks there, by rank in the new communicator. */
+  /** The ranks in the parent, by rank in the new communicator. */
   readonly ranks: readonly number[];
 }
 
@@ -58,28 +92,28 @@ interface RankRecord {
   readonly size: number;
 }
 
-/** A rank among others. */
+/** A rank's membership. */
 export class Membership {
   readonly key: string;
   readonly rank: number;
   readonly size: number;
   readonly own: OwnMailbox;
   readonly #roster: Roster;
-  readonly #origin: Origin | undefined;
+  readonly #origin: ParentRanks | undefined;
   /** The mailboxes that were opened, by rank. */
   readonly #mailboxes: Mailbox[] = [];
   #connected = 0;
-  /** Why the communicator can do no more, when it was last looked. */
+  /** The error that the last check found. */
   #gone: SharingError | undefined;
-  /** The ranks that left when they were done. */
+  /** The ranks that left properly, after their work. */
   readonly #left = new Set<number>();
-  #nextLook = 0;
+  #nextCheck = 0;
 
   /**
-   * Takes a place.
+   * Takes the rank's place in the roster.
    *
-   * @throws {SharingError} `"not-supported"` if processes cannot find each other here, `"limit-exceeded"` if there is no
-   * memory for that
+   * @throws {SharingError} `"not-supported"` if the system lacks named memory, `"limit-exceeded"` if there is no memory
+   * for the roster
    */
   static join(options: MembershipOptions): Membership {
     const { key, rank, size, deviceUuid } = options;
@@ -87,7 +121,10 @@ export class Membership {
     try {
       roster = Roster.join(key, rank, { places: size, recordByteLength, entryByteLength: 0 });
     } catch (error) {
-      throw described(error, `Cannot create a communicator: rank ${rank} of ${size} could not take its place`);
+      throw describeSystemError(
+        error,
+        `Cannot create a communicator: rank ${rank} of ${size} could not take its place`,
+      );
     }
     if (roster === undefined) throw notSupported();
     if (roster === "taken") {
@@ -103,7 +140,10 @@ export class Membership {
     } catch (error) {
       own?.close();
       roster.leave();
-      throw described(error, `Cannot create a communicator: rank ${rank} of ${size} could not make its mailbox`);
+      throw describeSystemError(
+        error,
+        `Cannot create a communicator: rank ${rank} of ${size} could not make its mailbox`,
+      );
     }
   }
 
@@ -116,7 +156,7 @@ export class Membership {
     this.#origin = origin;
     roster.write(own.handle());
     roster.write(new Uint8Array(Uint32Array.of(size).buffer), ipcHandleByteLength + 4);
-    // The phase is written last: whoever sees it sees the rest.
+    // The phase is written last: whoever sees it sees the rest of the record.
     this.publish(phases.present);
   }
 
@@ -128,7 +168,7 @@ export class Membership {
     return this.#roster.hasLeft;
   }
 
-  /** The ranks that have not come yet. */
+  /** The ranks that have not joined yet. */
   get absentRanks(): number[] {
     if (this.hasLeft) return [];
     return Array.from({ length: this.size }, (_, rank) => rank).filter((rank) =>
@@ -141,10 +181,10 @@ export class Membership {
     return this.#mailboxes[rank]!;
   }
 
-  /** Goes on to meet the others. Returns whether all are connected. Throws if they can no longer meet. */
+  /** Connects to the ranks that have joined by now. Returns whether all are connected. Throws if some never can be. */
   advance(): boolean {
     if (this.isReady) return true;
-    while (this.#mailboxes.length < this.size && this.#meet(this.#mailboxes.length));
+    while (this.#mailboxes.length < this.size && this.#openMailboxOf(this.#mailboxes.length));
     if (this.#mailboxes.length === this.size) {
       if (this.#record(this.rank).phase === phases.present) this.publish(phases.connected);
       while (!this.isReady && this.#record(this.#connected).phase >= phases.connected) this.#connected++;
@@ -156,8 +196,8 @@ export class Membership {
     return false;
   }
 
-  /** Opens the mailbox of a rank. Returns false if it has not come yet. */
-  #meet(rank: number): boolean {
+  /** Opens the mailbox of a rank. Returns false if the rank has not joined yet. */
+  #openMailboxOf(rank: number): boolean {
     if (rank === this.rank) {
       this.#mailboxes.push(this.own);
       return true;
@@ -175,55 +215,55 @@ export class Membership {
     try {
       opened = Mailbox.open(handle, size);
     } catch (error) {
-      throw described(error, `${what} could not be opened`);
+      throw describeSystemError(error, `${what} could not be opened`);
     }
     if (opened === "not a handle") throw new SharingError("bad-message", `${what} is not one of poolpass's`);
     if (opened === "unseen") {
       throw new SharingError("not-supported", `${what} cannot be seen; all ranks must be in one PID namespace`);
     }
-    // A process that ends closes one file after another: soon its place shows that it has gone.
+    // The process is ending and has closed its mailbox; soon its place in the roster shows that it is gone.
     if (!(opened instanceof Mailbox)) return false;
     this.#mailboxes.push(opened);
     return true;
   }
 
   /**
-   * Whether a rank has gone that should be there, as of a moment ago.
+   * The error if a rank is gone that should be there. Checks every two milliseconds at most.
    *
-   * @param needed a rank that may not have left, even if its work is done
+   * @param needed a rank that must still be there, even if it left properly
    */
   findGone(needed?: number): SharingError | undefined {
     const now = performance.now();
-    if (now >= this.#nextLook) {
-      this.#nextLook = now + lookInterval;
-      this.#look();
+    if (now >= this.#nextCheck) {
+      this.#nextCheck = now + checkInterval;
+      this.#checkRanks();
     }
     return this.#gone ??
       (needed !== undefined && this.#left.has(needed) ? this.#goneError(needed, "has left") : undefined);
   }
 
-  #look(): void {
+  #checkRanks(): void {
     let gone: SharingError | undefined, gaveUp: SharingError | undefined;
     for (let rank = 0; rank < this.size; rank++) {
       if (rank === this.rank || this.#left.has(rank)) continue;
       const state = this.#roster.stateOf(rank);
       const { phase } = this.#record(rank);
-      // Whoever dies is the cause, and whoever aborts for that reason is not.
+      // A rank that died is the cause, and comes before ranks that aborted because of it.
       if (state === "ended" && phase !== phases.finished) {
         gone = this.#goneError(rank, "has ended");
         break;
       }
       gone ??= this.#reasonOf(rank, state, phase);
-      // Nor is whoever has given up for that reason.
+      // Ranks that stopped waiting because of it come last.
       if (phase === phases.gaveUp) gaveUp ??= this.#gaveUpError(rank);
       if (gone === undefined && state !== "taken" && state !== "free") this.#left.add(rank);
     }
     this.#gone = gone ?? gaveUp;
   }
 
-  /** Why the communicator can do no more because of a rank. */
+  /** The error if a rank has ended the communicator. */
   #reasonOf(rank: number, state: PlaceState, phase: number): SharingError | undefined {
-    if (state === "free") return this.#reasonNotToCome(rank);
+    if (state === "free") return this.#reasonNotToJoin(rank);
     if (state === "ended" && phase !== phases.finished) return this.#goneError(rank, "has ended");
     if (phase === phases.aborted) return this.#goneError(rank, "has aborted");
     if (phase === phases.lost) return this.#lostError(rank);
@@ -231,8 +271,8 @@ export class Membership {
     return state === "taken" || this.isReady ? undefined : this.#goneError(rank, "has left");
   }
 
-  /** Why a rank will not come, which may have ended before it did. */
-  #reasonNotToCome(rank: number): SharingError | undefined {
+  /** The error if a rank cannot join any more, because it is gone from the parent communicator. */
+  #reasonNotToJoin(rank: number): SharingError | undefined {
     if (this.#origin === undefined || this.#origin.membership.hasLeft) return undefined;
     const { membership, ranks } = this.#origin;
     const there = ranks[rank]!;
@@ -241,12 +281,12 @@ export class Membership {
     return reason ?? (state === "taken" ? undefined : membership.#goneError(there, "has left"));
   }
 
-  /** Tells the others how far this rank is. */
+  /** Publishes the phase of this rank. */
   publish(phase: number): void {
     if (!this.hasLeft) this.#roster.write(new Uint8Array(Uint32Array.of(phase).buffer), ipcHandleByteLength);
   }
 
-  /** Gives up the place, and closes everything. */
+  /** Leaves the roster, and closes all mailboxes. */
   leave(phase: number): void {
     if (this.hasLeft) return;
     this.publish(phase);
@@ -259,7 +299,7 @@ export class Membership {
     this.#roster.readInto(bytes, rank);
     const words = new Uint32Array(bytes.buffer, ipcHandleByteLength);
     const phase = words[0]!;
-    // What was read beside the phase may be older.
+    // Read again: what was read together with the phase may be older.
     if (phase !== phases.absent) this.#roster.readInto(bytes, rank);
     return { handle: bytes.subarray(0, ipcHandleByteLength), phase, size: words[1]! };
   }
@@ -271,21 +311,23 @@ export class Membership {
   #goneError(rank: number, what: string): SharingError {
     return new SharingError(
       "peer-gone",
-      `Rank ${rank} of ${this.size} ${what} (${this.#processOf(rank)})${this.isReady ? canDoNoMore : cannotMeet}`,
+      `Rank ${rank} of ${this.size} ${what} (${this.#processOf(rank)})${
+        this.isReady ? adviceToShrink : adviceToCreateAnother
+      }`,
     );
   }
 
   #gaveUpError(rank: number): SharingError {
     return new SharingError(
       "timed-out",
-      `Rank ${rank} of ${this.size} waits for the others no more (${this.#processOf(rank)})${canDoNoMore}`,
+      `Rank ${rank} of ${this.size} waits for the others no more (${this.#processOf(rank)})${adviceToShrink}`,
     );
   }
 
   #lostError(rank: number): SharingError {
     return new SharingError(
       "device-lost",
-      `Rank ${rank} of ${this.size} has lost its device (${this.#processOf(rank)})${canDoNoMore}`,
+      `Rank ${rank} of ${this.size} has lost its device (${this.#processOf(rank)})${adviceToShrink}`,
     );
   }
 
@@ -303,8 +345,8 @@ function notSupported(): SharingError {
   return new SharingError("not-supported", `Cannot create a communicator: processes cannot find each other: ${reason}`);
 }
 
-/** An error of the system, with what could not be done. */
-function described(error: unknown, what: string): unknown {
+/** An error of the system, with a message that says what failed. */
+function describeSystemError(error: unknown, what: string): unknown {
   if (error instanceof RosterFullError) {
     return new SharingError("limit-exceeded", `${what}: ${error.message}`, { cause: error.cause });
   }

@@ -1,18 +1,17 @@
 /**
- * Messages from one rank to another. The sender's work is done when the receiver has the message, as with NCCL's larger
- * messages: ranks that all send before they receive wait forever, unless they do both in a group.
+ * Sends and receives. A send completes when the receiver has the message, as NCCL's do with larger messages: ranks that
+ * all send before they receive deadlock, unless they do both in a group.
  *
  * @module
  */
 import type { Awaited, Stream } from "../execution/streams/streams.ts";
-import type { Communicator } from "./communicator.ts";
+import type { SoftwareCommunicator } from "./software_communicator.ts";
 import { type ElementType, elementType } from "./element_types.ts";
-import { type Entry, receivedFrom, sentTo } from "./mailbox.ts";
-import { operations } from "./operations.ts";
+import { type Entry, operations, receivedFrom, sentTo } from "./mailbox.ts";
 import { type Slices, StreamOperation } from "./stream_operation.ts";
 
-/** A message, as its sender or its receiver has called for it. */
-export interface MessageOptions {
+/** A call that sends or receives a message. */
+export interface MessageWork {
   /** The other rank. */
   readonly peer: number;
   readonly count: number;
@@ -20,16 +19,16 @@ export interface MessageOptions {
   readonly typeNumber: number;
   readonly type: ElementType;
   readonly stream: Stream;
-  /** What is sent, or where the message goes. */
+  /** The bytes to send, or where the received ones go. */
   readonly bytes: Uint8Array;
 }
 
 abstract class MessageOperation extends StreamOperation {
   protected readonly peer: number;
   protected readonly bytes: Uint8Array;
-  readonly #options: MessageOptions;
+  readonly #options: MessageWork;
 
-  constructor(communicator: Communicator, options: MessageOptions) {
+  constructor(communicator: SoftwareCommunicator, options: MessageWork) {
     super(communicator, options.stream);
     this.peer = options.peer;
     this.bytes = options.bytes;
@@ -59,7 +58,7 @@ abstract class MessageOperation extends StreamOperation {
   }
 }
 
-/** A message to another rank, or to this one. */
+/** A send to another rank, or to this one. */
 export class SendOperation extends MessageOperation {
   #posted: Entry | undefined;
 
@@ -80,14 +79,14 @@ export class SendOperation extends MessageOperation {
     const { own, rank } = this.membership;
     own.release(this.#posted!);
     const received = this.peerEntry(receivedFrom(rank));
-    // The receiver finds the same.
+    // The receiver finds the same mismatch.
     if (!this.isLike(received)) {
       this.communicator.fail(mismatch(rank, this.describe(), this.peer, describeEntry(received)));
     }
   }
 }
 
-/** A message from another rank, or from this one. */
+/** A receive from another rank, or from this one. */
 export class ReceiveOperation extends MessageOperation {
   get ring(): number {
     return receivedFrom(this.peer);

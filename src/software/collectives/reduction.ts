@@ -12,7 +12,7 @@
 import { reductionOperation } from "../../collective_library.ts";
 import type { ElementArray, ElementType } from "./element_types.ts";
 
-/** Arrays whose elements JavaScript computes with. */
+/** Element arrays of numbers. */
 type NumberArray = Exclude<ElementArray, BigIntArray>;
 type BigIntArray = BigInt64Array | BigUint64Array;
 
@@ -29,7 +29,7 @@ export class Reduction {
     this.#operation = operation;
   }
 
-  /** Adds the elements of the next rank. The bytes of the first rank are used for the result. */
+  /** Adds the elements of the next rank. The bytes of the first rank are overwritten with the result. */
   add(bytes: Uint8Array<ArrayBuffer>): void {
     const elements = this.#decoded(bytes);
     this.#ranks++;
@@ -37,7 +37,7 @@ export class Reduction {
       this.#result = elements;
       return;
     }
-    if (isOfBigInts(elements)) combineBigInts(this.#result as BigIntArray, elements, this.#operation);
+    if (isBigIntArray(elements)) combineBigInts(this.#result as BigIntArray, elements, this.#operation);
     else combineNumbers(this.#result as NumberArray, elements, this.#operation);
     this.#round();
   }
@@ -58,7 +58,7 @@ export class Reduction {
     return codec === undefined ? elements : Float32Array.from(elements as Uint8Array, codec.decode);
   }
 
-  /** A maximum or minimum is a value of the type already. */
+  /** Rounds the result to the type. A maximum or minimum is a value of the type already. */
   #round(): void {
     const { codec } = this.#type;
     const { maximum, minimum } = reductionOperation;
@@ -69,7 +69,7 @@ export class Reduction {
 
   #divide(result: ElementArray): void {
     const ranks = this.#ranks;
-    if (isOfBigInts(result)) {
+    if (isBigIntArray(result)) {
       for (let i = 0; i < result.length; i++) result[i]! /= BigInt(ranks);
       return;
     }
@@ -79,7 +79,7 @@ export class Reduction {
   }
 }
 
-function isOfBigInts(array: ElementArray): array is BigIntArray {
+function isBigIntArray(array: ElementArray): array is BigIntArray {
   return array instanceof BigInt64Array || array instanceof BigUint64Array;
 }
 
@@ -94,7 +94,7 @@ function combineNumbers(result: NumberArray, next: NumberArray, operation: numbe
   } else if (operation !== product) {
     for (let i = 0; i < length; i++) result[i]! += next[i]!;
   } else if (result instanceof Int32Array || result instanceof Uint32Array) {
-    // A product of 64 bits has lost its last bits as a number.
+    // A double cannot hold all bits of the product of two 32-bit integers.
     for (let i = 0; i < length; i++) result[i] = Math.imul(result[i]!, next[i]!);
   } else {
     for (let i = 0; i < length; i++) result[i]! *= next[i]!;

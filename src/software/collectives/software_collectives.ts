@@ -1,9 +1,9 @@
 /**
  * The software device's own collectives, among processes of one machine and among ranks of one process: a test double for
- * NCCL, with its semantics. Each rank posts what it gives in a mailbox that the others read.
+ * NCCL, with its semantics. Each rank posts its input in a mailbox that the other ranks read.
  *
- * Where NCCL leaves a choice, this one is strict: every collective waits until all ranks have called it, a sender's work
- * is done when the receiver has the message, and ranks that do not agree on a call get an error instead of waiting.
+ * Where NCCL leaves a choice, this one is strict: every collective waits until all ranks have called it, a send completes
+ * when the receiver has the message, and ranks that call different collectives get an error instead of hanging.
  *
  * @module
  */
@@ -20,13 +20,11 @@ import {
 } from "../../collective_library.ts";
 import { memAccessFlags } from "../../driver.ts";
 import { CollectiveOperation, sharesOf } from "./collective_operation.ts";
-import { Communicator } from "./communicator.ts";
-import { createId, derivedKey, keyOfId } from "./communicator_id.ts";
+import { type CollectiveServices, SoftwareCommunicator } from "./software_communicator.ts";
+import { createId, derivedKey, keyOfId, Membership } from "./membership.ts";
 import { type ElementType, elementType } from "./element_types.ts";
-import { Membership } from "./membership.ts";
 import { ReceiveOperation, SendOperation } from "./message_operations.ts";
-import { type OperationName, operations } from "./operations.ts";
-import type { CollectiveServices } from "./services.ts";
+import { type OperationName, operations } from "./mailbox.ts";
 import { groupLimit, type StreamOperation } from "./stream_operation.ts";
 
 /** The collectives of one driver. */
@@ -34,13 +32,13 @@ export class SoftwareCollectives implements CollectiveLibrary {
   readonly name = "the software device's collectives";
   readonly shrinkRefusal: string | undefined = undefined;
   readonly #services: CollectiveServices;
-  readonly #communicators = new Map<bigint, Communicator>();
+  readonly #communicators = new Map<bigint, SoftwareCommunicator>();
   #lastHandle = 0n;
-  /** How many groups have begun and not ended. */
+  /** The number of nested groups that are open. */
   #depth = 0;
   /** The operations of the outermost group. */
   #group: StreamOperation[] = [];
-  /** What a call of the group has thrown. */
+  /** The first error that a call of the group has thrown. */
   #groupFailure: { readonly error: unknown } | undefined;
 
   constructor(services: CollectiveServices) {
@@ -116,13 +114,13 @@ export class SoftwareCollectives implements CollectiveLibrary {
     const communicator = this.#communicator(comm);
     if (isAborted) communicator.stop();
     else communicator.giveUp();
-    await communicator.workIsGone();
+    await communicator.whenWorkIsGone();
   }
 
   async commDestroy(comm: bigint): Promise<void> {
     const communicator = this.#communicator(comm);
     communicator.finalize();
-    await communicator.workIsGone();
+    await communicator.whenWorkIsGone();
     communicator.destroy();
     this.#communicators.delete(comm);
   }
@@ -131,14 +129,14 @@ export class SoftwareCollectives implements CollectiveLibrary {
     const communicator = this.#communicator(comm);
     communicator.destroy({ isAborted: true });
     this.#communicators.delete(comm);
-    await communicator.workIsGone();
+    await communicator.whenWorkIsGone();
   }
 
   groupStart(): void {
     this.#depth++;
   }
 
-  /** If a call of the group has thrown, does none of them, and throws its error again. */
+  /** If a call of the group has thrown, throws its error again and enqueues nothing. */
   groupEnd(): void {
     if (this.#depth === 0) throw new Error("Cannot end a group: none has begun");
     if (--this.#depth > 0) return;
@@ -148,10 +146,10 @@ export class SoftwareCollectives implements CollectiveLibrary {
     if (failure !== undefined) throw failure.error;
     checkGroup(group);
     const communicators = new Set(group.map(({ communicator }) => communicator));
-    // A communicator does its groups one after another, whatever their streams.
+    // A communicator runs its groups one after another, on whichever streams they are.
     const earlier = new Map([...communicators].map((communicator) => [communicator, communicator.earlierWork]));
     for (const operation of group) operation.enqueuePost(earlier.get(operation.communicator)!);
-    // A sender's work waits for the receiver's, which may be behind what the receiver sends.
+    // A send completes after its receive, which the receiver may have enqueued behind sends of its own.
     const isLast = (operation: StreamOperation): boolean => operation instanceof SendOperation;
     for (const operation of group) if (!isLast(operation)) operation.enqueueCompletion();
     for (const operation of group) if (isLast(operation)) operation.enqueueCompletion();
@@ -193,7 +191,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
     this.#addMessage("recv", call);
   }
 
-  /** Leaves all communicators when the driver closes. Their work ends. */
+  /** Revokes the work of all communicators and leaves them, when the driver closes. */
   close(): void {
     for (const communicator of this.#communicators.values()) communicator.destroy();
     this.#communicators.clear();
@@ -201,11 +199,11 @@ export class SoftwareCollectives implements CollectiveLibrary {
 
   #add(device: number, joined: Membership | (() => Membership | undefined)): bigint {
     const handle = ++this.#lastHandle;
-    this.#communicators.set(handle, new Communicator(this.#services, device, joined));
+    this.#communicators.set(handle, new SoftwareCommunicator(this.#services, device, joined));
     return handle;
   }
 
-  #communicator(comm: bigint): Communicator {
+  #communicator(comm: bigint): SoftwareCommunicator {
     const found = this.#communicators.get(comm);
     if (found === undefined) throw new Error(`Cannot use communicator ${comm}: it does not exist, or was destroyed`);
     return found;
@@ -246,11 +244,11 @@ export class SoftwareCollectives implements CollectiveLibrary {
     });
   }
 
-  /** Adds a call to the group that has begun, or to one of its own. */
+  /** Adds a call to the open group, or to a group of its own. */
   #addToGroup(
     name: OperationName,
     { comm, type, count }: CollectiveCall,
-    create: (communicator: Communicator, type: ElementType) => StreamOperation,
+    create: (communicator: SoftwareCommunicator, type: ElementType) => StreamOperation,
   ): void {
     this.groupStart();
     try {

@@ -1,33 +1,33 @@
 /**
- * An operation of a communicator as work of a stream: at first the rank posts what it gives, and then it waits for what
- * others give, and completes the operation. An error ends the communicator's work, and loses no device.
+ * An operation of a communicator as work on a stream: the rank posts its input, waits for the input of the other ranks,
+ * and completes the operation. An error ends the communicator's work; the device stays usable.
  *
  * @module
  */
 import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
-import type { AwaitedPosts, Communicator } from "./communicator.ts";
+import type { AwaitedPosts, SoftwareCommunicator } from "./software_communicator.ts";
 import { commonRings, type Entry, type Mailbox, ringLength } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 
-/** The bytes that are read, written or sent in one turn of a stream. */
+/** The bytes that are read, written or sent before an operation yields to other streams. */
 export const sliceByteLength: number = 2 ** 20;
 
-/** A part of an operation, which yields between slices. */
+/** A phase of an operation, which yields after each slice. */
 export type Slices = Generator<undefined, void>;
 
-/** An operation, from its call until it is on its stream. */
+/** An operation that is about to be enqueued on its stream. */
 export abstract class StreamOperation {
-  readonly communicator: Communicator;
+  readonly communicator: SoftwareCommunicator;
   readonly stream: Stream;
-  /** The number of its entries, counted when it goes to its stream. */
+  /** The number of its entries, counted when it is enqueued. */
   protected number = 0;
 
-  constructor(communicator: Communicator, stream: Stream) {
+  constructor(communicator: SoftwareCommunicator, stream: Stream) {
     this.communicator = communicator;
     this.stream = stream;
   }
 
-  /** The ring whose entries are of such operations, with such a peer. */
+  /** The ring of its entries. */
   abstract readonly ring: number;
   protected abstract get postsAfter(): readonly Awaited[];
   protected abstract get completesAfter(): readonly Awaited[];
@@ -38,7 +38,7 @@ export abstract class StreamOperation {
     return this.communicator.membershipFor("do the work of the communicator");
   }
 
-  /** Adds the work that posts. The operations of a group all post before one of them waits for another rank. */
+  /** Enqueues the post. All operations of a group post before one of them waits for another rank. */
   enqueuePost(earlier: readonly Work[]): void {
     this.number = this.communicator.nextNumber(this.ring);
     this.#enqueue(this.post(), [...earlier, ...this.postsAfter]);
@@ -47,12 +47,12 @@ export abstract class StreamOperation {
   enqueueCompletion(): void {
     const { communicator } = this;
     const collective = this.ring === commonRings.collectives ? this.number : undefined;
-    if (collective === undefined) communicator.noteMessage();
-    const done = () => communicator.noteDone(collective);
-    communicator.noteWork(this.#enqueue(this.complete(), this.completesAfter, done));
+    if (collective === undefined) communicator.onMessageEnqueued();
+    const done = () => communicator.onComplete(collective);
+    communicator.onWorkEnqueued(this.#enqueue(this.complete(), this.completesAfter, done));
   }
 
-  /** @param done is called when it is done, and was not ended */
+  /** @param done called when the work is complete, and not when it was revoked */
   #enqueue(slices: Slices, after: readonly Awaited[], done?: () => void): Work {
     const { communicator } = this;
     let isDone = false;
@@ -61,9 +61,9 @@ export abstract class StreamOperation {
       if (isDone && !communicator.hasEnded) done?.();
       return isDone;
     };
-    // Work that is dropped was on a device that was lost.
+    // Work is released unfinished only if the device was lost.
     const release = (): void => {
-      if (!isDone && !communicator.hasEnded) communicator.failOfLoss();
+      if (!isDone && !communicator.hasEnded) communicator.failByDeviceLoss();
     };
     return communicator.services.scheduler.enqueue(this.stream, run, { after, release });
   }
@@ -81,8 +81,8 @@ export abstract class StreamOperation {
     return posted;
   }
 
-  /** Reads what a rank has posted to linear memory. */
-  protected *copy(to: Uint8Array, from: Source): Slices {
+  /** Copies what a rank has posted to linear memory. */
+  protected *copy(to: Uint8Array, from: PostedBytes): Slices {
     for (let at = 0; at < to.byteLength; at += sliceByteLength) {
       const part = to.subarray(at, at + sliceByteLength);
       readExactly(part, from, at);
@@ -91,53 +91,53 @@ export abstract class StreamOperation {
     }
   }
 
-  /** Notes that bytes of linear memory are initialized. */
+  /** Marks bytes of linear memory as initialized. */
   protected wrote(bytes: Uint8Array): void {
     this.communicator.services.shadow?.noteCopy(bytes, undefined);
   }
 
-  /** Waits until ranks have posted an entry of this operation's number. */
+  /** Done when ranks have posted an entry of this operation's number. */
   protected whenPosted(ranks: readonly number[], ring: number): Awaited {
     return new Posts(this.communicator, { ranks, ring, number: this.number });
   }
 }
 
 /** Bytes that a rank has posted. */
-export interface Source {
+export interface PostedBytes {
   readonly rank: number;
   readonly mailbox: Mailbox;
   readonly entry: Entry;
-  /** Where the bytes begin that are meant, among those that were posted. */
+  /** Where the part to read begins in the posted bytes. */
   readonly begin: number;
 }
 
-/** Fills `bytes` with those from a place of what a rank has posted. Throws if the rank has posted fewer. */
-export function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: Source, at: number): void {
+/** Fills `bytes` from an offset in what a rank has posted. Throws if the rank has posted fewer bytes. */
+export function readExactly(bytes: Uint8Array, { rank, mailbox, entry, begin }: PostedBytes, at: number): void {
   const end = begin + at + bytes.byteLength;
   if (end <= entry.byteLength && mailbox.read(bytes, entry.offset + begin + at)) return;
   throw new Error(`Cannot read what rank ${rank} gives: it has posted less than it says`);
 }
 
-/** How many operations of a kind a group can have: their entries must fit in a ring. */
+/** The most operations of a kind in a group: their entries must fit in a ring. */
 export const groupLimit: number = ringLength;
 
-/** Does a slice. Returns whether it was the last one, also if it failed. */
-function finishes(slices: Slices, communicator: Communicator): boolean {
+/** Runs one slice. Returns whether it was the last one, which it is if it throws. */
+function finishes(slices: Slices, communicator: SoftwareCommunicator): boolean {
   try {
     return slices.next().done === true;
   } catch (error) {
-    communicator.failHere(error);
+    communicator.failAndPublish(error);
     return true;
   }
 }
 
-/** Entries of other ranks. The wait is over, too, when the communicator's work has ended. */
+/** A wait for entries of other ranks. It ends, too, when the communicator's work is revoked or fails. */
 class Posts implements Awaited {
-  readonly #communicator: Communicator;
+  readonly #communicator: SoftwareCommunicator;
   readonly #posts: AwaitedPosts;
   #seen = 0;
 
-  constructor(communicator: Communicator, posts: AwaitedPosts) {
+  constructor(communicator: SoftwareCommunicator, posts: AwaitedPosts) {
     this.#communicator = communicator;
     this.#posts = posts;
   }
@@ -149,7 +149,7 @@ class Posts implements Awaited {
         this.#seen++;
       }
     } catch (error) {
-      this.#communicator.failHere(error);
+      this.#communicator.failAndPublish(error);
     }
     return true;
   }
@@ -162,7 +162,7 @@ class Posts implements Awaited {
     if (mailbox.has(ring, number)) return true;
     const gone = membership.findGone(rank);
     if (gone === undefined) {
-      this.#communicator.noteAwaited(this.#posts);
+      this.#communicator.setAwaited(this.#posts);
       return false;
     }
     // It may have posted before it left.

@@ -1,9 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { dataType, reductionOperation } from "../../../src/collective_library.ts";
-import { keyOfId } from "../../../src/software/collectives/communicator_id.ts";
-import { commonRings, type Entry } from "../../../src/software/collectives/mailbox.ts";
-import { Membership, phases } from "../../../src/software/collectives/membership.ts";
-import { operations } from "../../../src/software/collectives/operations.ts";
+import { keyOfId, Membership, phases } from "../../../src/software/collectives/membership.ts";
+import { commonRings, type Entry, operations } from "../../../src/software/collectives/mailbox.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { errorsOf, Rank, testCollectives, whenIdle } from "./ranks.ts";

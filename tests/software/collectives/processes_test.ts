@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
-import { createId } from "../../../src/software/collectives/communicator_id.ts";
+import { createId } from "../../../src/software/collectives/membership.ts";
 import { type ChildProcess, startCommand, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
 import type { TestOptions } from "../../support/test.ts";

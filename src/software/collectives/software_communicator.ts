@@ -1,24 +1,48 @@
 /**
- * A rank of a communicator on a software device: how far it is, why it can do no more, and its work on streams.
+ * A rank of a communicator on a software device: its state, its error, and its work on streams.
  *
  * @module
  */
 import type { CommunicatorState, ValidPrefix } from "../../collective_library.ts";
 import { SharingError } from "../../support/errors.ts";
 import { waitUntil } from "../../support/waiting/waiting.ts";
-import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
+import type { Awaited, Scheduler, Stream, Work } from "../execution/streams/streams.ts";
 import { Division, divisionLimit } from "./division.ts";
 import { commonRings, type Entry, ringLength } from "./mailbox.ts";
 import { type Membership, phases } from "./membership.ts";
-import type { CollectiveServices } from "./services.ts";
+import type { MemoryShadow } from "../memory/memory_shadow.ts";
 
-/** An entry that others may still read the bytes of. */
-interface Posted {
+/** What collectives need of the software driver. */
+export interface CollectiveServices {
+  readonly scheduler: Scheduler;
+  /** The record of initialized memory, if the sanitizer keeps one. */
+  readonly shadow: MemoryShadow | undefined;
+  /** Throws if there is no such device, or if the devices were lost. */
+  checkDevice(device: number, call: string): void;
+  /** Whether the devices were lost. */
+  areLost(): boolean;
+  deviceUuid(device: number): Uint8Array;
+  /** The stream of a device that has a handle. Throws if there is none. */
+  stream(device: number, handle: bigint, call: string): Stream;
+  /** The bytes of a range. Throws if the device may not access them so. */
+  range(address: bigint, byteLength: number, access: AccessRequest): Uint8Array;
+}
+
+/** The device that accesses a range of memory, how, and in which call. */
+export interface AccessRequest {
+  readonly device: number;
+  /** One of `memAccessFlags`. */
+  readonly flags: number;
+  readonly call: string;
+}
+
+/** A posted collective whose bytes other ranks may still read. */
+interface UnreadEntry {
   readonly number: number;
   readonly entry: Entry;
 }
 
-/** Entries of a number in a ring, which ranks are to post. */
+/** Entries that work waits for: the ranks that post them, their ring, and their number. */
 export interface AwaitedPosts {
   readonly ranks: readonly number[];
   readonly ring: number;
@@ -26,14 +50,14 @@ export interface AwaitedPosts {
 }
 
 /** A rank of a communicator. */
-export class Communicator {
+export class SoftwareCommunicator {
   readonly device: number;
   readonly services: CollectiveServices;
-  /** Joins the others, as soon as it is known who they are. */
+  /** Joins the ranks of a division, once all of its colors are known. */
   readonly #join: () => Membership | undefined;
   #membership: Membership | undefined;
   #failure: unknown;
-  /** Whether its work ends without having been done. */
+  /** Whether its unfinished work was revoked. */
   #isStopped = false;
   #isFinalizing = false;
   #isDestroyed = false;
@@ -41,18 +65,18 @@ export class Communicator {
   #awaited: AwaitedPosts | undefined;
   /** The last work on each stream. */
   readonly #work = new Map<Stream, Work>();
-  /** How many collectives were done, and how many messages were not. */
-  #doneCollectives = 0;
-  #openMessages = 0;
-  /** How many entries of each ring have been posted, or expected from others. */
+  /** How many collectives are complete, and how many messages are not. */
+  #completedCollectives = 0;
+  #unfinishedMessages = 0;
+  /** By ring: the number of the last entry that was posted, or expected from another rank. */
   readonly #numbers = new Map<number, number>();
-  /** The collectives whose bytes others may still read, in order. */
-  readonly #unread: Posted[] = [];
+  /** The collectives whose bytes other ranks may still read, oldest first. */
+  readonly #unread: UnreadEntry[] = [];
   readonly #divisions = new Set<Division>();
-  /** How often it was shrunk, by the ranks that were excluded. */
+  /** How often it was shrunk, by the excluded ranks. */
   readonly #shrinks = new Map<string, number>();
 
-  /** @param joined who takes part, or a function that joins them and returns undefined until it is known who they are */
+  /** @param joined the membership, or a function that joins and returns undefined as long as it cannot */
   constructor(services: CollectiveServices, device: number, joined: Membership | (() => Membership | undefined)) {
     this.services = services;
     this.device = device;
@@ -60,7 +84,7 @@ export class Communicator {
     this.#membership = typeof joined === "function" ? undefined : joined;
   }
 
-  /** Who takes part. Throws unless the communicator is ready, or has been. */
+  /** The membership. Throws unless the communicator is ready, or was before it failed. */
   membershipFor(action: string): Membership {
     if (this.#membership !== undefined && (this.#membership.isReady || this.state === "ready")) return this.#membership;
     if (this.#failure !== undefined) throw this.#failure;
@@ -69,7 +93,7 @@ export class Communicator {
     );
   }
 
-  /** As `membershipFor`, for what a communicator that has failed or was revoked can no longer do. */
+  /** As `membershipFor`. Throws also if the communicator has failed, or was revoked or finalized. */
   usableFor(action: string): Membership {
     const membership = this.membershipFor(action);
     if (this.#failure !== undefined) throw this.#failure;
@@ -78,11 +102,11 @@ export class Communicator {
     throw new Error(`Cannot ${action}: the communicator was ${why}; create another one`);
   }
 
-  /** Makes progress with what does not happen on streams, and says how far it is. */
+  /** Advances joining, divisions and finalization, and returns the state after that. */
   get state(): CommunicatorState {
     if (this.#failure === undefined && !this.#isDestroyed) {
       try {
-        if (this.services.areLost()) this.failOfLoss();
+        if (this.services.areLost()) this.failByDeviceLoss();
         else if (!this.#advance()) return "in-progress";
       } catch (error) {
         this.fail(error);
@@ -91,26 +115,25 @@ export class Communicator {
     return this.stateOfWork;
   }
 
-  /** The error that has ended its work, if one has. */
+  /** The state without advancing anything: the error that has ended its work, or "ready". */
   get stateOfWork(): CommunicatorState {
     return this.#failure as Error | undefined ?? "ready";
   }
 
-  /** What was done before the error; undefined as long as there is none. */
+  /** What was complete before the error; undefined without one. */
   get validPrefix(): ValidPrefix | undefined {
     const error = this.#failure as Error | undefined;
-    return error && { collectives: this.#doneCollectives, messages: this.#openMessages === 0, error };
+    return error && { collectives: this.#completedCollectives, messages: this.#unfinishedMessages === 0, error };
   }
 
-  /** Notes that a message was given to its stream. */
-  noteMessage(): void {
-    this.#openMessages++;
+  onMessageEnqueued(): void {
+    this.#unfinishedMessages++;
   }
 
-  /** Notes that a collective was done, by its number, or else a message. They are done one after another. */
-  noteDone(collective: number | undefined): void {
-    if (collective === undefined) this.#openMessages--;
-    else this.#doneCollectives = collective;
+  /** @param collective the number of the completed collective; undefined if it is a message. They complete in order. */
+  onComplete(collective: number | undefined): void {
+    if (collective === undefined) this.#unfinishedMessages--;
+    else this.#completedCollectives = collective;
   }
 
   #advance(): boolean {
@@ -118,79 +141,79 @@ export class Communicator {
     if (this.#membership === undefined || !this.#membership.advance()) return false;
     const gone = this.#membership.findGone();
     if (gone !== undefined) throw gone;
-    this.reclaim();
+    this.releaseRead();
     let areDivided = true;
-    // Those who get a new communicator ask that one.
+    // Ranks that are in a part ask the new communicator instead.
     for (const division of this.#divisions) if (!division.advance() && division.isAwaitedHere) areDivided = false;
     return areDivided && !(this.#isFinalizing && this.hasWork);
   }
 
-  /** Whether its work is no longer to be done. */
+  /** Whether its unfinished work is not to be done any more. */
   get hasEnded(): boolean {
     return this.#isStopped || this.#failure !== undefined;
   }
 
-  /** Whether it has work on streams. */
+  /** Whether it has unfinished work on streams. */
   get hasWork(): boolean {
     return this.#work.values().some(({ done }) => !done);
   }
 
-  /** Ends its work with an error. Only the first one is kept. */
+  /** Ends its work with an error. Only the first error is kept. */
   fail(error: unknown): void {
     if (this.#failure !== undefined || this.#isDestroyed) return;
     this.#failure = error;
   }
 
-  /** As `fail`, because of something that the others cannot see. They are told. */
-  failHere(error: unknown, phase: number = phases.failed): void {
+  /** As `fail`, with an error of this rank alone: publishes that it has failed. */
+  failAndPublish(error: unknown, phase: number = phases.failed): void {
     if (this.#failure === undefined && !this.#isDestroyed) this.#membership?.publish(phase);
     this.fail(error);
   }
 
-  /** As `fail`, because the devices were lost, and with them its work. */
-  failOfLoss(): void {
+  /** As `fail`, because the devices were lost and its work with them. */
+  failByDeviceLoss(): void {
     const message = "The communicator can do no more: its device was lost; see the error of the stream";
-    this.failHere(new SharingError("device-lost", message), phases.lost);
+    this.failAndPublish(new SharingError("device-lost", message), phases.lost);
   }
 
-  /** What a communicator's next work has to wait for: its earlier work on all streams. */
+  /** The earlier work on all streams, which the next work comes after. */
   get earlierWork(): readonly Work[] {
     return [...this.#work.values()];
   }
 
-  noteWork(work: Work): void {
+  onWorkEnqueued(work: Work): void {
     for (const [stream, { done }] of this.#work) if (done) this.#work.delete(stream);
     this.#work.set(work.stream, work);
   }
 
-  /** The number of a ring's next entry. */
+  /** Counts the next entry of a ring. Returns its number. */
   nextNumber(ring: number): number {
     const number = (this.#numbers.get(ring) ?? 0) + 1;
     this.#numbers.set(ring, number);
     return number;
   }
 
-  /** Whether another collective can be posted. */
+  /** Done when the ring has room for another collective. */
   get room(): Awaited {
     // deno-lint-ignore no-this-alias
     const communicator = this;
     return {
       get done() {
-        return communicator.hasEnded || communicator.#unread.length < ringLength || communicator.reclaim();
+        return communicator.hasEnded || communicator.#unread.length < ringLength || communicator.releaseRead();
       },
     };
   }
 
-  /** Keeps the bytes of a collective until all have read them. */
-  keep(posted: Posted): void {
-    this.reclaim();
+  /** Keeps the bytes of a collective until all ranks have read them. */
+  keep(posted: UnreadEntry): void {
+    this.releaseRead();
     this.#unread.push(posted);
   }
 
-  /** Releases what all have read. Returns whether there is room for another collective. */
-  reclaim(): boolean {
+  /** Releases the bytes that all ranks have read. Returns whether the ring has room for another collective. */
+  releaseRead(): boolean {
     const { own, size } = this.#membership!;
-    const isRead = ({ number }: Posted): boolean => {
+    const isRead = ({ number }: UnreadEntry): boolean => {
       for (let rank = 0; rank < size; rank++) {
         if (!this.#membership!.mailbox(rank).has(commonRings.finished, number)) return false;
       }
@@ -200,7 +223,7 @@ export class Communicator {
     return this.#unread.length < ringLength;
   }
 
-  /** Tells the others what this rank's color and key are, and finds out theirs. */
+  /** Begins a division: posts this rank's color and key. */
   divide(color: number | undefined, key: number): Division {
     const membership = this.usableFor("divide the communicator");
     for (const division of this.#divisions) if (division.advance()) this.#divisions.delete(division);
@@ -214,14 +237,14 @@ export class Communicator {
     return division;
   }
 
-  /** What tells the next communicator without some ranks from others without them. */
+  /** Counts the communicators without some ranks, so that each has a key of its own. */
   nextShrink(excluded: string): number {
     const count = (this.#shrinks.get(excluded) ?? 0) + 1;
     this.#shrinks.set(excluded, count);
     return count;
   }
 
-  /** The ranks that it waits for. */
+  /** The ranks that have not joined, or not posted what its work waits for. */
   get lateRanks(): readonly number[] {
     const membership = this.#membership;
     if (membership?.isReady !== true) return membership?.absentRanks ?? [];
@@ -229,17 +252,16 @@ export class Communicator {
     return ranks.filter((rank) => !membership.mailbox(rank).has(ring, number));
   }
 
-  /** Notes what its work waits for. */
-  noteAwaited(posts: AwaitedPosts): void {
+  setAwaited(posts: AwaitedPosts): void {
     this.#awaited = posts;
   }
 
-  /** Ends its work, and takes no more. */
+  /** Revokes its work, and takes no more. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** As `stop`. The other ranks are told that this one waits for them no more. */
+  /** As `stop`, and publishes that this rank no longer waits for the others. */
   giveUp(): void {
     this.stop();
     if (this.#hasGivenUp || this.#isDestroyed || this.#failure !== undefined) return;
@@ -252,7 +274,7 @@ export class Communicator {
     this.#isFinalizing = true;
   }
 
-  /** Ends its work and leaves. To others that need nothing of it any more, only its abortion is an error. */
+  /** Revokes its work and leaves. Ranks that need nothing from it any more fail only if it has aborted. */
   destroy({ isAborted = false }: { isAborted?: boolean } = {}): void {
     const phase = this.#hasGivenUp
       ? phases.gaveUp
@@ -264,8 +286,8 @@ export class Communicator {
     this.#membership?.leave(phase);
   }
 
-  /** Resolves when its work is gone from all streams. */
-  async workIsGone(): Promise<void> {
+  /** Resolves when none of its work is left on streams. */
+  async whenWorkIsGone(): Promise<void> {
     await waitUntil(() => !this.hasWork);
   }
 }
