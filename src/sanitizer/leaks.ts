@@ -4,7 +4,7 @@
  * @module
  */
 import { stackOf } from "./reporting/call_sites.ts";
-import type { Operation } from "./operation.ts";
+import type { Operation } from "./order/timelines.ts";
 
 /** Memory of a kind that was not freed. */
 export interface UnfreedMemory {

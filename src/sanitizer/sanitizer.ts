@@ -18,12 +18,10 @@ import type { CommunicatorRank } from "./observer/observed_communicators.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
 import { type CollectiveOnStream, Observer } from "./observer/observer.ts";
 import type { Outputs } from "./reporting/outputs.ts";
-import { atProcessEnd, letProcessFail, letProcessSucceed } from "./reporting/process_end.ts";
-import { printSuppressed } from "./reporting/suppressed_errors.ts";
+import { atProcessEnd, letProcessFail, letProcessSucceed, printSuppressed } from "./reporting/process_end.ts";
 import { suppressedOf, type Suppressions, unusedOf } from "./reporting/suppressions.ts";
 import { Reports } from "./reporting/reports.ts";
-import { type SanitizerCheck, SanitizerError, type SanitizerReport } from "./reporting/sanitizer_report.ts";
-import { summaryOf } from "./reporting/summary.ts";
+import { type SanitizerCheck, SanitizerError, type SanitizerReport, summaryOf } from "./reporting/sanitizer_report.ts";
 
 /** The checks that can be made. */
 const availableChecks: readonly SanitizerCheck[] = [

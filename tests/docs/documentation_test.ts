@@ -28,7 +28,7 @@ import {
 } from "./scripts.ts";
 import { testedCompilers } from "../compile/compilers.ts";
 import { startCommand } from "../support/child_process.ts";
-import { reportKinds } from "../../src/sanitizer/reporting/report_kinds.ts";
+import { reportKinds } from "../../src/sanitizer/reporting/suppressions.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Driver } from "../../driver.ts";
-import type { Operation } from "../operation.ts";
+import type { Operation } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Driver } from "../../driver.ts";
-import type { Operation } from "../operation.ts";
+import type { Operation } from "../order/timelines.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";

@@ -6,10 +6,9 @@
 import type { Driver, HostAllocation } from "../../driver.ts";
 import type { LaunchAccess } from "../../kernel_checker.ts";
 import { CopiedSources, type EarlyChange } from "../order/copied_sources.ts";
-import type { Operation } from "../operation.ts";
+import { lastPoint, type Operation, type Point } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
-import { lastPoint, type Point } from "../order/timelines.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 

@@ -12,7 +12,7 @@ import {
   LaunchAccesses,
   withSources,
 } from "../kernel_accesses/launch_accesses.ts";
-import type { Operation } from "../operation.ts";
+import type { Operation } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { Deed } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";

@@ -5,9 +5,8 @@
  */
 import type { CallSite } from "../reporting/call_sites.ts";
 import type { LiveAllocation } from "../leaks.ts";
-import type { Operation } from "../operation.ts";
+import type { Operation, Point } from "../order/timelines.ts";
 import type { RangeAccess, SharedContents, StreamOrder } from "../order/stream_order.ts";
-import type { Point } from "../order/timelines.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 
 const nothing: readonly RangeAccess[] = [];

@@ -4,9 +4,8 @@
  * @module
  */
 import type { Driver } from "../../driver.ts";
-import { MemoryHistory } from "../memory_history.ts";
-import { PossibleTouches } from "../possible_touches.ts";
-import { identityOf } from "../processes/memory_identity.ts";
+import { MemoryHistory, PossibleTouches } from "../memory_history.ts";
+import { identityOf } from "../processes/shared_memory.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { SharedContents } from "../order/stream_order.ts";
 import type { ObservedWork } from "./observed_work.ts";

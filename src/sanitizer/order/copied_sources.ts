@@ -6,8 +6,7 @@
  *
  * @module
  */
-import type { Operation } from "../operation.ts";
-import { isBefore, type Point } from "./timelines.ts";
+import { isBefore, type Operation, type Point } from "./timelines.ts";
 
 /** A copy that may not be done. */
 interface CopiedSource {

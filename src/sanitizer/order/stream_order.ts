@@ -7,12 +7,10 @@
  * @module
  */
 import type { AccessParts, ThreadIndex } from "../../kernel_checker.ts";
-import { MemoryHistory, type Touch } from "../memory_history.ts";
-import type { Operation } from "../operation.ts";
+import { MemoryHistory, PossibleTouches, type Touch } from "../memory_history.ts";
+import { isBefore, type Operation } from "./timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
-import { PossibleTouches } from "../possible_touches.ts";
-import { isBefore } from "./timelines.ts";
-import { shiftedParts, sourceOfAll } from "../touch_parts.ts";
+import { shiftedParts, sourceOfAll } from "../access_parts.ts";
 
 /** An access to a range of addresses. */
 export interface RangeAccess {

@@ -142,3 +142,13 @@ export function isBefore(a: Point, b: Point): boolean {
   if (a.timeline.isRetired || a.timeline.isForeign || b.timeline.isForeign) return true;
   return (b.clock.get(a.timeline) ?? 0) >= a.position || (b.assumed?.get(a.timeline) ?? 0) >= a.position;
 }
+
+/** An operation of a stream or of the host that accesses, allocates or frees memory. */
+export interface Operation extends Point {
+  /** `"kernel saxpy"`, `"copyFrom"`, `"free"` and so on. */
+  readonly name: string;
+  /** Where the program called it. */
+  readonly site: CallSite;
+  /** Its number in the order in which its process enqueued operations. */
+  readonly asked: number;
+}

@@ -9,11 +9,10 @@
  * @module
  */
 import { connectedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
-import type { Operation } from "../operation.ts";
+import { type Clock, lastPoint, type Operation, type Point, type Timeline } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
-import { type Clock, lastPoint, type Point, type Timeline } from "../order/timelines.ts";
-import { Announcements } from "./announcements.ts";
+import { Announcements } from "./publisher.ts";
 import { Board, type BoardReader, Bystander, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, nameOf, type SentAccess } from "./records.ts";

@@ -4,12 +4,11 @@
  * @module
  */
 import type { Touch } from "../memory_history.ts";
-import type { Operation } from "../operation.ts";
+import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
-import { isBefore, type Point } from "../order/timelines.ts";
-import { shiftedParts, sourceOfAll } from "../touch_parts.ts";
-import type { Announcements } from "./announcements.ts";
+import { shiftedParts, sourceOfAll } from "../access_parts.ts";
+import type { Announcements } from "./publisher.ts";
 import type { ShareName } from "./records.ts";
 import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
 

@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { describeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import type { OsHandle } from "../../driver.ts";
 import type { Touch } from "../memory_history.ts";
-import type { Operation } from "../operation.ts";
-import { isBefore, type Point } from "../order/timelines.ts";
+import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { PeerState } from "./peers.ts";
 import type { ShareName } from "./records.ts";
 
@@ -120,4 +121,18 @@ export class SharedMemories {
 function isSameAgain(first: PeerTouch, second: PeerTouch): boolean {
   return first.operation.timeline === second.operation.timeline && first.access === second.access &&
     first.begin === second.begin && first.end === second.end;
+}
+
+/**
+ * What a handle leads to, the same in all processes. To be called when a driver has accepted or made the handle. The
+ * descriptors of a GPU's memory are those of a device file, which do not tell.
+ */
+export function identityOf(handle: OsHandle): string | undefined {
+  if (typeof handle !== "number") return `fabric ${handle.toHex()}`;
+  try {
+    const { type, device, inode } = describeDescriptor(handle);
+    return type === "file" ? `file ${device} ${inode}` : undefined;
+  } catch {
+    return undefined;
+  }
 }

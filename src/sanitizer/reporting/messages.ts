@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { stackOf } from "./call_sites.ts";
+import { placesOf, shortNameOf, stackOf } from "./call_sites.ts";
 import type { Sighting } from "./found_mistakes.ts";
-import type { Operation } from "../operation.ts";
-import { placesOf, shortNameOf } from "./places.ts";
+import type { Operation } from "../order/timelines.ts";
 import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";
 
 /** An allocation, for messages. */

@@ -6,10 +6,66 @@
 import { environmentVariable } from "../../../ffi/native/environment.ts";
 import { appendToFile, readTextFile } from "../../../ffi/native/shim/text_files.ts";
 import { shown } from "../../support/validation.ts";
+import { placeOf } from "./call_sites.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
-import { annotationOf } from "./annotations.ts";
-import { type LogFile, ReportLog } from "./report_log.ts";
-import { Suppressions } from "./suppressions.ts";
+import { Suppressions, type UsedSuppression } from "./suppressions.ts";
+
+/** Where lines go. */
+export interface LogFile {
+  /** What messages call it. */
+  readonly name: string;
+  /**
+   * Adds a line with its newline.
+   *
+   * @throws {Error} Whose message is the reason
+   */
+  append(line: string): void;
+}
+
+/** How one `Cuda` object's reports get into the file. */
+export class ReportLog {
+  readonly #file: LogFile;
+  readonly #pid: number;
+  /** Tells the lines of a `Cuda` object from others': numbers of processes are used again, and Workers share one. */
+  readonly #run: string = crypto.randomUUID();
+  readonly #numbers = new Map<SanitizerReport, number>();
+  #hasFailed = false;
+
+  constructor(file: LogFile, pid: number) {
+    this.#file = file;
+    this.#pid = pid;
+  }
+
+  /** Writes a report when it is found: the process may not get any further. */
+  add(report: SanitizerReport): void {
+    const number = this.#numbers.size + 1;
+    this.#numbers.set(report, number);
+    const { check, kind, message, accesses } = report;
+    this.#append({ type: "report", pid: this.#pid, run: this.#run, number, check, kind, message, accesses });
+  }
+
+  /** Writes the last line, with what is known at the end alone: how often each was seen, and what was suppressed. */
+  end(suppressed: readonly UsedSuppression[]): void {
+    const counts = Array.from(this.#numbers.keys(), ({ count }) => count);
+    this.#append({
+      type: "end",
+      pid: this.#pid,
+      run: this.#run,
+      counts,
+      suppressed: suppressed.map(({ suppression: { text, line }, count }) => ({ suppression: text, line, count })),
+    });
+  }
+
+  #append(record: object): void {
+    if (this.#hasFailed) return;
+    try {
+      this.#file.append(`${JSON.stringify(record)}\n`);
+    } catch (error) {
+      this.#hasFailed = true;
+      console.warn(`poolpass: cannot write the sanitizer's reports to ${this.#file.name}: ${(error as Error).message}`);
+    }
+  }
+}
 
 /** What a sanitizer does with its reports. */
 export interface Outputs {
@@ -77,4 +133,36 @@ function annotationsOfEnvironment(): Outputs["annotate"] {
   if (value === undefined || value === "" || value === "false") return undefined;
   const workspace = environmentVariable("GITHUB_WORKSPACE");
   return (report) => annotationOf(report, workspace);
+}
+
+/**
+ * The command that annotates the line where the later operation was called.
+ *
+ * @param workspace the folder of the repository, to which GitHub takes paths to be relative
+ */
+export function annotationOf(report: SanitizerReport, workspace: string | undefined): string {
+  const place = placeOf(report);
+  const properties = Object.entries({
+    // What comes from the network is no file of the repository.
+    ...place === undefined || /^\w+:\/\//.test(place.file)
+      ? {}
+      : { file: relativeTo(workspace, place.file), line: `${place.line}`, col: place.column?.toString() },
+    title: `poolpass sanitizer: ${report.kind}`,
+  }).filter(([, value]) => value !== undefined);
+  const list = properties.map(([name, value]) => `${name}=${escapedProperty(value!)}`).join(",");
+  return `::error ${list}::${escapedMessage(report.message)}`;
+}
+
+function relativeTo(workspace: string | undefined, file: string): string {
+  if (workspace === undefined || workspace === "") return file;
+  const folder = workspace.endsWith("/") ? workspace : `${workspace}/`;
+  return file.startsWith(folder) ? file.slice(folder.length) : file;
+}
+
+function escapedMessage(text: string): string {
+  return text.replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+}
+
+function escapedProperty(text: string): string {
+  return escapedMessage(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
 }

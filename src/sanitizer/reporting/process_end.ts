@@ -1,5 +1,5 @@
 /**
- * The end of a process.
+ * What happens when a process ends: its exit code, listeners, and the printing of suppressed errors.
  *
  * @module
  */
@@ -17,18 +17,18 @@ interface Process {
   exitCode?: number | string | undefined;
 }
 
-/** Those who want the process to fail. */
+/** The callers of `letProcessFail`. */
 const failing = new Set<object>();
 let isFailing = false;
 let exitCodeBefore: number | string | undefined;
 
-/** Lets the process fail, whenever it ends, until `letProcessSucceed`. */
+/** Makes the process fail when it ends, unless `letProcessSucceed` is called before. */
 export function letProcessFail(who: object): void {
   failing.add(who);
   setExitCode();
 }
 
-/** Gives up that somebody wants the process to fail. */
+/** Takes back `letProcessFail`. */
 export function letProcessSucceed(who: object): void {
   failing.delete(who);
   setExitCode();
@@ -43,13 +43,17 @@ function setExitCode(): void {
   process.exitCode = isFailing ? 1 : exitCodeBefore ?? 0;
 }
 
-/** Called when the process ends, with whether it fails for another reason than a sanitizer's. */
+/**
+ * Called when the process ends.
+ *
+ * @param hasFailed whether it fails for another reason than `letProcessFail`
+ */
 export type EndListener = (hasFailed: boolean) => void;
 
-/** What is to be called, in order. */
+/** The listeners, in the order in which they are called. */
 let listeners: Set<EndListener> | undefined;
 
-/** Calls back once when the process ends, unless it is killed. Returns a function that gives that up. */
+/** Calls a listener once when the process ends, unless it is killed. Returns a function that removes the listener. */
 export function atProcessEnd(listener: EndListener): () => void {
   listeners ??= listen();
   const own: EndListener = (hasFailed) => listener(hasFailed);
@@ -69,12 +73,39 @@ function listen(): Set<EndListener> {
   const globals = globalThis as unknown as Globals;
   globals.process?.on?.("exit", run);
   if (globals.Deno?.permissions !== undefined) {
-    // `Deno.exit` and `deno test` tell nobody else.
+    // `Deno.exit` and `deno test` emit no other event.
     globals.addEventListener?.("unload", run);
-    // An error that nobody catches ends the process without telling of that.
+    // An uncaught error ends the process without an "unload" event.
     globals.process?.on?.("uncaughtExceptionMonitor", () => {
       if (globals.process?.listenerCount?.("uncaughtException") === 0) run(1);
     });
   }
   return all;
+}
+
+/** The predicates that `printSuppressed` was called with. */
+const printed = new Set<(error: unknown) => boolean>();
+
+/**
+ * Prints the parts of each uncaught `SuppressedError` that contains an error of a kind: JavaScript throws one when an
+ * error ends a `using` block and its disposal throws another, and runtimes print neither of the two. The process still
+ * fails by it: runtimes only notify monitors.
+ */
+export function printSuppressed(isOfKind: (error: unknown) => boolean): void {
+  if (printed.has(isOfKind)) return;
+  printed.add(isOfKind);
+  const { process } = globalThis as unknown as Globals;
+  process?.on?.("uncaughtExceptionMonitor", (error) => {
+    const parts = partsOf(error);
+    if (parts.length < 2 || !parts.some(isOfKind)) return;
+    console.error("poolpass sanitizer: the SuppressedError is made of these errors, in the order they were thrown:");
+    for (const part of parts) console.error(part);
+  });
+}
+
+/** The errors in a `SuppressedError`, in the order in which they were thrown. */
+function partsOf(error: unknown): unknown[] {
+  if (!(error instanceof Error) || error.name !== "SuppressedError") return [error];
+  const { error: later, suppressed } = error as SuppressedError;
+  return [...partsOf(suppressed), ...partsOf(later)];
 }

@@ -11,11 +11,10 @@ import { FoundMistakes } from "./found_mistakes.ts";
 import type { Leak } from "../leaks.ts";
 import type { Conflict, Touch } from "../memory_history.ts";
 import { type Finding, freeLater, type Memory, messageOf, orderBy } from "./messages.ts";
-import type { Operation } from "../operation.ts";
+import { isBefore, type Operation, type Timeline } from "../order/timelines.ts";
 import type { Suppressions, UsedSuppression } from "./suppressions.ts";
 import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
-import { isBefore, type Timeline } from "../order/timelines.ts";
-import { partsOfConflict, partsOfTouch } from "../touch_parts.ts";
+import { partsOfConflict, partsOfTouch } from "../access_parts.ts";
 
 /** A mistake of a kernel, its launch, and the buffer that it is about. */
 export interface KernelMistake {

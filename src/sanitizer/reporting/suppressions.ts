@@ -6,10 +6,8 @@
 import { didYouMean } from "../../support/nearest_name.ts";
 import { countOf } from "../../support/printing.ts";
 import { shown } from "../../support/validation.ts";
-import { placesOf } from "./places.ts";
-import { reportKinds } from "./report_kinds.ts";
-import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
-import { timesOf } from "./summary.ts";
+import { placesOf } from "./call_sites.ts";
+import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 
 const mostListed = 10;
 
@@ -31,6 +29,50 @@ export interface UsedSuppression {
 
 /** A report, as far as suppressions ask. */
 export type Suppressible = Pick<SanitizerReport, "check" | "kind" | "accesses">;
+
+const unordered = [
+  "unordered-write-read",
+  "unordered-read-write",
+  "unordered-write-write",
+  "unordered-write-atomic",
+  "unordered-atomic-write",
+  "unordered-read-atomic",
+  "unordered-atomic-read",
+];
+
+/** The kinds of each check. A kind that is missing here cannot be suppressed. */
+export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = {
+  "stream-order": [
+    ...unordered,
+    ...unordered.map((kind) => `possible-${kind}`),
+    "possible-use-after-free",
+    "use-before-allocation",
+    "use-after-free",
+    "source-overwritten",
+    "unrecorded-event",
+  ],
+  memory: [
+    "out-of-bounds",
+    "use-after-free",
+    "use-before-allocation",
+    "inaccessible",
+    "misaligned",
+    "invalid-address",
+    "invalid-free",
+    "stack-overflow",
+  ],
+  initialization: [
+    "uninitialized-branch",
+    "uninitialized-address",
+    "uninitialized-atomic",
+    "uninitialized-barrier",
+    "uninitialized-size",
+    "uninitialized-host-read",
+  ],
+  race: ["shared-race", "global-race", "insufficient-scope", "unfinished-copy", "non-coherent-read"],
+  synchronization: ["divergent-barrier", "wrong-mask", "deadlock", "barrier-count", "mixed-barrier"],
+  leak: ["leak"],
+};
 
 const checks = Object.keys(reportKinds) as SanitizerCheck[];
 const kinds = Object.values(reportKinds).flat();

@@ -12,8 +12,7 @@ import {
 } from "../../support/connected_processes.ts";
 import { stackOf } from "../reporting/call_sites.ts";
 import type { Touch } from "../memory_history.ts";
-import type { Operation } from "../operation.ts";
-import type { Clock, Point, Timeline } from "../order/timelines.ts";
+import type { Clock, Operation, Point, Timeline } from "../order/timelines.ts";
 import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, tells } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
