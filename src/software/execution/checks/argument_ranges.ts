@@ -1,6 +1,6 @@
 /**
- * The memory that the arguments of a launch point into, to the byte: accesses that a kernel computes from an argument
- * must lie there, even if other memory is beside it.
+ * The exact ranges of memory that the arguments of a launch point into. An access whose address a kernel computes from
+ * an argument must lie in that argument's range, even if other allocated memory adjoins it.
  *
  * @module
  */
@@ -10,9 +10,12 @@ import { offsetOfAddress } from "../../memory/linear_memory.ts";
 
 /** The memory of the program at the time of the launch. */
 export interface ProgramMemory {
-  /** What the program has allocated at an offset in linear memory: the smallest part, if it was divided. */
+  /**
+   * The range that the program allocated at an offset in linear memory: the innermost one if the allocation was
+   * divided.
+   */
   allocationAt(offset: number): Allocation | undefined;
-  /** Whether an argument is a buffer, whose memory begins at an offset. */
+  /** Whether an argument is a buffer that begins at an offset in linear memory. */
   isBuffer(offset: number): boolean;
 }
 
@@ -29,7 +32,7 @@ export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): U
   return ranges;
 }
 
-/** The memory that a pointer points into. Undefined if it may be the end of other memory as well. */
+/** The range that a pointer points into. Undefined if the pointer may also be the end of another range. */
 function rangeAt(offset: number, memory: ProgramMemory): Allocation | undefined {
   const found = memory.allocationAt(offset);
   if (found?.begin !== offset || memory.isBuffer(offset)) return found;

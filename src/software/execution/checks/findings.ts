@@ -1,22 +1,22 @@
 /**
- * The mistakes that are found in a launch.
+ * The findings of one launch: mistakes of its threads, each counted once per instruction.
  *
  * @module
  */
 import type { LaunchFinding } from "../../../kernel_checker.ts";
 
-/** A mistake, before it is counted. */
+/** A finding without its count. */
 export type Finding = Omit<LaunchFinding, "count">;
 
-/** Mistakes, each once with a count: the same instructions make the same mistake in many threads. */
+/** Findings with their counts: many threads make the same mistake at the same instructions. */
 export class Findings {
   readonly #found = new Map<string, { finding: Finding; count: number }>();
 
   /**
-   * Counts a mistake.
+   * Counts a finding.
    *
-   * @param key the same for all that are one mistake: its kind, and the instructions that make it
-   * @param describe called if it is the first
+   * @param key identifies the finding: its kind and the instructions that cause it
+   * @param describe called for the first occurrence only
    */
   add(key: string, describe: () => Finding): void {
     const found = this.#found.get(key);
@@ -24,17 +24,17 @@ export class Findings {
     else found.count++;
   }
 
-  /** Counts a mistake that was added before. */
+  /** Counts another occurrence of a finding that was added before. */
   countAgain(key: string): void {
     this.#found.get(key)!.count++;
   }
 
-  /** Adds a mistake that was made so many times. */
+  /** Adds a finding with the number of its occurrences. */
   addCounted(key: string, finding: Finding, count: number): void {
     this.#found.set(key, { finding, count });
   }
 
-  /** All of them, in the order in which they were found. */
+  /** All findings, in the order in which they were found. */
   toArray(): LaunchFinding[] {
     return [...this.#found.values()].map(({ finding, count }) => ({ ...finding, count }));
   }

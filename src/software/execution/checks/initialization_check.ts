@@ -1,5 +1,5 @@
 /**
- * The check `initialization`: what uninitialized values decide.
+ * The check `initialization`: uses of uninitialized values that affect what a kernel does.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { MemoryShadow } from "../../memory/memory_shadow.ts";
 import type { BlockObserver } from "../scheduling/block_observer.ts";
 import type { Finding, Findings } from "./findings.ts";
 
-/** What the check needs of the launch that it looks at. */
+/** The launch that is checked, as far as this check needs it. */
 export interface CheckedThreads {
   readonly findings: Findings;
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread">;
@@ -29,7 +29,7 @@ interface Load {
   readonly who: Pick<ThreadAccess, "block" | "thread">;
 }
 
-/** A shuffle that has read from a lane that does not take part. */
+/** A shuffle that read from a lane that does not participate. */
 interface Shuffle {
   readonly line: number;
   readonly who: Load["who"];
@@ -66,20 +66,20 @@ const advices = {
   buffer: "Write the memory before the launch, by a fill, a copy or another kernel, or read less of it",
 } as const;
 
-/** What uninitialized values decide in one launch. */
+/** The check of one launch. */
 export class InitializationCheck {
   readonly #threads: CheckedThreads;
   readonly #shadow: MemoryShadow;
-  /** For each thread, by the number that compiled code has for it, what it has loaded last. */
+  /** The last uninitialized load of each thread, by the thread's number in compiled code. */
   readonly #loads = new Map<number, Load>();
   #last: Load | undefined;
-  /** What the kernel has allocated: the bytes, by offset. */
+  /** Sizes of the kernel's own heap allocations, by offset. */
   readonly #allocated = new Map<number, number>();
-  /** The last shuffle that has read from a lane that does not take part. */
+  /** The last shuffle that read from a lane that does not participate. */
   #shuffle: Shuffle | undefined;
-  /** By the decisions and their lines, the mistakes that they are counted as. */
+  /** Keys of findings, by the kind and the line of the use. */
   readonly #mistakes = new Map<string, string>();
-  /** By the bytes that were loaded and the line that did so, the mistakes that this has led to. */
+  /** Keys of the findings that a load led to, by the bytes and the line of the load. */
   readonly #causes = new Map<string, string>();
 
   constructor(threads: CheckedThreads, shadow: MemoryShadow) {
@@ -87,13 +87,13 @@ export class InitializationCheck {
     this.#shadow = shadow;
   }
 
-  /** Notes that a thread has loaded uninitialized bits. */
+  /** Records that a thread loaded uninitialized bits. */
   load(offset: number, place: number, thread: number): void {
     this.#last = { offset, place, who: this.#threads.threadAt(place, thread) };
     this.#loads.set(thread, this.#last);
   }
 
-  /** Looks for shuffles that read from lanes that do not take part: what they get is undefined. */
+  /** Observes a block for shuffles that read from a lane that does not participate: their results are undefined. */
   observeBlock(): BlockObserver {
     const ignore = () => {};
     return {
@@ -108,19 +108,19 @@ export class InitializationCheck {
     };
   }
 
-  /** Notes that a thread has stored uninitialized bits. */
+  /** Records that a thread stored uninitialized bits. */
   store(offset: number, place: number): void {
     this.#shadow.noteStore(offset, bytesOfPlace(place));
   }
 
-  /** Notes that a thread has allocated memory. */
+  /** Records that a thread allocated memory. */
   allocate(offset: number | undefined, byteLength: number): void {
     if (offset === undefined) return;
     this.#shadow.markUninitialized(offset, byteLength);
     this.#allocated.set(offset, byteLength);
   }
 
-  /** Reports what an uninitialized value has decided. */
+  /** Reports a branch, an address or another use that depends on an uninitialized value. */
   decide(index: number, place: number, thread: number): void {
     const key = `initialization ${index} ${lineOfPlace(place)}`;
     const known = this.#mistakes.get(key);
@@ -128,7 +128,7 @@ export class InitializationCheck {
     const who = this.#threads.threadAt(place, thread);
     const load = this.#loadOf(thread, who);
     const shuffle = this.#shuffleOf(thread, who);
-    // What is read once, and decides twice, is one mistake.
+    // Several uses of one load are one finding.
     const cause = load === undefined || shuffle !== undefined
       ? key
       : `${load.offset} ${this.#threads.sourceOf(load.place)}`;
@@ -182,14 +182,17 @@ export class InitializationCheck {
     return false;
   }
 
-  /** A shuffle of the block, if the thread itself has loaded nothing that is uninitialized. */
+  /** A shuffle of the block, if the thread itself loaded nothing uninitialized. */
   #shuffleOf(thread: number, who: Load["who"]): Shuffle | undefined {
     const own = this.#loads.get(thread);
     if (own !== undefined && isSame(own.who, who)) return undefined;
     return this.#shuffle?.who.block.join() === who.block.join() ? this.#shuffle : undefined;
   }
 
-  /** What a thread has loaded, or else, because lanes exchange values, another thread of its block. */
+  /**
+   * The last uninitialized load of a thread. Lanes exchange values, so a load of another thread of its block is the
+   * fallback.
+   */
   #loadOf(thread: number, who: Load["who"]): Load | undefined {
     const own = this.#loads.get(thread);
     if (own !== undefined && isSame(own.who, who)) return own;
@@ -204,7 +207,7 @@ export class InitializationCheck {
   }
 }
 
-/** Whether an offset lies in the memory of single threads. */
+/** Whether an offset lies in the local memory of a thread. */
 function isLocal(offset: number): boolean {
   const { begin, byteLength } = scratch.local;
   return offset >= begin && offset < begin + byteLength;

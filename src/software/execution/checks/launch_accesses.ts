@@ -1,7 +1,7 @@
 /**
- * What launches access in global memory.
+ * Records the accesses of launches to global memory.
  *
- * Kernels note themselves what is usual, in the same cells: see `noteAccess`. What is not is noted here.
+ * Compiled code records the common cases itself, in the same cells (`noteAccess`). The other cases are recorded here.
  *
  * @module
  */
@@ -11,32 +11,32 @@ import { checkTable, note } from "../../abi/check_state.ts";
 import { addressOfOffset } from "../../memory/linear_memory.ts";
 import type { LaunchCells } from "../../memory/check_memory.ts";
 
-/** The kinds of accesses, as places name them, from 1 on. */
+/** The kinds of accesses, numbered from 1 as in compiled code. */
 const operations = ["read", "write", "atomic"] as const;
 
 const pageBytes = 1 << checkTable.pageShift;
 const wordBytes = 4;
 const wholeWord = 15;
-/** The numbers of a word's note. */
+/** The fields of a word's cell. */
 const noteWords = 1 << note.wordsShift;
 const noteBytes = pageBytes / wordBytes * noteWords * 4;
 
-/** The threads of a launch that runs. */
+/** Identifies the threads of the launch that is running. */
 export interface NumberedThreads {
-  /** The number in the grid of a thread that does something at a place: as compiled code reports both. */
+  /** The number in the grid of a thread, from the thread and the place that compiled code reports. */
   numberOf(place: number, thread: number): number;
   indexOf(number: number): ThreadIndex;
 }
 
-/** The accesses of a kind. */
+/** The accesses of one kind. */
 class KindAccesses {
-  /** By pages: what is noted of each word. */
+  /** The cells of each page's words, by page. */
   readonly pages = new Map<number, Int32Array>();
-  /** By the offset of a word whose bytes were accessed by different lines first: these lines. */
+  /** For words whose bytes were first accessed by different lines: these lines, by the word's offset. */
   readonly divided = new Map<number, number[]>();
 }
 
-/** What a launch accesses. */
+/** The accesses of one launch. */
 export class LaunchAccesses {
   readonly #cells: LaunchCells;
   readonly #kinds = operations.map(() => new KindAccesses());
@@ -45,14 +45,14 @@ export class LaunchAccesses {
     this.#cells = cells;
   }
 
-  /** Lets kernels leave out the accesses to a page. */
+  /** Lets compiled code skip accesses to a page. */
   ignore(offset: number): void {
     for (let operation = 1; operation <= operations.length; operation++) {
       this.#cells.setNotes(operation, offset >>> checkTable.pageShift, checkTable.ignored);
     }
   }
 
-  /** Notes an access of a thread. */
+  /** Records an access of a thread. */
   note(offset: number, place: number, thread: number, threads: NumberedThreads): void {
     const end = offset + bytesOfPlace(place);
     const operation = operationOfPlace(place);
@@ -90,7 +90,7 @@ export class LaunchAccesses {
     return notes;
   }
 
-  /** All accesses: first those that read, then those that write, and atomic ones, each ordered by address. */
+  /** All accesses, reads first, then writes, then atomic operations, each kind ordered by address. */
   toArray(sourceOf: (place: number) => string, threads: NumberedThreads): LaunchAccess[] {
     const ranges: LaunchAccess[] = [];
     operations.forEach((operation, kind) => {
@@ -110,7 +110,7 @@ export class LaunchAccesses {
   }
 }
 
-/** Notes the lines of the bytes of a word. */
+/** Records the line of each byte of a word. */
 function divideNote(
   divided: Map<number, number[]>,
   word: number,
@@ -123,7 +123,7 @@ function divideNote(
   }
 }
 
-/** Finds the ranges that a line has accessed first, with the first thread that did. */
+/** Yields the ranges that were first accessed by one line, with the first thread. */
 function forEachRange(
   { pages, divided }: KindAccesses,
   add: (begin: number, end: number, line: number, thread: number) => void,
@@ -132,7 +132,7 @@ function forEachRange(
   for (const page of [...pages.keys()].sort((a, b) => a - b)) {
     const notes = pages.get(page)!;
     for (let index = 0; index < notes.length; index += noteWords) {
-      // Most words are as the word before: not accessed, or by the same line.
+      // Most words are like the previous one: not accessed, or accessed by the same line.
       if (end === page * pageBytes + index / noteWords * wordBytes) {
         const first = index, same = line << note.lineShift | wholeWord;
         while (notes[index] === same) index += noteWords;

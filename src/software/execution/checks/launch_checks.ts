@@ -1,5 +1,5 @@
 /**
- * What is looked at while a launch runs.
+ * The checks of a launch while it runs.
  *
  * @module
  */
@@ -30,33 +30,33 @@ import { nameBytes } from "./variable_names.ts";
 import { SynchronizationCheck } from "./synchronization_check.ts";
 import { type RacingLaunch, startRaceCheck } from "./race/start_race_check.ts";
 
-/** What the checks of a launch take. */
+/** Parameters of the checks of a launch. */
 export interface LaunchChecksOptions {
   readonly lineInfo: LineInfo;
-  /** The bounds table of its device, by granules: memory without an entry is not global memory. */
+  /** The device's bounds table, by granule. Memory without an entry is not global memory. */
   readonly allocations: Uint32Array;
-  /** The memory in which kernels note what they access. */
+  /** The memory in which compiled code records accesses. */
   readonly memoryOfChecks: CheckMemory;
   readonly observesAccesses: boolean;
-  /** The check of memory, if it is made. */
+  /** What the check `memory` needs; undefined without that check. */
   readonly memory?: MemoryCheck | undefined;
-  /** All of linear memory, if races are looked for. */
+  /** All of linear memory, for the check `race`. */
   readonly racyMemory?: Uint8Array | undefined;
-  /** What knows which memory is initialized, for the check `initialization`. */
+  /** Knows which memory is initialized, for the check `initialization`. */
   readonly shadow?: MemoryShadow | undefined;
   readonly checksSynchronization?: boolean;
-  /** Whether barriers need no check, because they are known to be right. What stops the kernel is still checked. */
+  /** Whether barriers are proven correct and are not checked. Errors that stop the kernel are still checked. */
   readonly hasWholeBarriers?: boolean;
-  /** Where the variables of the module are in linear memory. */
+  /** Offset of the module's variables in linear memory. */
   readonly imageBegin?: number | undefined;
 }
 
-/** A launch that runs. */
+/** The launch that is running. */
 export interface RunningLaunch extends RacingLaunch, NumberedThreads {
   readonly kernel: { readonly compiled: CompiledKernel };
-  /** The arguments, as they are passed. */
+  /** The arguments, as the kernel gets them. */
   readonly place: { readonly parameters: Uint8Array };
-  /** The block that runs, and the index in it of the thread that is reported. */
+  /** The block that is running, and the index in it of the thread to report. */
   indicesOf(report: Pick<FaultReport, "thread" | "place">): Pick<ThreadAccess, "block" | "thread">;
 }
 
@@ -68,7 +68,7 @@ export class LaunchChecks {
   readonly #options: LaunchChecksOptions;
   readonly #cells: LaunchCells;
   readonly #accesses: LaunchAccesses | undefined;
-  /** The check of that name, if the kernel makes it. */
+  /** The check of this name, if it is enabled. */
   initialization: InitializationCheck | undefined;
   #launch: RunningLaunch | undefined;
   #isRunning = false;
@@ -82,7 +82,7 @@ export class LaunchChecks {
     this.initialization = options.shadow && new InitializationCheck(this, options.shadow);
   }
 
-  /** Begins to look at a launch, of the version of its kernel that runs. */
+  /** Starts the checks of a launch, for the version of its kernel that runs. */
   begin(launch: RunningLaunch): void {
     this.#launch = launch;
     const { racyMemory: bytes, allocations, checksSynchronization } = this.#options;
@@ -98,7 +98,7 @@ export class LaunchChecks {
     if (this.#isRunning) this.enter();
   }
 
-  /** The launch runs next, or goes on. */
+  /** Call before the launch starts or resumes. */
   enter(): void {
     this.#isRunning = true;
     this.#cells.enter({ notes: this.#accesses !== undefined, races: this.#options.racyMemory !== undefined });
@@ -110,23 +110,23 @@ export class LaunchChecks {
     this.#race?.enter();
   }
 
-  /** Other launches may run next. */
+  /** Call when the launch is suspended: other launches may run next. */
   leave(): void {
     this.#isRunning = false;
     this.#cells.leave();
   }
 
-  /** The launch is known to use nothing that is uninitialized. */
+  /** Call if the launch is proven to use no uninitialized values. */
   leaveOutInitialization(): void {
     this.initialization = undefined;
   }
 
-  /** The launch is done, and nothing is asked for any more. */
+  /** Call when the launch is complete: frees what the checks need. */
   close(): void {
     this.#cells.close();
   }
 
-  /** What follows the threads of a block that may wait for each other. Undefined if nothing does. */
+  /** Observers of blocks whose threads may wait for each other. Undefined if there are none. */
   observeBlock(): BlockObserver | undefined {
     return observeTogether([
       this.#race?.observeBlock(),
@@ -135,50 +135,50 @@ export class LaunchChecks {
     ]);
   }
 
-  /** Looks at an access for races, before it is made. Takes the bits of its order, too. */
+  /** Checks an access for races, before it is made. Also takes the bits of its memory order. */
   orderedAccess(offset: number, place: number, thread: number, order: number): void {
     this.#race?.access(offset, place, thread, order);
   }
 
-  /** Looks at a fence. */
+  /** Checks a fence. */
   order(place: number, thread: number, order: number): void {
     this.#race?.order(place, thread, order);
   }
 
-  /** Memory has been allocated by a kernel. */
+  /** Records that the kernel allocated memory. */
   allocated(offset: number, byteLength: number): void {
     this.#race?.allocated(offset, byteLength);
   }
 
-  /** Memory is freed by a kernel. */
+  /** Records that the kernel frees memory. */
   frees(offset: number, byteLength: number, place: number, thread: number): void {
     this.#race?.frees(offset, byteLength, place, thread);
   }
 
-  /** Looks at an access, before it is made. Takes its offset in linear memory, its place and its thread as numbers. */
+  /** Checks an access, before it is made. Takes its offset in linear memory, its place and its thread as numbers. */
   access(offset: number, place: number, thread: number): void {
     if (this.isGlobal(offset)) this.#accesses?.note(offset, place, thread, this.#launch!);
     else if (!pageIsAllocated(this.#options.allocations, offset)) this.#accesses?.ignore(offset);
   }
 
-  /** An access to a variable of the module, which is nobody's buffer, and fills pages of its own. */
+  /** Records an access to a variable of the module. Variables belong to no buffer and have pages of their own. */
   accessVariable(offset: number): void {
     this.#accesses?.ignore(offset);
   }
 
-  /** Looks at an access that was refused: the memory may have been freed. */
+  /** Checks an access that was refused: the memory may have been freed. */
   refuse(offset: number, place: number, thread: number): void {
     this.#accesses?.note(offset, place, thread, this.#launch!);
   }
 
-  /** Looks at what has stopped the kernel. */
+  /** Checks the error that stopped the kernel. */
   fault(fault: KernelFault, report: FaultReport, waiting: readonly WaitingThreads[]): void {
     this.#synchronization?.fault(fault, waiting, report.stuck);
     const finding = this.#options.memory?.findingOf(fault, report, (address) => this.#argumentAt(address));
     if (finding !== undefined) this.findings.add(finding.kind, () => finding);
   }
 
-  /** The number of the argument that is an address, from 1 on. */
+  /** The number, from 1, of the argument that equals an address. */
   #argumentAt(address: bigint): number | undefined {
     const { kernel: { compiled }, place: { parameters } } = this.#launch!;
     const values = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
@@ -188,7 +188,7 @@ export class LaunchChecks {
     return index < 0 ? undefined : index + 1;
   }
 
-  /** Looks at an access outside of the memory that its address was computed from. */
+  /** Checks an access outside the memory from which its address was computed. */
   stray(access: StrayAccess): void {
     const { memory } = this.#options;
     const { place } = access;
@@ -206,44 +206,44 @@ export class LaunchChecks {
     });
   }
 
-  /** Takes a mark that compiled code tells of a barrier. */
+  /** Passes on a mark that compiled code reports at a barrier. */
   mark(mark: number, thread: number): void {
     this.#synchronization?.mark(mark, thread);
   }
 
-  /** A thread of the block that runs. */
+  /** Describes a thread of the block that is running. */
   threadOfBlock(thread: number): Pick<ThreadAccess, "block" | "thread"> {
     const { geometry: { block: [x, y] } } = this.#launch!;
     const { block } = this.#launch!.indicesOf({});
     return { block, thread: [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))] };
   }
 
-  /** The thread that does something at a place, with its block. Takes both as compiled code reports them. */
+  /** Describes the thread at a place, and its block, from the numbers that compiled code reports. */
   threadAt(place: number, thread: number): Pick<ThreadAccess, "block" | "thread"> {
     return this.#launch!.indicesOf({ place: decodePlace(place), thread });
   }
 
-  /** The kernel, and where in its source a place is. */
+  /** The kernel, and the position of a place in its source. */
   siteOf(place: number): HeapSite {
     return { kernel: this.#launch!.kernel.compiled.name, source: this.sourceOf(place) };
   }
 
-  /** Whether memory of the program lies at an offset in linear memory. */
+  /** Whether an offset in linear memory is memory of the program. */
   isGlobal(offset: number): boolean {
     return this.#options.allocations[offset >>> boundsGranuleShift] !== 0;
   }
 
-  /** Names bytes that are no buffer's. */
+  /** Names bytes that belong to no buffer. */
   nameOf(begin: number, byteLength: number): string | undefined {
     return nameBytes(this.#launch!.kernel.compiled, { begin, byteLength }, this.#options.imageBegin);
   }
 
-  /** Where in the source a place is. */
+  /** The position of a place in the source. */
   sourceOf(place: number): string {
     return this.sourceOfLine(lineOfPlace(place));
   }
 
-  /** Where in its source a line of the PTX is. */
+  /** The position in the source of a line of the PTX. */
   sourceOfLine(line: number): string {
     return this.#options.lineInfo.sourceOf(line) ?? `PTX line ${line}`;
   }
@@ -254,18 +254,18 @@ export class LaunchChecks {
     return this.#accesses.toArray((place) => this.sourceOf(place), this.#launch);
   }
 
-  /** All mistakes. */
+  /** All findings. */
   mistakes(): LaunchFinding[] {
     this.#race?.finish();
     return this.findings.toArray();
   }
 }
 
-/** What compiled kernels call while a launch runs that is checked. One launch runs at a time. */
+/** The functions that compiled kernels call during a checked launch. One launch runs at a time. */
 export class RunningChecks {
   #current: LaunchChecks | undefined;
 
-  /** Runs some of a launch. */
+  /** Runs a part of a launch, up to its end or to where it is suspended. */
   during<Result>(checks: LaunchChecks, run: () => Result): Result {
     this.#current = checks;
     checks.enter();
@@ -277,7 +277,7 @@ export class RunningChecks {
     }
   }
 
-  /** The check `initialization` of the launch that runs, if it makes it. */
+  /** The check `initialization` of the running launch, if it is enabled. */
   get initialization(): InitializationCheck | undefined {
     return this.#current?.initialization;
   }
@@ -312,7 +312,7 @@ export class RunningChecks {
     this.#current?.frees(offset, byteLength, place, thread);
   }
 
-  /** The kernel that runs, and where in its source a place is. Undefined if nothing looks at it. */
+  /** The running kernel, and the position of a place in its source. Undefined if the launch is not checked. */
   siteOf(place: number): HeapSite | undefined {
     return this.#current?.siteOf(place);
   }

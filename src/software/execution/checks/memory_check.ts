@@ -1,5 +1,5 @@
 /**
- * Accesses to memory that is not there, or not any more.
+ * The check `memory`: accesses to memory that is not allocated, or was freed.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
 import type { Finding } from "./findings.ts";
 import { sourceNameOf } from "./variable_names.ts";
 
-/** What the check takes from the driver. */
+/** What the check needs of the driver. */
 export interface MemoryCheckOptions {
-  /** The memory that an access most likely meant. Undefined if there is none near. */
+  /** The range that an access was most likely meant for. Undefined if none is near. */
   nearest(begin: number, byteLength: number): NamedRange | undefined;
 }
 
@@ -24,12 +24,12 @@ export interface Origin {
   readonly space: typeof originSpaces[number];
   /** The offset of the variable in its state space, or of the parameter among the parameters. */
   readonly offset: number;
-  /** Where it is in linear memory. */
+  /** Its offset in linear memory. */
   readonly begin: number;
   readonly byteLength: number;
 }
 
-/** An access outside of the origin of its address. */
+/** An access outside the memory from which its address was computed. */
 export interface StrayAccess {
   /** Its offset in linear memory. */
   readonly begin: number;
@@ -50,7 +50,7 @@ const advices: Readonly<Record<string, string>> = {
   "stack-overflow": "Keep large arrays in global memory, and recursion shallow",
 };
 
-/** Addresses below are most likely offsets from a null pointer. */
+/** Lower addresses are most likely offsets from a null pointer. */
 const nullBytes = 0x1000n;
 
 /** The check of a launch. */
@@ -62,9 +62,9 @@ export class MemoryCheck {
   }
 
   /**
-   * The mistake that has stopped a kernel, if it is one of memory.
+   * The finding for the error that stopped a kernel, if it is an error of memory.
    *
-   * @param argumentAt the number of the argument that is an address, from 1 on
+   * @param argumentAt the number, from 1, of the argument that equals an address
    */
   findingOf(
     fault: KernelFault,
@@ -105,7 +105,7 @@ export class MemoryCheck {
     };
   }
 
-  /** The mistake of an access that is made, to other memory than its address was computed from. */
+  /** The finding for an access to allocated memory other than that from which its address was computed. */
   findingOfStray(
     { begin, place, origin }: StrayAccess,
     { kernel, access }: { kernel: Pick<CompiledKernel, "parameters" | "variables">; access: ThreadAccess },
@@ -115,7 +115,7 @@ export class MemoryCheck {
     const name = this.#nameOf(origin, kernel);
     const bytes = { begin, byteLength };
     const reached = isGlobal ? this.#options.nearest(begin, byteLength) : arrayAt(begin - origin.begin, origin, kernel);
-    // The room that an allocator has left behind a buffer is nothing else.
+    // The padding that an allocator leaves behind a buffer is not other memory.
     const where = reached === undefined || reached.begin === origin.begin ? "" : `: ${positionOf(bytes, reached)}`;
     return {
       check: "memory",
@@ -153,7 +153,7 @@ export class MemoryCheck {
   }
 }
 
-/** The other array that has an offset, counted from an array in shared or local memory. */
+/** The other array at an offset that is counted from an array in shared or local memory. */
 function arrayAt(
   distance: number,
   { space, offset, begin }: Origin,
@@ -174,12 +174,12 @@ function nameOfArray(name: string): string | undefined {
   return name.startsWith("__local_depot") ? undefined : sourceNameOf(name);
 }
 
-/** The offset in linear memory of the address of a fault, if it has one. */
+/** The offset in linear memory of a fault's address. Undefined for faults without an address. */
 function globalOffset({ address }: KernelFault): number | undefined {
   return address === undefined ? undefined : offsetOfAddress(address);
 }
 
-/** Which mistake has stopped a kernel. Undefined if it is none of memory. */
+/** The kind of the finding for an error that stopped a kernel. Undefined if it is not an error of memory. */
 function kindOf(
   { kind, address }: KernelFault,
   { place }: FaultReport,
@@ -193,12 +193,12 @@ function kindOf(
     case faultKind.outsideSharedSpan:
       return "out-of-bounds";
     case faultKind.illegalAddress: {
-      // Kernels free by a call, which is no access.
+      // Kernels free memory by a call, which is not an access.
       if (place?.operation === "none") return "invalid-free";
       const isNull = address === undefined || address < nullBytes || address > -nullBytes + (1n << 64n);
       if (isNull) return "invalid-address";
       const space = (address >> 32n) - (addressBase >> 32n);
-      // Shared and local memory, and parameters.
+      // The state spaces other than global memory: shared and local memory, and parameters.
       if (space > 0n && space <= 3n) return "out-of-bounds";
       if (nearest === undefined) return "invalid-address";
       const offset = Number(address - addressBase);
@@ -210,13 +210,16 @@ function kindOf(
   }
 }
 
-/** Some bytes, and where they are: "4 bytes, 8 bytes past the end of a buffer". */
+/** Describes bytes and their position: "4 bytes, 8 bytes past the end of a buffer". */
 function describePosition(access: Pick<NamedRange, "begin" | "byteLength">, range: NamedRange): string {
   const position = positionOf(access, range);
   return `${count(access.byteLength)}${/^(?:\d|the )/.test(position) ? "," : ""} ${position}`;
 }
 
-/** What an access is to an array of elements of its size: "it reads element 1000 (of 4 bytes), and the last is 999; ". */
+/**
+ * Describes an access as one to an array of elements of its size: "it reads element 1000 (of 4 bytes), and the last is
+ * 999; ".
+ */
 function elementOf(
   { begin, byteLength }: Pick<NamedRange, "begin" | "byteLength">,
   array: Pick<NamedRange, "begin" | "byteLength">,
@@ -229,7 +232,7 @@ function elementOf(
   return `it ${verb} element ${index} (of ${count(byteLength)}), and the last is ${last}; `;
 }
 
-/** The memory, with the argument that it is. */
+/** Describes the memory, with the argument that points to it. */
 function withArgument(memory: NamedRange, argumentAt: (address: bigint) => number | undefined): NamedRange {
   const argument = argumentAt(addressOfOffset(memory.begin));
   return argument === undefined ? memory : { ...memory, name: `${memory.name}, argument ${argument}` };

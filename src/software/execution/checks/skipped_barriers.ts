@@ -1,30 +1,30 @@
 /**
- * Which threads of a block have passed by a barrier at which other lanes of their warps wait.
+ * Finds threads of a block that have skipped a barrier at which other lanes of their warps wait.
  *
  * @module
  */
 import { barrierMarks } from "../../abi/launch_record.ts";
 
-/** What is known of one barrier of the kernel, for each thread of the block. */
+/** The state of one barrier of the kernel, for each thread of the block. */
 interface Passes {
-  /** Whether the thread may be about to pass by. */
+  /** Whether the thread may be about to skip the barrier. */
   readonly isNear: Uint8Array;
-  /** How often it has passed by since others of its warp went on. */
+  /** How often it has skipped the barrier since other lanes of its warp left it. */
   readonly counts: Uint32Array;
 }
 
-/** A lane that waits at a barrier, and one that has passed by. */
+/** A lane that waits at a barrier, and one that has skipped it. */
 export interface SkippedBarrier {
   readonly waiting: number;
   readonly skipping: number;
 }
 
-/** Counts how often the threads of a block pass by barriers. */
+/** Counts how often the threads of a block skip barriers. */
 export class SkippedBarriers {
   readonly #threads: number;
-  /** By the number of the barrier. */
+  /** The state of each barrier, by number. */
   readonly #passes = new Map<number, Passes>();
-  /** The barrier that each thread has got to last. */
+  /** The last barrier that each thread reached. */
   readonly #last: Int32Array;
 
   /** @param threads of a block */
@@ -33,18 +33,18 @@ export class SkippedBarriers {
     this.#last = new Int32Array(threads).fill(-1);
   }
 
-  /** Whether threads have got to no marked barrier yet. */
+  /** Whether no thread has reached a marked barrier yet. */
   get isEmpty(): boolean {
     return this.#passes.size === 0;
   }
 
-  /** Forgets the block before. */
+  /** Clears the state of the previous block. */
   start(): void {
     this.#passes.clear();
     this.#last.fill(-1);
   }
 
-  /** Takes a mark of a thread, as compiled code tells it. */
+  /** Takes a mark of a thread, as compiled code reports it. */
   mark(mark: number, thread: number): void {
     const barrier = Math.floor(mark / barrierMarks.count);
     const { isNear, counts } = this.#passesOf(barrier);
@@ -62,7 +62,7 @@ export class SkippedBarriers {
     }
   }
 
-  /** Finds lanes that have passed by a barrier whose threads go on, in each warp one. */
+  /** Finds, in each warp, a lane that has skipped a barrier whose threads are about to resume. */
   atBarrier(threads: readonly number[], hasExited: (thread: number) => boolean): SkippedBarrier[] {
     const found: SkippedBarrier[] = [];
     const waiting = new Set(threads);
@@ -77,7 +77,7 @@ export class SkippedBarriers {
       for (let other = warp * 32; other < end; other++) {
         const count = counts[other]!;
         if (waiting.has(other) && this.#last[other] === barrier) {
-          // The lane that has passed by less often waits for longer.
+          // The lane that has skipped less often has waited longer.
           if (count > counts[passed]!) skipping = skipping < 0 ? other : skipping;
           else if (count < counts[passed]!) {
             skipping = skipping < 0 ? passed : skipping;

@@ -1,5 +1,5 @@
 /**
- * Looks for barriers and exchanges that do not do what they were meant to.
+ * The check `synchronization`: finds barriers and exchanges of lanes whose behavior is undefined or not intended.
  *
  * @module
  */
@@ -14,10 +14,10 @@ import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
 import type { Findings } from "./findings.ts";
 import { SkippedBarriers } from "./skipped_barriers.ts";
 
-/** A launch whose barriers are looked at. */
+/** A launch whose barriers are checked. */
 export interface SynchronizingLaunch {
   readonly geometry: Geometry;
-  /** The block that runs. */
+  /** The running block. */
   indicesOf(report: Record<never, never>): Pick<ThreadAccess, "block">;
 }
 
@@ -28,7 +28,7 @@ export class SynchronizationCheck {
   readonly #launch: SynchronizingLaunch;
   readonly #lineInfo: LineInfo;
   readonly #findings: Findings;
-  /** Of the block that runs. */
+  /** State of the running block. */
   #skipped: SkippedBarriers | undefined;
 
   constructor(launch: SynchronizingLaunch, lineInfo: LineInfo, findings: Findings) {
@@ -37,11 +37,11 @@ export class SynchronizationCheck {
     this.#findings = findings;
   }
 
-  /** Follows the threads of a block that may wait for each other. */
+  /** Observes a block whose threads may wait for each other. */
   observeBlock(): BlockObserver {
     const { geometry: { block: [x, y, z] } } = this.#launch;
     const skipped = new SkippedBarriers(x * y * z);
-    // By barriers, the first arrival of the phase that is not complete.
+    // By barrier, the first arrival of the incomplete phase.
     const arrivals = new Map<number, { readonly thread: number; readonly arrival: ObservedArrival }>();
     return {
       start: () => {
@@ -117,7 +117,7 @@ export class SynchronizationCheck {
     this.#checkAbsent(barrier, first, new Set(threads));
   }
 
-  /** Lanes that have neither come nor exited. */
+  /** The lanes that have neither arrived nor exited. */
   #checkAbsent(barrier: ObservedBarrier, first: ReadonlyMap<number, number>, threads: ReadonlySet<number>): void {
     if (barrier.isOfAll) return;
     for (const [warp, thread] of first) {
@@ -131,7 +131,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** All lanes of a warp must have come to the barrier as often as the others. */
+  /** All lanes of a warp must have arrived at the barrier equally often. */
   #checkSkipped(barrier: ObservedBarrier, skipped: SkippedBarriers): void {
     for (const { waiting, skipping } of skipped.atBarrier(barrier.threads(), (other) => barrier.hasExited(other))) {
       const suspension = barrier.suspensionOf(waiting);
@@ -148,7 +148,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Takes a mark of a thread of the block that runs, as compiled code tells it. */
+  /** Takes a mark of a thread of the running block, as compiled code reports it. */
   mark(mark: number, thread: number): void {
     this.#skipped?.mark(mark, thread);
   }
@@ -194,7 +194,7 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Looks at what has stopped the kernel. */
+  /** Checks the error that stopped the kernel. */
   fault({ kind, what }: KernelFault, waiting: readonly WaitingThreads[], stuck: StuckBlocks | undefined): void {
     if (kind !== faultKind.deadlock && stuck === undefined) return;
     const nameLine = (line: number) => this.#lineOf(line);
@@ -235,7 +235,7 @@ const adviceForCondition =
   "Move it out of the condition or the loop, to where every thread of the block reaches it; leave it out only if " +
   "nothing behind it reads what other threads wrote";
 
-/** A barrier in the words of CUDA C++, if it has some. */
+/** The name of a barrier in CUDA C++, if it has one. */
 function nameOf({ barrier }: ObservedBarrier, { request }: Suspension): string {
   return barrier === 0 && request.kind === "barrier" && request.operation === "sync"
     ? "__syncthreads()"

@@ -6,22 +6,22 @@
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { scratch } from "../../memory/linear_memory.ts";
 
-/** What is known of the variables of a kernel. */
+/** The variables of a kernel, as far as they are known. */
 export type KernelVariables = Pick<CompiledKernel, "variables" | "sharedBytes">;
 
 type Variable = CompiledKernel["variables"][number];
 
-/** Some bytes of linear memory. */
+/** A range of bytes in linear memory. */
 interface Bytes {
   readonly begin: number;
   readonly byteLength: number;
 }
 
 /**
- * Names bytes that the block that runs may access, if they are no buffer's: `values[16] (bytes 64 to 67 of shared
+ * Names bytes that the running block may access and that belong to no buffer: `values[16] (bytes 64 to 67 of shared
  * memory)`, or `counter, a variable of the module`. Undefined if they are neither the block's nor a known variable.
  *
- * @param imageBegin where the variables of the module are in linear memory. Undefined if it has none
+ * @param imageBegin offset of the module's variables in linear memory. Undefined if it has none
  */
 export function nameBytes(kernel: KernelVariables, bytes: Bytes, imageBegin: number | undefined): string | undefined {
   const { begin, byteLength } = bytes;
@@ -74,7 +74,7 @@ function bytesFrom(begin: number, bytes: number): string {
   return bytes === 1 ? `byte ${begin}` : `bytes ${begin} to ${begin + bytes - 1}`;
 }
 
-/** `tile` for `_ZZ6reducePfE4tile`, a static variable of a function in C++. Other names as they are. */
+/** `tile` for `_ZZ6reducePfE4tile`, a static variable of a function in C++. Other names are returned unchanged. */
 export function sourceNameOf(name: string): string {
   if (!name.startsWith("_ZZ")) return name;
   for (const { 1: digits, index } of name.matchAll(/(?<=E)(\d+)/g)) {

@@ -1,9 +1,9 @@
 /**
- * What orders the threads of a block that runs.
+ * Logical clocks of the threads of the running block.
  *
- * The threads of a device run one after another here, so that one time per launch is enough: it goes on by one at each
- * barrier, fence and release. The epoch of a thread is the time of the last one of these that it took part in: whatever
- * it has done at an epoch before a barrier's time, it did before that barrier.
+ * The threads of the software device run one after another, so one clock per launch is enough: it advances by one at
+ * each barrier, fence and release. A thread's epoch is the time of the last of these in which it participated:
+ * everything that it did at an epoch before a barrier's time happened before that barrier.
  *
  * @module
  */
@@ -14,35 +14,35 @@ import { keyOf, Knowledge, unknownLanes } from "./knowledge.ts";
 import { ThreadOrder } from "./messages.ts";
 import type { PendingCopies } from "./pending_copies.ts";
 
-/** The time of a launch. */
+/** The clock of a launch. */
 export interface LaunchTime {
   now: number;
 }
 
-/** The times and the knowledge of the threads of a block. */
+/** The epochs of the threads of a block, and what they know of each other. */
 export class BlockClocks {
   /** The number of the block. */
   block = 0;
-  /** For each warp, the time of its last barrier. */
+  /** The time of the last barrier of each warp. */
   readonly warpTimes: Int32Array;
   /** For each thread. */
   readonly epochs: Int32Array;
   readonly fences: BlockFences = new BlockFences();
   readonly copies: (PendingCopies | undefined)[] = [];
   readonly warpsPerBlock: number;
-  /** Where these numbers are in linear memory. 0 if they are not there. */
+  /** The offset of the clocks in linear memory; 0 if they are not there. */
   readonly offset: number;
-  /** These numbers: see `clockLayout`. */
+  /** The clocks, in the layout of `clockLayout`. */
   readonly #numbers: Int32Array;
   readonly #time: LaunchTime;
   readonly #count: number;
   readonly #known: (Knowledge | undefined)[] = [];
   readonly #orders: (ThreadOrder | undefined)[] = [];
-  /** By barriers, what threads knew that have arrived there without waiting. */
+  /** By barrier, the knowledge of threads that have arrived without waiting. */
   readonly #arrived = new Map<number, Knowledge>();
   #isInformed = false;
 
-  /** @param count the threads of a block */
+  /** @param count number of threads in a block */
   constructor(time: LaunchTime, count: number, memory: LaunchCells) {
     this.#time = time;
     this.#count = count;
@@ -61,12 +61,12 @@ export class BlockClocks {
     return this.#numbers[clockLayout.blockTime / 4]!;
   }
 
-  /** The number of the first thread: numbers of threads are those of whole warps. */
+  /** The number of the first thread. Numbers are assigned to whole warps. */
   get base(): number {
     return this.#numbers[clockLayout.base / 4]!;
   }
 
-  /** Begins a block. */
+  /** Starts a block. */
   begin(block: number): void {
     this.block = block;
     this.#numbers[clockLayout.base / 4] = block * this.warpsPerBlock * 32;
@@ -79,17 +79,17 @@ export class BlockClocks {
     this.#isInformed = false;
   }
 
-  /** What a thread of the block has read, and what it has released. */
+  /** The messages that a thread of the block has read and released. */
   orderOf(thread: number): ThreadOrder {
     return this.#orders[thread] ??= new ThreadOrder();
   }
 
-  /** The same, if there is any. */
+  /** The messages of a thread, if there are any. */
   orderIfAny(thread: number): ThreadOrder | undefined {
     return this.#orders[thread];
   }
 
-  /** What a thread releases now. */
+  /** What a release of a thread publishes now. */
   release(thread: number): Knowledge {
     const now = ++this.#time.now;
     this.epochs[thread] = now;
@@ -104,14 +104,14 @@ export class BlockClocks {
     return released;
   }
 
-  /** Adds to what a thread knows. */
+  /** Adds to a thread's knowledge. */
   acquire(thread: number, knowledge: Knowledge): void {
     if (knowledge === Knowledge.none) return;
     this.#known[thread] = this.#knowledgeOf(thread).and(knowledge);
     this.#isInformed = true;
   }
 
-  /** All threads have come to a barrier, or have exited. */
+  /** Completes a barrier of the block: all threads have arrived or exited. */
   synchronizeAll(): void {
     const now = ++this.#time.now;
     this.#numbers[clockLayout.blockTime / 4] = now;
@@ -122,7 +122,7 @@ export class BlockClocks {
     if (this.#isInformed) this.#share(threads);
   }
 
-  /** Some lanes of a warp have come to its barrier. */
+  /** Completes a barrier among some lanes of a warp. */
   synchronizeWarp(warp: number, { lanes, present }: { lanes: number; present: number }): void {
     const first = warp * 32;
     const threads = threadsOf(warp, lanes);
@@ -134,12 +134,12 @@ export class BlockClocks {
     if (this.#isInformed) this.#share(threads);
   }
 
-  /** A thread has arrived at a barrier, where it does not wait. */
+  /** Records the arrival of a thread that does not wait (`bar.arrive`). */
   arrive(thread: number, barrier: number): void {
     this.#arrived.set(barrier, (this.#arrived.get(barrier) ?? Knowledge.none).and(this.release(thread)));
   }
 
-  /** The threads that wait at a barrier of a part of the block go on. */
+  /** Completes a barrier among a part of the block. */
   synchronizeSome(barrier: number, threads: readonly number[]): void {
     if (this.fences.isNew) this.fences.share(threads);
     const arrived = this.#arrived.get(barrier) ?? Knowledge.none;
@@ -147,7 +147,7 @@ export class BlockClocks {
     this.#synchronize(threads, arrived);
   }
 
-  /** Lets threads know what all of them know and have done. */
+  /** Joins the knowledge and the epochs of threads that meet at a barrier. */
   #synchronize(threads: readonly number[], arrived: Knowledge): void {
     const now = ++this.#time.now;
     const own = new Map<number, number>();
@@ -173,7 +173,7 @@ export class BlockClocks {
     this.#isInformed = true;
   }
 
-  /** Lets threads know what all of them know. */
+  /** Joins the knowledge of threads that meet at a barrier. */
   #share(threads: readonly number[]): void {
     let joined = Knowledge.none;
     let last = Knowledge.none;
@@ -187,7 +187,7 @@ export class BlockClocks {
     for (const thread of threads) this.#known[thread] = joined;
   }
 
-  /** What a thread knows of itself, of its warp and of its block. */
+  /** A thread's knowledge of itself, its warp and its block. */
   #ownOf(thread: number, now: number): Knowledge {
     const own = new Map([[keyOf.thread(this.base + thread), now]]);
     const warp = thread >> 5;
@@ -206,8 +206,8 @@ export class BlockClocks {
   }
 
   /**
-   * Which lanes of a warp of the launch, as bits, may not have done yet what they did at an epoch when a thread of this
-   * block goes on: 0 if all have.
+   * The lanes of a warp, as bits, whose work at an epoch is not ordered before the next work of a thread of this block.
+   * 0 if all of it is.
    */
   unorderedLanes(
     thread: number,

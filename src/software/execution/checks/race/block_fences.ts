@@ -7,22 +7,22 @@ import { keyOf, Knowledge } from "./knowledge.ts";
  * all threads of a block may fence, meet at a barrier, and let one of them set the flag.
  */
 export class BlockFences {
-  /** By threads, what the fences that are ordered before the thread have released. */
+  /** By thread, what the fences ordered before the thread have released. */
   readonly #released: (Knowledge | undefined)[] = [];
-  /** By threads, what the next fence of the thread acquires. */
+  /** By thread, what its next fence acquires. */
   readonly #observed: (Knowledge | undefined)[] = [];
-  /** By threads, the time of the last one. */
+  /** By thread, the time of its last fence. */
   readonly #times: number[] = [];
-  /** Whether there is anything that the next barrier passes on. */
+  /** Whether the next barrier has anything to propagate. */
   isNew = false;
 
-  /** Begins a block. */
+  /** Starts a block. */
   clear(): void {
     this.#released.length = this.#observed.length = this.#times.length = 0;
     this.isNew = false;
   }
 
-  /** Notes a fence. What was observed before it is among what it has released. */
+  /** Records a fence. It releases everything observed before it. */
   note(thread: number, released: Knowledge, time: number): void {
     this.#released[thread] = released;
     this.#observed[thread] = undefined;
@@ -30,7 +30,7 @@ export class BlockFences {
     this.isNew = true;
   }
 
-  /** Notes what a thread has read. */
+  /** Records what a thread has read. */
   observe(thread: number, released: Knowledge): void {
     const before = this.observedBy(thread);
     const observed = before.and(released);
@@ -49,12 +49,12 @@ export class BlockFences {
     return this.#observed[thread] ?? Knowledge.none;
   }
 
-  /** Threads meet at a barrier. */
+  /** Propagates fences among threads that meet at a barrier. */
   share(threads: readonly number[]): void {
     this.#set(threads, this.#joined(this.#released, threads), this.#joined(this.#observed, threads));
   }
 
-  /** The same of all threads, at a time: their own fences are kept as one array. */
+  /** Propagates fences among all threads, at a time. Their own fences are stored as one array. */
   shareAll(
     { threads, base, block, time }: { threads: readonly number[]; base: number; block: number; time: number },
   ): void {

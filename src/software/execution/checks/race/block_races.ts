@@ -4,14 +4,14 @@ import type { BlockClocks } from "./block_clocks.ts";
 import { Releases } from "./releases.ts";
 import { type AccessNodes, ShadowPage } from "./shadow_memory.ts";
 
-/** A block that runs: its threads, and what they have accessed in its shared memory. */
+/** The running block: the clocks of its threads, and the accesses to its shared memory. */
 export class BlockRaces {
   readonly clocks: BlockClocks;
-  /** Where its shared memory is in linear memory. */
+  /** Offset of its shared memory in linear memory. */
   sharedBegin = 0;
   sharedBytes = 0;
   shared: ShadowPage;
-  /** In its shared memory. */
+  /** The accesses to its shared memory. */
   readonly releases: Releases = new Releases();
   readonly #nodes: AccessNodes;
   readonly #memory: LaunchCells;
@@ -29,7 +29,7 @@ export class BlockRaces {
     return new ShadowPage(range, this.#memory, (entry) => state[checkState.sharedCells / 4] = entry);
   }
 
-  /** Lets the kernel find what is known of the block, which runs next. */
+  /** Publishes the block's state to compiled code, before the block runs. */
   publish(): void {
     const { state } = this.#memory;
     state[checkState.sharedBegin / 4] = this.sharedBegin;
@@ -38,14 +38,14 @@ export class BlockRaces {
     this.shared.publish();
   }
 
-  /** Begins a block, in the place of the one before. */
+  /** Starts a block in place of the previous one. */
   begin(block: number): void {
     this.clocks.begin(block);
     this.shared.clear(this.#nodes);
     this.releases.clear();
   }
 
-  /** Says where its shared memory is. */
+  /** Sets the offset of its shared memory. */
   place(begin: number, byteLength: number): void {
     if (begin !== this.sharedBegin || byteLength !== this.sharedBytes) {
       this.sharedBegin = begin;

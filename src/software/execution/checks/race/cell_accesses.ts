@@ -1,5 +1,5 @@
 /**
- * The accesses to each cell of memory, and what conflicts with them.
+ * Compares each access with the recorded accesses to the same cell of memory.
  *
  * @module
  */
@@ -22,14 +22,14 @@ import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 const readOperation = 1;
 const cellWords = 1 << cellShift;
 
-/** A store that conflicts with another one, until it is known whether it changes anything. */
+/** A store that conflicts with another one, kept until it is known whether it changes the value. */
 interface HeldStore {
   readonly offset: number;
   readonly before: Uint8Array;
   readonly report: () => void;
 }
 
-/** Compares each access with those before it. One access is looked at at a time. */
+/** Compares each access with those before it, one access at a time. */
 export class CellAccesses {
   readonly nodes: AccessNodes;
   readonly #hasReleases: boolean;
@@ -57,7 +57,7 @@ export class CellAccesses {
   }
 
   /**
-   * Says which access is looked at next.
+   * Sets the access to compare next.
    *
    * @param sharedBegin where the shared memory begins that it accesses; negative for global memory
    */
@@ -82,12 +82,12 @@ export class CellAccesses {
     this.#offset = offset;
   }
 
-  /** Whether what the last store has done matters. */
+  /** Whether the effect of the last store has to be examined. */
   get isHolding(): boolean {
     return this.#held !== undefined;
   }
 
-  /** Looks at what the last store has done, if that matters. */
+  /** Examines the effect of the last store, if necessary. */
   settle(): void {
     const held = this.#held;
     if (held === undefined) return;
@@ -98,7 +98,7 @@ export class CellAccesses {
   /**
    * A weak read.
    *
-   * @param isLastUpdate whether the thread has made the last atomic operation there, and got its result
+   * @param isLastUpdate whether the thread made the last atomic operation there and received its result
    */
   read(page: ShadowPage, offset: number, bytes: number, isLastUpdate: boolean): void {
     this.#isLastUpdate = isLastUpdate;
@@ -120,7 +120,7 @@ export class CellAccesses {
     return wasStrong;
   }
 
-  /** A strong access. */
+  /** Records a strong access. */
   strong(page: ShadowPage, offset: number, bytes: number): void {
     const first = this.#firstCell(page, offset, bytes);
     const end = first + (bytes >> page.granularity << cellShift);
@@ -187,7 +187,7 @@ export class CellAccesses {
       if ((this.#order & orderBits.notCoherent) !== 0) this.#report("cache", writer - 1, place);
       return;
     }
-    // The rows of a matrix that a warp stores together may be named twice.
+    // A matrix that a warp stores together may name the same row twice.
     const isOfMatrix = (this.#order & (orderBits.immediate | orderBits.strong | orderBits.asynchronous)) === 0;
     if (isOfMatrix && place === this.#place && writer - 1 >>> 5 === this.#warp) return;
     const kind = epoch === pendingEpoch ? "copy" : this.#kindOf(writer - 1, epoch);
@@ -238,7 +238,7 @@ export class CellAccesses {
     this.#report(found, thread, numbers[node + nodeField.place]!);
   }
 
-  /** Adds a reader to those of the cell. */
+  /** Adds a reader to the cell. */
   #addReader(cells: Int32Array, at: number, other: number): void {
     const { numbers } = this.nodes;
     let isOfSeveral = this.#isOfOtherBlock(other >>> 5);
@@ -268,7 +268,9 @@ export class CellAccesses {
     cells[at + cellField.readers] = isOfSeveral && !this.#hasReleases ? -head : head;
   }
 
-  /** Adds a strong access to a list, unless it is there, and returns the list. Negative if no more have to be noted. */
+  /**
+   * Adds a strong access to a list, unless it is in it, and returns the list. Negative if no more have to be recorded.
+   */
   #addStrong(first: number, writes: boolean, isComplete: boolean): number {
     const { nodes } = this;
     let head = first;
@@ -319,7 +321,7 @@ export class CellAccesses {
     });
   }
 
-  /** Whether two strong accesses of the same bytes, by different threads, are no race. */
+  /** Whether two strong accesses of the same bytes by different threads do not race. */
   #isMorallyStrong(node: number): boolean {
     const { numbers } = this.nodes;
     const place = numbers[node + nodeField.place]!, order = numbers[node + nodeField.order]!;
@@ -327,7 +329,10 @@ export class CellAccesses {
     return (order & this.#order & orderBits.wide) !== 0 || !this.#isOfOtherBlock(numbers[node + nodeField.warp]!);
   }
 
-  /** Whether what conflicts with a strong access because of its bytes or its scope also conflicts with this one. */
+  /**
+   * Whether everything that conflicts with a strong access because of its bytes or its scope also conflicts with this
+   * one.
+   */
   #isAlike(node: number): boolean {
     const { numbers } = this.nodes;
     const order = numbers[node + nodeField.order]!;
@@ -353,7 +358,7 @@ export class CellAccesses {
     });
   }
 
-  /** Whether what a thread has done at an epoch comes before the access. */
+  /** Whether a thread's work at an epoch is ordered before the access. */
   #isOrdered(thread: number, epoch: number): boolean {
     const clocks = this.#clocks;
     const local = thread - clocks.base;

@@ -1,12 +1,14 @@
 /**
- * What a thread knows of others beside what the barriers of its block and of its warp tell: up to which time what
- * another thread has done comes before what this one does next. It learns that by acquiring what others have released,
- * and by barriers of a part of the block.
+ * Vector clocks: for each other thread, the time up to which its work is ordered before the next work of this thread.
+ * Entries come from acquires of what others have released, and from barriers of a part of the block. Barriers of the
+ * whole block and of a warp are tracked by `block_clocks.ts`.
  *
  * @module
  */
 
-/** The times by threads, warps and blocks, as numbers of {@linkcode keyOf}. What was done before a time is known. */
+/**
+ * The clocks of threads, warps and blocks, by their numbers ({@linkcode keyOf}). Work before a clock's time is ordered.
+ */
 export type Known = ReadonlyMap<number, number>;
 
 /** The numbers of threads, warps and blocks of a launch in {@linkcode Known}. */
@@ -14,13 +16,13 @@ export const keyOf = {
   thread: (thread: number): number => thread * 4,
   warp: (warp: number): number => warp * 4 + 1,
   block: (block: number): number => block * 4 + 2,
-  /** All threads of the launch. */
+  /** The key of all threads of the launch. */
   everything: 3,
 } as const;
 
 /**
- * The most numbers to know. What is known of more is taken for what all threads have done: then races are missed, but
- * none are reported that are not there.
+ * The maximum number of entries. If there are more, they are merged into one for all threads: races may then be missed,
+ * but no false ones are reported.
  */
 const mostKnown = 2048;
 
@@ -31,19 +33,19 @@ export interface FenceTimes {
   readonly times: Int32Array;
 }
 
-/** By blocks. */
+/** Times of fences, by block. */
 type KnownFences = ReadonlyMap<number, FenceTimes>;
 
 const nothing: Known = new Map();
 const noFences: KnownFences = new Map();
 
-/** What a thread knows. It never changes. */
+/** What a thread knows. Immutable. */
 export class Knowledge {
   static readonly none: Knowledge = new Knowledge(nothing, nothing);
   readonly known: Known;
-  /** The same if scopes did not matter. */
+  /** The same, as if every operation had the widest scope. */
   readonly withoutScopes: Known;
-  /** What the threads of blocks have done before these fences. */
+  /** Work of the threads of blocks before these fences is ordered, too. */
   readonly fences: KnownFences;
 
   constructor(known: Known, withoutScopes: Known, fences: KnownFences = noFences) {
@@ -52,7 +54,7 @@ export class Knowledge {
     this.withoutScopes = withoutScopes;
   }
 
-  /** What two know together. */
+  /** The union of two. */
   and(other: Knowledge): Knowledge {
     if (other === this) return this;
     const known = join(this.known, other.known);
@@ -63,7 +65,7 @@ export class Knowledge {
     return new Knowledge(known, withoutScopes, fences);
   }
 
-  /** What several know together, without some threads. */
+  /** The union of several, without some threads. */
   static joined(all: readonly (Knowledge | undefined)[], isLeftOut: (key: number) => boolean): Knowledge {
     const different = [...new Set(all)].filter((each): each is Knowledge =>
       (each ?? Knowledge.none) !== Knowledge.none
@@ -86,12 +88,12 @@ export class Knowledge {
     );
   }
 
-  /** The same, and what the threads of a block have done before their fences. */
+  /** Adds the work of a block's threads before their fences. */
   withFences(block: number, fences: FenceTimes): Knowledge {
     return new Knowledge(this.known, this.withoutScopes, new Map(this.fences).set(block, fences));
   }
 
-  /** What it is with scopes, and what another is without them. */
+  /** Takes the scoped clocks of one, and the unscoped clocks of another. */
   static of({ known, fences }: Knowledge, { withoutScopes }: Knowledge): Knowledge {
     return new Knowledge(known, withoutScopes, fences);
   }
@@ -127,7 +129,7 @@ function simplified(known: Known): Known {
   return new Map([[keyOf.everything, latest]]);
 }
 
-/** Which of the lanes of a warp, as bits, have not been known to be past what they did at an epoch. */
+/** The lanes of a warp, as bits, whose work at an epoch is not known to be ordered. */
 export function unknownLanes(
   known: Known,
   { warp, warpsPerBlock, epoch, lanes, fences }: {

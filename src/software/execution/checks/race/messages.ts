@@ -1,19 +1,19 @@
 /**
- * What threads release to those who acquire it, by the places in memory where they do.
+ * What threads release at memory locations, for threads that acquire it there.
  *
  * @module
  */
 import { Knowledge } from "./knowledge.ts";
 
-/** What can be acquired at a place in memory. It never changes. */
+/** What can be acquired at a memory location. Immutable. */
 export class Message {
   /** What was released, whatever the scope. */
   readonly #all: Knowledge;
   /** What was released in a wide scope. */
   readonly wide: Knowledge;
-  /** What was released in the scope of a block, by blocks. */
+  /** What was released in the scope of a block, by block. */
   readonly #narrow: ReadonlyMap<number, Knowledge>;
-  /** The block of all threads that have released. Undefined if they are of several. */
+  /** The block of the releasing threads. Undefined if they belong to several blocks. */
   readonly #block: number | undefined;
 
   constructor(
@@ -30,14 +30,14 @@ export class Message {
     this.#block = block;
   }
 
-  /** What a thread of a block acquires, in a scope that is wide or not. */
+  /** What a thread of a block acquires in the given scope. */
   for(block: number, isWide: boolean): Knowledge {
     if (this.#block === block || isWide && this.wide === this.#all) return this.#all;
     const narrow = this.#narrow.get(block) ?? Knowledge.none;
     return Knowledge.of(isWide ? this.wide.and(narrow) : narrow, this.#all);
   }
 
-  /** What can be acquired once another release has been added. */
+  /** What can be acquired after another release. */
   with({ block, isWide, knowledge }: Release): Message {
     const all = this.#all.and(knowledge);
     const isAllWide = isWide && this.wide === this.#all;
@@ -51,7 +51,7 @@ export class Message {
     });
   }
 
-  /** What can be acquired where one thread has released. */
+  /** What can be acquired after the release of one thread. */
   static of({ block, isWide, knowledge }: Release): Message {
     return new Message({
       all: knowledge,
@@ -69,19 +69,19 @@ export interface Release {
   readonly knowledge: Knowledge;
 }
 
-/** The most messages that a thread keeps that it has read and not acquired. */
+/** The maximum number of messages that a thread has read and not acquired. */
 const mostUnacquired = 64;
 
-/** What a thread has read, and acquires with its next fence; and what its last fences have released. */
+/** The messages that a thread has read and will acquire with its next fence, and what its last fences have released. */
 export class ThreadOrder {
   #read: { readonly offset: number; readonly message: Message; readonly isWide: boolean }[] = [];
-  /** By offsets, the last release there. */
+  /** The last release at each offset. */
   readonly #released = new Map<number, Release>();
-  /** By the last fence in the scope of the block, and by the last one in a wider scope. */
+  /** Released by the last fence in the scope of the block, and by the last one in a wider scope. */
   #narrow: Knowledge | undefined;
   #wide: Knowledge | undefined;
 
-  /** Notes a strong read. */
+  /** Records a strong read. */
   noteRead(offset: number, message: Message, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;
@@ -89,7 +89,7 @@ export class ThreadOrder {
     if (this.#read.length > mostUnacquired) this.#read.shift();
   }
 
-  /** What a fence acquires, or a load at an offset. */
+  /** What a fence, or a load at an offset, acquires. */
   acquire(block: number, isWide: boolean, at?: number): Knowledge {
     let acquired = Knowledge.none;
     for (const { offset, message, isWide: isWideRead } of this.#read) {
@@ -99,18 +99,18 @@ export class ThreadOrder {
     return acquired;
   }
 
-  /** Notes what an access releases. */
+  /** Records what an access releases. */
   noteRelease(offset: number, release: Release): void {
     this.#released.set(offset, release);
   }
 
-  /** Notes what a fence releases. */
+  /** Records what a fence releases. */
   release(knowledge: Knowledge, isWide: boolean): void {
     this.#narrow = knowledge;
     if (isWide) this.#wide = knowledge;
   }
 
-  /** What a strong write at an offset releases because of fences before it, and of releases there. */
+  /** What a strong write at an offset releases, because of earlier fences and of releases at that offset. */
   releases(offset: number, block: number, isWide: boolean): Release[] {
     const releases: Release[] = [];
     if (this.#wide !== undefined && isWide) releases.push({ block, isWide: true, knowledge: this.#wide });

@@ -1,7 +1,7 @@
 import { cellField, cellShift, pendingEpoch } from "../../../abi/check_state.ts";
 import type { ShadowPage } from "./shadow_memory.ts";
 
-/** The cells that a copy writes. */
+/** The cells that an asynchronous copy writes. */
 interface Copy {
   readonly page: ShadowPage;
   /** Its bytes, from the page's start on. */
@@ -20,18 +20,21 @@ export class PendingCopies {
     this.#writer = writer;
   }
 
-  /** Notes a copy. */
+  /** Records a copy. */
   add(copy: Copy): void {
     this.#current.push(copy);
   }
 
-  /** Makes a group of the copies so far. */
+  /** Commits the copies so far as a group. */
   commit(): void {
     this.#groups.push(this.#current);
     this.#current = [];
   }
 
-  /** Waits until at most some groups are pending. With 0, it waits for all copies. From now on, they count as stores of the thread. */
+  /**
+   * Waits until at most the given number of groups are pending; 0 waits for all copies. Completed copies count as
+   * stores of the thread.
+   */
   wait(groups: number, epoch: number): void {
     if (groups === 0) this.commit();
     while (this.#groups.length > groups) for (const copy of this.#groups.shift()!) this.#finish(copy, epoch);

@@ -1,8 +1,8 @@
 /**
- * Looks for races: two accesses of which one is a write, by threads that nothing orders, and which are not both strong.
+ * The check `race`: finds two accesses by unordered threads, at least one a write, that are not both strong.
  *
- * For each word, it remembers the last weak write, the weak readers since, and the strong accesses. The threads of a
- * device run one after another here, so that every access only has to be compared with those before it.
+ * For each word, it records the last weak write, the weak readers since then, and the strong accesses. The threads of
+ * the software device run one after another, so every access only has to be compared with those before it.
  *
  * @module
  */
@@ -28,10 +28,10 @@ import { fence, Releases } from "./releases.ts";
 import { ShadowMemory, type ShadowPage } from "./shadow_memory.ts";
 import type { Signals } from "./signals.ts";
 
-/** What the check takes. */
+/** Parameters of the check. */
 export interface RaceCheckOptions {
   readonly geometry: Geometry;
-  /** Whether threads may release what they have done, other than by barriers. */
+  /** Whether threads may release by other means than barriers. */
   readonly hasReleases: boolean;
   /** The launch record. */
   readonly fields: Int32Array;
@@ -54,14 +54,14 @@ const indexOf = {
   sharedBytes: launchFieldOffset("sharedBytes") / 4,
 } as const;
 
-/** In a place: the thread is given as its index in x. */
+/** In a place: the thread is identified by its index in x. */
 const isIndexBit = 1 << 27;
 /** The byte of a barrier in memory whose highest bit is the parity of the phase. */
 const parityByte = Number(memoryBarrierFields.phase.first / 8n);
 const readOperation = 1;
 const writeOperation = 2;
 
-/** The index of the entry for an offset among the numbers of the state. */
+/** The index of the entry for an offset in the state. */
 function signalEntry(offset: number): number {
   const { entries, entryBytes } = signalTable;
   return (checkState.signals + (offset >>> 2 & entries - 1) * entryBytes) / 4;
@@ -82,12 +82,12 @@ export class RaceCheck {
   readonly #time: LaunchTime = { now: 0 };
   readonly #memory: ShadowMemory;
   readonly #cells: CellAccesses;
-  /** In global memory. */
+  /** The accesses to global memory. */
   readonly #releases = new Releases();
   readonly #threads: number;
   readonly #blockX: number;
   readonly #blockXY: number;
-  /** The block that runs, and the one of a kernel that runs many blocks in one call. */
+  /** The running block, and the block of kernels that run many blocks in one call. */
   #current: BlockRaces;
   readonly #only: BlockRaces;
   #x = -1;
@@ -111,7 +111,7 @@ export class RaceCheck {
     return new BlockRaces(new BlockClocks(this.#time, this.#threads, memory), this.#cells.nodes, memory);
   }
 
-  /** Lets the kernel note what is usual itself, before it runs. */
+  /** Before the kernel runs: lets it record the common cases itself. */
   enter(): void {
     const { memory: { state }, hasReleases } = this.#options;
     state[checkState.isBusy / 4] = 1;
@@ -125,7 +125,7 @@ export class RaceCheck {
     this.#current.publish();
   }
 
-  /** Looks at an access, before it is made. */
+  /** Checks an access, before it is made. */
   access(offset: number, place: number, thread: number, order: number): void {
     this.#compare(offset, place, thread, order);
     this.#options.memory.state[checkState.isBusy / 4] = Number(this.#cells.isHolding);
@@ -138,7 +138,7 @@ export class RaceCheck {
     const block = this.#current;
     const at = offset - block.sharedBegin;
     const isShared = at >= 0 && at < block.sharedBytes;
-    // Libraries of compilers meet in the reserved shared memory, where they know what they do.
+    // Runtime libraries of compilers synchronize in the reserved shared memory and are trusted.
     const isReserved = at < 0 && at >= -sharedSpan.reserved;
     const { allocations } = this.#options;
     if (!isShared && !isReserved && allocations[offset >>> boundsGranuleShift] === 0) {
@@ -151,7 +151,7 @@ export class RaceCheck {
     if (isStrong && !isShared && !isReserved) this.#noteSignal(offset, operation);
     const isPhased = (order & orderBits.phased) !== 0;
     const releasesToo = isStrong && !isPhased && this.#options.hasReleases;
-    // A load that acquires comes behind what was released.
+    // An acquiring load is ordered after what was released.
     if (releasesToo && operation !== writeOperation) releases.read(block.clocks, local, offset, order);
     if (!isReserved) {
       const page = isShared ? block.shared : this.#memory.at(offset);
@@ -183,7 +183,7 @@ export class RaceCheck {
     state[checkState.knowsSignals / 4] = Number(signals.isFull);
     if (operation === readOperation) return;
     signals.write(offset, block);
-    // The block's next accesses tell nothing more, until another block writes.
+    // Further accesses of the block add nothing until another block writes.
     const at = signalEntry(offset);
     state[at] = offset;
     state[at + 1] = base + 1;
@@ -195,7 +195,7 @@ export class RaceCheck {
     (copies[local] ??= new PendingCopies(base + local + 1)).add({ page, begin, end: begin + bytes });
   }
 
-  /** A fence of a thread, or what orders its copies. */
+  /** Records a fence of a thread, or an operation that orders its copies. */
   order(place: number, thread: number, order: number): void {
     this.#cells.settle();
     const local = this.#localOf(place, thread);
@@ -206,25 +206,25 @@ export class RaceCheck {
     } else fence(clocks, local, order);
   }
 
-  /** Memory has been allocated by the kernel: what others did there before they freed it does not count. */
+  /** Records memory that the kernel allocated: accesses before it was last freed do not count. */
   allocated(offset: number, byteLength: number): void {
     this.#memory.clear(this.#cells.nodes, offset, byteLength);
   }
 
-  /** A thread frees memory that the kernel has allocated: to those who access it, that is as if it were written. */
+  /** Records that a thread frees memory that the kernel allocated. For other accesses, a free counts as a write. */
   frees(offset: number, byteLength: number, place: number, thread: number): void {
     const write = encodePlace({ ...decodePlace(place), operation: "write", bytes: 4 });
     this.#options.findings.noteFree(write);
     for (let at = offset; at + 4 <= offset + byteLength; at += 4) this.access(at, write, thread, 0);
   }
 
-  /** Looks at what is left at the end. */
+  /** At the end of the launch: examines the stores that are left. */
   finish(): void {
     this.#cells.settle();
     this.#options.findings.finish();
   }
 
-  /** The index in its block of a thread. */
+  /** The index of a thread in its block. */
   #localOf(place: number, thread: number): number {
     if ((place & isIndexBit) === 0) return thread;
     const fields = this.#fields;
@@ -255,7 +255,7 @@ export class RaceCheck {
     block.publish();
   }
 
-  /** Follows the threads of a block that may wait for each other, and of others in its place after it. */
+  /** Observes a block whose threads may wait for each other, and the blocks that run after it in its place. */
   observeBlock(): BlockObserver {
     const block = this.#newBlock();
     let isNew = true;

@@ -1,5 +1,5 @@
 /**
- * Counts the races of a launch: those of the same lines of its source are one mistake.
+ * Counts the races of a launch. Races of the same source lines are one finding.
  *
  * @module
  */
@@ -22,28 +22,28 @@ export interface Conflict {
   readonly kind: ConflictKind;
   readonly later: PlacedAccess;
   readonly earlier: PlacedAccess;
-  /** The first byte of the later one, in linear memory. */
+  /** The first byte of the later access, in linear memory. */
   readonly offset: number;
-  /** Where the shared memory begins that they access. Undefined for global memory. */
+  /** The offset of the shared memory that they access. Undefined for global memory. */
   readonly sharedBegin: number | undefined;
 }
 
 /** Conflicts that are counted as one. */
 interface CountedConflict {
-  /** The one whose threads are farthest from each other. */
+  /** The conflict whose threads are farthest apart. */
   conflict: Conflict;
   relation: Relation;
   count: number;
 }
 
-/** What {@linkcode RaceFindings} takes. */
+/** Parameters of {@linkcode RaceFindings}. */
 export interface RaceFindingsOptions {
   readonly findings: Findings;
   readonly geometry: Geometry;
   readonly sourceOf: (place: number) => string;
   readonly signals: Signals;
   readonly variables: KernelVariables;
-  /** Names bytes of linear memory that are no buffer's. */
+  /** Names bytes of linear memory that belong to no buffer. */
   readonly nameOf: (offset: number, bytes: number) => string | undefined;
 }
 
@@ -53,9 +53,9 @@ const operations = ["none", "read", "write", "atomic"] as const;
 export class RaceFindings {
   readonly #options: RaceFindingsOptions;
   readonly #stride: number;
-  /** Where memory is freed. */
+  /** The places at which memory is freed. */
   readonly #frees = new Set<number>();
-  /** By the two instructions. */
+  /** Conflicts, by the two instructions. */
   readonly #conflicts = new Map<string, CountedConflict>();
 
   constructor(options: RaceFindingsOptions) {
@@ -64,7 +64,7 @@ export class RaceFindings {
     this.#stride = Math.ceil(x * y * z / 32) * 32;
   }
 
-  /** Says that what is written at a place is freed. */
+  /** Records that a write at a place stands for a free. */
   noteFree(place: number): void {
     this.#frees.add(place);
   }
@@ -80,7 +80,7 @@ export class RaceFindings {
     else addTo(found, { conflict, relation, count: 1 });
   }
 
-  /** Words them. */
+  /** Writes the reports. */
   finish(): void {
     const updates = this.#updates();
     for (const [key, all] of this.#bySource()) {
@@ -91,7 +91,7 @@ export class RaceFindings {
     }
   }
 
-  /** A compiler makes several instructions of a line: it unrolls loops, and an update reads and writes. */
+  /** A line becomes several instructions: compilers unroll loops, and an update reads and writes. */
   #bySource(): Map<string, CountedConflict[]> {
     const bySource = new Map<string, CountedConflict[]>();
     for (const found of this.#conflicts.values()) {
@@ -105,7 +105,7 @@ export class RaceFindings {
     return bySource;
   }
 
-  /** Conflicts of threads that read an element which they then write, as another thread has done. */
+  /** Conflicts of threads that read an element and write it back, as another thread did. */
   #updates(): Set<Conflict> {
     const updates = new Set<Conflict>();
     const races = Array.from(this.#conflicts.values(), ({ conflict }) => conflict).filter(({ kind }) =>
@@ -181,7 +181,7 @@ function hasRead({ later, earlier }: Conflict): boolean {
   return [later, earlier].some(({ place }) => operations[operationOfPlace(place)] === "read");
 }
 
-/** The same for two conflicts of a thread about the same memory. */
+/** Equal for two conflicts of a thread on the same memory. */
 function keyOf({ later, earlier, offset }: Conflict): string {
   return `${later.thread} ${earlier.thread} ${offset}`;
 }

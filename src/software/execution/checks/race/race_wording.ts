@@ -1,5 +1,5 @@
 /**
- * What reports of races say.
+ * The texts of reports of races.
  *
  * @module
  */
@@ -7,18 +7,18 @@ import type { ThreadAccess } from "../../../../kernel_checker.ts";
 
 /** What is wrong with two accesses. */
 export type ConflictKind =
-  /** Nothing orders them. */
+  /** They are not ordered. */
   | "race"
-  /** They would be ordered, or be no race, in a wider scope. */
+  /** A wider scope would order them, or make both strong. */
   | "scope"
   /** Both are strong, and access different numbers of bytes. */
   | "size"
-  /** The earlier one is a copy that is not done. */
+  /** The earlier access is an asynchronous copy that is not complete. */
   | "copy"
-  /** The later one reads by a cache that does not see what the kernel writes. */
+  /** The later access reads through a cache that does not see the kernel's writes. */
   | "cache";
 
-/** How far two threads are from each other. */
+/** How far apart two threads are. */
 export const relations = ["thread", "warp", "block", "grid"] as const;
 
 /** One of {@linkcode relations}. */
@@ -30,7 +30,7 @@ export interface RacingAccesses {
   readonly isShared: boolean;
   /** Whether threads read an element and write it back. */
   readonly isUpdate: boolean;
-  /** Whether the block of the later one has seen a flag, or the like, of the block of the earlier one. */
+  /** Whether the later access's block has read a flag that the earlier access's block wrote. */
   readonly isSignalled: boolean;
   /** Whether blocks have no more threads than a warp. */
   readonly isOneWarp: boolean;
@@ -38,7 +38,7 @@ export interface RacingAccesses {
   readonly earlier: ThreadAccess;
 }
 
-/** What a report says. */
+/** The parts of a report. */
 export interface RaceWording {
   readonly kind: string;
   readonly problem: string;
@@ -61,7 +61,7 @@ const pluralNouns: Readonly<Record<ThreadAccess["access"], string>> = {
   barrier: "waits",
 };
 
-/** Words a conflict. */
+/** Writes the report of a conflict. */
 export function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
   const { isShared, later, earlier } = accesses;
   const space = isShared ? "shared-race" : "global-race";
@@ -185,7 +185,7 @@ function adviceBetweenBlocks(accesses: RacingAccesses, areWrites: boolean): stri
   return `Let ${lines} be in two kernels, or, in a cooperative launch, put grid.sync() between them`;
 }
 
-/** For flags in memory by which threads tell each other that data is there. */
+/** The advice for flags in memory by which threads signal that data is ready. */
 function adviceForFlags({ later, earlier }: RacingAccesses): string {
   const [before, after] = [earlier, later].map(({ access, source }) => `${gerunds[access]} the data (${source})`);
   return "If a flag tells that the data is there, the writer needs __threadfence() between " +
@@ -211,7 +211,7 @@ function lineOf({ access, source }: ThreadAccess): string {
   return access === "atomic" ? source.split(", inlined at ").at(-1)! : source;
 }
 
-/** The two lines, in the order in which the file has them. */
+/** The two lines, in the order of the file. */
 function betweenLines({ later, earlier }: RacingAccesses, conjunction: string): string {
   const lines = [lineOf(later), lineOf(earlier)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   return lines.join(` ${conjunction} `);

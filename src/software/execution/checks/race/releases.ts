@@ -34,17 +34,17 @@ interface Phases {
   arriving: Message | undefined;
 }
 
-/** What orders threads by memory: releases and acquisitions, by accesses and by fences. */
+/** Order of threads through memory: releases and acquires, by accesses and by fences. */
 export class Releases {
-  /** By offset. */
+  /** Releases, by offset. */
   readonly #messages = new Map<number, Message>();
   readonly #phases = new Map<number, Phases>();
-  /** By offsets, what sequentially consistent fences have released before the last strong write. */
+  /** By offset, what sequentially consistent fences released before the last strong write. */
   readonly #fenced = new Map<number, Knowledge>();
-  /** By offsets, the last strong write, if it was an atomic operation whose result the thread has got. */
+  /** By offset, the last strong write, if it was an atomic operation whose result its thread received. */
   readonly #updates = new Map<number, Update>();
 
-  /** A strong read. */
+  /** Records a strong read. */
   read(clocks: BlockClocks, local: number, offset: number, order: number): void {
     const isWide = (order & orderBits.wide) !== 0;
     const message = this.#messages.get(offset);
@@ -56,7 +56,7 @@ export class Releases {
     if (acquired !== undefined) clocks.acquire(local, acquired);
   }
 
-  /** A strong write, after it was compared with others. */
+  /** Records a strong write, after it was compared with other accesses. */
   write(clocks: BlockClocks, local: number, { offset, bytes, order, isUpdate }: StrongWrite): void {
     const isWide = (order & orderBits.wide) !== 0;
     const message = this.#messages.get(offset);
@@ -66,7 +66,7 @@ export class Releases {
       clocks.orderOf(local).noteRelease(offset, release);
       releases.push(release);
     }
-    // An update goes on with what was released before.
+    // An atomic update continues the release sequence.
     const after = releases.reduce<Message | undefined>(added, isUpdate ? message : undefined);
     if (after !== undefined) this.#messages.set(offset, after);
     else if (message !== undefined) this.#messages.delete(offset);
@@ -75,7 +75,7 @@ export class Releases {
     } else this.#updates.delete(offset);
     const before = isUpdate ? this.#fenced.get(offset) ?? Knowledge.none : Knowledge.none;
     const own = isWide ? clocks.fences.releasedBefore(local) : Knowledge.none;
-    // Mostly, only the writers have fenced, and have released nothing else: joining that once is enough.
+    // Usually only the writers have fenced and released nothing else, so one join is enough.
     const isOfWriters = own === releases[0]?.knowledge && releases.length === 1 && releases[0].isWide &&
       before === (isUpdate ? message?.wide ?? Knowledge.none : Knowledge.none);
     const fenced = isOfWriters ? after!.wide : before.and(own);
@@ -84,15 +84,19 @@ export class Releases {
   }
 
   /**
-   * Whether a thread has made the last strong write of these bytes, by an atomic operation whose result it has got: then
-   * it comes behind all others that are atomic, as the last of the blocks that count themselves does.
+   * Whether the last strong write of these bytes was an atomic operation of a thread that received its result. Such a
+   * thread is ordered after all other atomic operations there: this is how the last block of a grid finds out that it
+   * is the last.
    */
   isLastUpdate(thread: number, offset: number, bytes: number): boolean {
     const update = this.#updates.get(offset);
     return update !== undefined && update.thread === thread && update.bytes === bytes;
   }
 
-  /** An access to a barrier in memory: who sees that a phase is complete acquires what was released in it, and no more. */
+  /**
+   * Records an access to a barrier in memory. A thread that sees a phase complete acquires what was released in that
+   * phase only.
+   */
   phased(clocks: BlockClocks, local: number, { offset, order, arrives, parity }: PhasedAccess): void {
     let phases = this.#phases.get(offset);
     if (phases === undefined) {
@@ -112,7 +116,7 @@ export class Releases {
     }
   }
 
-  /** A weak store, behind which nothing can be acquired. */
+  /** Records a weak store: nothing can be acquired from it. */
   overwrite(offset: number, bytes: number): void {
     if (this.#messages.size + this.#phases.size + this.#fenced.size + this.#updates.size === 0) return;
     for (let at = offset; at < offset + bytes; at++) {
@@ -123,7 +127,7 @@ export class Releases {
     }
   }
 
-  /** Forgets everything. */
+  /** Clears everything. */
   clear(): void {
     this.#messages.clear();
     this.#phases.clear();
@@ -132,7 +136,7 @@ export class Releases {
   }
 }
 
-/** A fence. */
+/** Records a fence. */
 export function fence(clocks: BlockClocks, local: number, order: number): void {
   const isWide = (order & orderBits.wide) !== 0;
   const threadOrder = clocks.orderOf(local);

@@ -1,6 +1,5 @@
 /**
- * What is known of the last accesses to memory, for each word of 4 bytes or, where smaller accesses are made, for each
- * byte.
+ * The last accesses to memory, for each word of 4 bytes or, where smaller accesses are made, for each byte.
  *
  * @module
  */
@@ -18,7 +17,7 @@ import type { LaunchCells } from "../../../memory/check_memory.ts";
 
 const firstNodes = 1024;
 
-/** The nodes of all cells of a launch. Index 0 is none. */
+/** The nodes of all cells of a launch. Index 0 stands for no node. */
 export class AccessNodes {
   numbers: Int32Array;
   readonly #memory: LaunchCells;
@@ -30,7 +29,7 @@ export class AccessNodes {
     this.numbers[nodeLists.length] = this.numbers.length;
   }
 
-  /** Lets kernels find the nodes. */
+  /** Publishes the nodes to compiled code. */
   publish(): void {
     this.#memory.state[checkState.nodes / 4] = this.#memory.offsetOf(this.numbers);
   }
@@ -99,7 +98,7 @@ interface NewNode {
 
 /** The cells of a piece of memory. */
 export class ShadowPage {
-  /** Where it begins in linear memory. */
+  /** Its offset in linear memory. */
   readonly begin: number;
   cells: Int32Array;
   /** The binary logarithm of the bytes of a cell: 2, or 0 once there were accesses to parts of words. */
@@ -107,7 +106,7 @@ export class ShadowPage {
   readonly #memory: LaunchCells;
   readonly #publish: (entry: number) => void;
 
-  /** @param publish lets kernels find the cells, by an entry as tables have it */
+  /** @param publish publishes the cells to compiled code, as an entry of the table */
   constructor(
     { begin, byteLength }: { readonly begin: number; readonly byteLength: number },
     memory: LaunchCells,
@@ -120,13 +119,13 @@ export class ShadowPage {
     this.publish();
   }
 
-  /** Lets kernels find the cells. */
+  /** Publishes the cells to compiled code. */
   publish(): void {
     const offset = this.#memory.offsetOf(this.cells);
     this.#publish(offset === 0 ? 0 : offset + this.granularity);
   }
 
-  /** Gives each byte a cell. */
+  /** Splits the cells of words into cells of bytes. */
   divide(nodes: AccessNodes): void {
     const words = this.cells;
     this.cells = this.#memory.allocate(words.byteLength * 4);
@@ -145,7 +144,7 @@ export class ShadowPage {
     this.publish();
   }
 
-  /** Forgets all accesses, or those to some bytes. */
+  /** Removes all accesses, or those to some bytes. */
   clear(nodes: AccessNodes, begin = 0, end: number = this.cells.length >> cellShift << this.granularity): void {
     const first = begin >> this.granularity << cellShift, last = end >> this.granularity << cellShift;
     const { cells } = this;
@@ -165,7 +164,7 @@ const cachedPages = 16;
 /** The pages of linear memory that a launch has accessed. */
 export class ShadowMemory {
   readonly #pages = new Map<number, ShadowPage>();
-  /** Those accessed last, because accesses are near each other. */
+  /** The pages accessed last: consecutive accesses are usually near each other. */
   readonly #cachedIndices = new Int32Array(cachedPages).fill(-1);
   readonly #cached: ShadowPage[] = [];
   readonly #memory: LaunchCells;
@@ -174,7 +173,7 @@ export class ShadowMemory {
     this.#memory = memory;
   }
 
-  /** Lets kernels leave out the accesses to a page. */
+  /** Lets compiled code skip accesses to a page. */
   ignore(offset: number): void {
     this.#memory.setRaces(offset >>> pageShift, checkTable.ignored);
   }
@@ -196,7 +195,7 @@ export class ShadowMemory {
     return new ShadowPage(range, this.#memory, (entry) => this.#memory.setRaces(index, entry));
   }
 
-  /** Forgets all accesses to some bytes. */
+  /** Removes all accesses to some bytes. */
   clear(nodes: AccessNodes, begin: number, byteLength: number): void {
     const end = begin + byteLength;
     for (let at = begin; at < end;) {

@@ -7,7 +7,7 @@ import { RaceCheck } from "./race_check.ts";
 import { RaceFindings } from "./race_findings.ts";
 import { Signals } from "./signals.ts";
 
-/** A launch whose races are looked for. */
+/** A launch that is checked for races. */
 export interface RacingLaunch {
   readonly kernel: { readonly compiled: KernelVariables & Pick<CompiledKernel, "hasReleases"> };
   readonly geometry: Geometry;
@@ -15,19 +15,19 @@ export interface RacingLaunch {
   readonly fields: Int32Array;
 }
 
-/** What the check takes beside the launch. */
+/** Parameters of the check other than the launch. */
 export interface RacePlace {
   /** All of linear memory, and the bounds table of the device. */
   readonly bytes: Uint8Array;
   readonly allocations: Uint32Array;
-  /** Gets what is found. */
+  /** Receives the findings. */
   readonly findings: Findings;
   readonly sourceOf: (place: number) => string;
   readonly nameOf: (offset: number, bytes: number) => string | undefined;
   readonly memory: LaunchCells;
 }
 
-/** Begins to look for races of a launch. */
+/** Starts the check of a launch. */
 export function startRaceCheck(
   { kernel: { compiled }, geometry, fields }: RacingLaunch,
   { bytes, allocations, findings: all, sourceOf, nameOf, memory }: RacePlace,
