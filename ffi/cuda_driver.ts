@@ -124,8 +124,8 @@ export class CudaDriver implements Driver {
    * Loads CUDA.
    *
    * @param options.cudart Path of libcudart; with `null`, none is used.
-   * @throws {CudaUnavailableError} if FFI is not permitted, there is no libcuda, or it reports no device.
-   * @throws {CudaError} if CUDA is present and fails.
+   * @throws {CudaUnavailableError} If FFI is not permitted, there is no libcuda, or it reports no device.
+   * @throws {CudaError} If CUDA is present and fails.
    */
   constructor(options: { cudart?: string | null } = {}) {
     this.#libraries = loadCudaLibraries(options);

@@ -61,7 +61,7 @@ export async function buildPackages(): Promise<void> {
 /**
  * Returns the manifest of the npm package.
  *
- * @throws {Error} if the manifests of the repository have different versions or licenses, or if a field is missing.
+ * @throws {Error} If the manifests of the repository have different versions or licenses, or if a field is missing.
  */
 export function npmManifest(source: Manifest, deno: Manifest): Manifest {
   for (const field of ["version", "license"]) {
@@ -176,7 +176,7 @@ async function writePackage(
  * Bundles a module and all its imports into one JavaScript file. Other modules than `mod.ts` import what that is built
  * into. Only the program imports modules of Node: the library loads them when it needs them.
  *
- * @throws {Error} if other imports or uses of `import.meta` are left.
+ * @throws {Error} If other imports or uses of `import.meta` are left.
  */
 async function bundle(path: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "poolpass-bundle-" });

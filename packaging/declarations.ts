@@ -51,7 +51,7 @@ const clause = /^(import|export) (?:type )?\{([^}]*)\} from "([^"]+)";$/;
  * @param files The contents of each file that tsc has written, by path, such as `"src/open.d.ts"`.
  * @param entry The path of the file whose exports are public.
  * @param other The entry point whose exports are imported.
- * @throws {Error} if a file has an unsupported statement, or if two modules that are needed declare the same name.
+ * @throws {Error} If a file has an unsupported statement, or if two modules that are needed declare the same name.
  */
 export function rollUp(files: ReadonlyMap<string, string>, entry: string, other?: OtherEntry): string {
   const modules = new Map<string, DeclarationModule>();

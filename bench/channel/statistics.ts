@@ -28,7 +28,7 @@ export function quantile(numbers: readonly number[], fraction: number): number {
 /**
  * Computes the result of a round.
  *
- * @throws {Error} if a frame was not read or is wrong
+ * @throws {Error} If a frame was not read or is wrong
  */
 export function resultOf(times: RoundTimes, { uncounted }: { uncounted: number }): RoundResult {
   const { sent, writeStart, writeEnd, readStart, readEnd, wrongWords } = times;

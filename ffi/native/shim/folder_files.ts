@@ -100,7 +100,7 @@ export function removeFile(path: string): boolean {
 /**
  * Lists the names of a folder's entries.
  *
- * @throws {SystemError} if the folder cannot be read
+ * @throws {SystemError} If the folder cannot be read
  */
 export function namesIn(folder: string): string[] {
   const fd = openDescriptor(folder);

@@ -59,7 +59,7 @@ export function isOwnOrRoots({ owner }: Pick<DescriptorStatus, "owner">): boolea
  *
  * @returns the folder's absolute path, free of links
  * @throws {FolderRefusal}
- * @throws {SystemError} if the path cannot be looked at for another reason
+ * @throws {SystemError} If the path cannot be looked at for another reason
  */
 export function checkFolderPath(folder: string, use: FolderUse): string {
   const rest = folder.split("/").reverse();
@@ -176,7 +176,7 @@ function octal(permissions: number): string {
  * none. Anything else that has the name, such as a pipe, a device, a link or a file of another user, is not opened:
  * neither the open nor a read then waits for anybody.
  *
- * @throws {SystemError} if the system cannot open it
+ * @throws {SystemError} If the system cannot open it
  */
 export function openOwnFile(
   path: string,

@@ -18,7 +18,7 @@ let isProcKnownToBeOwn = false;
  * The inode of a pidfd. It identifies the process in every namespace, and no other process has it until the machine
  * restarts. Returns undefined if the system gives pidfds no inodes of their own: before Linux 6.9.
  *
- * @throws {SystemError} if the descriptor is not open
+ * @throws {SystemError} If the descriptor is not open
  */
 export function inodeOfPidfd(pidfd: number): bigint | undefined {
   const inode = new BigUint64Array(1);

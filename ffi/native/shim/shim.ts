@@ -193,7 +193,7 @@ export function shimRefusal(): string | undefined {
 /**
  * The shim's functions. The first call loads the shim.
  *
- * @throws {Error} if the shim cannot be used here; `shimRefusal()` returns the reason beforehand
+ * @throws {Error} If the shim cannot be used here; `shimRefusal()` returns the reason beforehand
  */
 export function shim(): Shim {
   loaded ??= load();
@@ -204,7 +204,7 @@ export function shim(): Shim {
  * Returns the result of a function of the shim, unless it is an error.
  *
  * @param call what was called, for the error's message
- * @throws {SystemError} if `result` is negative
+ * @throws {SystemError} If `result` is negative
  */
 export function unwrap(result: number, call: string): number {
   if (result < 0) throw new SystemError(-result, call);

@@ -195,9 +195,9 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
    * Returns the next frame, once it may be read. Returns undefined once the producer has ended the channel.
    *
    * @param options a signal ends the wait
-   * @throws {ReferenceError} if the consumer was disposed
+   * @throws {ReferenceError} If the consumer was disposed
    * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
-   * @throws {CudaError} if the device was lost
+   * @throws {CudaError} If the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<FrameMetadata> | undefined> {
     checkOptions(options, nextOptions);

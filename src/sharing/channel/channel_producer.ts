@@ -266,10 +266,10 @@ export class ChannelProducer implements AsyncDisposable {
    * with it is done. A slot whose buffer is also being read in this process is free only once that is done.
    *
    * @param options a signal ends the wait
-   * @throws {ReferenceError} if the channel has ended
+   * @throws {ReferenceError} If the channel has ended
    * @throws {SharingError} `cut-off` if for a second all slots have been lost to processes whose connections have ended
    * but which still run; `reserve` works again once such a process has ended
-   * @throws {CudaError} if the device was lost
+   * @throws {CudaError} If the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {
     return this.#slots.reserve(options);
@@ -280,11 +280,11 @@ export class ChannelProducer implements AsyncDisposable {
    *
    * @param slot a slot returned by `reserve`
    * @param options the stream that writes the slot, the size of the frame, and metadata for consumers
-   * @throws {TypeError} if `slot` is not a Slot of this channel, if JSON cannot represent the metadata, if `stream` is not a CudaStream
+   * @throws {TypeError} If `slot` is not a Slot of this channel, if JSON cannot represent the metadata, if `stream` is not a CudaStream
    * of the same `Cuda` object, or if it is a stream of another device that is not idle
-   * @throws {RangeError} if the frame is longer than a slot or the metadata is too long
-   * @throws {ReferenceError} if the slot was sent or returned, or the channel has ended
-   * @throws {CudaError} if no event can be recorded on the stream; the slot is then still reserved
+   * @throws {RangeError} If the frame is longer than a slot or the metadata is too long
+   * @throws {ReferenceError} If the slot was sent or returned, or the channel has ended
+   * @throws {CudaError} If no event can be recorded on the stream; the slot is then still reserved
    */
   send(slot: Slot, options: SendFrameOptions = {}): void {
     if (this.#end !== undefined) throw this.#end.error;

@@ -96,8 +96,8 @@ export class ChannelSlots {
   /**
    * Throws unless a slot is one of the channel that is reserved.
    *
-   * @throws {TypeError} if it is a slot of another channel
-   * @throws {ReferenceError} if it was sent or returned
+   * @throws {TypeError} If it is a slot of another channel
+   * @throws {ReferenceError} If it was sent or returned
    */
   checkReserved(slot: Slot): void {
     if (this.#isReserved(slot)) return;

@@ -112,9 +112,9 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
    * Releases the slot in stream order: the producer writes it again once the stream has finished its work so far.
    *
    * @param stream the stream whose work so far uses the slot; defaults to the buffer's own stream
-   * @throws {TypeError} if `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {ReferenceError} if the slot was released, or the consumer or the stream disposed
-   * @throws {CudaError} if no event can be recorded on the stream; the slot is then still held
+   * @throws {TypeError} If `stream` is not a CudaStream of the same `Cuda` object
+   * @throws {ReferenceError} If the slot was released, or the consumer or the stream disposed
+   * @throws {CudaError} If no event can be recorded on the stream; the slot is then still held
    */
   release(stream: CudaStream = this.buffer.stream): void {
     if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);

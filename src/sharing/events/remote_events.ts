@@ -105,7 +105,7 @@ export class RemoteEvents {
    * here. Opens it on first use.
    *
    * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
-   * @throws {CudaError} if the device is lost or resources are lacking
+   * @throws {CudaError} If the device is lost or resources are lacking
    */
   open(identifier: number): CudaEvent | undefined {
     const known = this.#known(identifier);

@@ -209,8 +209,8 @@ export class Exporter implements AsyncDisposable {
    *
    * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
    * @param options who may connect, how many, and time limits
-   * @throws {TypeError} if the path is empty, a URL or not a string, or if an option has the wrong type
-   * @throws {RangeError} if an option is out of range
+   * @throws {TypeError} If the path is empty, a URL or not a string, or if an option has the wrong type
+   * @throws {RangeError} If an option is out of range
    * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` if another user could replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
@@ -274,12 +274,12 @@ export class Exporter implements AsyncDisposable {
    * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a pool;
    * or memory of any size from `CudaDevice.allocate` with handleType "posix-fd"
    * @param options metadata for importers, and the stream that writes the memory
-   * @throws {TypeError} if the memory belongs to another kind of pool or to none, if JSON cannot represent the
+   * @throws {TypeError} If the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {RangeError} if the name is taken, if the metadata is too long, or if all offers together have too much
-   * @throws {ReferenceError} if the exporter or the pool was disposed, or the buffer freed
+   * @throws {RangeError} If the name is taken, if the metadata is too long, or if all offers together have too much
+   * @throws {ReferenceError} If the exporter or the pool was disposed, or the buffer freed
    * @throws {SharingError} `too-large` if no process could import so large an allocation of a pool
-   * @throws {CudaError} if the driver cannot export the memory, or the device was lost
+   * @throws {CudaError} If the driver cannot export the memory, or the device was lost
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
     this.#checkNew(name);
@@ -313,10 +313,10 @@ export class Exporter implements AsyncDisposable {
    *
    * @param name 1 to 255 bytes in UTF-8, which no other offer uses
    * @param options the ring's pool, the number and size of its slots, and what happens when all slots are in use
-   * @throws {TypeError} if the pool is in host memory or was not created with handleType "posix-fd", if there is a
+   * @throws {TypeError} If the pool is in host memory or was not created with handleType "posix-fd", if there is a
    * `window` but no frames are dropped, and as `offer` does
-   * @throws {RangeError} if an option is out of range, and as `offer` does
-   * @throws {ReferenceError} if the exporter, the pool or the stream was disposed
+   * @throws {RangeError} If an option is out of range, and as `offer` does
+   * @throws {ReferenceError} If the exporter, the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if there is not enough memory for the ring
    */
   createChannel(name: string, options: ChannelOptions): ChannelProducer {

@@ -37,8 +37,8 @@ const exporterOptions: KnownOptions<ExporterOptions> = { action: "listen for imp
 /**
  * Checks the options of an exporter, except `users`, and adds the default values.
  *
- * @throws {TypeError} if an option has the wrong type
- * @throws {RangeError} if an option is out of range
+ * @throws {TypeError} If an option has the wrong type
+ * @throws {RangeError} If an option is out of range
  */
 export function completeOptions(options: ExporterOptions): CompleteOptions {
   checkOptions(options, exporterOptions);

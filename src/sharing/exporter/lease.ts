@@ -85,8 +85,8 @@ export class Lease {
    * `"quarantined"`, until its process has ended, because a mapping cannot be taken away from a process.
    *
    * @param options the deadline; a signal ends the wait, but does not revoke the request
-   * @throws {TypeError} if the deadline is not a number
-   * @throws {RangeError} if the deadline is negative
+   * @throws {TypeError} If the deadline is not a number
+   * @throws {RangeError} If the deadline is negative
    * @throws {SharingError} `cut-off` if the importer has not released the memory by the deadline
    */
   recall(options: RecallOptions = {}): Promise<void> {

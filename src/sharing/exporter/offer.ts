@@ -87,9 +87,9 @@ export class Offer {
    * done, or have ended. They may map it again until it is withdrawn.
    *
    * @param options the number of importers; a signal ends the wait
-   * @throws {TypeError} if the number of importers is not a number
-   * @throws {RangeError} if it is negative or not an integer
-   * @throws {ReferenceError} if the offer is withdrawn, and nobody holds it any more, before that many importers have
+   * @throws {TypeError} If the number of importers is not a number
+   * @throws {RangeError} If it is negative or not an integer
+   * @throws {ReferenceError} If the offer is withdrawn, and nobody holds it any more, before that many importers have
    * released it
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {

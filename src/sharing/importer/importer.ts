@@ -223,9 +223,9 @@ export class Importer implements AsyncDisposable {
    * @param cuda the result of `open`: its devices map the exporter's memory
    * @param path the exporter's path, at most 107 bytes in UTF-8
    * @param options whether to wait for an exporter, whose exporters are trusted, and time limits; a signal ends the wait
-   * @throws {TypeError} if `cuda` is not a `Cuda` object, if the path is empty, a URL or not a string, or if an option
+   * @throws {TypeError} If `cuda` is not a `Cuda` object, if the path is empty, a URL or not a string, or if an option
    * has the wrong type
-   * @throws {RangeError} if an option is out of range
+   * @throws {RangeError} If an option is out of range
    * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` if either side does not accept the other's
    * user, `version-mismatch`, `timed-out`, `bad-message` if something other than an exporter listens there, `peer-gone`
    */
@@ -262,7 +262,7 @@ export class Importer implements AsyncDisposable {
    * Yields the present and future offers, until the exporter closes. Skips offers that were withdrawn.
    *
    * @param options a signal ends the wait for the next offer
-   * @throws {ReferenceError} if the importer was disposed
+   * @throws {ReferenceError} If the importer was disposed
    * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
    */
   offers<Metadata = JsonValue>(options: WaitOptions = {}): AsyncGenerator<RemoteOffer<Metadata>, void> {
@@ -301,9 +301,9 @@ export class Importer implements AsyncDisposable {
    * @typeParam Metadata the type of its metadata, which is not checked: check what another program may have sent
    * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
    * @param options a signal ends the wait
-   * @throws {TypeError} if the name is not a string
-   * @throws {RangeError} if no offer can have the name
-   * @throws {ReferenceError} if the importer was disposed
+   * @throws {TypeError} If the name is not a string
+   * @throws {RangeError} If no offer can have the name
+   * @throws {ReferenceError} If the importer was disposed
    * @throws {SharingError} `not-found` if the exporter closes without offering it, `peer-gone` and others
    */
   async offer<Metadata = JsonValue>(name: string, options: WaitOptions = {}): Promise<RemoteOffer<Metadata>> {
@@ -330,12 +330,12 @@ export class Importer implements AsyncDisposable {
    * @typeParam FrameMetadata the type of the frames' metadata, which is not checked
    * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
    * @param options the stream of the slots' buffers; a signal ends the wait
-   * @throws {TypeError} if the name belongs to a buffer or a pool, if this importer has joined the channel before, or
+   * @throws {TypeError} If the name belongs to a buffer or a pool, if this importer has joined the channel before, or
    * if `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {RangeError} if no offer can have the name
-   * @throws {ReferenceError} if the importer or the stream was disposed
+   * @throws {RangeError} If no offer can have the name
+   * @throws {ReferenceError} If the importer or the stream was disposed
    * @throws {SharingError} as `offer` and `RemoteOffer.map` do
-   * @throws {CudaError} if the driver cannot map the ring
+   * @throws {CudaError} If the driver cannot map the ring
    */
   async channel<Metadata = JsonValue, FrameMetadata = JsonValue>(
     name: string,

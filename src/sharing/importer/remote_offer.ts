@@ -143,12 +143,12 @@ export class RemoteOffer<Metadata = JsonValue> {
    * has finished its work so far.
    *
    * @param options the stream of the buffer; a signal ends the wait
-   * @throws {TypeError} if the offer is a pool or a channel, or if `stream` is not a CudaStream of the same `Cuda`
+   * @throws {TypeError} If the offer is a pool or a channel, or if `stream` is not a CudaStream of the same `Cuda`
    * object
-   * @throws {ReferenceError} if the importer or the stream was disposed
+   * @throws {ReferenceError} If the importer or the stream was disposed
    * @throws {SharingError} `not-found` if the offer was withdrawn, `peer-gone` if the exporter is gone,
    * `device-not-visible`, `size-mismatch` if the memory is smaller than the exporter says
-   * @throws {CudaError} if the driver cannot map it
+   * @throws {CudaError} If the driver cannot map it
    */
   map(options: MapOptions = {}): Promise<DeviceBuffer> {
     return this.#owner.map(this.#state, options);
@@ -159,11 +159,11 @@ export class RemoteOffer<Metadata = JsonValue> {
    *
    * @param type the element type, as the constructor of a typed array
    * @param options the stream of the array; a signal ends the wait
-   * @throws {RangeError} if the memory does not consist of whole elements, or its address is not a multiple of their size
-   * @throws {TypeError} if `type` is not the constructor of a typed array; as `map` does
+   * @throws {RangeError} If the memory does not consist of whole elements, or its address is not a multiple of their size
+   * @throws {TypeError} If `type` is not the constructor of a typed array; as `map` does
    * @throws {ReferenceError} as `map` does
    * @throws {SharingError} as `map` does
-   * @throws {CudaError} if the driver cannot map it
+   * @throws {CudaError} If the driver cannot map it
    */
   async mapArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
@@ -184,10 +184,10 @@ export class RemoteOffer<Metadata = JsonValue> {
    * Imports the pool of an offer of a whole pool, to map memory in it by export data that was received in another way.
    * The offer is held until the pool is disposed.
    *
-   * @throws {TypeError} if the offer is a buffer or a channel
-   * @throws {ReferenceError} if the importer was disposed
+   * @throws {TypeError} If the offer is a buffer or a channel
+   * @throws {ReferenceError} If the importer was disposed
    * @throws {SharingError} as `map` does
-   * @throws {CudaError} if the driver cannot import it
+   * @throws {CudaError} If the driver cannot import it
    */
   importPool(): ImportedMemoryPool {
     return this.#owner.importPool(this.#state);

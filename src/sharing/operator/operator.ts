@@ -115,7 +115,7 @@ export class Operator implements AsyncDisposable {
    *
    * @param options a signal ends the wait
    * @throws {SharingError} `peer-gone` and others if the connection has ended
-   * @throws {ReferenceError} if the operator was disposed
+   * @throws {ReferenceError} If the operator was disposed
    */
   status(options: WaitOptions = {}): Promise<ListenerStatus> {
     return abortable<ListenerStatus>(

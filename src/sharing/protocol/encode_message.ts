@@ -37,7 +37,7 @@ const shortStringLength = 64;
  * Throws if a value does not fit its field, so that no message can be mistaken for another. Does not check whether the
  * values make sense. Truncates the text of a GOODBYE to its maximum length.
  *
- * @throws {RangeError} if a number, bytes or a string do not fit their field
+ * @throws {RangeError} If a number, bytes or a string do not fit their field
  */
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(roomFor(message));

@@ -183,7 +183,7 @@ export class MessageStream {
    * Sends a message, in one write with others that are sent synchronously after it. Does nothing after the end of the
    * stream.
    *
-   * @throws {RangeError} if the protocol cannot represent the message
+   * @throws {RangeError} If the protocol cannot represent the message
    */
   send(message: Message): void {
     if (this.#isEnded) return;

@@ -9,8 +9,8 @@ const quotedLength = 40;
 /**
  * Checks the name of an offer.
  *
- * @throws {TypeError} if it is not a string
- * @throws {RangeError} if its length is not 1 to 255 bytes of UTF-8, or if it contains a NUL or a lone surrogate
+ * @throws {TypeError} If it is not a string
+ * @throws {RangeError} If its length is not 1 to 255 bytes of UTF-8, or if it contains a NUL or a lone surrogate
  */
 export function checkOfferName(name: string): void {
   if (typeof name !== "string") {

@@ -48,8 +48,8 @@ const storeOptions: KnownOptions<MemoryStoreOptions> = {
 /**
  * Checks the options of a store, except `users`, and adds the default values.
  *
- * @throws {TypeError} if an option has the wrong type
- * @throws {RangeError} if an option is out of range
+ * @throws {TypeError} If an option has the wrong type
+ * @throws {RangeError} If an option is out of range
  */
 export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): CompleteStoreOptions {
   checkOptions(options, storeOptions);

@@ -92,8 +92,8 @@ export class UnixListener implements AsyncDisposable {
    *
    * @param path at most 107 bytes in UTF-8
    * @param options the permissions of the socket's file
-   * @throws {TypeError} if the path is empty, a URL or not a string, or if the mode is not a number
-   * @throws {RangeError} if the mode is out of range
+   * @throws {TypeError} If the path is empty, a URL or not a string, or if the mode is not a number
+   * @throws {RangeError} If the mode is out of range
    * @throws {SharingError} `address-in-use`, `not-found` if the folder does not exist, `not-permitted`,
    * `path-too-long`, `out-of-descriptors`, or `not-supported` if the system has no such sockets
    */
@@ -128,7 +128,7 @@ export class UnixListener implements AsyncDisposable {
    * Waits for the next process that connects. Concurrent calls are served in order.
    *
    * @param options a signal ends the wait
-   * @throws {ReferenceError} if the listener was disposed
+   * @throws {ReferenceError} If the listener was disposed
    * @throws {SharingError} `out-of-descriptors`; if none was left for the connection itself, it stays in the backlog
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {

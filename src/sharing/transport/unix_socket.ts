@@ -157,7 +157,7 @@ export class UnixSocket implements AsyncDisposable {
    *
    * @param path at most 107 bytes in UTF-8
    * @param options a signal ends the wait
-   * @throws {TypeError} if the path is empty, a URL or not a string
+   * @throws {TypeError} If the path is empty, a URL or not a string
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
    * `not-supported` if the system has no such sockets
    */
@@ -184,7 +184,7 @@ export class UnixSocket implements AsyncDisposable {
    * Takes ownership of the descriptor of a connected socket, such as an inherited one: the returned object closes it.
    *
    * @param fd the descriptor's number
-   * @throws {TypeError} if it is not a connected socket; the caller keeps the descriptor
+   * @throws {TypeError} If it is not a connected socket; the caller keeps the descriptor
    * @throws {SharingError} `out-of-descriptors`; the caller keeps the descriptor
    */
   static fromFd(fd: number): UnixSocket {
@@ -210,10 +210,10 @@ export class UnixSocket implements AsyncDisposable {
    *
    * @param bytes any number of bytes
    * @param options the handles; a signal ends the wait
-   * @throws {TypeError} if there are handles but no bytes, if a handle is not a ShareableHandle, or if it is a fabric
+   * @throws {TypeError} If there are handles but no bytes, if a handle is not a ShareableHandle, or if it is a fabric
    * handle
-   * @throws {RangeError} if there are more than 253 handles
-   * @throws {ReferenceError} if the connection was disposed
+   * @throws {RangeError} If there are more than 253 handles
+   * @throws {ReferenceError} If the connection was disposed
    * @throws {SharingError} `peer-gone`, or `out-of-descriptors` if too many descriptors are in flight
    */
   async send(bytes: Uint8Array, options: SendOptions = {}): Promise<void> {

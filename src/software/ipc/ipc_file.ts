@@ -36,7 +36,7 @@ export class IpcFile {
   /**
    * Creates a file whose shared bytes are zero.
    *
-   * @throws {SystemError} if the system cannot create it
+   * @throws {SystemError} If the system cannot create it
    */
   static create(name: string, fields: Omit<IpcHeader, "id">): IpcFile {
     const header = { ...fields, id: crypto.getRandomValues(new BigUint64Array(1))[0]! };
@@ -47,7 +47,7 @@ export class IpcFile {
   /**
    * Opens the file that a handle of another process names. Returns "own" if the handle is from this process.
    *
-   * @throws {SystemError} if the system denies access to the process or its file
+   * @throws {SystemError} If the system denies access to the process or its file
    */
   static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
@@ -85,7 +85,7 @@ export class IpcFile {
   /**
    * Overwrites the shared bytes from an offset, which may be beyond the length in the header.
    *
-   * @throws {SystemError} if the system has no memory for them
+   * @throws {SystemError} If the system has no memory for them
    */
   write(bytes: Uint8Array, offset = 0): void {
     this.#file.write(bytes, pageByteLength + offset);
@@ -104,7 +104,7 @@ export class IpcFile {
   /**
    * Maps the shared bytes to whole pages of linear memory.
    *
-   * @throws {SystemError} if the system has no memory for that
+   * @throws {SystemError} If the system has no memory for that
    */
   map(linearMemory: LinearMemory, begin: number): void {
     const byteLength = wholePages(this.header.byteLength);

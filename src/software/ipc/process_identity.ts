@@ -56,7 +56,7 @@ export function isSameProcess(one: ProcessIdentity, other: ProcessIdentity): boo
  * Whether a process still exists, as far as this process can tell. If the result is `"exists"`, `/proc/PID` is the
  * process.
  *
- * @throws {SystemError} if the system denies access to its identity
+ * @throws {SystemError} If the system denies access to its identity
  */
 export function stateOfProcess(process: ProcessIdentity): ProcessState {
   if (!isSameNamespace(process, ownIdentity()) || !isProcOfOwnNamespace()) return "unseen";

@@ -29,7 +29,7 @@ export class DeviceMemory extends AccessibleRange {
   /**
    * Returns the handle with which another process can open the memory until it is released.
    *
-   * @throws {SystemError} if the system has no memory for the file
+   * @throws {SystemError} If the system has no memory for the file
    */
   handle(deviceUuid: Uint8Array): Uint8Array<ArrayBuffer> {
     this.#file ??= this.#moveToFile(deviceUuid);

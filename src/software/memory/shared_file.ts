@@ -54,7 +54,7 @@ export class SharedFile {
   /**
    * Creates a file of whole pages that starts with a header.
    *
-   * @throws {SystemError} if the system cannot create it
+   * @throws {SystemError} If the system cannot create it
    */
   static create(name: string, { header, byteLength }: { header: Uint8Array; byteLength: number }): SharedFile {
     const length = wholePages(byteLength);
@@ -71,7 +71,7 @@ export class SharedFile {
   /**
    * Creates the file of a new pool.
    *
-   * @throws {SystemError} if the system cannot create it
+   * @throws {SystemError} If the system cannot create it
    */
   static createPoolFile(header: PoolFileHeader): SharedFile {
     const byteLength = poolFileHeaderByteLength;
@@ -82,7 +82,7 @@ export class SharedFile {
    * Takes ownership of the descriptor of another process's file. Returns undefined if the file cannot be mapped safely:
    * the caller then keeps ownership.
    *
-   * @throws {SystemError} if the descriptor is not open
+   * @throws {SystemError} If the descriptor is not open
    */
   static adopt(fd: number): SharedFile | undefined {
     // Another file's system would be asked for its length, and may never answer.
@@ -97,7 +97,7 @@ export class SharedFile {
    * Opens the file of a pool's exported descriptor, which the caller keeps. Returns undefined if the descriptor is not
    * a pool's. The result's locks are its own: the descriptor may share its locks with other processes.
    *
-   * @throws {SystemError} if the file cannot be opened
+   * @throws {SystemError} If the file cannot be opened
    */
   static openPoolFile(fd: number): { file: SharedFile; header: PoolFileHeader } | undefined {
     return SharedFile.openWithHeader(fd, {
@@ -119,7 +119,7 @@ export class SharedFile {
    *
    * @param options.minimum the bytes that a file has at least
    * @param options.decode returns undefined if bytes are no header
-   * @throws {SystemError} if the file cannot be opened
+   * @throws {SystemError} If the file cannot be opened
    */
   static openWithHeader<Header>(
     fd: number,
@@ -168,7 +168,7 @@ export class SharedFile {
   /**
    * Overwrites the bytes from an offset.
    *
-   * @throws {SystemError} if the system has no memory for them
+   * @throws {SystemError} If the system has no memory for them
    */
   write(bytes: Uint8Array, offset: number): void {
     writeAt(this.fd, bytes, { offset });
@@ -187,7 +187,7 @@ export class SharedFile {
   /**
    * Maps a range of the file into linear memory. Grows the file if necessary.
    *
-   * @throws {SystemError} if the system has no memory for that
+   * @throws {SystemError} If the system has no memory for that
    */
   map(linearMemory: LinearMemory, { begin, byteLength, fileOffset }: FileMapping): void {
     this.reserve(fileOffset, byteLength);
@@ -224,7 +224,7 @@ export class SharedFile {
   /**
    * Locks a range until `unlock`, `close` or the end of this process, whichever comes first.
    *
-   * @throws {SystemError} if the system has no memory for that, or if another process forbids it by a write lock
+   * @throws {SystemError} If the system has no memory for that, or if another process forbids it by a write lock
    */
   lock(offset: number, byteLength: number): void {
     lockRange(this.fd, { offset, byteLength });

@@ -43,7 +43,7 @@ export class FabricFile extends SharedFile {
   /**
    * Creates a file that importers can get until it is closed.
    *
-   * @throws {SystemError} if the system cannot create it
+   * @throws {SystemError} If the system cannot create it
    */
   static createAt(place: ServedPlace, { header, handle, byteLength }: FabricFileContent): FabricFile {
     const file = SharedFile.create("poolpass-fabric", { header, byteLength });
@@ -61,7 +61,7 @@ export class FabricFile extends SharedFile {
   /**
    * Opens the file that a handle names. Returns undefined if there is none, or its exporter has ended.
    *
-   * @throws {SystemError} if the system cannot open it
+   * @throws {SystemError} If the system cannot open it
    */
   static openAt(place: ServedPlace, handle: Uint8Array<ArrayBuffer>): FabricFile | undefined {
     const fd = receiveMemoryFile(place);

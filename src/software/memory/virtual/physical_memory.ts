@@ -44,7 +44,7 @@ export class PhysicalMemory implements Header {
   /**
    * Creates memory on a device. Pages take memory of the system when they are first touched.
    *
-   * @throws {SystemError} if the system cannot create it
+   * @throws {SystemError} If the system cannot create it
    */
   static create(device: number, header: Header): PhysicalMemory {
     const byteLength = pageByteLength + header.byteLength;
@@ -69,7 +69,7 @@ export class PhysicalMemory implements Header {
    * Opens the memory of a descriptor, which the caller keeps.
    *
    * @param findDevice the ordinal of the device with a UUID
-   * @throws {SystemError} if the file cannot be opened
+   * @throws {SystemError} If the file cannot be opened
    */
   static open(
     fd: number,
@@ -116,7 +116,7 @@ export class PhysicalMemory implements Header {
   /**
    * Returns a descriptor for other processes, which the caller owns, or the fabric handle of memory in a fabric.
    *
-   * @throws {SystemError} if the system has no more
+   * @throws {SystemError} If the system has no more
    */
   export(): OsHandle {
     return this.#file instanceof FabricFile ? this.#file.handle.slice() : this.#file.duplicate();
