@@ -2,9 +2,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { callEffects, type CallName, effectsOf, takesSlot } from "../src/call_effects.ts";
+import { type CallEffects, callEffects, type CallName, effectsOf, takesSlot } from "../src/call_effects.ts";
 import { defaultStream, type Driver } from "../src/driver.ts";
 import { intercept, refuse } from "../src/driver_layers.ts";
+import { Observer } from "../src/sanitizer/observer/observer.ts";
+import { Reports } from "../src/sanitizer/reporting/reports.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 
 /** The parameters of each method of `Driver`, by their names. */
@@ -33,6 +35,19 @@ test("the table of effects names the stream of each call that has one", () => {
     }
   }
   assertEquals(wrong, []);
+});
+
+test("the sanitizer observes every call that orders work, that waits for it, or after which other memory is accessible", () => {
+  const driver = new SoftwareDriver({ devices: 1, peers: true });
+  const { observedCalls } = new Observer(driver, new Reports(new Set(), () => {}, undefined));
+  driver.close();
+  const unobserved = Object.entries<CallEffects>(callEffects)
+    .filter(([, { enqueues, blocksOn, memory }]) =>
+      enqueues !== undefined || blocksOn !== undefined || memory !== undefined
+    )
+    .map(([name]) => name)
+    .filter((name) => !observedCalls.has(name));
+  assertEquals(unobserved, []);
 });
 
 test("what is no call has no effects", () => {

@@ -13,7 +13,6 @@ import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./reporting/call_sites.ts";
 import { LateMemory, type UnfreedMemory } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
-import { observedDriver } from "./observer/observed_driver.ts";
 import type { CommunicatorRank } from "./observer/observed_communicators.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
 import { type CollectiveOnStream, Observer } from "./observer/observer.ts";
@@ -80,7 +79,7 @@ export class Sanitizer {
   /** Returns a driver that does the same and is looked at. */
   observe(driver: Driver): Driver {
     this.#observer = new Observer(driver, this.#reports, this.#kernels);
-    return observedDriver(driver, this.#observer, this.#reports);
+    return this.#observer.layer();
   }
 
   /** Notes that the program gets page-locked memory into its hands. */

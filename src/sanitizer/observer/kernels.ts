@@ -55,10 +55,13 @@ export class ObservedKernels {
     this.#instrumented = saysAccesses || !options.instruments ? undefined : new InstrumentedLaunches(driver);
   }
 
-  /** The calls that ask for work, to make instead of the driver's own. */
-  workCalls(): Partial<Driver> {
+  /** The calls to make instead of the driver's own. */
+  calls(): Partial<Driver> {
     const driver = this.#driver;
     return {
+      ...this.#proofs?.calls(driver),
+      ...this.#launches?.calls(driver, this.#instrumented?.moduleLoadData),
+      ...this.#instrumented?.calls(),
       moduleGetGlobal: (module, name) => {
         const variable = driver.moduleGetGlobal(module, name);
         this.#addVariable(module, name, variable);
@@ -74,15 +77,6 @@ export class ObservedKernels {
       },
       launchKernel: (launch) => this.#launch(launch, undefined),
       launchKernelEx: (launch, attributes) => this.#launch(launch, attributes),
-    };
-  }
-
-  /** The others. */
-  moduleCalls(): Partial<Driver> {
-    return {
-      ...this.#proofs?.calls(this.#driver),
-      ...this.#launches?.calls(this.#driver, this.#instrumented?.moduleLoadData),
-      ...this.#instrumented?.calls(),
     };
   }
 

@@ -3,9 +3,11 @@
  *
  * @module
  */
+import { effectsOf } from "../../call_effects.ts";
 import type { Driver, MemoryRange } from "../../driver.ts";
 import type { UnfreedHeap } from "../../kernel_checker.ts";
-import { type CallSite, callSiteHere } from "../reporting/call_sites.ts";
+import { intercept } from "../../driver_layers.ts";
+import { type CallSite, callSiteHere, errors, frameCount } from "../reporting/call_sites.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
 import type { Reports } from "../reporting/reports.ts";
@@ -39,12 +41,11 @@ export interface CollectiveOnStream extends StreamHandle, RankCall {
 export class Observer {
   readonly work: ObservedWork;
   readonly #driver: Driver;
+  readonly #reports: Reports;
   readonly #streams: ObservedStreams;
   readonly #events: ObservedEvents;
   readonly #hostMemory: ObservedHostMemory;
-  readonly #orderCalls: Partial<Driver>;
-  /** Those that may ask for work. */
-  readonly #workCalls: Partial<Driver>;
+  readonly #calls: Partial<Driver>;
 
   /**
    * @param reports where mistakes go
@@ -52,6 +53,7 @@ export class Observer {
    */
   constructor(driver: Driver, reports: Reports, options: KernelOptions = {}) {
     this.#driver = driver;
+    this.#reports = reports;
     const reportsHostReads = options.withHostReads === true && driver.checker?.checks.has("initialization") === true;
     const order = new StreamOrder(reports, (operation, access) => streams.processes.accessed(operation, access));
     const streams = this.#streams = new ObservedStreams({
@@ -64,27 +66,50 @@ export class Observer {
     const hostMemory = this.#hostMemory = new ObservedHostMemory(driver, { reports, streams, work });
     const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory });
     this.#events = new ObservedEvents(streams, work);
-    this.#orderCalls = {
+    this.#calls = {
       ...streams.calls(driver),
       ...this.#events.calls(driver),
-      ...kernels.moduleCalls(),
-    };
-    this.#workCalls = {
+      ...kernels.calls(),
       ...new ObservedDeviceMemory(streams, work).calls(driver),
       ...hostMemory.calls(),
       ...copiesAndFills(driver, { reports, streams, work, hostMemory, reportsHostReads }),
-      ...kernels.workCalls(),
     };
   }
 
-  /** The calls to make instead of the driver's own. */
-  calls(): Partial<Driver> {
-    return { ...this.#workCalls, ...this.#orderCalls };
+  /** The calls that are made instead of the driver's own. */
+  get observedCalls(): ReadonlySet<string> {
+    return new Set(Object.keys(this.#calls));
   }
 
-  /** Whether a call's site is to be noted first: it may ask for work, or it records an event. */
-  hasSite(call: string | symbol): boolean {
-    return call === "eventRecord" || Object.hasOwn(this.#workCalls, call);
+  /**
+   * Returns a driver that does what the observed one does, and whose calls are observed. Reports are delivered when a call
+   * has returned.
+   */
+  layer(): Driver {
+    const driver = this.#driver, reports = this.#reports, { work } = this;
+    return intercept(driver, this.#calls, (name, method) => {
+      if (!isReported(name)) {
+        return (...parameters) => {
+          try {
+            return Reflect.apply(method, driver, parameters);
+          } finally {
+            reports.deliver();
+          }
+        };
+      }
+      return (...parameters) => {
+        // As far out as can be, and not by a function of its own: each frame of the stack takes time.
+        const limit = errors.stackTraceLimit;
+        if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
+        work.site = new Error();
+        errors.stackTraceLimit = limit;
+        try {
+          return Reflect.apply(method, driver, parameters);
+        } finally {
+          reports.deliver();
+        }
+      };
+    });
   }
 
   /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
@@ -162,4 +187,10 @@ export class Observer {
     this.#streams.processes.read();
     this.#streams.processes.leave();
   }
+}
+
+/** Whether reports may name the site of a call: it asks for work that accesses memory, or for the record of an event. */
+function isReported(call: PropertyKey): boolean {
+  const { enqueues, memory } = effectsOf(call);
+  return memory !== undefined || enqueues !== undefined && enqueues !== "wait";
 }
