@@ -160,10 +160,13 @@ class ImporterConnection:
         except CudaError as error:
             self._exporter.on_failure(error)
         except Exception as error:
-            # A mistake of this package, which a peer has found, must not harm the others.
-            logger.exception("Cannot handle a message of %s", self.connection.name)
-            text = f"Cannot handle a message of {self.connection.name}: {type(error).__name__}"
-            self.end_for(SharingError("internal-error", text))
+            self._end_for_mistake("handle a message of", error)
+
+    def _end_for_mistake(self, what: str, error: Exception) -> None:
+        """A mistake of this package, which a peer has found, must not harm the others."""
+        text = f"Cannot {what} {self.connection.name}"
+        logger.exception(text)
+        self.end_for(SharingError("internal-error", f"{text}: {type(error).__name__}"))
 
     def next_deadline(self, now: float) -> float:
         """When to poll next, by time.monotonic()."""
@@ -182,6 +185,17 @@ class ImporterConnection:
 
     def poll(self, now: float) -> bool:
         """Polls events and deadlines. Returns whether an event has fired."""
+        try:
+            return self._poll(now)
+        except CudaError:
+            raise
+        except Exception as error:
+            self._end_for_mistake("poll the events of", error)
+            # Only the end of the process releases what they stand for.
+            self._waits.clear()
+            return False
+
+    def _poll(self, now: float) -> bool:
         has_advanced = False
         if self.is_connected and self.connection.has_more:
             self.receive()

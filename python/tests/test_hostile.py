@@ -339,6 +339,19 @@ class LoadTest(HostileTest):
         self.assertEqual([each.code for each in self.ends if each], ["internal-error"])
         self.serve_honest()
 
+    def test_event_that_finds_a_mistake(self) -> None:
+        exporter = self.listen()
+        with mock.patch.object(RemoteEvents, "has_fired", side_effect=KeyError("mistake")):
+            with self.assertLogs("poolpass", "ERROR"):
+                hostile = self.start_hoarders(1, 3)
+                self.wait_for(lambda: any(self.ends))
+        self.assertIsNone(exporter.failure)
+        self.assertEqual([each.code for each in self.ends if each], ["internal-error"])
+        # Only the end of the process says now that it reads nothing any more.
+        self.assertEqual([each.state for each in exporter.leases], ["quarantined"])
+        self.serve_honest()
+        self.end(hostile)
+        self.wait_for(lambda: exporter.leases == [])
 
     def test_connections_leave_descriptors_to_the_application(self) -> None:
         exporter = self.listen()
