@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { BasicBlock, FlowStep } from "./control_flow_graph.ts";
+import { type BasicBlock, type FlowStep, successors } from "./control_flow_graph.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
 import { type Stride, strideRuleOf } from "./strides.ts";
 import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
@@ -347,7 +347,7 @@ export class AddressForms {
 
 function instructionsInLoops({ entry }: AnalyzedFunction): ReadonlySet<ResolvedInstruction> {
   const repeated = new Set<ResolvedInstruction>();
-  for (const { body } of loopsOf(entry)) {
+  for (const { body } of loopsOf(entry, successors)) {
     for (const { instructions } of body) {
       for (const { instruction } of instructions) if (instruction !== undefined) repeated.add(instruction);
     }

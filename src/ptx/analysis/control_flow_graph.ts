@@ -118,12 +118,12 @@ export function reversePostorder<I>(entry: BasicBlock<I>): BasicBlock<I>[] {
   return postorder([entry], successors).reverse();
 }
 
-/** The predecessors of each block, among the given blocks. */
-export function predecessors<I>(blocks: Iterable<BasicBlock<I>>): Map<BasicBlock<I>, Set<BasicBlock<I>>> {
-  const result = new Map<BasicBlock<I>, Set<BasicBlock<I>>>();
-  for (const block of blocks) result.set(block, new Set());
-  for (const block of blocks) {
-    for (const successor of successors(block)) result.get(successor)?.add(block);
+/** The predecessors of each node, among the given nodes. */
+export function predecessors<N>(nodes: Iterable<N>, next: (node: N) => Iterable<N>): Map<N, Set<N>> {
+  const result = new Map<N, Set<N>>();
+  for (const node of nodes) result.set(node, new Set());
+  for (const node of nodes) {
+    for (const successor of next(node)) result.get(successor)?.add(node);
   }
   return result;
 }

@@ -112,6 +112,27 @@ export function immediateDominators(edges: readonly (readonly number[])[]): Int3
   return result;
 }
 
+/**
+ * The immediate post-dominator of each node of a graph: the first other node that all ways from it to the end go through.
+ * The end has the number behind those of the nodes, and nodes without successors lead to it. Undefined for a node from
+ * which the end is not reached.
+ */
+export function immediatePostDominators(edges: readonly (readonly number[])[]): (number | undefined)[] {
+  const end = edges.length;
+  // Backwards from the end.
+  const before = Array.from({ length: end + 1 }, (): number[] => []);
+  edges.forEach((next, node) => {
+    for (const successor of next.length === 0 ? [end] : next) before[successor]!.push(node);
+  });
+  const nodes = postorder([end], (node) => before[node]!).reverse();
+  const place = new Map(nodes.map((node, index) => [node, index]));
+  const dominators = immediateDominators(nodes.map((node) => before[node]!.map((other) => place.get(other)!)));
+  return edges.map((_, node) => {
+    const index = place.get(node);
+    return index === undefined ? undefined : nodes[dominators[index]!];
+  });
+}
+
 /** Numbers the nodes in the order of a depth-first search. `parent` is in terms of these numbers. */
 function searchDepthFirst(
   edges: readonly (readonly number[])[],

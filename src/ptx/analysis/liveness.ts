@@ -1,28 +1,28 @@
-import { type BasicBlock, postorder } from "./control_flow_graph.ts";
+import { postorder } from "./control_flow_graph.ts";
 
 import type { Register } from "../instructions/resolved_instruction.ts";
 
 /** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
-export interface RegisterUse {
-  readonly uses: ReadonlySet<Register>;
-  readonly definitions: ReadonlySet<Register>;
+export interface RegisterUse<Name = Register> {
+  readonly uses: ReadonlySet<Name>;
+  readonly definitions: ReadonlySet<Name>;
 }
 
 /**
  * A graph of blocks, its edges, and the registers that each block uses. The edges include those to where control
  * resumes later.
  */
-export interface LivenessGraph<I> {
-  readonly entry: BasicBlock<I>;
-  next(block: BasicBlock<I>): readonly BasicBlock<I>[];
-  use(block: BasicBlock<I>): RegisterUse;
+export interface LivenessGraph<Block, Name = Register> {
+  readonly entry: Block;
+  next(block: Block): readonly Block[];
+  use(block: Block): RegisterUse<Name>;
 }
 
 /** The registers that are live at the start of some blocks. Only those of the blocks in `at` are kept. */
-export function liveRegisters<I>(
-  { at, ...graph }: LivenessGraph<I> & { readonly at: Iterable<BasicBlock<I>> },
-): (block: BasicBlock<I>) => readonly Register[] {
-  const live = new Map<BasicBlock<I>, Register[]>();
+export function liveRegisters<Block, Name = Register>(
+  { at, ...graph }: LivenessGraph<Block, Name> & { readonly at: Iterable<Block> },
+): (block: Block) => readonly Name[] {
+  const live = new Map<Block, Name[]>();
   for (const block of at) live.set(block, []);
   walkLiveRanges(graph, (register, block) => live.get(block)?.push(register));
   return (block) => live.get(block)!;
@@ -34,9 +34,9 @@ export function liveRegisters<I>(
  * Follows each register backward from its uses to its definitions. The time is proportional to the sum of the lengths
  * of all live ranges, in blocks.
  */
-export function walkLiveRanges<I>(
-  { entry, next, use }: LivenessGraph<I>,
-  visit: (register: Register, block: BasicBlock<I>) => void,
+export function walkLiveRanges<Block, Name = Register>(
+  { entry, next, use }: LivenessGraph<Block, Name>,
+  visit: (register: Name, block: Block) => void,
 ): void {
   const blocks = postorder([entry], next);
   const indices = new Map(blocks.map((block, index) => [block, index]));
@@ -71,10 +71,10 @@ export function walkLiveRanges<I>(
 }
 
 /** Where registers occur: those that some block uses before it sets them, and the indices of blocks for each. */
-function occurrencesOf(
-  blocks: readonly RegisterUse[],
-): { readonly registers: readonly Register[]; readonly uses: Groups; readonly definitions: Groups } {
-  const numbers = new Map<Register, number>();
+function occurrencesOf<Name>(
+  blocks: readonly RegisterUse<Name>[],
+): { readonly registers: readonly Name[]; readonly uses: Groups; readonly definitions: Groups } {
+  const numbers = new Map<Name, number>();
   const [uses, definitions] = [new Pairs(), new Pairs()];
   blocks.forEach((block, index) => {
     for (const register of block.uses) {

@@ -3,27 +3,27 @@
  *
  * @module
  */
-import { type BasicBlock, postorder, predecessors, reversePostorder, successors } from "./control_flow_graph.ts";
+import { type BasicBlock, postorder, predecessors, successors } from "./control_flow_graph.ts";
 import type { DominatorTree } from "./dominator_tree.ts";
 
 /** A natural loop: its header, the blocks that lead back to the header, and all its blocks. */
-export interface Loop<I> {
-  readonly header: BasicBlock<I>;
-  readonly latches: readonly BasicBlock<I>[];
-  readonly body: readonly BasicBlock<I>[];
+export interface Loop<Block> {
+  readonly header: Block;
+  readonly latches: readonly Block[];
+  readonly body: readonly Block[];
 }
 
-/** The natural loops of a graph. */
-export function loopsOf<I>(entry: BasicBlock<I>): Loop<I>[] {
-  const blocks = reversePostorder(entry);
+/** The natural loops of the blocks that can be reached from an entry. */
+export function loopsOf<Block>(entry: Block, next: (block: Block) => Iterable<Block>): Loop<Block>[] {
+  const blocks = postorder([entry], next).reverse();
   const order = new Map(blocks.map((block, index) => [block, index]));
-  const headers = new Set<BasicBlock<I>>();
+  const headers = new Set<Block>();
   blocks.forEach((block, index) => {
-    for (const to of successors(block)) if (order.get(to)! <= index) headers.add(to);
+    for (const to of next(block)) if (order.get(to)! <= index) headers.add(to);
   });
   if (headers.size === 0) return [];
-  const before = predecessors(blocks);
-  const loops: Loop<I>[] = [];
+  const before = predecessors(blocks, next);
+  const loops: Loop<Block>[] = [];
   for (const header of blocks) {
     if (!headers.has(header)) continue;
     const latches = [...before.get(header)!].filter((from) => order.get(header)! <= order.get(from)!);
@@ -84,7 +84,7 @@ export function loopForest<I>({ blocks, number }: DominatorTree<I>): LoopForest<
 export function cyclesIn<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   const inside = new Set(region);
   const next = (block: BasicBlock<I>) => successors(block).filter((successor) => inside.has(successor));
-  const before = predecessors(region);
+  const before = predecessors(region, next);
   const result: Set<BasicBlock<I>>[] = [];
   const unassigned = new Set(region);
   for (const root of postorder(region, next).reverse()) {

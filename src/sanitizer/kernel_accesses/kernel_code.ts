@@ -3,10 +3,10 @@
  *
  * @module
  */
+import { immediatePostDominators } from "../../ptx/analysis/dominator_tree.ts";
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
 import { dynamicShared, elsewhere } from "./affine_form.ts";
-import { postDominators } from "./post_dominators.ts";
 
 /** An operand of an instruction. */
 export type Place =
@@ -47,7 +47,7 @@ export interface KernelCode {
   readonly blocks: readonly Block[];
   /** The index that stands for the end of the thread. */
   readonly end: number;
-  /** For each block, the first one that all ways from it to the end go through. */
+  /** For each block, the first other one that all ways from it to the end go through. */
   readonly postDominators: readonly number[];
   /** The bits of each register; 1 for a predicate. */
   readonly registerBits: readonly number[];
@@ -101,7 +101,8 @@ export function kernelCode(kernel: FunctionDeclaration, variables: readonly Vari
   const flat = new FlatCode(kernel, variables);
   const { blocks, end } = flat.blocks();
   const { registerBits, sharedBytes } = flat;
-  return { blocks, end, postDominators: postDominators(blocks, end), registerBits, sharedBytes };
+  const postDominators = immediatePostDominators(blocks.map(({ next }) => next)).map((found) => found ?? end);
+  return { blocks, end, postDominators, registerBits, sharedBytes };
 }
 
 /** Leaves out the scopes. */
@@ -268,4 +269,33 @@ export function written({ operands }: Step): readonly number[] {
 function registersOf(place: Place | undefined): readonly number[] {
   if (place?.kind === "register") return [place.register];
   return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
+}
+
+/** Whether an instruction writes its first operand for sure. Those with another meaning are taken to read it. */
+export function overwrites({ opcode }: Step): boolean {
+  return !/^(bar|barrier|brx|call|nanosleep|st|red|membar|fence)$/.test(opcode);
+}
+
+/** The registers that an instruction reads, its guard among them. */
+export function readBy(step: Step): number[] {
+  const { operands, guard } = step;
+  const sources = overwrites(step) ? operands.slice(1) : operands;
+  const first = operands[0];
+  const found = [...sources, ...first?.kind === "address" ? [first] : []].flatMap(registersIn);
+  return guard === undefined ? found : [...found, guard.register];
+}
+
+/** All registers in an operand. */
+export function registersIn(place: Place): number[] {
+  switch (place.kind) {
+    case "register":
+    case "not":
+      return [place.register];
+    case "address":
+      return registersIn(place.base);
+    case "list":
+      return place.elements.flatMap(registersIn);
+    default:
+      return [];
+  }
 }

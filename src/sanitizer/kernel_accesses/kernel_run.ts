@@ -5,7 +5,6 @@
  * @module
  */
 import { type AffineForm, baseForm, constantForm, elsewhere, noBase, sumOf } from "./affine_form.ts";
-import { blocksBetween } from "./code_analysis.ts";
 import { assume, type Condition, decide, type Domain, TooComplex } from "./domain.ts";
 import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
@@ -130,7 +129,7 @@ export class KernelRun {
 
   #areSame([first, ...others]: readonly ThreadState[], block: number): boolean {
     if (first === undefined) return false;
-    for (const register of this.prepared.live[block] ?? []) {
+    for (const register of this.prepared.live(block)) {
       for (const { values } of others) if (!areEqual(values[register], first.values[register])) return false;
     }
     return true;
@@ -380,4 +379,16 @@ export class KernelRun {
 function numberOf(value: Value): number | undefined {
   const isNumber = value?.kind === "affine" && value.base === noBase && value.terms.length === 0;
   return isNumber ? value.constant : undefined;
+}
+
+/** The blocks that are reached from a block before another one. */
+function blocksBetween({ blocks, end }: KernelCode, from: number, to: number): Set<number> {
+  const found = new Set<number>();
+  const waiting = [...blocks[from]!.next];
+  for (let block = waiting.pop(); block !== undefined; block = waiting.pop()) {
+    if (block === to || block === end || found.has(block)) continue;
+    found.add(block);
+    waiting.push(...blocks[block]!.next);
+  }
+  return found;
 }

@@ -3,10 +3,9 @@
  *
  * @module
  */
+import { type KernelCode, type Place, registersIn, type Step, written } from "./kernel_code.ts";
 import type { PtxModule } from "../../ptx/syntax.ts";
 import type { PossibleAccess } from "../order/stream_order.ts";
-import { registersIn, rootsOf } from "./code_analysis.ts";
-import type { Step } from "./kernel_code.ts";
 import type { PreparedCode } from "./thread_state.ts";
 import { parameterBits } from "./launch_run.ts";
 import { accessOf } from "./memory_step.ts";
@@ -39,4 +38,34 @@ export function possibleAccesses(
     }
   }
   return [...found.values()];
+}
+
+/** The parameters that each register may be computed from, by their offsets. */
+function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
+  const roots: Set<number>[] = registerBits.map(() => new Set());
+  const rootsIn = (place: Place): Iterable<number> =>
+    place.kind === "parameter"
+      ? [place.offset]
+      : place.kind === "address" && place.base.kind === "parameter"
+      ? [place.base.offset + place.offset]
+      : registersIn(place).flatMap((register) => [...roots[register] ?? []]);
+  for (let changes = true; changes;) {
+    changes = false;
+    for (const { steps } of blocks) {
+      for (const step of steps) {
+        // What memory has is unknown.
+        if (step.opcode === "ld" && !step.modifiers.includes("param")) continue;
+        const found = step.operands.slice(1).flatMap((place) => [...rootsIn(place)]);
+        for (const register of written(step)) {
+          const known = roots[register];
+          for (const root of found) {
+            if (known === undefined || known.has(root)) continue;
+            known.add(root);
+            changes = true;
+          }
+        }
+      }
+    }
+  }
+  return roots;
 }

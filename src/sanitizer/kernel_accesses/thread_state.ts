@@ -3,10 +3,11 @@
  *
  * @module
  */
+import { loopsOf } from "../../ptx/analysis/loops.ts";
+import { liveRegisters, type RegisterUse } from "../../ptx/analysis/liveness.ts";
 import type { AffineForm } from "./affine_form.ts";
-import { liveRegisters, loopsOf } from "./code_analysis.ts";
 import type { Condition, Domain } from "./domain.ts";
-import type { KernelCode, Step } from "./kernel_code.ts";
+import { type Block, type KernelCode, overwrites, readBy, type Step, written } from "./kernel_code.ts";
 import { barriersOf, type StepAccess } from "./memory_step.ts";
 import type { WritesBefore } from "./shared_writes.ts";
 import type { Value } from "./values.ts";
@@ -68,13 +69,17 @@ export type Stop = (block: number) => boolean;
 export class PreparedCode {
   readonly code: KernelCode;
   readonly loops: ReadonlyMap<number, ReadonlySet<number>>;
-  readonly live: readonly ReadonlySet<number>[];
+  /** The registers that may be read after the beginning of a block before they are written. */
+  readonly live: (block: number) => readonly number[];
   readonly barriers: "none" | "block" | "other";
 
   constructor(code: KernelCode) {
     this.code = code;
-    this.loops = loopsOf(code);
-    this.live = liveRegisters(code);
+    const { blocks, end } = code;
+    const next = (block: number) => blocks[block]?.next ?? [];
+    this.loops = new Map(loopsOf(0, next).map(({ header, body }) => [header, new Set(body)]));
+    const use = (block: number) => block === end ? noUse : useOf(blocks[block]!);
+    this.live = liveRegisters<number, number>({ entry: 0, next, use, at: code.postDominators });
     this.barriers = barriersOf(code);
   }
 
@@ -86,6 +91,25 @@ export class PreparedCode {
     }
     return best;
   }
+}
+
+const noUse: RegisterUse<number> = { uses: new Set(), definitions: new Set() };
+
+/** The registers that a block reads before it writes them, and those that it writes for sure. */
+function useOf({ steps, guard }: Block): RegisterUse<number> {
+  const uses = new Set<number>(), definitions = new Set<number>();
+  const read = (register: number) => {
+    if (!definitions.has(register)) uses.add(register);
+  };
+  for (const step of steps) {
+    readBy(step).forEach(read);
+    // A guarded instruction may leave the register as it was.
+    if (step.guard === undefined && overwrites(step)) {
+      for (const register of written(step)) definitions.add(register);
+    }
+  }
+  if (guard !== undefined) read(guard.register);
+  return { uses, definitions };
 }
 
 /** Whether two values are known to be the same. */

@@ -9,7 +9,7 @@
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import { immediateDominators } from "../../../ptx/analysis/dominator_tree.ts";
+import { immediatePostDominators } from "../../../ptx/analysis/dominator_tree.ts";
 import type { FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
 import { barrierMarks } from "../../abi/launch_record.ts";
 
@@ -67,23 +67,9 @@ interface ControlDependences {
 
 function controlDependences({ entry }: FunctionFlow): ControlDependences {
   const blocks = postorder([entry], successors);
-  const number = new Map(blocks.map((block, index) => [block, index + 1]));
-  // Backwards from a common end, which is node 0.
-  const edges: number[][] = [[], ...blocks.map(() => [])];
-  for (const block of blocks) {
-    const next = successors(block);
-    if (next.length === 0) edges[0]!.push(number.get(block)!);
-    for (const successor of next) edges[number.get(successor)!]!.push(number.get(block)!);
-  }
-  // A loop that never ends does not get to the end.
-  const reached = new Set(postorder([0], (node) => edges[node]!));
-  const nodes = [0, ...[...reached].filter((node) => node !== 0)];
-  const place = new Map(nodes.map((node, index) => [node, index]));
-  const meetings = immediateDominators(nodes.map((node) => edges[node]!.map((other) => place.get(other)!)));
-  const after = (block: FlowBlock): FlowBlock | undefined => {
-    const index = place.get(number.get(block)!);
-    return index === undefined ? undefined : blocks[nodes[meetings[index]!]! - 1];
-  };
+  const number = new Map(blocks.map((block, index) => [block, index]));
+  const meetings = immediatePostDominators(blocks.map((block) => successors(block).map((next) => number.get(next)!)));
+  const after = (block: FlowBlock): FlowBlock | undefined => blocks[meetings[number.get(block)!] ?? blocks.length];
   const direct = new Map<FlowBlock, Set<FlowBlock>>();
   for (const branch of blocks) {
     if (successors(branch).length < 2) continue;

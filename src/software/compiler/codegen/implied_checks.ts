@@ -73,7 +73,7 @@ class Search {
     definitions: Definitions,
   ) {
     this.#definitions = definitions;
-    const before = predecessors(blocks);
+    const before = predecessors(blocks, successors);
     const follows = (block: FlowBlock) => block !== entry && before.get(block)!.size === 1;
     this.#searchFrom(entry, follows);
     for (const block of blocks) if (block !== entry && !follows(block)) this.#searchFrom(block, follows);

@@ -9,7 +9,6 @@ import {
   type FlowBlock,
   type FunctionFlow,
   splitBefore,
-  type Step,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { postorder, redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
@@ -103,7 +102,7 @@ export function addLockstepPoints(
   const barriers = blocksOf(({ instruction }) => instruction?.form.suspending?.gathersWarp?.(instruction) === true);
   const uneven = blocksOf(({ instruction }) => instruction?.form.flow === "call" && isUneven(instruction));
   if (splits.size === 0 && gathering.size === 0) return;
-  const loops = loopsOf(flow.entry);
+  const loops = loopsOf(flow.entry, successors);
   const yielding = blocksOf(({ request }) => request?.kind === "yield");
   const spinning = new Set([
     ...spinningBlocks(flow.entry),
@@ -122,7 +121,7 @@ export function addLockstepPoints(
   for (const [{ line }, { before, block }] of splits) {
     wait(line, { suspendBlock: before, resumeBlock: block, spins: spinning.has(block) });
   }
-  for (const loop of loopsOf(flow.entry)) {
+  for (const loop of loopsOf(flow.entry, successors)) {
     // No lane passes a barrier of all.
     const gathered = waysAround(loop, barriers);
     const { total, fewest } = waysAround(loop, gathering);
@@ -146,7 +145,7 @@ export function callsWhereThreadsSpin({ entry, suspendPoints }: FunctionFlow): b
 
 /** How many of some blocks are in a loop, and how many there are at least on a way around it. */
 function waysAround(
-  { header, latches, body }: Loop<Step>,
+  { header, latches, body }: Loop<FlowBlock>,
   blocks: ReadonlySet<FlowBlock>,
 ): { readonly total: number; readonly fewest: number } {
   const count = (block: FlowBlock) => Number(blocks.has(block));

@@ -21,7 +21,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): DominatorTree<I> {
   const tree = dominatorTree(entry);
   if (isReducible(tree)) return tree;
   const regions: BasicBlock<I>[][] = [postorder([entry], successors)];
-  const before = predecessors(regions[0]!);
+  const before = predecessors(regions[0]!, successors);
   for (let region = regions.pop(); region !== undefined; region = regions.pop()) {
     for (const loop of cyclesIn(region)) {
       const entered = [...loop].filter((block) => [...before.get(block)!].some((from) => !loop.has(from)));

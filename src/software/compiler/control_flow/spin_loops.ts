@@ -1,5 +1,5 @@
-import { type BasicBlock, reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { Step } from "./function_flow.ts";
+import { type BasicBlock, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { FlowBlock, Step } from "./function_flow.ts";
 import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
 import { readersOf, registersOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { hasUnknownEffects, mayHave } from "../../../ptx/instructions/instruction_traits.ts";
@@ -24,10 +24,10 @@ export function spinningBlocks(entry: BasicBlock<Step>): ReadonlySet<BasicBlock<
   return new Set(loopsThatSpin(entry).flatMap(({ body }) => body));
 }
 
-function loopsThatSpin(entry: BasicBlock<Step>): Loop<Step>[] {
+function loopsThatSpin(entry: BasicBlock<Step>): Loop<FlowBlock>[] {
   const blocks = reversePostorder(entry);
   if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
-  return loopsOf(entry).filter(({ body }) => maySpin(body));
+  return loopsOf(entry, successors).filter(({ body }) => maySpin(body));
 }
 
 function instructionsOf({ instructions }: BasicBlock<Step>): ResolvedInstruction[] {

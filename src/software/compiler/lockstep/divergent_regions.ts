@@ -24,7 +24,7 @@ export function divergentRegions(
     if (known === undefined) regions.set(block, [region]);
     else known.push(region);
   };
-  const before = predecessors(blocks);
+  const before = predecessors(blocks, successors);
   let left = blocks.length * blocksPerBlock;
   /** The blocks before some blocks, as far as a barrier. */
   const blocksBefore = (from: readonly FlowBlock[], isOutside: (block: FlowBlock) => boolean) => {
@@ -45,7 +45,7 @@ export function divergentRegions(
       if (forward.length > 1) add(block, blocksBefore(forward, (other) => other === dominator || other === block));
     }
   }
-  for (const { body } of loopsOf(entry)) {
+  for (const { body } of loopsOf(entry, successors)) {
     const inside = new Set(body);
     const exits = new Map<FlowBlock, FlowBlock[]>();
     for (const from of body) {

@@ -10,7 +10,7 @@
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { type FlowBlock, type FunctionFlow, functionFlow } from "../control_flow/function_flow.ts";
-import { predecessors, reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
+import { predecessors, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
@@ -239,7 +239,7 @@ class PointFinder {
   find(points: Set<CompiledInstruction>): void {
     if (this.#accesses.size === 0) return;
     const blocks = reversePostorder(this.#flow.entry);
-    const before = predecessors(blocks);
+    const before = predecessors(blocks, successors);
     const resumed = new Map(this.#flow.suspendPoints.map((point) => [point.suspendBlock, point]));
     const isBarrier = (block: FlowBlock) => {
       const instruction = resumed.get(block)?.instruction;

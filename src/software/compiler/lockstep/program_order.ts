@@ -7,7 +7,7 @@ import { type BasicBlock, postorder, predecessors, successors } from "../../../p
 export function programOrder<I>(entry: BasicBlock<I>): ReadonlyMap<BasicBlock<I>, number> {
   const order = new Map<BasicBlock<I>, number>();
   const all = postorder([entry], successors);
-  const before = predecessors(all);
+  const before = predecessors(all, successors);
   /** Regions to be ordered, the first one last. A block stands for itself. */
   const regions: (BasicBlock<I> | { readonly region: readonly BasicBlock<I>[]; readonly roots: BasicBlock<I>[] })[] = [
     { region: all, roots: [entry] },

@@ -1,3 +1,4 @@
+import { successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock } from "../control_flow/function_flow.ts";
 import { loopsOf } from "../../../ptx/analysis/loops.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
@@ -25,7 +26,7 @@ export class CostModel {
   /** Estimates the frequency of a kernel's instructions from the depth of their loops. */
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
-    for (const { body } of loopsOf(entry)) {
+    for (const { body } of loopsOf(entry, successors)) {
       // A barrier is an instruction of two blocks: where threads are suspended, and where they resume.
       const repeated = new Set(
         [...body].flatMap(({ instructions }) => instructions.map(({ instruction }) => instruction)),

@@ -314,7 +314,7 @@ class GangGenerator {
     { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
   ): void {
     const { isLocal } = this.#masked;
-    const before = predecessors(postorder([this.#flow.entry], successors));
+    const before = predecessors(postorder([this.#flow.entry], successors), successors);
     for (const region of this.#masked.regions) {
       const { loop: { header, blocks }, exits: [first, second] } = region;
       const masked = new MaskedCode(this.#gang, region, { isLocal, emitSteps: (block) => this.#emitSteps(block) });

@@ -9,7 +9,7 @@
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { postorder, predecessors, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { DivergencePoint, FlowBlock, FunctionFlow, Step } from "../control_flow/function_flow.ts";
+import type { DivergencePoint, FlowBlock, FunctionFlow } from "../control_flow/function_flow.ts";
 import { walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
 import { wideningOf } from "../../../ptx/analysis/strides.ts";
 import { type Loop, loopsOf } from "../../../ptx/analysis/loops.ts";
@@ -145,14 +145,14 @@ class RegionChooser {
 
   #findCandidates(uniformity: Uniformity): void {
     const { entry, suspendPoints } = this.#flow;
-    const loops = loopsOf(entry).toSorted((a, b) => a.body.length - b.body.length);
+    const loops = loopsOf(entry, successors).toSorted((a, b) => a.body.length - b.body.length);
     const blocks = reversePostorder(entry);
     const order = new Map(blocks.map((block, index) => [block, index]));
-    const before = predecessors(blocks);
+    const before = predecessors(blocks, successors);
     const suspended = new Set(suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]));
     /** By their headers, from the innermost to the outermost. */
-    const possible = new Map<FlowBlock, Loop<Step>>();
-    const canMask = ({ header, body }: Loop<Step>): boolean => {
+    const possible = new Map<FlowBlock, Loop<FlowBlock>>();
+    const canMask = ({ header, body }: Loop<FlowBlock>): boolean => {
       const inside = new Set(body);
       // Of a cycle with several entries, "header" is only one of them.
       return body.length <= mostBlocks && !inside.has(entry) && body.every((block) => {
@@ -179,12 +179,12 @@ class RegionChooser {
   }
 
   /** Finds which registers are live where loops begin, and in which blocks near a loop those that it sets are live. */
-  #findLive(loops: readonly Loop<Step>[]): void {
+  #findLive(loops: readonly Loop<FlowBlock>[]): void {
     const { entry } = this.#flow;
     for (const { header } of loops) this.#liveAtHeader.set(header, []);
     /** The outermost of the loops, by the blocks of each and those that it leads to, and by the registers that it sets. */
-    const near = new Map<FlowBlock, Set<Loop<Step>>>();
-    const setting = new Map<Register, Set<Loop<Step>>>();
+    const near = new Map<FlowBlock, Set<Loop<FlowBlock>>>();
+    const setting = new Map<Register, Set<Loop<FlowBlock>>>();
     const inside = new Set<FlowBlock>();
     for (const loop of loops) {
       if (inside.has(loop.header)) continue;
@@ -204,10 +204,10 @@ class RegionChooser {
   }
 
   #nest(
-    { header, latches, body }: Loop<Step>,
+    { header, latches, body }: Loop<FlowBlock>,
     context: {
       /** By their headers. */
-      readonly loops: ReadonlyMap<FlowBlock, Loop<Step>>;
+      readonly loops: ReadonlyMap<FlowBlock, Loop<FlowBlock>>;
       readonly order: ReadonlyMap<FlowBlock, number>;
       /** The loop around this one. */
       readonly outer?: ReadonlySet<FlowBlock>;
