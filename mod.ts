@@ -27,30 +27,30 @@ export { open, type OpenOptions } from "./src/open.ts";
 export { version } from "./src/support/version.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
-export { type DeviceAttributeName } from "./src/support/device_attributes.ts";
+export type { DeviceAttributeName } from "./src/support/device_attributes.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
-export { type WaitOptions } from "./src/support/waiting/waiting.ts";
-export { type BenchmarkOptions, type BenchmarkResult } from "./src/objects/benchmark.ts";
+export type { WaitOptions } from "./src/support/waiting/waiting.ts";
+export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.ts";
 
 // Memory: pools, what is allocated from them or without them, and what copies, fills and reads it.
 export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
-export { type PoolUsage, type ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
-export { type Access } from "./src/memory/pools/pool_access.ts";
-export { type AllocateOptions } from "./src/memory/unpooled_memory.ts";
-export { type AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
+export type { PoolUsage, ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
+export type { Access } from "./src/memory/pools/pool_access.ts";
+export type { AllocateOptions } from "./src/memory/unpooled_memory.ts";
+export type { AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
-export { type WrapOptions } from "./src/memory/wrapped_memory.ts";
-export { type SlabPart } from "./src/memory/allocation.ts";
-export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
-export { type CopyOptions } from "./src/memory/transfers/copies.ts";
-export { type FillOptions } from "./src/memory/transfers/fills.ts";
-export { type ReadOptions } from "./src/memory/transfers/reads.ts";
+export type { WrapOptions } from "./src/memory/wrapped_memory.ts";
+export type { SlabPart } from "./src/memory/allocation.ts";
+export type { TypedArray, TypedArrayConstructor } from "./src/support/typed_array.ts";
+export type { CopyOptions } from "./src/memory/transfers/copies.ts";
+export type { FillOptions } from "./src/memory/transfers/fills.ts";
+export type { ReadOptions } from "./src/memory/transfers/reads.ts";
 export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
-export { type CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
-export { type CachingAllocatorUsage, type SizeClassUsage } from "./src/memory/caching/statistics.ts";
+export type { CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
+export type { CachingAllocatorUsage, SizeClassUsage } from "./src/memory/caching/statistics.ts";
 export {
   AddressRange,
   type MapMemoryOptions,
@@ -61,22 +61,22 @@ export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual
 
 // Kernels: modules of PTX or compiled CUDA C++, launches, and structs as arguments.
 export { CudaModule } from "./src/objects/modules/cuda_module.ts";
-export { type LoadModuleOptions } from "./src/objects/modules/module_options.ts";
-export { type LinkImage } from "./src/objects/modules/linked_images.ts";
-export { type CompileOptions } from "./src/compile/compile_options.ts";
-export { type CompiledProgram } from "./src/compile/compilers.ts";
+export type { LoadModuleOptions } from "./src/objects/modules/module_options.ts";
+export type { LinkImage } from "./src/objects/modules/linked_images.ts";
+export type { CompileOptions } from "./src/compile/compile_options.ts";
+export type { CompiledProgram } from "./src/compile/compilers.ts";
 export { CudaKernel } from "./src/objects/kernels/cuda_kernel.ts";
-export { type Dim3, type LaunchOptions } from "./src/objects/kernels/launch_options.ts";
-export { type KernelArgument } from "./src/objects/kernels/kernel_arguments.ts";
-export { type ParameterType } from "./src/ptx/kernel_signature.ts";
-export {
-  type ActiveClustersOptions,
-  type CacheConfig,
-  type KernelAttributes,
-  type PotentialBlockSizeOptions,
-  type SharedMemoryCarveout,
+export type { Dim3, LaunchOptions } from "./src/objects/kernels/launch_options.ts";
+export type { KernelArgument } from "./src/objects/kernels/kernel_arguments.ts";
+export type { ParameterType } from "./src/ptx/kernel_signature.ts";
+export type {
+  ActiveClustersOptions,
+  CacheConfig,
+  KernelAttributes,
+  PotentialBlockSizeOptions,
+  SharedMemoryCarveout,
 } from "./src/objects/kernels/kernel_attributes.ts";
-export { type AnyKernels, type Pointer, type Ptx, type PtxKernels } from "./src/objects/kernels/typed_kernels.ts";
+export type { AnyKernels, Pointer, Ptx, PtxKernels } from "./src/objects/kernels/typed_kernels.ts";
 export {
   type FieldInput,
   type FieldOutput,
@@ -91,13 +91,13 @@ export {
   type StructOutput,
   type StructValue,
 } from "./src/objects/structs/struct.ts";
-export {
-  type ApproximateInstruction,
-  type ExactInstruction,
-  type IgnoredInstruction,
-  type InstructionSupport,
-  type InstructionUse,
-  type UnsupportedInstruction,
+export type {
+  ApproximateInstruction,
+  ExactInstruction,
+  IgnoredInstruction,
+  InstructionSupport,
+  InstructionUse,
+  UnsupportedInstruction,
 } from "./src/ptx/instruction_support.ts";
 
 // Errors: what calls throw, and what the sanitizer reports.
@@ -114,10 +114,10 @@ export {
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
-export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
+export type { LeaseState } from "./src/sharing/exporter/sent_offer.ts";
 export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
 export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";
-export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
+export type { JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
 export { ReceivedSlot, Slot } from "./src/sharing/channel/slot.ts";
 export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
@@ -132,9 +132,9 @@ export {
   UnixSocket,
 } from "./src/sharing/transport/unix_socket.ts";
 export { SharingError, type SharingErrorCode } from "./src/support/errors.ts";
-export { type ExporterStatistics, type LeaseStatistics } from "./src/sharing/exporter/exporter_statistics.ts";
-export { type ChannelStatistics, type ConsumerStatistics } from "./src/sharing/channel/channel_statistics.ts";
-export { type TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";
+export type { ExporterStatistics, LeaseStatistics } from "./src/sharing/exporter/exporter_statistics.ts";
+export type { ChannelStatistics, ConsumerStatistics } from "./src/sharing/channel/channel_statistics.ts";
+export type { TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";
 
 // Store, also in `store.ts`: memory that outlives the process that made it.
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
@@ -149,28 +149,24 @@ export { StoredMemory } from "./src/sharing/store/stored_memory.ts";
 
 // Collectives, also in `collectives.ts`: all-reduces and other operations among several devices.
 export { Communicator } from "./src/collectives/communicator.ts";
-export { type CommunicatorOptions } from "./src/collectives/communicator_creation.ts";
-export {
-  type CollectiveOptions,
-  type CommunicationType,
-  type Reduction,
-} from "./src/collectives/collective_arguments.ts";
+export type { CommunicatorOptions } from "./src/collectives/communicator_creation.ts";
+export type { CollectiveOptions, CommunicationType, Reduction } from "./src/collectives/collective_arguments.ts";
 
 // Operators, also in `operators.ts`: the status of exporters and stores, and their metrics.
 export { Operator, type OperatorOptions } from "./src/sharing/operator/operator.ts";
-export {
-  type CommonStatus,
-  type ExporterStatus,
-  type HolderStatus,
-  type LeftOut,
-  type ListenerStatus,
-  type OfferStatus,
-  type ProcessStatus,
-  type StoreEntryState,
-  type StoreEntryStatus,
-  type StoreLimits,
-  type StoreStatistics,
-  type StoreStatus,
+export type {
+  CommonStatus,
+  ExporterStatus,
+  HolderStatus,
+  LeftOut,
+  ListenerStatus,
+  OfferStatus,
+  ProcessStatus,
+  StoreEntryState,
+  StoreEntryStatus,
+  StoreLimits,
+  StoreStatistics,
+  StoreStatus,
 } from "./src/sharing/operator/status.ts";
 export { prometheusText } from "./src/sharing/operator/prometheus_text.ts";
 export {

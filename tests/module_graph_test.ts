@@ -89,6 +89,25 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),
 ];
 
+/**
+ * The compiler's folders and files from the lowest to the highest: values are imported from those before only. Types of
+ * emitters and rows refer to each other.
+ */
+const compilerOrder = [
+  "webassembly/",
+  "helpers/",
+  "typing/",
+  "checks/",
+  "instructions/",
+  "control_flow/",
+  "contraction/",
+  "lockstep/",
+  "codegen/",
+  "simd/",
+  "compile.ts",
+  "linking/",
+].map((part) => `src/software/compiler/${part}`);
+
 const imports = importsOfLibrary();
 
 test("no modules import each other's values, directly or through others", () => {
@@ -101,6 +120,14 @@ test("modules refer to each other's types only within a folder, among CUDA's obj
 
 test("imports point downward", () => {
   assertEquals(imports.filter(pointsUpward).map(({ from, to }) => `${from} imports ${to}`), []);
+});
+
+test("the compiler's folders import values of those below only", () => {
+  const found = imports.filter(runsUpTheCompiler).map(({ from, to }) => `${from} imports ${to}`);
+  assertEquals(found, []);
+  const modules = new Set(imports.flatMap(({ from, to }) => [from, to])).values()
+    .filter((module) => module.startsWith("src/software/compiler/"));
+  assertEquals([...modules].filter((module) => compilerLevel(module) < 0), []);
 });
 
 test("every module lies in a layer that says what it may import, and no layer is empty", () => {
@@ -122,6 +149,11 @@ test("a cycle of values, a cycle of types and an upward import are noticed", () 
   ]);
   const upward = file("src/support/errors.ts", 'export { type Cuda, open } from "../objects/cuda.ts";');
   assertEquals(upward.filter(pointsUpward), upward);
+  const rows = "src/software/compiler/instructions/rows/integers.ts";
+  const inCompiler = file(rows, 'import { generateKernel } from "../../codegen/code_generator.ts";');
+  assertEquals(inCompiler.filter(runsUpTheCompiler), inCompiler);
+  const emitter = 'import type { FunctionEmitter } from "../../codegen/function_emitter.ts";';
+  assertEquals(file(rows, emitter, 'import { pushed } from "../../checks/rules.ts";').filter(runsUpTheCompiler), []);
   assertEquals(file("src/memory/pool.ts", '/** import { open } from "./mod.ts"; */', '// import "./x.ts";'), []);
 });
 
@@ -137,4 +169,13 @@ function folderOf(module: string): string {
 function pointsUpward({ from, to }: Import): boolean {
   const [layer, mayImport] = layerOf(from)!;
   return layerOf(to)?.[0] !== layer && !mayImport.some((allowed) => to.startsWith(allowed));
+}
+
+function compilerLevel(module: string): number {
+  return compilerOrder.findIndex((part) => module.startsWith(part));
+}
+
+function runsUpTheCompiler({ from, to, isOfTypes }: Import): boolean {
+  const [level, other] = [compilerLevel(from), compilerLevel(to)];
+  return !isOfTypes && level >= 0 && other > level;
 }

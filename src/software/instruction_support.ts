@@ -1,5 +1,5 @@
 import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support.ts";
-import { surveyInstructions } from "./compiler/instruction_survey.ts";
+import { surveyInstructions } from "./compiler/linking/instruction_survey.ts";
 import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 
 /**

@@ -8,7 +8,7 @@ import { RegisterShadows } from "../checks/register_shadows.ts";
 import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
 import { encodePlace, type FaultPlace, functionAddress, localAddressBase } from "../../abi/addresses.ts";
 import { orderBits } from "../../abi/check_state.ts";
-import { type Helper, helperIndex } from "../helpers/helper_functions.ts";
+import { type Helper, helperIndex, imageAddressGlobal } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
 import { type FixedLocal, runType } from "./fixed_locals.ts";
@@ -35,9 +35,6 @@ export interface EmittedCode extends RegisterUse {
 }
 
 const noRegisters: ReadonlySet<Register> = new Set();
-
-/** The index of the global with the address of the module's image. */
-export const imageAddressGlobal = 0;
 
 /** The sizes of the state spaces that a kernel addresses, in bytes. */
 export interface SpaceSizes {

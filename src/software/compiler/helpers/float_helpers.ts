@@ -4,7 +4,7 @@
  * @module
  */
 import { type ApproximateHelper, approximateHelpers } from "./approximate_helpers.ts";
-import { fusedMultiplyAdd64 } from "../instructions/floats/fused_multiply_add.ts";
+import { fusedMultiplyAdd64 } from "./fused_multiply_add.ts";
 import { type HalfHelper, halfHelpers } from "./half_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type RoundingHelper, roundingHelpers } from "./rounding_helpers.ts";

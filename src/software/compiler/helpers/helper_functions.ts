@@ -15,7 +15,7 @@ import {
   hostFunctionTypes,
   hostIndex,
 } from "../../abi/host_functions.ts";
-import { encodeEightBits } from "../instructions/floats/eight_bit_floats.ts";
+import { encodeEightBits } from "./eight_bit_floats.ts";
 import { reduceAngle } from "./approximate_helpers.ts";
 
 /** The name of a function that kernels can call. */
@@ -36,6 +36,9 @@ let built: readonly HelperFunction[] | undefined;
 export function helperIndex(name: Helper): number {
   return indices.get(name) ?? hostIndex(name as HostFunctionName);
 }
+
+/** The index of the global with the address of the module's image. */
+export const imageAddressGlobal = 0;
 
 /** The number of functions before a module's own. */
 export const helperCount: number = hostFunctionCount + indices.size;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { eightBitFormats } from "./eight_bit_floats.ts";
+import { eightBitFormats } from "../../helpers/eight_bit_floats.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import {
   clampDouble,

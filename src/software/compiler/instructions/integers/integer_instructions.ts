@@ -5,16 +5,8 @@
  */
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
-import {
-  clampSigned64,
-  constant,
-  constantOf,
-  fromOperands,
-  type IntegerOperation,
-  inType,
-  repeatable,
-  s32,
-} from "./integer_lowering.ts";
+import { clampSigned64, constantOf, fromOperands, repeatable, s32 } from "./integer_lowering.ts";
+import { constant, type IntegerOperation, inType } from "../../webassembly/integer_operations.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 

@@ -1,6 +1,5 @@
 /**
- * Common parts of the instructions on integers: WebAssembly's operations by type, constants, and operands that are read
- * more than once.
+ * Common parts of the instructions on integers, such as operands that are read more than once.
  *
  * @module
  */
@@ -9,32 +8,11 @@ import type { Emit } from "../instruction_form.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
-import type { OpName } from "../../webassembly/opcodes.ts";
 
 /** The type of shift amounts, positions and counts. */
 export const u32: ScalarType = typeNamed("u32");
 /** The same, signed. */
 export const s32: ScalarType = typeNamed("s32");
-
-/** An operation that exists in 32 and 64 bits, such as `Add` for `i32Add` and `i64Add`. */
-export type IntegerOperation<Name = OpName> = Name extends `i32${infer Rest}`
-  ? `i64${Rest}` extends OpName ? Rest : never
-  : never;
-
-/** WebAssembly's instruction for an operation in a type. */
-export function inType({ value }: ScalarType, operation: IntegerOperation): OpName {
-  return value === "i64" ? `i64${operation}` : `i32${operation}`;
-}
-
-/** Pushes a constant in a type. If it does not fit, its low bits are pushed. */
-export function constant(code: CodeWriter, { value }: ScalarType, number: number | bigint): CodeWriter {
-  return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
-}
-
-/** Converts a 32-bit shift amount on the stack to the type that is shifted. */
-export function extendAmount(code: CodeWriter, { value }: ScalarType): CodeWriter {
-  return value === "i64" ? code.ops("i64ExtendI32U") : code;
-}
 
 /** The value of an integer literal. Undefined for any other operand. */
 export function constantOf(operand: ResolvedOperand | undefined): bigint | undefined {

@@ -4,16 +4,8 @@
  * @module
  */
 import type { Emit } from "../instruction_form.ts";
-import {
-  constant,
-  constantOf,
-  extendAmount,
-  fromOperands,
-  inType,
-  isSameOperand,
-  repeatable,
-  u32,
-} from "./integer_lowering.ts";
+import { constant, extendAmount, inType } from "../../webassembly/integer_operations.ts";
+import { constantOf, fromOperands, isSameOperand, repeatable, u32 } from "./integer_lowering.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 

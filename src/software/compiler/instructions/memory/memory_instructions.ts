@@ -12,7 +12,8 @@ import {
 } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
-import { type FunctionEmitter, imageAddressGlobal } from "../../codegen/function_emitter.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { imageAddressGlobal } from "../../helpers/helper_functions.ts";
 import { accessOrderOf, fenceOrderOf } from "./access_order.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import type { Emit } from "../instruction_form.ts";

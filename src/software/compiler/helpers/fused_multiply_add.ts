@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { HelperBuilder, HelperIndex } from "../../helpers/helper_function.ts";
-import { roundingCodes } from "../../helpers/rounding_helpers.ts";
-import { CodeWriter } from "../../webassembly/code_writer.ts";
+import type { HelperBuilder, HelperIndex } from "./helper_function.ts";
+import { roundingCodes } from "./rounding_helpers.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 const [a, b, c, rounding] = [0, 1, 2, 3] as const;
 

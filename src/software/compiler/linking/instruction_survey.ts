@@ -3,19 +3,19 @@
  *
  * @module
  */
-import { kernelSignature } from "../../ptx/kernel_signature.ts";
-import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_support.ts";
-import { parsePtx } from "../../ptx/parsing/parser.ts";
-import type { FunctionDeclaration, PtxModule } from "../../ptx/syntax.ts";
-import { compilePtx } from "./compile.ts";
-import { mayBeContracted } from "../../ptx/instructions/instruction_traits.ts";
-import { instructionSet } from "./instructions/instructions.ts";
-import { specialRegister } from "./instructions/special_registers.ts";
-import { linkModules } from "./linking/link_ptx.ts";
-import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
-import type { ResolvedInstruction, ResolvedOperand, Variable } from "../../ptx/instructions/resolved_instruction.ts";
-import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
-import { instructionsOf, surveyKernel } from "./typing/resolver.ts";
+import { kernelSignature } from "../../../ptx/kernel_signature.ts";
+import type { InstructionSupport, SurveyedPtx } from "../../../ptx/instruction_support.ts";
+import { parsePtx } from "../../../ptx/parsing/parser.ts";
+import type { FunctionDeclaration, PtxModule } from "../../../ptx/syntax.ts";
+import { compilePtx } from "../compile.ts";
+import { mayBeContracted } from "../../../ptx/instructions/instruction_traits.ts";
+import { instructionSet } from "../instructions/instructions.ts";
+import { specialRegister } from "../instructions/special_registers.ts";
+import { linkModules } from "./link_ptx.ts";
+import { type ModuleScope, moduleScope } from "../typing/module_scope.ts";
+import type { ResolvedInstruction, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
+import { checkHeader, UnsupportedPtxError } from "../typing/supported_ptx.ts";
+import { instructionsOf, surveyKernel } from "../typing/resolver.ts";
 
 type Place = { readonly line: number; readonly image?: string };
 type Without<T> = T extends unknown ? Omit<T, "lines" | "kernels"> : never;
