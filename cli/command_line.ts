@@ -4,7 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import { didYouMean } from "../src/support/nearest_name.ts";
+import { didYouMean } from "../src/support/validation.ts";
 
 /** The command line is wrong. The program exits with 2. */
 export class UsageError extends Error {

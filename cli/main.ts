@@ -4,7 +4,7 @@
  * @module
  */
 import process from "node:process";
-import { escapeControlsInLines } from "../src/support/escape_controls.ts";
+import { escapeControlsInLines } from "../src/support/printing.ts";
 import { run } from "./poolpass.ts";
 
 const interrupted = new AbortController();

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { suggestName } from "../src/support/nearest_name.ts";
+import { suggestName } from "../src/support/validation.ts";
 import { version } from "../src/support/version.ts";
 import { bind } from "./bind/bind.ts";
 import { type Command, type Terminal, UsageError } from "./command_line.ts";

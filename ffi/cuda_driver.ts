@@ -28,21 +28,17 @@ import type {
   PointerAttributes,
 } from "../src/driver.ts";
 import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
-import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
-import { sharedAmongCopies } from "../src/support/library_copies.ts";
-import { CudaError, explainedError } from "../src/support/errors.ts";
-import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
-import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
-import { LaunchConfig } from "./launch_config.ts";
-import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
-import { stringAt } from "./native/c_strings.ts";
-import { deviceAttributes } from "../src/support/device_attributes.ts";
-import { JitCall } from "./jit_options.ts";
-import { linkImages, undefinedReferences } from "./link_images.ts";
-import { closeDescriptor, duplicateDescriptor } from "./native/shim/descriptors.ts";
-import { canBePool } from "./native/shim/foreign_descriptors.ts";
-import { SystemError } from "./native/shim/system_error.ts";
+import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
+import { sharedAmongCopies } from "../src/support/version.ts";
 import {
+  type CudaLibraries,
+  loadCudaLibraries,
+  minimumVersionOfPoolOptions,
+  newerVersionNeeded,
+  noDeviceError,
+} from "./cuda_libraries.ts";
+import {
+  LaunchConfig,
   memAccessDescLayout,
   memAllocationPropLayout,
   memLocationLayout,
@@ -50,6 +46,12 @@ import {
   opaqueStructSizes,
   writeStruct,
 } from "./structs.ts";
+import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
+import { stringAt } from "./native/c_strings.ts";
+import { deviceAttributes } from "../src/support/device_attributes.ts";
+import { JitCall, linkImages, undefinedReferences } from "./link_images.ts";
+import { canBePool, closeDescriptor, duplicateDescriptor } from "./native/shim/descriptors.ts";
+import { SystemError } from "./native/shim/shim.ts";
 import type { DriverFunctions, RuntimeFunctions } from "./driver_equivalents.ts";
 
 const cudaMemAllocationTypePinned = 1;

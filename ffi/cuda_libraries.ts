@@ -1,16 +1,15 @@
 /**
- * Finds and loads libcuda and libcudart.
+ * Finds and loads libcuda and libcudart, and says what is needed if a library, a function of it, or a device is
+ * missing: which CUDA version has the function first, and whether the driver may open its device files. If it may not,
+ * libcuda only reports that there is no device.
  *
  * @module
  */
-import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
-import { CudaError, cudaErrorName, CudaUnavailableError } from "../src/support/errors.ts";
+import { CudaError, cudaErrorName, cudaErrorNumbers, CudaUnavailableError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { libcuda } from "./libcuda.ts";
 import { libcudart } from "./libcudart.ts";
-import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./native/environment.ts";
-import { missingFunction } from "./minimum_versions.ts";
 import {
   dlopen,
   ffiRefusal,
@@ -20,9 +19,13 @@ import {
   type NativeSymbol,
   platform,
 } from "./native/host.ts";
-import { initializationError, orUseSoftware } from "./initialization_error.ts";
-import { ipcFunctions } from "./ipc_functions.ts";
-import { driverEquivalentsOf, type DriverFunctions, type RuntimeFunctions } from "./driver_equivalents.ts";
+import {
+  driverEquivalentsOf,
+  type DriverFunctions,
+  ipcFunctions,
+  type RuntimeFunctions,
+} from "./driver_equivalents.ts";
+import { cString } from "./native/shim/shim.ts";
 
 /** CUDA's functions, ready to be called, and the libraries that they come from. */
 export interface CudaLibraries {
@@ -209,4 +212,129 @@ function complete<const S extends Record<string, NativeSymbol>>(
     });
   }
   return functions as NativeFunctions<S>;
+}
+
+/**
+ * The version by function: 11020 stands for CUDA 11.2. Functions of libcuda that CUDA 10.0 already has are left out.
+ */
+export const minimumVersions: Readonly<Record<string, number>> = {
+  cuMemGetAllocationGranularity: 10020,
+  cuMemCreate: 10020,
+  cuMemRelease: 10020,
+  cuMemExportToShareableHandle: 10020,
+  cuMemImportFromShareableHandle: 10020,
+  cuMemGetAllocationPropertiesFromHandle: 10020,
+  cuMemAddressReserve: 10020,
+  cuMemAddressFree: 10020,
+  cuMemMap: 10020,
+  cuMemUnmap: 10020,
+  cuMemSetAccess: 10020,
+  cuMemGetAccess: 10020,
+
+  cuDevicePrimaryCtxRelease_v2: 11000,
+  cuIpcOpenMemHandle_v2: 11000,
+
+  cuMemAllocFromPoolAsync: 11020,
+  cuMemFreeAsync: 11020,
+  cuDeviceGetDefaultMemPool: 11020,
+  cuDeviceGetMemPool: 11020,
+  cuDeviceSetMemPool: 11020,
+  cuMemPoolCreate: 11020,
+  cuMemPoolDestroy: 11020,
+  cuMemPoolGetAttribute: 11020,
+  cuMemPoolSetAttribute: 11020,
+  cuMemPoolTrimTo: 11020,
+  cuMemPoolGetAccess: 11020,
+  cuMemPoolSetAccess: 11020,
+  cuMemPoolExportToShareableHandle: 11020,
+  cuMemPoolImportFromShareableHandle: 11020,
+  cuMemPoolExportPointer: 11020,
+  cuMemPoolImportPointer: 11020,
+
+  cuDeviceGetUuid_v2: 11040,
+
+  cuLaunchKernelEx: 11060,
+  cuOccupancyMaxActiveClusters: 11070,
+
+  cuFuncGetName: 12030,
+  cuFuncGetParamInfo: 12040,
+  cuModuleGetFunctionCount: 12040,
+  cuModuleEnumerateFunctions: 12040,
+  cuCtxRecordEvent: 12050,
+
+  cuStreamGetDevice: 12080,
+};
+
+/** The first version whose pool properties struct has `maxSize` and locations other than a device. */
+export const minimumVersionOfPoolOptions = 12020;
+
+/** The error of calling a function that the installed library lacks. `version` is the library's. */
+function missingFunction(name: string, version: number): CudaError {
+  const minimum = minimumVersions[name] ?? 0;
+  if (minimum > version) return newerVersionNeeded(name, { what: name, minimum, version });
+  const message = `the installed library for CUDA ${formatVersion(version)} has no ${name}`;
+  return new CudaError(cudaErrorNumbers.cudaErrorNotSupported, name, message);
+}
+
+/** The error of using something that is newer than the installed library. `version` is the library's. */
+export function newerVersionNeeded(
+  call: string,
+  { what, minimum, version, library = "driver" }: { what: string; minimum: number; version: number; library?: string },
+): CudaError {
+  const message = `${what} needs CUDA ${formatVersion(minimum)}, and the installed ${library} is for CUDA ` +
+    `${formatVersion(version)}; install a newer ${library}`;
+  return new CudaError(cudaErrorNumbers.cudaErrorCallRequiresNewerDriver, call, message);
+}
+
+/** The last part of an error's advice, for users who cannot repair the driver. */
+const orUseSoftware = "or set POOLPASS_DRIVER=software to run without a GPU";
+
+const advice: Readonly<Record<string, string>> = {
+  cudaErrorInitializationError: "check with nvidia-smi that the driver works; a container may lack a part of it",
+  cudaErrorStubLibrary:
+    "the libcuda.so.1 that was found is the toolkit's stub, which is only for linking: remove its folder from " +
+    "LD_LIBRARY_PATH, and install the driver or start the container with its GPUs",
+  cudaErrorDevicesUnavailable: "another process may have exclusive use of the GPU: see its compute mode in nvidia-smi",
+  cudaErrorOperatingSystem: "the system refused a request of the driver: a sandbox may hide /dev/nvidia*, " +
+    "/proc/driver/nvidia or /proc/self from it",
+  cudaErrorSystemNotReady: "a service that the GPUs need is not running: with NVSwitch, start nvidia-fabricmanager",
+  cudaErrorSystemDriverMismatch:
+    "libcuda and the kernel module have different versions: restart the machine after a driver update, and give a " +
+    "container the libraries of its host",
+  cudaErrorCompatNotSupportedOnDevice:
+    "this GPU does not support a libcuda that is newer than its driver: remove the cuda-compat folder from " +
+    "LD_LIBRARY_PATH",
+  cudaErrorUnknown:
+    "the driver may lack permission for a file /dev/nvidia*, or the kernel module nvidia-uvm may not be " +
+    "loaded: try nvidia-modprobe -u, and see dmesg",
+};
+
+/** The error of a `cuInit` that returned `result`, with what to try. */
+function initializationError(result: number): CudaError {
+  const hint = advice[cudaErrorName(result)];
+  const message = `Cannot use CUDA: cuInit failed: ${cudaErrorName(result)} (${result}); ` +
+    `${hint === undefined ? "" : `${hint}, `}${orUseSoftware}`;
+  return new CudaError(result, "cuInit", message);
+}
+
+const symbols = {
+  access: { parameters: ["buffer", /* const char *path */ "i32" /* int mode */], result: "i32" },
+} as const;
+const fileExists = 0;
+const readAndWrite = 4 | 2;
+/** The device files of the driver, of its first GPU, and of WSL 2. */
+const deviceFiles = ["nvidiactl", "nvidia-uvm", "nvidia0", "dxg"];
+
+/** The first of the driver's device files that exists and that this process may not read and write. */
+export function forbiddenDeviceFile(folder = "/dev"): string | undefined {
+  let access: (path: Uint8Array, mode: number) => number;
+  try {
+    access = dlopen("libc.so.6", symbols).symbols.access!;
+  } catch {
+    return undefined;
+  }
+  return deviceFiles.map((name) => `${folder}/${name}`).find((path) => {
+    const name = cString(path);
+    return access(name, fileExists) === 0 && access(name, readAndWrite) !== 0;
+  });
 }

@@ -1,6 +1,7 @@
 /**
- * Linking by nvJitLink, which is newer than the driver's linker where the toolkit is newer than the driver, and alone
- * links LTO IR.
+ * Linking by nvJitLink, CUDA's linker as a library, which is newer than the driver's linker where the toolkit is newer
+ * than the driver, and alone links LTO IR. Its functions are those of `nvJitLink.h`. Each returns an `nvJitLinkResult`;
+ * each parameter's C type and name stand beside it. A link is a handle.
  *
  * @module
  */
@@ -9,12 +10,56 @@ import { hasLtoir, type ImageKind, imageKind } from "../src/ptx/image_kind.ts";
 import { cubinDefinitions } from "../src/ptx/cubin_symbols.ts";
 import { ptxText } from "../src/ptx/ptx_text.ts";
 import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
-import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
-import { explainedError } from "../src/support/errors.ts";
+import { cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
 import { cStringArray } from "./native/c_strings.ts";
 import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
-import { libnvJitLink } from "./libnvjitlink.ts";
 import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "./toolkit_libraries.ts";
+
+/** The table that `dlopen` takes for libnvJitLink. */
+const libnvJitLink = {
+  nvJitLinkVersion: {
+    parameters: ["buffer", /* unsigned int *major */ "buffer" /* unsigned int *minor */],
+    result: "i32",
+  },
+  nvJitLinkCreate: {
+    parameters: [
+      "buffer", // nvJitLinkHandle *handle
+      "u32", // uint32_t numOptions
+      "buffer", // const char **options
+    ],
+    result: "i32",
+  },
+  nvJitLinkDestroy: { parameters: ["buffer" /* nvJitLinkHandle *handle */], result: "i32" },
+  nvJitLinkAddData: {
+    parameters: [
+      "u64", // nvJitLinkHandle handle
+      "i32", // nvJitLinkInputType inputType
+      "buffer", // const void *data
+      "u64", // size_t size
+      "buffer", // const char *name
+    ],
+    result: "i32",
+  },
+  nvJitLinkComplete: { parameters: ["u64" /* nvJitLinkHandle handle */], result: "i32" },
+  nvJitLinkGetLinkedCubinSize: {
+    parameters: ["u64", /* nvJitLinkHandle handle */ "buffer" /* size_t *size */],
+    result: "i32",
+  },
+  nvJitLinkGetLinkedCubin: {
+    parameters: ["u64", /* nvJitLinkHandle handle */ "buffer" /* void *cubin */],
+    result: "i32",
+  },
+  nvJitLinkGetErrorLogSize: {
+    parameters: ["u64", /* nvJitLinkHandle handle */ "buffer" /* size_t *size */],
+    result: "i32",
+  },
+  nvJitLinkGetErrorLog: { parameters: ["u64", /* nvJitLinkHandle handle */ "buffer" /* char *log */], result: "i32" },
+  nvJitLinkGetInfoLogSize: {
+    parameters: ["u64", /* nvJitLinkHandle handle */ "buffer" /* size_t *size */],
+    result: "i32",
+  },
+  nvJitLinkGetInfoLog: { parameters: ["u64", /* nvJitLinkHandle handle */ "buffer" /* char *log */], result: "i32" },
+} as const;
 
 type NvJitLinkFunctions = NativeFunctions<typeof libnvJitLink>;
 

@@ -1,15 +1,15 @@
 /**
- * NVRTC as a compiler.
+ * NVRTC, CUDA's compiler for C++ as a library: its functions, as declared in `nvrtc.h`, and the compiler made of them.
+ * A function that can fail returns an `nvrtcResult`; each parameter's C type and name stand beside it. A program is a
+ * handle.
  *
  * @module
  */
 import { compileError } from "../src/compile/compile_error.ts";
-import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compiler.ts";
+import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compilers.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { cStringArray, stringAt } from "./native/c_strings.ts";
-import { buildIdOf } from "./compilers/build_id.ts";
-import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
-import { libnvrtc } from "./libnvrtc.ts";
+import { foreignBuffer, keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
 import { cString } from "./native/shim/shim.ts";
 import {
   condaFolders,
@@ -20,6 +20,58 @@ import {
   toolkitFolders,
   type Unusable,
 } from "./toolkit_libraries.ts";
+
+/** The table that `dlopen` takes for libnvrtc. */
+const libnvrtc = {
+  nvrtcVersion: { parameters: ["buffer", /* int *major */ "buffer" /* int *minor */], result: "i32" },
+  nvrtcGetErrorString: { parameters: ["i32" /* nvrtcResult result */], result: "u64" },
+  nvrtcGetNumSupportedArchs: { parameters: ["buffer" /* int *numArchs */], result: "i32" },
+  nvrtcGetSupportedArchs: { parameters: ["buffer" /* int *supportedArchs */], result: "i32" },
+  nvrtcCreateProgram: {
+    parameters: [
+      "buffer", // nvrtcProgram *prog
+      "buffer", // const char *src
+      "buffer", // const char *name
+      "i32", // int numHeaders
+      "buffer", // const char * const *headers
+      "buffer", // const char * const *includeNames
+    ],
+    result: "i32",
+  },
+  nvrtcDestroyProgram: { parameters: ["buffer" /* nvrtcProgram *prog */], result: "i32" },
+  nvrtcAddNameExpression: {
+    parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* const char * const name_expression */],
+    result: "i32",
+  },
+  nvrtcCompileProgram: {
+    parameters: [
+      "u64", // nvrtcProgram prog
+      "i32", // int numOptions
+      "buffer", // const char * const *options
+    ],
+    result: "i32",
+  },
+  nvrtcGetLoweredName: {
+    parameters: [
+      "u64", // nvrtcProgram prog
+      "buffer", // const char *const name_expression
+      "buffer", // const char **lowered_name
+    ],
+    result: "i32",
+  },
+  nvrtcGetPTXSize: { parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* size_t *ptxSizeRet */], result: "i32" },
+  nvrtcGetPTX: { parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* char *ptx */], result: "i32" },
+  nvrtcGetCUBINSize: {
+    parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* size_t *cubinSizeRet */],
+    result: "i32",
+  },
+  nvrtcGetCUBIN: { parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* char *cubin */], result: "i32" },
+  nvrtcGetProgramLogSize: {
+    parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* size_t *logSizeRet */],
+    result: "i32",
+  },
+  nvrtcGetProgramLog: { parameters: ["u64", /* nvrtcProgram prog */ "buffer" /* char *log */], result: "i32" },
+} as const;
 
 type Functions = NativeFunctions<typeof libnvrtc>;
 
@@ -206,4 +258,58 @@ function fileOf(library: NativeLibrary<typeof libnvrtc>): LoadedLibrary | undefi
   const address = library.addressOfFunction("nvrtcVersion");
   const file = address === undefined ? undefined : libraryOf(address);
   return file?.path.includes("/") ? file : undefined;
+}
+
+const headerByteLength = 64;
+const programHeader = { byteLength: 56, loadType: 1, noteType: 4 } as const;
+/** `NT_GNU_BUILD_ID`. */
+const buildIdType = 3;
+
+/**
+ * The build ID of a 64-bit ELF library, in hexadecimal digits. Undefined if it has none.
+ *
+ * @param base where the library has been loaded: its headers and notes are read there, because the file may be out of
+ * reach
+ */
+export function buildIdOf(base: bigint): string | undefined {
+  const header = new DataView(foreignBuffer(base, headerByteLength));
+  const isElf64 = header.getUint32(0) === 0x7f454c46 && header.getUint8(4) === 2;
+  if (!isElf64) return undefined;
+  const [at, count] = [header.getBigUint64(32, true), header.getUint16(56, true)];
+  const headers = new DataView(foreignBuffer(base + at, count * programHeader.byteLength));
+  const segments = Array.from({ length: count }, (_, index) => {
+    const begin = index * programHeader.byteLength;
+    return {
+      type: headers.getUint32(begin, true),
+      address: headers.getBigUint64(begin + 16, true),
+      byteLength: Number(headers.getBigUint64(begin + 40, true)),
+    };
+  });
+  // The segments that are loaded are in the order of their addresses.
+  const first = segments.find(({ type }) => type === programHeader.loadType)?.address ?? 0n;
+  const notes = segments.filter(({ type }) => type === programHeader.noteType);
+  for (const { address, byteLength } of notes) {
+    const found = buildIdIn(new Uint8Array(foreignBuffer(base - pageOf(first) + address, byteLength)));
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function buildIdIn(notes: Uint8Array): string | undefined {
+  const view = new DataView(notes.buffer, notes.byteOffset, notes.byteLength);
+  for (let note = 0; note + 12 <= notes.length;) {
+    const [nameLength, length, type] = [0, 4, 8].map((field) => view.getUint32(note + field, true));
+    const content = note + 12 + padded(nameLength!);
+    if (type === buildIdType) return notes.slice(content, content + length!).toHex();
+    note = content + padded(length!);
+  }
+  return undefined;
+}
+
+function pageOf(address: bigint): bigint {
+  return address & ~0xfffn;
+}
+
+function padded(byteLength: number): number {
+  return Math.ceil(byteLength / 4) * 4;
 }

@@ -24,7 +24,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { type OtherEntry, rollUp } from "./declarations.ts";
-import { checkRuntime } from "../src/support/runtime.ts";
+import { checkRuntime } from "../src/support/version.ts";
 import { forUsers, parts } from "./imports.ts";
 import { runTool } from "./tools.ts";
 import { answerHelp } from "../tests/support/program_help.ts";

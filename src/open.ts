@@ -1,5 +1,5 @@
-import { startStackAbove } from "./support/call_stack.ts";
-import { checkRuntime } from "./support/runtime.ts";
+import { escapeControls, startStackAbove } from "./support/printing.ts";
+import { checkRuntime } from "./support/version.ts";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { findClang } from "../ffi/compilers/clang.ts";
 import { findNvcc } from "../ffi/compilers/nvcc.ts";
@@ -13,10 +13,17 @@ import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";
 import type { CollectiveLibrary } from "./collective_library.ts";
 import type { Driver } from "./driver.ts";
-import { escapeControls } from "./support/escape_controls.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
-import { didYouMean, nearestNames } from "./support/nearest_name.ts";
+import {
+  checkNumber,
+  checkOptions,
+  didYouMean,
+  type KnownOptions,
+  nearestNames,
+  shown,
+  whatIs,
+} from "./support/validation.ts";
 import { Session } from "./session.ts";
 import { instructionSupport } from "./software/instruction_support.ts";
 import {
@@ -31,7 +38,6 @@ import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sani
 import { SoftwareDriver } from "./software/software_driver.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
-import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "./support/validation.ts";
 
 /** Which driver to open, and its settings. */
 export interface OpenOptions {

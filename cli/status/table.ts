@@ -1,4 +1,4 @@
-import { escapeControls } from "../../src/support/escape_controls.ts";
+import { escapeControls } from "../../src/support/printing.ts";
 
 /** A column of a table. */
 export interface Column {

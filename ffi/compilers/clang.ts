@@ -3,11 +3,18 @@
  *
  * @module
  */
-import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
+import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compilers.ts";
 import { environmentVariable } from "../native/environment.ts";
 import { toolkitFolders } from "../toolkit_libraries.ts";
-import { buildOf, commandRefusal, MemoryFiles, runCommand } from "./command.ts";
-import { type CommandCompiler, type CommandPaths, compileByCommand } from "./command_compiler.ts";
+import {
+  buildOf,
+  type CommandCompiler,
+  type CommandPaths,
+  commandRefusal,
+  compileByCommand,
+  MemoryFiles,
+  runCommand,
+} from "./command_compiler.ts";
 
 const command = "clang";
 /** An architecture of all versions of CUDA that are in use. */

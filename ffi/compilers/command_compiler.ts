@@ -1,13 +1,19 @@
 /**
- * What nvcc and clang have in common: the source and its headers are files in memory, and the result is printed.
+ * What nvcc and clang have in common: they run as processes, the source and its headers are files in memory, and the
+ * result is printed.
+ *
+ * They have no name expressions. So a variable for each expression is initialized with the address of what it names:
+ * templates are instantiated, and the PTX has the name.
  *
  * @module
  */
 import { CompileError, compileError, hasErrors, nameExpressionFile } from "../../src/compile/compile_error.ts";
-import type { CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
-import { nameDeclarations, takeNames } from "../../src/compile/name_expressions.ts";
-import { named, replaceIncludes } from "../../src/compile/string_headers.ts";
-import { type CommandResult, MemoryFiles, runCommand } from "./command.ts";
+import type { CompilerInput, CompilerOutput } from "../../src/compile/compilers.ts";
+import { environmentVariable } from "../native/environment.ts";
+import { ffiRefusal, jsRuntime } from "../native/host.ts";
+import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../native/shim/descriptors.ts";
+import { createMemoryFile } from "../native/shim/memory_files.ts";
+import { shim, shimRefusal } from "../native/shim/shim.ts";
 
 /** The files of a compilation. */
 export interface CommandPaths {
@@ -83,4 +89,223 @@ function failure({ name }: CommandCompiler, input: CompilerInput, { errors, outp
     return new RangeError(`Cannot compile ${input.name}: ${name} refuses an option: ${lines}`);
   }
   return new Error(`Cannot compile ${input.name} with ${name}: ${lines === "" ? "it gives no reason" : lines}`);
+}
+
+/** What a command has printed. */
+export interface CommandResult {
+  readonly succeeded: boolean;
+  readonly output: string;
+  readonly errors: string;
+}
+
+interface Globals {
+  Deno?: {
+    permissions: { querySync(descriptor: { name: "run"; command: string }): { state: string } };
+    Command: new (command: string, options: object) => {
+      outputSync(): { success: boolean; stdout: Uint8Array; stderr: Uint8Array };
+    };
+  };
+  process?: {
+    env: Readonly<Record<string, string | undefined>>;
+    permission?: { has(scope: string): boolean };
+    getBuiltinModule(name: "node:child_process"): {
+      spawnSync(command: string, args: readonly string[], options: object): {
+        status: number | null;
+        stdout: Uint8Array;
+        stderr: Uint8Array;
+        error?: Error & { code?: string };
+      };
+    };
+  };
+}
+
+const globals = globalThis as unknown as Globals;
+/** Messages in English, which `CompileError` is read from. */
+const environment = { LC_ALL: "C" };
+
+/** Variables by which nvcc, clang and the host's compiler find headers and options. */
+const compilerVariables = [
+  ...["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH", "PATH"],
+  ...["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"],
+];
+
+/** What the results of a command depend on beside the program. */
+export function buildOf(version: string): string {
+  return JSON.stringify([version, compilerVariables.map((name) => environmentVariable(name) ?? null)]);
+}
+
+/** Why a command of the PATH cannot be run on files in memory; undefined if it may be tried. Never asks the user. */
+export function commandRefusal(command: string): string | undefined {
+  if (jsRuntime === "deno") {
+    if (globals.Deno!.permissions.querySync({ name: "run", command }).state !== "granted") {
+      return `${command} may not be run without --allow-run=${command}`;
+    }
+  } else if (globals.process?.permission?.has("child") === false) {
+    return `${command} may not be run without --allow-child-process`;
+  }
+  const refusal = ffiRefusal() ?? shimRefusal();
+  return refusal && `${command} is given its source by a file in memory: ${refusal}`;
+}
+
+/** Runs a command, and waits for its end. Undefined if it is not on the PATH. */
+export function runCommand(command: string, args: readonly string[]): CommandResult | undefined {
+  const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  if (jsRuntime === "deno") {
+    const run = (env: Record<string, string>) => {
+      const { success, stdout, stderr } = new globals.Deno!.Command(command, { args, stdin: "null", env }).outputSync();
+      return { succeeded: success, output: decode(stdout), errors: decode(stderr) };
+    };
+    try {
+      try {
+        return run(environment);
+      } catch (error) {
+        const linkerVariables = refusedVariables(error as Error);
+        if (linkerVariables.length === 0) throw error;
+        return run({ ...environment, ...Object.fromEntries(linkerVariables.map((name) => [name, ""])) });
+      }
+    } catch (error) {
+      if ((error as Error).name === "NotFound") return undefined;
+      throw error;
+    }
+  }
+  const process = globals.process!;
+  const { status, stdout, stderr, error } = process.getBuiltinModule("node:child_process").spawnSync(command, args, {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...environment },
+    maxBuffer: Infinity,
+  });
+  if (error?.code === "ENOENT") return undefined;
+  if (error !== undefined) throw error;
+  return { succeeded: status === 0, output: decode(stdout), errors: decode(stderr) };
+}
+
+/**
+ * The variables of the dynamic linker, such as LD_LIBRARY_PATH, that Deno passes to a command only if all commands may
+ * run. The compilers do without.
+ */
+function refusedVariables({ name, message }: Error): readonly string[] {
+  return name === "NotCapable" ? message.match(/\b(?:LD|DYLD)_\w+/g) ?? [] : [];
+}
+
+/** Files in memory, which other processes open by their paths. */
+export class MemoryFiles implements Disposable {
+  /** By path, the descriptor of each and what messages call it. */
+  readonly #files = new Map<string, { readonly fd: number; readonly name: string }>();
+
+  /** Creates an empty file and returns its path. */
+  create(name: string): string {
+    const fd = createMemoryFile("poolpass-compile", 0);
+    const path = `/proc/${shim().poolpass_getpid()}/fd/${fd}`;
+    this.#files.set(path, { fd, name });
+    return path;
+  }
+
+  write(path: string, text: string): void {
+    writeAt(this.#files.get(path)!.fd, new TextEncoder().encode(text));
+  }
+
+  read(path: string): Uint8Array {
+    const { fd } = this.#files.get(path)!;
+    const bytes = new Uint8Array(describeDescriptor(fd).byteLength);
+    readAt(fd, bytes);
+    return bytes;
+  }
+
+  /** Puts the names of the files for their paths. */
+  rename(text: string): string {
+    for (const [path, { name }] of this.#files) text = text.replaceAll(new RegExp(`${path}(?!\\d)`, "g"), () => name);
+    return text;
+  }
+
+  [Symbol.dispose](): void {
+    for (const { fd } of this.#files.values()) closeDescriptor(fd);
+    this.#files.clear();
+  }
+}
+
+const variable = "__poolpass_name_";
+
+/** Declarations of a variable for each expression, to append to the source. */
+function nameDeclarations(expressions: readonly string[]): string {
+  if (expressions.length === 0) return "";
+  const declarations = expressions.map((expression, index) =>
+    `extern "C" __device__ __attribute__((used)) const void* ${variable}${index} = (const void*)(${expression});`
+  );
+  // As in NVRTC's messages, the first expression is in the second line.
+  return `\n#line 2 "${nameExpressionFile}"\n${declarations.join("\n")}\n`;
+}
+
+/** Takes the variables out of PTX, and returns it with what they name. */
+export function takeNames(
+  ptx: string,
+  input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,
+): { readonly ptx: string; readonly loweredNames: ReadonlyMap<string, string> } {
+  const loweredNames = new Map<string, string>();
+  if (input.nameExpressions.length === 0) return { ptx, loweredNames };
+  const initializers = new Map(
+    Array.from(ptx.matchAll(variableDirectives), ([, index, value]) => [Number(index), value!.trim()]),
+  );
+  const kernels = new Set(Array.from(ptx.matchAll(kernelDirectives), ([, kernel]) => kernel!));
+  for (const [index, expression] of input.nameExpressions.entries()) {
+    const value = initializers.get(index) ?? "";
+    const symbol = /^generic\(([\w$]+)\)$/.exec(value)?.[1] ?? (kernels.has(value) ? value : undefined);
+    if (symbol === undefined) {
+      throw compileError(
+        `${nameExpressionFile}(${index + 2}): error: the expression must be the address of a __global__ function or ` +
+          "of a __device__ or __constant__ variable",
+        input,
+      );
+    }
+    loweredNames.set(expression, symbol);
+  }
+  return {
+    ptx: ptx
+      .replaceAll(variableDirectives, "")
+      .replaceAll(variableAddresses, ".b64 0")
+      // Kernels are declared for the variables' sake.
+      .replaceAll(kernelDeclarations, ""),
+    loweredNames,
+  };
+}
+
+/** `.global .align 8 .u64 __poolpass_name_0 = generic(table);`, with a line for the linker before it in debug PTX. */
+const variableDirectives = new RegExp(
+  `^[ \\t]*\\.(?:visible\\s+)?[^\\n{}]*\\.u64\\s+${variable}(\\d+)(?:\\[1\\])?\\s*(?:=\\s*([^;]*))?;[^\\n]*\\n`,
+  "gm",
+);
+/** Where debug information says where the variable is. */
+const variableAddresses = new RegExp(`^\\.b64\\s+${variable}\\d+$`, "gm");
+const kernelDirectives = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)/gm;
+const kernelDeclarations = /^[ \t]*(?:\.(?:visible|weak)\s+)?\.entry\s+[\w$]+\s*\([^)]*\)[^;{]*;[ \t]*\n/gm;
+
+/** Comments and literals, in which nothing is an include, and then includes with their names. */
+const includes = new RegExp(
+  [
+    /\/\/(?:\\\r?\n|[^\n])*/,
+    /\/\*[^]*?(?:\*\/|$)/,
+    /\b(?:u8|[uUL])?R"(?<delimiter>[^()\\\s]{0,16})\([^]*?\)\k<delimiter>"/,
+    /"(?:\\[^]|[^"\\\n])*"/,
+    /(?<!\w)'(?:\\[^]|[^'\\\n])*'/,
+    /(?<before>#[ \t]*include[ \t]*|\b__has_include[ \t]*\([ \t]*)(?:"(?<quoted>[^"\n]+)"|<(?<angled>[^>\n]+)>)/,
+  ].map(({ source }) => source).join("|"),
+  "g",
+);
+
+/**
+ * Replaces the names in `#include` and `__has_include` by the paths of the files that have the headers. Names that a
+ * macro expands to are not found.
+ */
+export function replaceIncludes(text: string, paths: ReadonlyMap<string, string>): string {
+  if (paths.size === 0) return text;
+  return text.replaceAll(includes, (match, ...rest) => {
+    const { before, quoted, angled } = rest.at(-1) as Record<string, string | undefined>;
+    const path = before === undefined ? undefined : paths.get(quoted ?? angled!);
+    return path === undefined ? match : `${before}"${path}"`;
+  });
+}
+
+/** A text whose lines the compiler counts from here, by a name. */
+function named(text: string, name: string): string {
+  const literal = name.replaceAll(/["\\]/g, "\\$&").replaceAll("\n", "\\n");
+  return `#line 1 "${literal}"\n${text}`;
 }

@@ -3,11 +3,17 @@
  *
  * @module
  */
-import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
+import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compilers.ts";
 import { formatVersion } from "../../src/support/version.ts";
 import { shown } from "../../src/support/validation.ts";
-import { buildOf, commandRefusal, runCommand } from "./command.ts";
-import { type CommandCompiler, type CommandPaths, compileByCommand } from "./command_compiler.ts";
+import {
+  buildOf,
+  type CommandCompiler,
+  type CommandPaths,
+  commandRefusal,
+  compileByCommand,
+  runCommand,
+} from "./command_compiler.ts";
 
 const command = "nvcc";
 

@@ -23,8 +23,15 @@ import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { stringAt } from "../native/c_strings.ts";
 import type { NativeFunctions } from "../native/host.ts";
 import type { libnccl } from "./libnccl.ts";
-import { derivedId, handleOutBytes, type Link, NcclCommunicator, receives, sends } from "./nccl_communicator.ts";
-import { configOf } from "./nccl_config.ts";
+import {
+  configOf,
+  derivedId,
+  handleOutBytes,
+  type Link,
+  NcclCommunicator,
+  receives,
+  sends,
+} from "./nccl_communicator.ts";
 
 /** The functions of a library. */
 export type NcclFunctions = NativeFunctions<typeof libnccl>;

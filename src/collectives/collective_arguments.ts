@@ -10,16 +10,16 @@ import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
 import type { Session } from "../session.ts";
-import { didYouMean } from "../support/nearest_name.ts";
-import { countOf } from "../support/printing.ts";
 import {
   checkNumber,
   checkOptions,
+  didYouMean,
   errorOfAnotherCuda,
   type KnownOptions,
   shown,
   whatIs,
 } from "../support/validation.ts";
+import { countOf } from "../support/printing.ts";
 
 /** How a collective combines the elements of the ranks. */
 export type Reduction = "sum" | "product" | "minimum" | "maximum" | "average";

@@ -5,7 +5,7 @@
  */
 import { isPtx } from "../ptx/ptx_text.ts";
 import { checkBoolean, checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
-import type { CompilerInput } from "./compiler.ts";
+import type { CompilerInput } from "./compilers.ts";
 
 /** How CUDA C++ is compiled. */
 export interface CompileOptions {

@@ -1,12 +1,64 @@
 /**
- * Finds a compiler, and compiles for a device.
+ * What a compiler of CUDA C++ does, which is the interface between `compile` and NVRTC or a compiler on the PATH; and
+ * finding one, and compiling for a device with it.
  *
  * @module
  */
 import { formatVersion } from "../support/version.ts";
 import { checkProgram, type CompileOptions } from "./compile_options.ts";
-import { removeWorkingFolder } from "./source_paths.ts";
-import type { Compiler, CompilerInput, CompilerOutput } from "./compiler.ts";
+
+/** A program to compile. All values have been checked. */
+export interface CompilerInput {
+  readonly source: string;
+  /** The name that messages call the source by. */
+  readonly name: string;
+  /** Headers by the name that `#include` uses. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly includePaths: readonly string[];
+  /** Macros and their values, as C++ writes them. */
+  readonly defines: ReadonlyMap<string, string>;
+  /** `compute_90a` for PTX, `sm_90a` for PTX and a cubin. */
+  readonly architecture: string;
+  readonly fusedMultiplyAdd: boolean;
+  readonly lineInfo: boolean;
+  readonly debug: boolean;
+  readonly nameExpressions: readonly string[];
+  /** Passed on as they are. */
+  readonly flags: readonly string[];
+}
+
+/** What a compiler has made of a program. */
+export interface CompilerOutput {
+  readonly ptx: string;
+  /** Undefined if the architecture is a `compute_`. */
+  readonly cubin: Uint8Array | undefined;
+  /** Warnings; empty if there are none. */
+  readonly log: string;
+  /** The names in the PTX of the name expressions. */
+  readonly loweredNames: ReadonlyMap<string, string>;
+}
+
+/** A compiler of CUDA C++. */
+export interface Compiler {
+  /** With its version: `nvrtc 13.0`. */
+  readonly name: string;
+  /**
+   * What tells it from any other compiler, with all that its results depend on beside the program and the files that come
+   * with the compiler. Undefined if that cannot be told: then nothing that it compiles is kept.
+   */
+  readonly build: string | undefined;
+  /** The version of CUDA whose PTX it writes: 13000 for CUDA 13.0. A driver refuses the PTX of a newer one. */
+  readonly cudaVersion: number;
+  /** The numbers of the architectures for which it compiles, such as 90. Undefined if it cannot be asked. */
+  readonly architectures: readonly number[] | undefined;
+  /**
+   * Compiles a program.
+   *
+   * @throws {CompileError} If the compiler refuses the source
+   * @throws {RangeError} If the compiler refuses an option
+   */
+  compile(input: CompilerInput): CompilerOutput;
+}
 
 /** Finds a compiler, or says why there is none. */
 export type CompilerSearch = () => Compiler | { readonly reason: string };
@@ -140,4 +192,23 @@ function checkMachineCode(architecture: string, target: CompileTarget, compiler:
 
 function formatCapability(number: number): string {
   return `${Math.floor(number / 10)}.${number % 10}`;
+}
+
+/** A `.file` directive: its beginning, the path, and the rest of the line. */
+const fileDirective = /^(\s*\.file\s+\d+\s+")([^"\n]*)(".*)$/gm;
+
+/**
+ * Removes the folder in which the compiler ran from the paths of source files, which compilers put in front of the
+ * source's name: PTX then is the same wherever it is compiled.
+ */
+function removeWorkingFolder(ptx: string, name: string): string {
+  const paths = Array.from(ptx.matchAll(fileDirective), ([, , path]) => path!);
+  const source = paths.find((path) => path.endsWith(`/${name}`));
+  if (source === undefined) return ptx;
+  const folder = source.slice(0, -name.length);
+  return ptx.replaceAll(
+    fileDirective,
+    (_, begin: string, path: string, end: string) =>
+      begin + (path.startsWith(folder) ? path.slice(folder.length) : path) + end,
+  );
 }

@@ -40,10 +40,15 @@ import {
 import { checkImage } from "../ptx/image_mistakes.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/handles/shareable_handle.ts";
-import { refuseNewProperties } from "../support/missing_properties.ts";
-import { didYouMean } from "../support/nearest_name.ts";
+import {
+  checkBoolean,
+  checkOptions,
+  didYouMean,
+  refuseConstruction,
+  refuseNewProperties,
+  whatIs,
+} from "../support/validation.ts";
 import { formatUuid } from "../support/uuid.ts";
-import { checkBoolean, checkOptions, refuseConstruction, whatIs } from "../support/validation.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
 import { wrapStream } from "./streams/wrapped_stream.ts";
 

@@ -11,8 +11,7 @@ import { mayPass } from "../memory/handles/export_data.ts";
 import type { Session } from "../session.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { sessionOfDevice } from "./device_sessions.ts";
-import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
-import { CudaError } from "../support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../support/errors.ts";
 import { countRefusedEvent, refusedImport } from "../support/refusals.ts";
 
 /** The places of an event handle's fields, as indices of u32: its process, and its place among the process's events. */

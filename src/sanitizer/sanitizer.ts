@@ -5,9 +5,7 @@
  */
 import type { Driver, MemoryRange } from "../driver.ts";
 import type { KernelCheck } from "../kernel_checker.ts";
-import { listOf } from "../support/printing.ts";
-import { startStackAbove } from "../support/call_stack.ts";
-import { escapeControlsInLines } from "../support/escape_controls.ts";
+import { escapeControlsInLines, listOf, startStackAbove } from "../support/printing.ts";
 import { observeHostReads } from "../support/host_reads.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./reporting/call_sites.ts";

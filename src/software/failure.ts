@@ -1,6 +1,5 @@
-import { SystemError } from "../../ffi/native/shim/system_error.ts";
-import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
-import { CudaError, cudaErrorName } from "../support/errors.ts";
+import { SystemError } from "../../ffi/native/shim/shim.ts";
+import { CudaError, cudaErrorName, cudaErrorNumbers } from "../support/errors.ts";
 import { sharedMemoryRefusal } from "./memory/shared_file.ts";
 
 /** Throws the `CudaError` that the CUDA driver gives in the same situation. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../support/errors.ts";
 import { reportDroppedLaunches } from "../support/leaks.ts";
 import {
   type Driver,

@@ -1,7 +1,6 @@
 import type { KernelCheck } from "../kernel_checker.ts";
-import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { CudaError, cudaErrorName, cudaErrorNumbers } from "../support/errors.ts";
 import { locatesFault } from "../support/driver_errors.ts";
-import { CudaError, cudaErrorName } from "../support/errors.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { faultKind } from "./abi/addresses.ts";
 import { fail } from "./failure.ts";

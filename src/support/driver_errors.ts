@@ -1,4 +1,4 @@
-import { startStackAbove } from "./call_stack.ts";
+import { startStackAbove } from "./printing.ts";
 import { CudaError } from "./errors.ts";
 import { contextIsLost, explainLoss, noteMadeFrom, noteUnseen } from "./lost_devices.ts";
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { escapeControls } from "./escape_controls.ts";
+import { escapeControls } from "./printing.ts";
 import { UnreferencedTimer } from "./waiting/unreferenced_timer.ts";
 
 /** The events that are logged. */

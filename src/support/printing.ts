@@ -1,12 +1,12 @@
 /**
- * How objects print themselves in a REPL, in `console.log` and as strings: `MemoryPool { device 0, 3 buffers, ... }`. The
- * properties come in this order: where the object is, what it is, how large it is, and its state.
+ * How objects print themselves in a REPL, in `console.log` and as strings: `MemoryPool { device 0, 3 buffers, ... }`.
+ * The properties come in this order: where the object is, what it is, how large it is, and its state.
+ *
+ * Text of other processes is escaped: on a terminal, control characters run commands, forge lines and reorder what is
+ * shown.
  *
  * @module
  */
-
-import { startStackAbove } from "./call_stack.ts";
-import { escapeControls } from "./escape_controls.ts";
 import { noteUnseen } from "./lost_devices.ts";
 
 /** How many names of a longer list are printed. */
@@ -166,4 +166,40 @@ export function stateOf(ask: () => string, fallback: string = "unknown"): string
     noteUnseen(error);
     return error instanceof Error && "code" in error ? String(error.code) : fallback;
   }
+}
+
+/**
+ * C0 and C1 control characters and DEL, the characters that set the direction of the text behind them, and the line and
+ * paragraph separators.
+ */
+// deno-lint-ignore no-control-regex
+const controls = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Replaces control characters by the escapes that they have in a string literal: `\x1b`, `\u202e`. */
+export function escapeControls(text: string): string {
+  return text.replace(controls, escapeOf);
+}
+
+/** The same for text of several lines: keeps the ends of lines, and tabs. */
+export function escapeControlsInLines(text: string): string {
+  return text.replace(
+    controls,
+    (character) => character === "\n" || character === "\t" ? character : escapeOf(character),
+  );
+}
+
+function escapeOf(character: string): string {
+  const code = character.charCodeAt(0);
+  return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
+}
+
+/**
+ * Makes an error's stack start at the caller of a function, which must be on the stack now. Uncaught errors are printed
+ * with the line of the source at which their stack starts. Takes microseconds: only where something has failed.
+ */
+export function startStackAbove<E extends Error>(error: E, called: (...args: never) => unknown): E {
+  // All three runtimes have it, but the standard library's types do not declare it.
+  const { captureStackTrace } = Error as unknown as { captureStackTrace(error: Error, called: unknown): void };
+  captureStackTrace(error, called);
+  return error;
 }

@@ -1,6 +1,5 @@
-import { startStackAbove } from "./call_stack.ts";
-import { nearestNames } from "./nearest_name.ts";
-import { whatIs } from "./validation.ts";
+import { startStackAbove } from "./printing.ts";
+import { nearestNames, whatIs } from "./validation.ts";
 
 /** The typed arrays that device memory can be read as. */
 export type TypedArray =

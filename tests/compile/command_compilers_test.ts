@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { CompileError } from "../../src/compile/compile_error.ts";
 import { checkProgram, type CompileOptions } from "../../src/compile/compile_options.ts";
-import type { Compiler, CompilerOutput } from "../../src/compile/compiler.ts";
-import { takeNames } from "../../src/compile/name_expressions.ts";
-import { replaceIncludes } from "../../src/compile/string_headers.ts";
+import type { Compiler, CompilerOutput } from "../../src/compile/compilers.ts";
+import { replaceIncludes, takeNames } from "../../ffi/compilers/command_compiler.ts";
 import { jsRuntime } from "../../ffi/native/host.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { startScript } from "../support/child_process.ts";

@@ -12,11 +12,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import process from "node:process";
-import { cachedCompiler, cachedSearch, CompileCache } from "../../src/compile/cache/compile_cache.ts";
-import { cacheKey } from "../../src/compile/cache/cache_key.ts";
+import { cachedCompiler, cachedSearch, cacheKey, CompileCache } from "../../src/compile/cache/compile_cache.ts";
 import { checkProgram, type CompileOptions } from "../../src/compile/compile_options.ts";
-import { Compilers } from "../../src/compile/compilers.ts";
-import type { Compiler, CompilerInput, CompilerOutput } from "../../src/compile/compiler.ts";
+import { type Compiler, type CompilerInput, type CompilerOutput, Compilers } from "../../src/compile/compilers.ts";
 import { open } from "../../mod.ts";
 import { noPython, startHostile } from "../sharing/hostile/hostile_peers.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";

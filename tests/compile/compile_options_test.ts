@@ -1,8 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import type { CompileOptions } from "../../src/compile/compile_options.ts";
-import type { Compiler, CompilerInput } from "../../src/compile/compiler.ts";
+import { type Compiler, type CompilerInput, Compilers } from "../../src/compile/compilers.ts";
 import { compileError } from "../../src/compile/compile_error.ts";
-import { Compilers } from "../../src/compile/compilers.ts";
 import { test } from "../support/test.ts";
 
 /** A compiler that notes what it is asked for. */

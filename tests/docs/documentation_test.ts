@@ -5,7 +5,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { formatReport } from "../../bench/harness/results.ts";
 import { open } from "../../mod.ts";
-import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../../src/support/errors.ts";
 import { benchmarkTable, cellsOfTable } from "./benchmark_table.ts";
 import { type Block, columnsOfPage } from "./blocks.ts";
 import { commandsOf, isShell, problemOf, problemOfTask } from "./commands.ts";

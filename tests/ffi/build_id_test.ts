@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { readFileSync } from "node:fs";
-import { buildIdOf } from "../../ffi/compilers/build_id.ts";
+import { buildIdOf } from "../../ffi/nvrtc.ts";
 import { dlopen, ffiRefusal } from "../../ffi/native/host.ts";
 import { libraryOf } from "../../ffi/toolkit_libraries.ts";
 import { test } from "../support/test.ts";

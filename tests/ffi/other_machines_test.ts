@@ -8,9 +8,8 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import process from "node:process";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { minimumVersions } from "../../ffi/minimum_versions.ts";
+import { forbiddenDeviceFile, minimumVersions } from "../../ffi/cuda_libraries.ts";
 import { loadNvJitLink, whereNvJitLinkIs } from "../../ffi/nvjitlink.ts";
-import { forbiddenDeviceFile } from "../../ffi/device_files.ts";
 import { visibleDevices } from "../../src/software/software_device.ts";
 import { formatUuid, isSameUuid, parseUuid } from "../../src/support/uuid.ts";
 import { startScript } from "../support/child_process.ts";

@@ -8,7 +8,7 @@ import { libcuda } from "../../ffi/libcuda.ts";
 import { loadCudaLibraries } from "../../ffi/cuda_libraries.ts";
 import { libcudart } from "../../ffi/libcudart.ts";
 import { dlopen } from "../../ffi/native/host.ts";
-import { ipcFunctions } from "../../ffi/ipc_functions.ts";
+import { ipcFunctions } from "../../ffi/driver_equivalents.ts";
 import { sampleDriverSymbols, sampleRuntimeSymbols } from "./sample_symbol_tables.ts";
 
 /** The functions that the description of `streamOrderedAllocationIPC` lists. */

@@ -21,8 +21,7 @@ import {
   punchHole,
   unmapShared,
 } from "../../ffi/native/shim/memory_files.ts";
-import { cString, shim, shimRefusal, unwrap } from "../../ffi/native/shim/shim.ts";
-import { errnoName, SystemError } from "../../ffi/native/shim/system_error.ts";
+import { cString, errnoName, shim, shimRefusal, SystemError, unwrap } from "../../ffi/native/shim/shim.ts";
 import { compilerVersion } from "../../ffi/native/shim/build.ts";
 import { leakTest } from "../support/resources.ts";
 import { fileURLToPath } from "node:url";

@@ -8,7 +8,7 @@ import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import type { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import { nextTurn } from "../../src/support/waiting/turn.ts";
+import { nextTurn } from "../../src/support/waiting/waiting.ts";
 import { startScript } from "../support/child_process.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { Gate } from "../support/gate.ts";

@@ -4,7 +4,7 @@ import type { Driver } from "../../src/driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import { Session } from "../../src/session.ts";
-import { nextTurn } from "../../src/support/waiting/turn.ts";
+import { nextTurn } from "../../src/support/waiting/waiting.ts";
 import { withoutContextEvents } from "../support/adapted_driver.ts";
 import { Capture } from "../support/capture.ts";
 import { testOnEachDriver } from "../support/drivers.ts";

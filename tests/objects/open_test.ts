@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import process from "node:process";
 import { open } from "../../src/open.ts";
-import { checkRuntime } from "../../src/support/runtime.ts";
+import { checkRuntime } from "../../src/support/version.ts";
 import { startScript } from "../support/child_process.ts";
 import { driverNamed } from "../support/drivers.ts";
 import { test } from "../support/test.ts";

@@ -11,7 +11,7 @@ import type { Message, OfferMessage } from "../../src/sharing/protocol/messages.
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { takeConnection, UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
-import { nextTurn } from "../../src/support/waiting/turn.ts";
+import { nextTurn } from "../../src/support/waiting/waiting.ts";
 import { countCalls } from "./channel/channel_peers.ts";
 import { leakTest } from "../support/resources.ts";
 import { sharingTest, soon } from "./sharing_peers.ts";

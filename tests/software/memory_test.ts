@@ -1,8 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { jsRuntime } from "../../ffi/native/host.ts";
 import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
-import { shimRefusal } from "../../ffi/native/shim/shim.ts";
-import { errno, SystemError } from "../../ffi/native/shim/system_error.ts";
+import { errno, shimRefusal, SystemError } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { memAccessFlags, memHandleType, memLocationType } from "../../src/driver.ts";
 import { IpcFile } from "../../src/software/ipc/ipc_file.ts";

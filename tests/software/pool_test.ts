@@ -7,7 +7,7 @@ import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { memHandleType, streamFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { nextTurn } from "../../src/support/waiting/turn.ts";
+import { nextTurn } from "../../src/support/waiting/waiting.ts";
 import { Gate } from "../support/gate.ts";
 import { readBytes } from "../support/software_calls.ts";
 import { testSoftware } from "../support/software_devices.ts";

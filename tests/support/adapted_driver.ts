@@ -1,8 +1,7 @@
 import type { Driver } from "../../src/driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
-import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
-import { CudaError } from "../../src/support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../src/support/errors.ts";
 
 /** Returns a driver that calls other methods in the place of some of its own. */
 export function adaptedDriver(driver: Driver, methods: Partial<Driver>): Driver {

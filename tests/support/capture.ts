@@ -1,8 +1,7 @@
 import { dlopen } from "../../ffi/native/host.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
-import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
-import { CudaError } from "../../src/support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../src/support/errors.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 
 const cuStreamCaptureModeRelaxed = 2;

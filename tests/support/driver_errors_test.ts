@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../../src/support/errors.ts";
 import { CudaError, CudaUnavailableError, open } from "../../mod.ts";
 import { cannot, driverErrorOf, isLoss } from "../../src/support/driver_errors.ts";
 import { cudaHeaders } from "./cuda_headers.ts";

@@ -1,6 +1,5 @@
 import type { Driver } from "../../src/driver.ts";
-import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
-import { CudaError } from "../../src/support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../src/support/errors.ts";
 
 /** A driver that can lose its devices as a GPU does, which does not say what kernel has caused it. */
 export interface LosableDriver {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
-import { didYouMean, nearestNames, suggestName } from "../../src/support/nearest_name.ts";
+import { didYouMean, nearestNames, suggestName } from "../../src/support/validation.ts";
 
 const launch = ["grid", "block", "stream", "sharedMemoryBytes"];
 

@@ -4,8 +4,7 @@
  * @module
  */
 import { closeDescriptor, isReadable, openDescriptor, readAt } from "./descriptors.ts";
-import { shim, unwrap } from "./shim.ts";
-import { errno, SystemError } from "./system_error.ts";
+import { errno, shim, SystemError, unwrap } from "./shim.ts";
 
 /** Larger than any `/proc/PID/stat` and `/proc/PID/status`, in bytes. */
 const maximumSmallFile = 8192;

@@ -7,10 +7,15 @@
  */
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "./descriptors.ts";
 import { lastWrite, reserveRange } from "./folder_files.ts";
-import { isRangeLocked, lockRange, unlockRange } from "./memory_files.ts";
-import { openExistingMemory, openNamedMemory, removeNamedMemory } from "./named_memory.ts";
-import { shim, shimRefusal } from "./shim.ts";
-import { errno, SystemError } from "./system_error.ts";
+import {
+  isRangeLocked,
+  lockRange,
+  openExistingMemory,
+  openNamedMemory,
+  removeNamedMemory,
+  unlockRange,
+} from "./memory_files.ts";
+import { errno, shim, shimRefusal, SystemError } from "./shim.ts";
 
 /** Whether somebody has taken a place yet, and whether it has ended without having given it up. */
 export type PlaceState = "free" | "taken" | "left" | "ended";

@@ -6,16 +6,18 @@
  * @module
  */
 import {
+  closeAside,
   closeDescriptor,
+  closeSocket,
   describeDescriptor,
   isReadable,
+  judgeDescriptor,
   openDescriptor,
   openPath,
   sealShrink,
 } from "./descriptors.ts";
-import { closeAside, closeSocket, judgeDescriptor } from "./foreign_descriptors.ts";
 import { reopenMemoryFile } from "./memory_files.ts";
-import { shim, unwrap } from "./shim.ts";
+import { errno, shim, SystemError, unwrap } from "./shim.ts";
 import {
   connectTo,
   type FileIdentity,
@@ -26,7 +28,6 @@ import {
   removeOwn,
   removeStale,
 } from "./sockets.ts";
-import { errno, SystemError } from "./system_error.ts";
 
 /** Milliseconds for a process to answer, which only one that is stopped takes. */
 const answerTimeout = 1000;

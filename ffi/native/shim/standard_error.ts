@@ -7,9 +7,8 @@
 import { environmentVariable } from "../environment.ts";
 import { dlopen, type NativeFunctions } from "../host.ts";
 import { describeDescriptor } from "./descriptors.ts";
-import { cString, shim, shimRefusal } from "./shim.ts";
+import { cString, errno, shim, shimRefusal } from "./shim.ts";
 import { sendTo } from "./sockets.ts";
-import { errno } from "./system_error.ts";
 
 const symbols = {
   open: { parameters: ["buffer", /* const char *path */ "i32" /* int flags */], result: "i32" },

@@ -5,10 +5,8 @@
  */
 import { dlopen, foreignBuffer, type NativeFunctions } from "../host.ts";
 import { closeDescriptor, describeDescriptor, openPath } from "./descriptors.ts";
-import { linkCount } from "./folder_files.ts";
-import { isOwnOrRoots } from "./judged_paths.ts";
-import { cString, shimRefusal } from "./shim.ts";
-import { errno, errnoName, SystemError } from "./system_error.ts";
+import { isOwnOrRoots, linkCount } from "./folder_files.ts";
+import { cString, errno, errnoName, shimRefusal, SystemError } from "./shim.ts";
 
 const symbols = {
   open: {

@@ -1,8 +1,11 @@
 /**
- * Compiled programs in a folder, which any number of processes use at once.
+ * Compiled programs in a folder, which any number of processes use at once: the key of a program, which tells it from
+ * all others, the files, and the cache itself.
  *
  * @module
  */
+import { sha256 } from "../../support/sha256.ts";
+import type { Compiler, CompilerInput, CompilerOutput, CompilerSearch } from "../compilers.ts";
 import {
   closeDescriptor,
   describeDescriptor,
@@ -12,19 +15,118 @@ import {
 } from "../../../ffi/native/shim/descriptors.ts";
 import {
   createFile,
+  createFolderPath,
   lastWrite,
   namesIn,
+  openOwnFile,
   removeFile,
   renameFile,
   touchFile,
 } from "../../../ffi/native/shim/folder_files.ts";
-import { createFolderPath, openOwnFile } from "../../../ffi/native/shim/judged_paths.ts";
-import { escapeControls } from "../../support/escape_controls.ts";
+import { escapeControls } from "../../support/printing.ts";
 import { shown } from "../../support/validation.ts";
-import type { Compiler, CompilerInput, CompilerOutput } from "../compiler.ts";
-import type { CompilerSearch } from "../compilers.ts";
-import { decodeEntry, encodeEntry } from "./cache_entry.ts";
-import { cacheKey } from "./cache_key.ts";
+
+/** Changes with the format, and with what is made of a program. */
+const formatVersion = 1;
+
+const magic = new TextEncoder().encode(`poolpass-compiled-${formatVersion}\n`);
+const digestByteLength = 32;
+
+interface Header {
+  readonly key: string;
+  readonly log: string;
+  readonly loweredNames: readonly (readonly [expression: string, name: string])[];
+  /** The bytes of the PTX, which the cubin follows. */
+  readonly ptxByteLength: number;
+  readonly hasCubin: boolean;
+}
+
+/** Writes what a compiler has made of the program with a key. */
+function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOutput): Uint8Array {
+  const encoder = new TextEncoder();
+  const text = encoder.encode(ptx);
+  const header: Header = {
+    key,
+    log,
+    loweredNames: [...loweredNames],
+    ptxByteLength: text.length,
+    hasCubin: cubin !== undefined,
+  };
+  const content = concatenated([encoder.encode(`${JSON.stringify(header)}\n`), text, cubin ?? new Uint8Array()]);
+  return concatenated([magic, sha256(content), content]);
+}
+
+/** Reads a file. Undefined if it is not what was written for the key, all of it. */
+function decodeEntry(key: string, bytes: Uint8Array): CompilerOutput | undefined {
+  if (!magic.every((byte, index) => bytes[index] === byte)) return undefined;
+  const content = bytes.subarray(magic.length + digestByteLength);
+  const digest = bytes.subarray(magic.length, magic.length + digestByteLength);
+  if (!sha256(content).every((byte, index) => byte === digest[index])) return undefined;
+  const decoder = new TextDecoder();
+  const headerByteLength = content.indexOf(0x0a) + 1;
+  const header = JSON.parse(decoder.decode(content.subarray(0, headerByteLength))) as Header;
+  if (header.key !== key) return undefined;
+  const end = headerByteLength + header.ptxByteLength;
+  return {
+    ptx: decoder.decode(content.subarray(headerByteLength, end)),
+    cubin: header.hasCubin ? new Uint8Array(content.subarray(end)) : undefined,
+    log: header.log,
+    loweredNames: new Map(header.loweredNames),
+  };
+}
+
+function concatenated(parts: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/**
+ * The key of a program and a compiler. Undefined if the result may depend on what the key cannot know: on files other
+ * than those that came with the compiler, or on the time.
+ */
+export function cacheKey(compiler: Pick<Compiler, "name" | "build">, input: CompilerInput): string | undefined {
+  if (compiler.build === undefined || !isSelfContained(input)) return undefined;
+  const { headers, defines, ...rest } = input;
+  const described = JSON.stringify([
+    formatVersion,
+    compiler.name,
+    compiler.build,
+    // In an order that does not depend on how the caller has written the object.
+    Object.entries(rest).sort(([a], [b]) => a < b ? -1 : 1),
+    [...headers].sort(([a], [b]) => a < b ? -1 : 1),
+    [...defines],
+  ]);
+  return sha256(new TextEncoder().encode(described)).toHex();
+}
+
+/** Flags that have the compiler read or write other files, or that hand on flags to other programs. */
+const flagsOfFiles =
+  /^@|^-[IiLBM]\b|^-[IL]|^-X(?!ptxas)|^-+(?:i|optf|o$|time|trace|keep|save|dep|comp|cc)|include|file|path|dir\b|config|sysroot|plugin|pch/;
+
+function isSelfContained({ source, headers, includePaths, defines, flags }: CompilerInput): boolean {
+  if (includePaths.length > 0 || flags.some((flag) => flagsOfFiles.test(flag))) return false;
+  return [source, ...headers.values(), ...defines.values()].every((text) => {
+    const joined = text.replaceAll(/\\\r?\n/g, "");
+    return !/__(?:DATE|TIME|TIMESTAMP)__/.test(joined) &&
+      Array.from(joined.matchAll(inclusions)).every(({ groups }) => {
+        const { directive, operand = "" } = groups!;
+        if (directive !== "include" && directive !== "__has_include") return false;
+        const [, quoted, angled] = /^(?:"([^"\n]*)"|<([^>\n]*)>)/.exec(operand) ?? [];
+        if (headers.has(quoted ?? angled ?? "")) return true;
+        // Quoted names are looked for in the working folder, too.
+        return angled !== undefined && !/^\/|\.\./.test(angled);
+      });
+  });
+}
+
+/** All that may be an inclusion, those in comments included. */
+const inclusions =
+  /(?:(?:#|%:|\?\?=)(?:\s|\/\*(?:[^*]|\*(?!\/))*\*\/)*(?=[ie])|\b(?=__has_))(?<directive>include_next|include|import|embed|__has_include_next|__has_include|__has_embed)\b(?:\s|\/\*(?:[^*]|\*(?!\/))*\*\/|\()*(?<operand>[^\n]*)/g;
 
 const defaultByteLimit = 256 * 2 ** 20;
 const entryPrefix = "poolpass-";

@@ -7,12 +7,11 @@ import { type CachingAllocatorUsage, sizeClassesOf, type SizeClassUsage, usageOf
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { countOf, placeOf, printAs } from "../../support/printing.ts";
+import { countOf, placeOf, printAs, startStackAbove } from "../../support/printing.ts";
 import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../pools/allocation_queue.ts";
 import { DeviceArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
-import { startStackAbove } from "../../support/call_stack.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";

@@ -4,8 +4,7 @@
  * @module
  */
 import { withoutSign } from "../../../ffi/native/host.ts";
-import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
-import { canBePool, closeAside } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import { canBePool, closeAside, closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { fabricHandleByteLength } from "../../driver.ts";
 import { printAs } from "../../support/printing.ts";

@@ -2,10 +2,15 @@ import { type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { Session } from "../../session.ts";
 import { cannot, driverErrorOf } from "../../support/driver_errors.ts";
-import { Mutex } from "../../support/waiting/mutex.ts";
+import {
+  abortError,
+  disposedMeanwhile,
+  Mutex,
+  throwIfAborted,
+  type WaitOptions,
+  waitUntil,
+} from "../../support/waiting/waiting.ts";
 import type { KnownOptions } from "../../support/validation.ts";
-import { abortError } from "../../support/waiting/abort_error.ts";
-import { disposedMeanwhile, throwIfAborted, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import type { Allocation } from "../allocation.ts";
 import { MemoryProgress } from "./memory_progress.ts";
 

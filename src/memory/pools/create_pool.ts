@@ -4,8 +4,7 @@ import { CudaError } from "../../support/errors.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import type { Session } from "../../session.ts";
-import { didYouMean } from "../../support/nearest_name.ts";
-import { checkByteLength, type KnownOptions, shown } from "../../support/validation.ts";
+import { checkByteLength, didYouMean, type KnownOptions, shown } from "../../support/validation.ts";
 
 const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
   "none": memHandleType.none,

@@ -15,7 +15,13 @@ import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
-import { refuseNewProperties, refuseToReplace } from "../../support/missing_properties.ts";
+import {
+  checkByteLength,
+  checkOptions,
+  refuseConstruction,
+  refuseNewProperties,
+  refuseToReplace,
+} from "../../support/validation.ts";
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import {
   byteLengthOfArray,
@@ -23,7 +29,6 @@ import {
   type TypedArray,
   type TypedArrayConstructor,
 } from "../../support/typed_array.ts";
-import { checkByteLength, checkOptions, refuseConstruction } from "../../support/validation.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";

@@ -1,5 +1,4 @@
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { CudaError } from "../../support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
 
 /** What POOLPASS_DEBUG=1 records of an allocation. */

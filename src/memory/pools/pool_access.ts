@@ -1,12 +1,10 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkDevice } from "../../objects/device_sessions.ts";
 import { memAccessFlags, memLocationType } from "../../driver.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { CudaError } from "../../support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
-import { didYouMean } from "../../support/nearest_name.ts";
-import { shown } from "../../support/validation.ts";
+import { didYouMean, shown } from "../../support/validation.ts";
 
 /**
  * What a device may do with memory. Of pools, CUDA defines "read", but driver 580 gives `cudaErrorNotSupported` for it; it

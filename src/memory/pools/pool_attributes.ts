@@ -2,8 +2,7 @@ import { memPoolAttribute } from "../../driver.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { printObjectAs, stateOf } from "../../support/printing.ts";
-import { suggestName } from "../../support/nearest_name.ts";
-import { checkBoolean, checkByteLength } from "../../support/validation.ts";
+import { checkBoolean, checkByteLength, suggestName } from "../../support/validation.ts";
 
 /** When an allocation may reuse memory that was freed on another stream. */
 export interface ReusePolicies {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { startStackAbove } from "../../support/call_stack.ts";
+import { startStackAbove } from "../../support/printing.ts";
 
 /** Of which objects elements cannot be accessed, and why, as it follows "Cannot read an element of a HostBuffer:". */
 interface Advice {

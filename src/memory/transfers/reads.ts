@@ -6,8 +6,7 @@
 import { type CudaStream, progressOf } from "../../objects/streams/cuda_stream.ts";
 import type { TypedArray, TypedArrayConstructor } from "../../support/typed_array.ts";
 import { checkNumber } from "../../support/validation.ts";
-import { nextTurn } from "../../support/waiting/turn.ts";
-import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
+import { nextTurn, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import { checkRange } from "../buffer_arguments.ts";
 import { copyToHost, type Place } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";

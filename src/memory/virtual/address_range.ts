@@ -11,7 +11,7 @@ import type { OpenedObject } from "../../objects/opened_objects.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { countOf, hexOf, printAs } from "../../support/printing.ts";
-import { errorsOf } from "../../support/run_each.ts";
+import { errorsOf } from "../../support/errors.ts";
 import {
   checkByteLength,
   checkOptions,

@@ -26,13 +26,13 @@ import { extentOf, refuseShape } from "./launch_shape.ts";
 import type { KernelParameter, KernelSignature, ParameterType } from "../../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../../session.ts";
-import { refuseNewProperties } from "../../support/missing_properties.ts";
 import {
   checkNumber,
   checkOptions,
   errorOfAnotherCuda,
   maximumInt,
   refuseConstruction,
+  refuseNewProperties,
   refuseUnknownOption,
   whatIs,
 } from "../../support/validation.ts";

@@ -5,8 +5,7 @@
  */
 import { type Driver, functionAttribute, functionCache, sharedCarveout } from "../../driver.ts";
 import type { Dim3 } from "./launch_options.ts";
-import { didYouMean } from "../../support/nearest_name.ts";
-import { type KnownOptions, shown } from "../../support/validation.ts";
+import { didYouMean, type KnownOptions, shown } from "../../support/validation.ts";
 
 /** What a kernel needs on its device, as the compiler has made it. */
 export interface KernelAttributes {

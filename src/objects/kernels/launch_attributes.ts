@@ -8,7 +8,7 @@ import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaKernel } from "./cuda_kernel.ts";
 import { defaultStream, functionAttribute, type KernelLaunch, type LaunchAttributes } from "../../driver.ts";
 import { CudaError } from "../../support/errors.ts";
-import { startStackAbove } from "../../support/call_stack.ts";
+import { startStackAbove } from "../../support/printing.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveClustersOptions } from "./kernel_attributes.ts";
 import type { Dim3, LaunchOptions } from "./launch_options.ts";

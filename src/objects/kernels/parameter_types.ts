@@ -11,8 +11,7 @@ import {
   type ParameterType,
   scalarBytes,
 } from "../../ptx/kernel_signature.ts";
-import { didYouMean } from "../../support/nearest_name.ts";
-import { shown, whatIs } from "../../support/validation.ts";
+import { didYouMean, shown, whatIs } from "../../support/validation.ts";
 
 /** A type that a program states: also a pointer, which PTX does not distinguish from an integer of 64 bits. */
 export type StatedParameterType = ParameterType | "pointer";

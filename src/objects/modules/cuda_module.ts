@@ -7,14 +7,21 @@ import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
-import { manglingHint, suggestMangled, suggestName } from "../../support/nearest_name.ts";
+import {
+  checkOptions,
+  type KnownOptions,
+  manglingHint,
+  refuseConstruction,
+  suggestMangled,
+  suggestName,
+  whatIs,
+} from "../../support/validation.ts";
 import type { KernelArgument } from "../kernels/kernel_arguments.ts";
 import { checkPlaces, signatureFromTypes } from "../kernels/parameter_types.ts";
 import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_support.ts";
 import type { AnyKernels } from "../kernels/typed_kernels.ts";
 import { type KernelSignature, type ParameterType, untypedSignature } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
-import { checkOptions, type KnownOptions, refuseConstruction, whatIs } from "../../support/validation.ts";
 
 const ownerOfGlobals: AllocationOwner = {
   release() {},

@@ -10,16 +10,16 @@ import { CudaError } from "../../support/errors.ts";
 import { reportDestroyedStream } from "../../support/leaks.ts";
 import { type Marker, Markers } from "./markers.ts";
 import type { StreamLaunches } from "../kernels/recent_launches.ts";
-import { refuseNewProperties } from "../../support/missing_properties.ts";
-import type { Session } from "../../session.ts";
-import { StreamProgress } from "./stream_progress.ts";
 import {
   checkOptions,
   errorOfAnotherCuda,
   type KnownOptions,
   refuseConstruction,
+  refuseNewProperties,
   whatIs,
 } from "../../support/validation.ts";
+import type { Session } from "../../session.ts";
+import { StreamProgress } from "./stream_progress.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../../support/waiting/waiting.ts";
 
 /** Options of a new stream. */

@@ -4,9 +4,8 @@
  * @module
  */
 import { scalarBytes } from "../../ptx/kernel_signature.ts";
-import { suggestName } from "../../support/nearest_name.ts";
+import { checkOptions, type KnownOptions, maximumInt, suggestName, whatIs } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
-import { checkOptions, type KnownOptions, maximumInt, whatIs } from "../../support/validation.ts";
 
 const structOptions: KnownOptions<{ alignment?: number }> = { action: "describe a struct", names: { alignment: true } };
 

@@ -11,8 +11,13 @@
  * @module
  */
 import { closeDescriptor, readAt, writeAt } from "../../../ffi/native/shim/descriptors.ts";
-import { isRangeLocked, lockRange, punchHole, unlockRange } from "../../../ffi/native/shim/memory_files.ts";
-import { openNamedMemory } from "../../../ffi/native/shim/named_memory.ts";
+import {
+  isRangeLocked,
+  lockRange,
+  openNamedMemory,
+  punchHole,
+  unlockRange,
+} from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
 /** The place of a process, until it leaves. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { escapeControlsInLines } from "../../support/escape_controls.ts";
+import { escapeControlsInLines } from "../../support/printing.ts";
 import { sha256 } from "../../support/sha256.ts";
 
 /** A point of a stream's work: the slot and generation of its process, the stream's number there, and the position. */

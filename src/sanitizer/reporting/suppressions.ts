@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { didYouMean } from "../../support/nearest_name.ts";
+import { didYouMean, shown } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
-import { shown } from "../../support/validation.ts";
 import { placesOf } from "./call_sites.ts";
 import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 

@@ -1,11 +1,10 @@
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
-import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
+import { countOf, escapeControls, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { allSettledUnseen } from "../../support/lost_devices.ts";
-import { escapeControls } from "../../support/escape_controls.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, waitOptionsOf, waitUntil } from "../../support/waiting/waiting.ts";

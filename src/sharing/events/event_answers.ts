@@ -1,4 +1,4 @@
-import { runEach } from "../../support/run_each.ts";
+import { runEach } from "../../support/errors.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import type { LocalEvent, LocalEvents } from "./local_events.ts";
 

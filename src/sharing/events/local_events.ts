@@ -2,7 +2,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
 import { unheard } from "../../objects/streams/unheard_waits.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
-import { runEach } from "../../support/run_each.ts";
+import { runEach } from "../../support/errors.ts";
 import { parseUuid } from "../../support/uuid.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
 import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";

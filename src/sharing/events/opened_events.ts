@@ -1,7 +1,6 @@
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
-import { CudaError } from "../../support/errors.ts";
+import { CudaError, runEach } from "../../support/errors.ts";
 import { driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
-import { runEach } from "../../support/run_each.ts";
 
 /** The maximum number of events of one peer that are open at a time. */
 const maximumOfPeer = 1024;

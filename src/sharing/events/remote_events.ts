@@ -1,10 +1,9 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { judgeEvent } from "../../objects/ipc_handles.ts";
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
-import { CudaError, SharingError } from "../../support/errors.ts";
+import { CudaError, runEach, SharingError } from "../../support/errors.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { countRefusedEvent, type EventRefusal } from "../../support/refusals.ts";
-import { runEach } from "../../support/run_each.ts";
 import { formatUuid } from "../../support/uuid.ts";
 import { badMessage, type EventMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import { AskedEvents, type EventBudget, type FiredCallback } from "./event_budget.ts";

@@ -2,7 +2,7 @@ import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { abortable } from "../transport/abortable.ts";
-import { nextTurn } from "../../support/waiting/turn.ts";
+import { nextTurn } from "../../support/waiting/waiting.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import { type ConnectionRole, limitExceeded } from "../protocol/messages.ts";

@@ -1,7 +1,6 @@
-import { SharingError } from "../../support/errors.ts";
+import { runEach, SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { runEach } from "../../support/run_each.ts";
 import { SentOffer } from "./sent_offer.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import {

@@ -6,18 +6,17 @@ import { DeviceWatch } from "../events/device_watch.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
-import type { SharingError } from "../../support/errors.ts";
-import { runEach } from "../../support/run_each.ts";
+import { runEach, type SharingError } from "../../support/errors.ts";
 import { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import {
   checkByteLength,
   checkMilliseconds,
   checkOptions,
+  didYouMean,
   type KnownOptions,
   shown,
   whatIs,
 } from "../../support/validation.ts";
-import { didYouMean } from "../../support/nearest_name.ts";
 import type { SentOffer } from "./sent_offer.ts";
 import { type ChannelOptions, channelOptions, ChannelProducer } from "../channel/channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";

@@ -1,6 +1,5 @@
-import { SharingError } from "../../support/errors.ts";
-import { runEach } from "../../support/run_each.ts";
-import { escapeControls } from "../../support/escape_controls.ts";
+import { runEach, SharingError } from "../../support/errors.ts";
+import { escapeControls } from "../../support/printing.ts";
 import type { ConsumerHub } from "../channel/channel_consumer.ts";
 import {
   badMessage,
@@ -16,7 +15,7 @@ import type { RemoteEvents } from "../events/remote_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
 import { MetadataBudget } from "./metadata_budget.ts";
 import { textByteLength } from "../protocol/text_length.ts";
-import { nearestNames } from "../../support/nearest_name.ts";
+import { nearestNames } from "../../support/validation.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
 /** The number of left channels for which messages may still arrive. */

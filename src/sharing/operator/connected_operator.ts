@@ -1,5 +1,4 @@
-import { SharingError } from "../../support/errors.ts";
-import { runEach } from "../../support/run_each.ts";
+import { runEach, SharingError } from "../../support/errors.ts";
 import { Documents, partsOf } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import {

@@ -4,8 +4,7 @@
  * @module
  */
 import { SharingError } from "../../support/errors.ts";
-import { abortError } from "../../support/waiting/abort_error.ts";
-import type { WaitOptions } from "../../support/waiting/waiting.ts";
+import { abortError, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { isGoodbye, type MessageStream } from "./message_stream.ts";
 import { type ConnectionRole, type Message, protocolVersions, reasonOfError, versionsText } from "./messages.ts";
 

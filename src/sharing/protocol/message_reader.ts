@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { canBePool, closeAside } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import { canBePool, closeAside } from "../../../ffi/native/shim/descriptors.ts";
 import { receiveFrom } from "../../../ffi/native/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { decodeHeader, decodeMessageAt, type Header, headerByteLength } from "./decode_message.ts";

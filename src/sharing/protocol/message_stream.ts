@@ -3,13 +3,11 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
-import { closeSocket } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import { closeDescriptor, closeSocket } from "../../../ffi/native/shim/descriptors.ts";
 import { printAs } from "../../support/printing.ts";
 import { isLoss, messageForPeers } from "../../support/driver_errors.ts";
-import { SharingError } from "../../support/errors.ts";
-import { runEach } from "../../support/run_each.ts";
-import { atNextTurn } from "../../support/waiting/turn.ts";
+import { runEach, SharingError } from "../../support/errors.ts";
+import { atNextTurn } from "../../support/waiting/waiting.ts";
 import { MessageReader } from "./message_reader.ts";
 import { MessageWriter } from "./message_writer.ts";
 import {

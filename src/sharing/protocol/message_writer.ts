@@ -5,7 +5,7 @@
  */
 import { closeDescriptor, duplicateDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { sendTo } from "../../../ffi/native/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { encodeInto, encodeMessage, roomFor } from "./encode_message.ts";
 import type { Message } from "./messages.ts";

@@ -1,4 +1,4 @@
-import { escapeControls } from "../../support/escape_controls.ts";
+import { escapeControls } from "../../support/printing.ts";
 import { whatIs } from "../../support/validation.ts";
 import { maximumNameByteLength } from "./messages.ts";
 

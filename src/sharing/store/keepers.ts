@@ -6,8 +6,7 @@
 import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { connectDatagramsTo, sendTo } from "../../../ffi/native/shim/sockets.ts";
 import { environmentVariable } from "../../../ffi/native/environment.ts";
-import { shim } from "../../../ffi/native/shim/shim.ts";
-import { errno, errnoName } from "../../../ffi/native/shim/system_error.ts";
+import { errno, errnoName, shim } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 

@@ -4,8 +4,7 @@
  * @module
  */
 import { SharingError, type SharingErrorCode, sharingErrorCodes } from "../../support/errors.ts";
-import { abortError } from "../../support/waiting/abort_error.ts";
-import { throwIfAborted } from "../../support/waiting/waiting.ts";
+import { abortError, throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { ImporterOptions } from "../importer/importer.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";

@@ -1,6 +1,5 @@
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
-import { abortError } from "../../support/waiting/abort_error.ts";
-import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
+import { abortError, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 
 /** The description of a wait, for the error if it is aborted. */
 export interface AbortableDescription {

@@ -10,11 +10,9 @@ import {
   isInOwnPidNamespace,
   ownProcessInode,
 } from "../../../ffi/native/shim/processes.ts";
-import { shim } from "../../../ffi/native/shim/shim.ts";
-import { errno, errnoName, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, errnoName, shim, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { printAs } from "../../support/printing.ts";
-import { SharingError } from "../../support/errors.ts";
-import { runEach } from "../../support/run_each.ts";
+import { runEach, SharingError } from "../../support/errors.ts";
 import { isCrowded, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 

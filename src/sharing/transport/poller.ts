@@ -13,11 +13,9 @@
  * @module
  */
 import { jsRuntime } from "../../../ffi/native/host.ts";
-import { shim, unwrap } from "../../../ffi/native/shim/shim.ts";
-import { errno } from "../../../ffi/native/shim/system_error.ts";
-import { runEach } from "../../support/run_each.ts";
-import { abortError } from "../../support/waiting/abort_error.ts";
-import { nextTurn } from "../../support/waiting/turn.ts";
+import { errno, shim, unwrap } from "../../../ffi/native/shim/shim.ts";
+import { runEach } from "../../support/errors.ts";
+import { abortError, nextTurn } from "../../support/waiting/waiting.ts";
 import { PollTable, type Registration } from "./poll_table.ts";
 
 /** There is data to read, a connection to accept, or the end of the stream; for a pidfd, the process has ended. */

@@ -5,7 +5,7 @@
  */
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
-import { escapeControls } from "../../support/escape_controls.ts";
+import { escapeControls } from "../../support/printing.ts";
 import { whatIs } from "../../support/validation.ts";
 
 /** The kernel's limit in bytes, without the terminating NUL. */

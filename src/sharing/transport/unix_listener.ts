@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { closeSocket } from "../../../ffi/native/shim/foreign_descriptors.ts";
-import { closeDescriptor, describeDescriptor, openPath } from "../../../ffi/native/shim/descriptors.ts";
+import { closeDescriptor, closeSocket, describeDescriptor, openPath } from "../../../ffi/native/shim/descriptors.ts";
 import {
   acceptFrom,
   connectTo,
@@ -15,15 +14,14 @@ import {
   removeOwn,
   removeStale,
 } from "../../../ffi/native/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { noteConnection } from "../../support/connected_processes.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkOptions, type KnownOptions, shown } from "../../support/validation.ts";
-import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import { Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, readable, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
-import { Mutex } from "../../support/waiting/mutex.ts";
 import { adoptSocket, outOfDescriptors, type UnixSocket } from "./unix_socket.ts";
 
 /** Options of `UnixListener.listen`. */

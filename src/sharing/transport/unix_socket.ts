@@ -4,8 +4,13 @@
  * @module
  */
 import { noteHostRead } from "../../support/host_reads.ts";
-import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
-import { canBePool, closeAside, closeSocket, isClosingStuck } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import {
+  canBePool,
+  closeAside,
+  closeDescriptor,
+  closeSocket,
+  isClosingStuck,
+} from "../../../ffi/native/shim/descriptors.ts";
 import {
   connectTo,
   maximumDescriptors,
@@ -15,17 +20,15 @@ import {
   receiveFrom,
   sendTo,
 } from "../../../ffi/native/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/handles/shareable_handle.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
-import { abortError } from "../../support/waiting/abort_error.ts";
-import { throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import { abortError, Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
-import { Mutex } from "../../support/waiting/mutex.ts";
 
 /** Options of `UnixSocket.send`. */
 export interface SendOptions extends WaitOptions {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { checkFolderPath, FolderRefusal } from "../../../ffi/native/shim/judged_paths.ts";
+import { checkFolderPath, FolderRefusal } from "../../../ffi/native/shim/folder_files.ts";
 import { openLog } from "../../../ffi/native/shim/standard_error.ts";
 import { readSmallFile } from "../../../ffi/native/shim/processes.ts";
 import { effectiveUserId } from "../../../ffi/native/shim/sockets.ts";

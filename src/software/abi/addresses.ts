@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { sharedAmongCopies } from "../../support/library_copies.ts";
+import { sharedAmongCopies } from "../../support/version.ts";
 
 /**
  * The address of the first byte of linear memory. Its low half is 0, so the low half of an address is an offset into

@@ -8,7 +8,7 @@
  * @module
  */
 import { type PlaceState, Roster, RosterFullError } from "../../../ffi/native/shim/roster.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { ipcHandleByteLength } from "../../driver.ts";
 import { SharingError } from "../../support/errors.ts";
 import { sha256 } from "../../support/sha256.ts";

@@ -9,8 +9,8 @@
  *
  * @module
  */
-import { atNextTurn } from "../../support/waiting/turn.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { atNextTurn } from "../../support/waiting/waiting.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
 import { eventFlags } from "../../driver.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { IpcFile, openIpcFile } from "./ipc_file.ts";

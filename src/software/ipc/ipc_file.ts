@@ -1,9 +1,13 @@
-import { closeDescriptor, openDescriptor, openPath, readLink } from "../../../ffi/native/shim/descriptors.ts";
-import { judgeDescriptor } from "../../../ffi/native/shim/foreign_descriptors.ts";
+import {
+  closeDescriptor,
+  judgeDescriptor,
+  openDescriptor,
+  openPath,
+  readLink,
+} from "../../../ffi/native/shim/descriptors.ts";
 import { isGone } from "../../../ffi/native/shim/processes.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { CudaError, cudaErrorName } from "../../support/errors.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
+import { CudaError, cudaErrorName, cudaErrorNumbers } from "../../support/errors.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import {
   decodeIpcHandle,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
 import { DeviceMemory } from "../memory/device_memory.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { IpcFile, openIpcFile } from "./ipc_file.ts";

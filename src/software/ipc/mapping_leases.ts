@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { SystemError } from "../../../ffi/native/shim/shim.ts";
 import { poolFileHeaderByteLength, unitByteLength } from "../memory/pool_file.ts";
 import type { Range } from "../memory/range_allocator.ts";
 import type { SharedFile } from "../memory/shared_file.ts";

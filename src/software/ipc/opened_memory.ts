@@ -1,4 +1,4 @@
-import { SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { SystemError } from "../../../ffi/native/shim/shim.ts";
 import { AccessibleRange } from "../memory/accessible_range.ts";
 import type { DeviceAllocation } from "../memory/allocations.ts";
 import type { IpcFile } from "./ipc_file.ts";

@@ -12,8 +12,7 @@ import {
   ownProcessInode,
   readSmallFile,
 } from "../../../ffi/native/shim/processes.ts";
-import { shim } from "../../../ffi/native/shim/shim.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, shim, SystemError } from "../../../ffi/native/shim/shim.ts";
 
 /** Identifies a process. */
 export interface ProcessIdentity {

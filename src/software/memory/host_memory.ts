@@ -6,8 +6,7 @@
  * @module
  */
 import { ffiRefusal } from "../../../ffi/native/host.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { explainedError } from "../../support/errors.ts";
+import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { Allocation } from "./allocations.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 

@@ -9,8 +9,7 @@
  */
 import { addressOf, foreignBuffer } from "../../../ffi/native/host.ts";
 import { unmapShared } from "../../../ffi/native/shim/memory_files.ts";
-import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
-import { SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
 import type { checkStateBegin } from "../abi/check_state.ts";
 import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../abi/addresses.ts";
 import type { launchRecordBegin } from "../abi/launch_record.ts";

@@ -1,4 +1,4 @@
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
 import { memPoolAttribute } from "../../driver.ts";
 import { fail } from "../failure.ts";
 import type { SoftwarePool } from "./software_pool.ts";

@@ -2,11 +2,11 @@ import {
   closeDescriptor,
   describeDescriptor,
   duplicateDescriptor,
+  judgeDescriptor,
   readAt,
   sealShrink,
   writeAt,
 } from "../../../ffi/native/shim/descriptors.ts";
-import { judgeDescriptor } from "../../../ffi/native/shim/foreign_descriptors.ts";
 import {
   createMemoryFile,
   growMemoryFile,
@@ -17,8 +17,7 @@ import {
   reopenMemoryFile,
   unlockRange,
 } from "../../../ffi/native/shim/memory_files.ts";
-import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
 import {
   decodePoolFileHeader,
   encodePoolFileHeader,

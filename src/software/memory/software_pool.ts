@@ -15,7 +15,7 @@ import type { PoolCounters } from "./pool_attributes.ts";
 import { unitByteLength } from "./pool_file.ts";
 import { PoolSpace } from "./pool_space.ts";
 import type { FileMapping, SharedFile } from "./shared_file.ts";
-import { atNextTurn } from "../../support/waiting/turn.ts";
+import { atNextTurn } from "../../support/waiting/waiting.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 

@@ -1,20 +1,48 @@
 /**
- * The one place where the library waits for a GPU without blocking the event loop.
- *
- * CUDA has no descriptor to wait on, and a native call parked for each stream would use up the runtime's few threads.
- * So the driver is polled, for all pending waits together: at every turn of the event loop for two milliseconds after a
- * wait began or ended, and then once per millisecond. Nothing runs while no wait is pending. A pending wait keeps the
- * process alive.
+ * Waiting: options and errors of a wait, the next turn of the event loop, and a mutex.
  *
  * @module
  */
-
-import { startStackAbove } from "../call_stack.ts";
-import { abortError } from "./abort_error.ts";
+import { escapeControls, startStackAbove } from "../printing.ts";
 import { EndedError } from "../driver_errors.ts";
-import { escapeControls } from "../escape_controls.ts";
-import { atNextTurn } from "./turn.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../validation.ts";
+
+/**
+ * The error that a wait rejects with when its signal is aborted.
+ *
+ * An application that aborts with an error of its own gets that error, as from every web API. The runtime's own reasons,
+ * `AbortError` and `TimeoutError`, do not say what was awaited, and one signal often ends several waits. In their place
+ * comes a new error of the same name that says it, whose `cause` is the signal's reason, as Node's own APIs do. The
+ * signal's reason itself is never changed: others wait with the same signal.
+ *
+ * @param awaited what was awaited, such as `"offer \"weights\" of process 12"`; if undefined, the result is the reason
+ * @param why returns why it had not come, if that is known
+ */
+export function abortError(reason: unknown, awaited: string | undefined, why?: () => string | undefined): unknown {
+  if (
+    awaited === undefined || !(reason instanceof DOMException) ||
+    (reason.name !== "AbortError" && reason.name !== "TimeoutError")
+  ) {
+    return reason;
+  }
+  const what = reason.name === "TimeoutError" ? "timed out" : "was aborted";
+  const because = why?.();
+  const text = `Waiting for ${awaited} ${what}${because === undefined ? "" : `: ${because}`}`;
+  const error = new DOMException(escapeControls(text), reason.name);
+  return Object.defineProperty(error, "cause", { value: reason, configurable: true, writable: true });
+}
+
+/** Calls back at the next turn of the event loop, without the delay of a timer. */
+export function atNextTurn(callback: () => void): void {
+  // All three runtimes have setImmediate, but the standard library's types do not declare it.
+  const { setImmediate } = globalThis as unknown as { setImmediate(callback: () => void): void };
+  setImmediate(callback);
+}
+
+/** Resolves at the next turn of the event loop. */
+export function nextTurn(): Promise<void> {
+  return new Promise(atNextTurn);
+}
 
 /** How a wait can be ended early. */
 export interface WaitOptions {
@@ -186,4 +214,51 @@ export function throwIfAborted(
     );
   }
   if (signal.aborted) throw abortError(signal.reason, awaited, why);
+}
+
+/** A mutex that serves its waiters in the order in which they came. */
+export class Mutex {
+  #isLocked = false;
+  readonly #waiting: (() => void)[] = [];
+
+  /** Acquires the mutex if it is free. Returns whether it was. */
+  tryAcquire(): boolean {
+    if (this.#isLocked) return false;
+    this.#isLocked = true;
+    return true;
+  }
+
+  /**
+   * Waits for the mutex and acquires it.
+   *
+   * @param signals the first to be aborted rejects the wait, as `abortError` says
+   * @param awaited what is awaited, for the error of an aborted wait
+   */
+  acquire(signals: readonly (AbortSignal | undefined)[], awaited?: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      for (const signal of signals) if (signal?.aborted) return reject(abortError(signal.reason, awaited));
+      if (this.tryAcquire()) return resolve();
+      const grant = (): void => {
+        unsubscribe();
+        resolve();
+      };
+      const unsubscribe = (): void => {
+        for (const signal of signals) signal?.removeEventListener("abort", onAbort);
+      };
+      const onAbort = (event: Event): void => {
+        unsubscribe();
+        this.#waiting.splice(this.#waiting.indexOf(grant), 1);
+        reject(abortError((event.target as AbortSignal).reason, awaited));
+      };
+      for (const signal of signals) signal?.addEventListener("abort", onAbort);
+      this.#waiting.push(grant);
+    });
+  }
+
+  /** Releases the mutex, or passes it to the waiter that has waited longest. */
+  release(): void {
+    const grantNext = this.#waiting.shift();
+    if (grantNext === undefined) this.#isLocked = false;
+    else grantNext();
+  }
 }

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { connectTo, sendTo } from "../../../ffi/native/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { open } from "../../../src/open.ts";
 import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";

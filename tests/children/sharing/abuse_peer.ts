@@ -5,7 +5,7 @@ import { dlopen } from "../../../ffi/native/host.ts";
 import { closeDescriptor, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
 import { connectTo, sendTo } from "../../../ffi/native/shim/sockets.ts";
-import { errno, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { open } from "../../../src/open.ts";

@@ -3,8 +3,7 @@
 import process from "node:process";
 import { dlopen } from "../../../ffi/native/host.ts";
 import { isReadable } from "../../../ffi/native/shim/descriptors.ts";
-import { shim } from "../../../ffi/native/shim/shim.ts";
-import { errno } from "../../../ffi/native/shim/system_error.ts";
+import { errno, shim } from "../../../ffi/native/shim/shim.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 

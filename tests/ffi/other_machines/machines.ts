@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { libcuda } from "../../../ffi/libcuda.ts";
-import { minimumVersions } from "../../../ffi/minimum_versions.ts";
+import { minimumVersions } from "../../../ffi/cuda_libraries.ts";
 
 /** The properties of a simulated machine. */
 export interface Machine {

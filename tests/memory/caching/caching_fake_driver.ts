@@ -1,6 +1,5 @@
-import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
+import { CudaError, cudaErrorNumbers } from "../../../src/support/errors.ts";
 import { type Driver, type HostAllocation, memPoolAttribute, type MemPoolProps } from "../../../src/driver.ts";
-import { CudaError } from "../../../src/support/errors.ts";
 
 /** A piece of a stream's work, which does nothing but complete. */
 interface Work {

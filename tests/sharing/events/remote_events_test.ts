@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import process from "node:process";
-import { errno, errnoName, SystemError } from "../../../ffi/native/shim/system_error.ts";
+import { errno, errnoName, SystemError } from "../../../ffi/native/shim/shim.ts";
 import type { Driver } from "../../../src/driver.ts";
 import { RemoteEvents } from "../../../src/sharing/events/remote_events.ts";
 import type { Message } from "../../../src/sharing/protocol/messages.ts";

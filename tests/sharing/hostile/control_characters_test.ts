@@ -10,7 +10,7 @@ import { CompileError } from "../../../src/compile/compile_error.ts";
 import { CudaError, SharingError } from "../../../src/support/errors.ts";
 import { shown } from "../../../src/support/validation.ts";
 import { disposedMeanwhile } from "../../../src/support/waiting/waiting.ts";
-import { escapeControls } from "../../../src/support/escape_controls.ts";
+import { escapeControls } from "../../../src/support/printing.ts";
 import { remainingLines, startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
 import { leakTest } from "../../support/resources.ts";

@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertInstanceOf, assertStringIncludes } from "@std/assert";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
-import { isClosingStuck } from "../../../ffi/native/shim/foreign_descriptors.ts";
-import { openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { isClosingStuck, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
 import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import { createMemoryFile } from "../../../ffi/native/shim/memory_files.ts";
-import { errno } from "../../../ffi/native/shim/system_error.ts";
+import { errno } from "../../../ffi/native/shim/shim.ts";
 import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
 import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
@@ -20,7 +20,7 @@ import {
 import { PeerProcess } from "../../../src/sharing/transport/peer_process.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
-import { nextTurn } from "../../../src/support/waiting/turn.ts";
+import { nextTurn } from "../../../src/support/waiting/waiting.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
 import type { TestOptions } from "../../support/test.ts";

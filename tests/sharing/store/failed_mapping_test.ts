@@ -1,8 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Cuda, MemoryStore, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
-import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
-import { CudaError } from "../../../src/support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../../src/support/errors.ts";
 import { adaptedCuda } from "../../support/adapted_driver.ts";
 import { driverNamed, testOnEachDriver } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
-import { SystemError } from "../../../../ffi/native/shim/system_error.ts";
+import { SystemError } from "../../../../ffi/native/shim/shim.ts";
 import type { Keeper, KeptName } from "../keepers.ts";
 import { Journal } from "./journal.ts";
 import { encodeChange, type StoredRecord, type TableChange } from "./stored_record.ts";

@@ -1,4 +1,4 @@
-import { didYouMean } from "../../../support/nearest_name.ts";
+import { didYouMean } from "../../../support/validation.ts";
 import { type Instruction, PtxError } from "../../../ptx/syntax.ts";
 import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { hasModifier, matchForm } from "../../../ptx/instructions/form_syntax.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { functionAttribute, sharedCarveout } from "../../../driver.ts";
-import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../../../support/errors.ts";
 import { fail } from "../../failure.ts";
 import { activeBlocks, computeCapability, launchLimits, warpSize } from "../../software_device.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";

@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
 import { type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
 import type { GlobalAccesses } from "../../../kernel_checker.ts";
-import { explainedError } from "../../../support/errors.ts";
 import { fail } from "../../failure.ts";
 import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
 import type { LoadedModule } from "../modules/loaded_module.ts";

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
-import { type CudaError, explainedError } from "../../../support/errors.ts";
+import { type CudaError, cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
 import { type ImageKind, imageKind } from "../../../ptx/image_kind.ts";
 import { isPtx, ptxText } from "../../../ptx/ptx_text.ts";
 import { PtxError } from "../../../ptx/syntax.ts";

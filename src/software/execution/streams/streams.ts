@@ -11,7 +11,7 @@
 import type { Choice } from "../../schedule.ts";
 import { pause } from "../../../support/waiting/pause.ts";
 import { UnreferencedTimer } from "../../../support/waiting/unreferenced_timer.ts";
-import { atNextTurn } from "../../../support/waiting/turn.ts";
+import { atNextTurn } from "../../../support/waiting/waiting.ts";
 
 /** Something to wait for: a piece of work, or a record of another process. */
 export interface Awaited {

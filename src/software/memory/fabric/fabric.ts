@@ -9,9 +9,8 @@
 import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../../ffi/native/shim/descriptors.ts";
 import { namesIn } from "../../../../ffi/native/shim/folder_files.ts";
 import { removeUnserved } from "../../../../ffi/native/shim/served_files.ts";
-import { shimRefusal } from "../../../../ffi/native/shim/shim.ts";
-import { errno, SystemError } from "../../../../ffi/native/shim/system_error.ts";
-import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { errno, shimRefusal, SystemError } from "../../../../ffi/native/shim/shim.ts";
+import { cudaErrorNumbers } from "../../../support/errors.ts";
 import { failBecause, translateSystemErrors } from "../../failure.ts";
 import { encodePoolFileHeader, type PoolFileHeader, poolFileHeaderByteLength } from "../pool_file.ts";
 import { FabricFile } from "./fabric_file.ts";

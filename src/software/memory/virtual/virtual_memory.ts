@@ -13,7 +13,7 @@ import {
   memLocationType,
   type OsHandle,
 } from "../../../driver.ts";
-import { cudaErrorNumbers } from "../../../support/cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../../../support/errors.ts";
 import { checkSharing, fail, failBecause, translateSystemErrors } from "../../failure.ts";
 import type { VisibleDevices } from "../../visible_devices.ts";
 import { type Fabric, noDescriptor } from "../fabric/fabric.ts";
