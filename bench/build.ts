@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 
 /** The oldest architecture that nvcc 13 supports. */
 const architecture = "compute_75";
-const measuredFused: ReadonlySet<string> = new Set(["matrix_multiply"]);
+const measuredFused: ReadonlySet<string> = new Set(["software/matrix_multiply"]);
 /** The kernels that run on GPUs. */
 const forGpus: readonly string[] = ["channel/frames", "cuda/kernels"];
 
@@ -24,8 +24,8 @@ function build(name: string, { suffix, options }: { suffix: string; options: rea
   if (!success) throw new Error(`Cannot build ${name}.cu: nvcc failed`);
 }
 
-for (const file of readdirSync(new URL(".", import.meta.url)).filter((file) => file.endsWith(".cu"))) {
-  const name = file.slice(0, -".cu".length);
+for (const file of readdirSync(new URL("software/", import.meta.url)).filter((file) => file.endsWith(".cu"))) {
+  const name = `software/${file.slice(0, -".cu".length)}`;
   build(name, { suffix: "", options: ["-fmad=false"] });
   if (measuredFused.has(name)) build(name, { suffix: "_fused", options: [] });
 }

@@ -8,6 +8,7 @@
  * @module
  */
 import process from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Cuda, Exporter, Importer, open, type ReceivedSlot, UnixListener, UnixSocket } from "../../mod.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
 import { Gate } from "../../tests/support/gate.ts";
@@ -150,10 +151,6 @@ let isReady = false;
 function ready(): void {
   if (!isReady) console.log("ready");
   isReady = true;
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 const [role, path] = process.argv.slice(2) as [Role, string];

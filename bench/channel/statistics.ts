@@ -19,12 +19,6 @@ export interface RoundResult {
   readonly clockError: number;
 }
 
-/** Returns the quantile of a fraction: 0.5 for the median. */
-export function quantile(numbers: readonly number[], fraction: number): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(fraction * sorted.length))]!;
-}
-
 /**
  * Computes the result of a round.
  *

@@ -6,6 +6,7 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { outputOf } from "../harness/programs.ts";
 
 /** What all programs measure. */
 export interface Measurement {
@@ -150,10 +151,7 @@ export async function buildNative(folder: string): Promise<Native> {
   const build = async (out: string, ...options: string[]) => {
     // NVIDIA's package for Python has no libnccl.so.
     const args = ["-O2", "-std=c++17", ...options, "-o", out, path("native.cu"), ...found, "-l:libnccl.so.2"];
-    const { success, stderr } = await new Deno.Command("nvcc", { args, stderr: "piped" }).output().catch(() => {
-      throw new Error("nvcc was not found");
-    });
-    if (!success) throw new Error(`nvcc failed: ${new TextDecoder().decode(stderr).trim().split("\n")[0]}`);
+    await outputOf(["nvcc", ...args]);
   };
   await Promise.all([build(native.program), build(native.library, "-shared", "-Xcompiler", "-fPIC")]);
   return native;

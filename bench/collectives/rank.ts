@@ -13,7 +13,7 @@
  */
 import process from "node:process";
 import { Communicator, open } from "../../mod.ts";
-import { median } from "../measurement.ts";
+import { median } from "../harness/measurement.ts";
 
 const rounds = 7;
 const warmUps = 5;

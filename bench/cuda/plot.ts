@@ -1,7 +1,7 @@
 /**
  * Draws the results of the benchmark.
  *
- *     deno task bench:plot FILE.json
+ *     deno task bench plot FILE.json
  *
  * Writes `FILE_ratios.svg`, `FILE_allocation.svg` and `FILE_bandwidth.svg`. Only this program downloads the drawing
  * library: it imports the library dynamically, with its own lock file, so that no other program has it in its module
@@ -340,7 +340,7 @@ function bandwidth(report: Report): Picture | undefined {
 
 const [file] = Deno.args;
 if (file === undefined || !file.endsWith(".json")) {
-  throw new TypeError("Cannot draw: usage: deno task bench:plot FILE.json");
+  throw new TypeError("Cannot draw: usage: deno task bench plot FILE.json");
 }
 const report: Report = JSON.parse(Deno.readTextFileSync(file));
 const charts: Charts = await import(library);

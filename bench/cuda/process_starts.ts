@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Program } from "../contender.ts";
+import type { Program } from "../harness/contender.ts";
 import type { Answer } from "../sharing/contract.ts";
 
 /** Times a process from its start until it has printed its first line. */

@@ -5,7 +5,8 @@
  */
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Program } from "../contender.ts";
+import type { Program } from "../harness/contender.ts";
+import { outputOf, python } from "../harness/programs.ts";
 import type { ContenderName, Purpose } from "./rows.ts";
 
 /** The source of a program: `.cu` files are built by nvcc, `.ts` and `.py` files run directly. */
@@ -73,11 +74,7 @@ const path = (file: string) => fileURLToPath(new URL(`../${file}`, import.meta.u
 export async function buildNative(file: string, folder: string): Promise<string> {
   const program = `${folder}/${basename(file, ".cu")}_${basename(new URL(`../${file}/..`, import.meta.url).pathname)}`;
   const args = ["-O2", "-std=c++17", "-arch=native", "-o", program, path(file)];
-  const { success } = await new Deno.Command("nvcc", { args, stdout: "inherit", stderr: "inherit" }).output()
-    .catch(() => {
-      throw new Error("nvcc was not found");
-    });
-  if (!success) throw new Error("nvcc failed");
+  await outputOf(["nvcc", ...args]);
   return program;
 }
 
@@ -85,8 +82,7 @@ export async function buildNative(file: string, folder: string): Promise<string>
 export async function buildBundle(file: string, folder: string): Promise<string> {
   const bundle = `${folder}/${basename(file, ".ts")}.js`;
   const args = ["bundle", "--quiet", "--output", bundle, path(file)];
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
-  if (!success) throw new Error(`deno bundle: ${new TextDecoder().decode(stderr).trim().split("\n").at(-1)}`);
+  await outputOf([Deno.execPath(), ...args]);
   return bundle;
 }
 
@@ -105,28 +101,9 @@ export function programOf(source: ProgramSource, built?: string): Program {
   return { name, command: Deno.execPath(), args: streaming, env };
 }
 
-/** Resolves to Python's error message for the first missing package, or undefined if none is missing. */
-export async function missingPackage(packages: readonly string[]): Promise<string | undefined> {
-  if (packages.length === 0) return undefined;
-  const code = `
-import sys
-from importlib.util import find_spec
-for name in sys.argv[1:]:
-    if find_spec(name) is None:
-        raise ModuleNotFoundError(f"No module named '{name}'")
-`;
-  const { success, stderr } = await new Deno.Command(python(), { args: ["-c", code, ...packages] }).output();
-  return success ? undefined : new TextDecoder().decode(stderr).trim().split("\n").at(-1);
-}
-
 function commandOf({ purpose, file, args = [] }: ProgramSource, built?: string): [string, ...string[]] {
   if (file.endsWith(".cu")) return [built!, ...args];
   if (file.endsWith(".py")) return [python(), path(file), ...args];
   const permissions = purpose === "start" ? ["--no-prompt", "--allow-ffi"] : ["--allow-all"];
   return [Deno.execPath(), "run", ...permissions, built ?? path(file), ...args];
-}
-
-/** The Python that the environment variable `PYTHON` names, or `python3`. */
-export function python(): string {
-  return Deno.env.get("PYTHON") ?? "python3";
 }

@@ -4,8 +4,8 @@
  * @module
  */
 import { formatTable } from "../../examples/table.ts";
-import { median } from "../measurement.ts";
-import type { DeviceDescription } from "./device.ts";
+import { median } from "../harness/measurement.ts";
+import type { DeviceDescription } from "../harness/machine.ts";
 import { type ContenderName, contenderNames, type Goal, type Row } from "./rows.ts";
 
 /** The median of each round, for each contender: nanoseconds, or bytes per second. */

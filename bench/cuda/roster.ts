@@ -3,11 +3,12 @@
  *
  * @module
  */
-import { Contender, type Program } from "../contender.ts";
+import { Contender, type Program } from "../harness/contender.ts";
 import type { Answer, Greeting } from "../sharing/contract.ts";
 import { timeStart } from "./process_starts.ts";
 import { allowedProcessors, pinTo } from "./processors.ts";
-import { buildBundle, buildNative, missingPackage, programOf, type ProgramSource, programSources } from "./programs.ts";
+import { missingPackage } from "../harness/programs.ts";
+import { buildBundle, buildNative, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
 
 /** With fewer processors, a pinned program would wait for other programs on its processor. */

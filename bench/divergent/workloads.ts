@@ -6,23 +6,11 @@
 import { readFileSync } from "node:fs";
 import { ptx as mandelbrotPtx } from "../../kernels/mandelbrot.ts";
 import type { LaunchOptions } from "../../mod.ts";
+import type { Arrays, KernelWorkload } from "../software/prepared_workload.ts";
 import * as loops from "./loops.ts";
 
-type Numbers = Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
-
-/** The arrays of a workload, by name, in the order of their allocation. */
-export type Arrays = Readonly<Record<string, Numbers>>;
-
 /** A kernel, its launch, and a loop that computes the same. */
-export interface DivergentWorkload<A extends Arrays = Arrays> {
-  readonly name: string;
-  readonly ptx: string;
-  readonly kernel: string;
-  readonly launch: LaunchOptions;
-  /** Returns new arrays with the contents before the first run, which are the same on every call. */
-  arrays(): A;
-  /** The kernel's arguments, with arrays by name. */
-  readonly arguments: readonly (number | (keyof A & string))[];
+export interface DivergentWorkload<A extends Arrays = Arrays> extends KernelWorkload<A> {
   loop(arrays: A): void;
 }
 

@@ -2,26 +2,23 @@
  * Measures how the processor time to load a kernel and to launch it for the first time grows with its lines, on the software
  * device, and the time of an empty launch.
  *
- *     deno task bench:scaling [--only NAME] [--lines 10000] [--rounds 3]
+ *     deno task bench scaling [--only NAME] [--lines 10000] [--rounds 3]
  *
  * `--only` selects the shapes whose names contain NAME, `--lines` sets the longest kernels. Prints tables and writes no
  * files.
  *
  * @module
  */
-import { cpus } from "node:os";
 import process from "node:process";
-import { parseArgs } from "@std/cli/parse-args";
+import { setTimeout as sleep } from "node:timers/promises";
 import { formatTable } from "../../examples/table.ts";
 import { type Cuda, type CudaStream, type DeviceBuffer, open } from "../../mod.ts";
-import { answerHelp } from "../../tests/support/program_help.ts";
+import { reportFailures, rowOf } from "../harness/failures.ts";
+import { describeProcessor, describeRuntime } from "../harness/machine.ts";
+import { readOptions } from "../harness/options.ts";
+import { outputOf } from "../harness/programs.ts";
 import { kernelShapes } from "./kernel_shapes.ts";
 import type { KernelShape } from "./kernel_text.ts";
-
-answerHelp(import.meta.url, ["only", "lines", "rounds", "shape"]);
-
-/** What a process that measures one shape is given instead of the other options. */
-const shapeOption = "shape";
 
 /** The least processor times of a kernel, in milliseconds. */
 interface Times {
@@ -72,7 +69,7 @@ async function settle(): Promise<void> {
   const end = performance.now() + longestWait;
   for (let spent = Infinity; spent > idleTime && performance.now() < end;) {
     const before = processorTime();
-    await new Promise((resolve) => setTimeout(resolve, 10 * idleTime));
+    await sleep(10 * idleTime);
     spent = processorTime() - before;
   }
 }
@@ -104,18 +101,15 @@ async function printShapes(only: string, { longest, rounds }: { longest: number;
   const rows = [["kernel", ...heads, "growth for 4 times the lines", "peak memory, MB"]];
   for (const { name } of kernelShapes.filter(({ name }) => name.includes(only))) {
     const options = ["--shape", name, "--lines", `${longest}`, "--rounds", `${rounds}`];
-    const { success, stdout } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "--allow-all", "--no-check", "--import-map", importMap, Deno.mainModule, ...options],
-      stderr: "inherit",
-    }).output();
-    if (!success) {
-      rows.push([name, ...heads.map(() => ""), "failed", ""]);
-      continue;
-    }
-    const times: Times[] = JSON.parse(new TextDecoder().decode(stdout));
-    const cells = times.map(({ load, launch }) => `${load.toFixed(1)} + ${launch.toFixed(1)}`);
-    const sum = ({ load, launch }: Times) => load + launch;
-    rows.push([name, ...cells, growth(times, sum), `${Math.round(times.at(-1)!.memory)}`]);
+    const command = ["run", "--allow-all", "--no-check", "--import-map", importMap, Deno.mainModule, ...options];
+    rows.push(
+      await rowOf(name, async () => {
+        const times: Times[] = JSON.parse(await outputOf([Deno.execPath(), ...command]));
+        const cells = times.map(({ load, launch }) => `${load.toFixed(1)} + ${launch.toFixed(1)}`);
+        const sum = ({ load, launch }: Times) => load + launch;
+        return [...cells, growth(times, sum), `${Math.round(times.at(-1)!.memory)}`];
+      }),
+    );
   }
   if (rows.length === 1) return;
   console.log(`processor time of load + first launch, least of ${rounds}, in ms\n\n${formatTable(rows)}\n`);
@@ -155,16 +149,15 @@ function printEmptyLaunches({ cuda, stream, rounds }: Bench): void {
 }
 
 const importMap = new URL("../../import_map.json", import.meta.url).href;
-const { only, lines, shape: shapeName, ...rest } = parseArgs(Deno.args, {
-  string: ["only", "lines", "rounds", shapeOption],
-  default: { only: "", lines: "10000", rounds: "3" },
-});
-const rounds = Number(rest.rounds);
-if (shapeName === undefined) {
-  console.log(`${cpus()[0]?.model}, ${cpus().length} cores, Deno ${Deno.version.deno}\n`);
-  await printShapes(only, { longest: Number(lines), rounds });
+// A process that measures one shape has its name as an option.
+const options = { only: "", lines: 10_000, rounds: 3, shape: "" };
+const { only, lines, rounds, shape: shapeName } = readOptions(import.meta.url, options);
+if (shapeName === "") {
+  console.log(`${describeProcessor()}\n${describeRuntime()}\n`);
+  await printShapes(only, { longest: lines, rounds });
+  reportFailures();
 }
-if (shapeName !== undefined || only === "") {
+if (shapeName !== "" || only === "") {
   using cuda = open({ driver: "software" });
   using stream = cuda.device(0).createStream();
   using pool = cuda.device(0).createPool();
@@ -174,7 +167,7 @@ if (shapeName !== undefined || only === "") {
   if (shape === undefined) printEmptyLaunches(bench);
   else {
     const times: Times[] = [];
-    for (const length of lengthsTo(Number(lines))) times.push(await timeKernel(shape, length, bench));
+    for (const length of lengthsTo(lines)) times.push(await timeKernel(shape, length, bench));
     console.log(JSON.stringify(times));
   }
 }

@@ -11,7 +11,7 @@
 import { open } from "../../mod.ts";
 import { formatJob, type Greeting, type RoundTimes } from "../channel/job.ts";
 import { resultOf } from "../channel/statistics.ts";
-import { Contender } from "../contender.ts";
+import { Contender } from "../harness/contender.ts";
 import { answerRequests, numberOf, type Request } from "./contract.ts";
 
 /** The smallest number of uncounted frames that come first. */

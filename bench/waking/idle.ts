@@ -1,18 +1,14 @@
 /**
- * Sleeps, and measures what idling costs.
+ * Measures what idling costs.
  *
  * @module
  */
 import process from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** Milliseconds until the work after connecting has ended: timers, compilation, garbage collection. */
 const settleMilliseconds = 300;
 const idleMilliseconds = 2000;
-
-/** Resolves after some milliseconds, during which the event loop runs. */
-export function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
-}
 
 /** Resolves to the share of one processor that this process uses while it waits and nothing happens. */
 export async function idleShare(): Promise<number> {

@@ -9,11 +9,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import process from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Exporter, type Offer, open, UnixListener } from "../../mod.ts";
 import { startChild } from "../../examples/child_process.ts";
-import type { Times } from "../measurement.ts";
+import type { Times } from "../harness/measurement.ts";
 import type { Role } from "./partner.ts";
-import { idleShare, sleep } from "./idle.ts";
+import { idleShare } from "./idle.ts";
 import { type IdleShares, pauseMilliseconds, type WakingResult } from "./results.ts";
 
 /** The number of untimed samples that come first. Engines optimize code only after it has run for a while. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Times } from "../measurement.ts";
+import type { Times } from "../harness/measurement.ts";
 
 /** Milliseconds of pause before each sample; 0 for samples back to back. They cover all intervals of the poller. */
 export const pauseMilliseconds = [0, 20, 120] as const;

@@ -4,6 +4,7 @@
  * @module
  */
 import { existsSync } from "node:fs";
+import { benchmarks, fileOf } from "../../bench/main.ts";
 import type { Block } from "./blocks.ts";
 import { readProjectFile, root } from "./scripts.ts";
 
@@ -43,6 +44,11 @@ export function problemOfTask(name: string, args: readonly string[]): string | u
   const { tasks } = JSON.parse(readProjectFile("deno.json")) as Configuration;
   const task = tasks[name];
   if (task === undefined) return `there is no task ${name}`;
+  if (name === "bench" && args.length > 0) {
+    const [benchmark, ...options] = args as [string, ...string[]];
+    if (!Object.hasOwn(benchmarks, benchmark)) return `there is no benchmark ${benchmark}`;
+    return problemOfRun([`bench/${fileOf(benchmark)}`, ...options]);
+  }
   const words = task.command.split(" ");
   return words[1] === "run" ? problemOfRun([...words.slice(2), ...args]) : undefined;
 }

@@ -4,9 +4,11 @@ import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { readArguments, runProgram } from "../../examples/command_line.ts";
+import { benchmarks, fileOf } from "../../bench/main.ts";
 import { version } from "../../mod.ts";
 import { test } from "../support/test.ts";
 
+const isDeno = "Deno" in globalThis;
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 const examples = readdirSync(new URL("examples/", root)).filter((name) => name.endsWith(".ts"))
@@ -59,25 +61,47 @@ test("examples print their help and the version, and name the option that was me
 test("the program of each task, and each example, answers --help", () => {
   const { tasks } = JSON.parse(read("deno.json")) as { tasks: Record<string, { command: string }> };
   const ofTasks = Object.values(tasks).flatMap(({ command }) => command.match(/(?<=^deno run .*)\S+\.ts$/g) ?? []);
-  assert(ofTasks.length > 12, ofTasks.join(" "));
+  assert(ofTasks.length > 6, ofTasks.join(" "));
+  const ofBenchmarks = Object.keys(benchmarks).map((name) => `bench/${fileOf(name)}`);
+  assert(ofBenchmarks.length > 12, ofBenchmarks.join(" "));
   const ofExamples = examples.filter((path) => /^(await|if \(await|using cuda) /m.test(read(path)));
   assert(ofExamples.length > 12, ofExamples.join(" "));
-  const without = [...ofTasks, ...ofExamples].filter((path) =>
-    !/\banswerHelp\(import\.meta\.url|\bawait runProgram\(|\bawait run\(process\.argv/.test(read(path))
-  );
+  const without = [...ofTasks, ...ofBenchmarks, ...ofExamples].filter((path) => {
+    return !/\b(answerHelp|readOptions)\(import\.meta\.url|\bawait runProgram\(|\bawait run\(process\.argv/.test(
+      read(path),
+    ) &&
+      path !== "bench/main.ts";
+  });
   assertEquals(without, withoutHelp);
 });
+
+test("deno task bench has every benchmark", () => {
+  const programs = readdirSync(new URL("bench/", root), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith("/main.ts"));
+  assertEquals(Object.keys(benchmarks).map(fileOf).filter((path) => path !== "cuda/plot.ts").sort(), programs.sort());
+});
+
+test(
+  "deno task bench lists the benchmarks if there is none of a name",
+  { skip: !isDeno && "only on Deno" },
+  async () => {
+    const wrong = await printed("bench/main.ts", "sofware");
+    assertEquals(wrong.code, 2);
+    assertMatch(wrong.output, /There is no benchmark sofware; did you mean "software"\?\n/);
+    for (const name of Object.keys(benchmarks)) assertMatch(wrong.output, new RegExp(`^${name} {2,}\\S`, "m"));
+  },
+);
 
 test("the version is the same in all places", () => {
   assertEquals(JSON.parse(read("deno.json")).version, version);
   assertEquals(JSON.parse(read("package.json")).version, version);
 });
 
-const isDeno = "Deno" in globalThis;
-
 test("every program prints what it does for --help", { skip: !isDeno && "only on Deno", long: true }, async () => {
   const programs = [...examples, ...toolPaths(), "cli/main.ts"].filter((path) =>
-    /\banswerHelp\(import\.meta\.url|^(?:await|if \(await) runProgram\(|\bawait run\(process\.argv/m.test(read(path))
+    /\b(answerHelp|readOptions)\(import\.meta\.url|^(?:await|if \(await) runProgram\(|\bawait run\(process\.argv/m.test(
+      read(path),
+    )
   );
   assert(programs.length > 30, programs.join(" "));
   for (const path of programs) {
@@ -85,7 +109,7 @@ test("every program prints what it does for --help", { skip: !isDeno && "only on
     assertEquals(code, 0, `${path}: ${output}`);
     assert(output.length > 80 && /Usage: |Options: /.test(output), `${path}: ${output}`);
   }
-  const wrong = await printed("bench/waking.ts", "--ronds");
+  const wrong = await printed("bench/waking/main.ts", "--ronds");
   assertEquals(wrong.code, 2);
   assertStringIncludes(wrong.output, "There is no option --ronds, did you mean --rounds?");
 });

@@ -15,7 +15,7 @@
  * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
  * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
  * (`codegen/code_generator.ts`). Every stage takes time in proportion to the kernel's length, or a logarithm more:
- * `deno task bench:scaling` measures it. `../abi/` has what compiled kernels agree on with
+ * `deno task bench scaling` measures it. `../abi/` has what compiled kernels agree on with
  * their caller.
  *
  * @module

@@ -93,7 +93,7 @@ export class Libraries implements Disposable {
     );
     const script = join(this.folder, "exported");
     writeFileSync(script, `{ global: machine_set; ${exported.map((name) => `${name};`).join(" ")} local: *; };`);
-    const sources = [path("cuda.c"), path("../../../bench/stub/cuda.c")];
+    const sources = [path("cuda.c"), path("../../../bench/overhead/cuda.c")];
     const flags = ["-Wl,-z,muldefs", `-Wl,--version-script=${script}`, "-Wl,--no-as-needed"];
     return this.#build("libcuda.so.1", [...sources, ...flags, ...linkedWith]);
   }

@@ -1,6 +1,6 @@
 /**
  * Kernels on graphs, as those of the Indigo suite: the sanitizer finds each that races or accesses other memory, and says
- * nothing of the others. `deno task bench:yardsticks` runs all variants.
+ * nothing of the others. `deno task bench yardsticks` runs all variants.
  */
 import { assert, assertEquals } from "@std/assert";
 import { readFileSync } from "node:fs";

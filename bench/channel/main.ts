@@ -1,30 +1,23 @@
 /**
  * Streams frames from a kernel of one process to a kernel of another, compared with the same in Python and C++.
  *
- *     deno task bench:channel [--rounds 4] [--frames 300] [--json FILE]
+ *     deno task bench channel [--rounds 4] [--frames 300] [--json FILE]
  *
  * Prints tables, and writes all times to FILE if it is given. On the software device, only poolpass runs, with small
  * slots. Exits with 1 if a contender cannot be measured or a frame is wrong.
  *
  * @module
  */
-import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../../examples/table.ts";
-import { Contender } from "../contender.ts";
-import { median } from "../measurement.ts";
+import { Contender } from "../harness/contender.ts";
+import { fail, reportFailures } from "../harness/failures.ts";
+import { describeProcessor } from "../harness/machine.ts";
+import { formatSpread, quantile } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { outputOf, python } from "../harness/programs.ts";
 import { formatJob, type Greeting, type Job, type RoundTimes } from "./job.ts";
-import { quantile, resultOf, type RoundResult } from "./statistics.ts";
-import { answerHelp } from "../../tests/support/program_help.ts";
-
-answerHelp(import.meta.url, ["rounds", "frames", "json"]);
-
-interface Options {
-  readonly rounds: number;
-  readonly frames: number;
-  readonly json: string;
-}
+import { resultOf, type RoundResult } from "./statistics.ts";
 
 interface Mode extends Pick<Job, "slots" | "interval" | "isHostWaiting"> {
   readonly name: string;
@@ -45,14 +38,7 @@ const modes: readonly Mode[] = [
 /** The number of frames at the start of a round that are not counted. */
 const uncounted = 50;
 
-/** Why contenders could not be measured, printed below all tables, one per line. */
-const failures: string[] = [];
-
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
-
-function fail(name: string, error: unknown): undefined {
-  failures.push(`${name}: ${error instanceof Error ? error.message : error}`);
-}
 
 /** Starts a program and prints its greeting. */
 async function start(
@@ -76,8 +62,7 @@ async function startNative(): Promise<{ contender: Contender } | undefined> {
   try {
     const program = `${folder}/native`;
     const args = ["-O2", "-std=c++17", "-arch=native", "-o", program, path("native.cu")];
-    const { success } = await new Deno.Command("nvcc", { args, stdout: "inherit", stderr: "inherit" }).output();
-    if (!success) throw new Error("nvcc failed");
+    await outputOf(["nvcc", ...args]);
     return await start("C++", [program]);
   } catch (error) {
     return fail("C++", error);
@@ -92,10 +77,9 @@ async function startContenders(): Promise<{ contenders: Contender[]; isSoftware:
   if (poolpass === undefined || poolpass.isSoftware) {
     return { contenders: poolpass === undefined ? [] : [poolpass.contender], isSoftware: true };
   }
-  const python = Deno.env.get("PYTHON") ?? "python3";
   const others = await Promise.all([
-    start("cuda.core", [python, path("cuda_core.py")]),
-    start("torch.multiprocessing", [python, path("torch_channel.py")]),
+    start("cuda.core", [python(), path("cuda_core.py")]),
+    start("torch.multiprocessing", [python(), path("torch_channel.py")]),
     startNative(),
   ]);
   const contenders = [poolpass, ...others].filter((started) => started !== undefined).map(({ contender }) => contender);
@@ -135,13 +119,13 @@ async function measure(
 function rowOf({ name }: Contender, rounds: readonly RoundResult[], { isSoftware }: { isSoftware: boolean }): string[] {
   if (rounds.length === 0) return [name, "not measured"];
   const rates = rounds.map(({ framesPerSecond }) => framesPerSecond);
-  const [middle, least, most] = [median(rates), Math.min(...rates), Math.max(...rates)].map((rate) => rate.toFixed(0));
+  const cell = formatSpread(rates, (rate) => rate.toFixed(0));
   // The software devices of two processes have different clocks, so latencies cannot be computed.
-  if (isSoftware) return [name, `${middle} (${least} to ${most})`];
+  if (isSoftware) return [name, cell];
   const latency = (numbers: readonly number[]) => [0.5, 0.99].map((part) => quantile(numbers, part).toFixed(0));
   return [
     name,
-    `${middle} (${least} to ${most})`,
+    cell,
     ...latency(rounds.flatMap(({ fromSend }) => fromSend)),
     ...latency(rounds.flatMap(({ fromWritten }) => fromWritten)),
     quantile(rounds.flatMap(({ writing }) => writing), 0.5).toFixed(0),
@@ -168,22 +152,8 @@ function write(file: string, results: Results): void {
   Deno.writeTextFileSync(file, `${JSON.stringify(modesOf)}\n`);
 }
 
-function parseOptions(args: readonly string[]): Options {
-  const { rounds, frames, json, _: rest, ...unknown } = parseArgs([...args], {
-    string: ["rounds", "frames", "json"],
-    default: { rounds: "4", frames: "300", json: "" },
-  });
-  const counts = [Number(rounds), Number(frames)] as const;
-  const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
-  if (!isKnown || !counts.every((count) => Number.isInteger(count) && count >= 1)) {
-    const usage = "deno task bench:channel [--rounds 4] [--frames 300] [--json FILE]";
-    throw new TypeError(`Cannot parse the arguments: usage: ${usage}`);
-  }
-  return { rounds: counts[0], frames: counts[1], json };
-}
-
-const { rounds, frames, json } = parseOptions(Deno.args);
-console.log(`${cpus()[0]?.model ?? "unknown processor"}, ${cpus().length} cores`);
+const { rounds, frames, json } = readOptions(import.meta.url, { rounds: 4, frames: 300, json: "" });
+console.log(describeProcessor());
 const { contenders, isSoftware } = await startContenders();
 const slotByteLength = isSoftware ? 2 ** 20 : 64 * 2 ** 20;
 if (isSoftware) console.log("no GPU: only the software device runs, without latencies");
@@ -192,7 +162,4 @@ const results = await measure(contenders, { rounds, frames, slotByteLength });
 await Promise.all(contenders.map((contender) => contender.end()));
 print(results, { isSoftware });
 if (json !== "") write(json, results);
-if (failures.length > 0) {
-  console.log(`\nNot measured:\n${failures.join("\n")}`);
-  Deno.exitCode = 1;
-}
+reportFailures();

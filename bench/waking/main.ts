@@ -2,33 +2,27 @@
  * Measures what it costs to wait for another process in each runtime: how soon the waiting process wakes up, and how
  * much processor time waiting takes.
  *
- *     deno task bench:waking [--rounds 40] [--runtimes deno,bun,node]
+ *     deno task bench waking [--rounds 40] [--runtimes deno,bun,node]
  *
  * Needs no GPU, because it uses the software device. Runtimes are found by their names, or through the environment
  * variables POOLPASS_BUN and POOLPASS_NODE. Prints tables for each runtime and writes no files.
  *
  * @module
  */
-import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { formatTable } from "../examples/table.ts";
-import { quantile } from "./channel/statistics.ts";
-import { median, type Times } from "./measurement.ts";
-import { commandIn } from "./runtimes.ts";
-import { pauseMilliseconds, type WakingResult } from "./waking/results.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
-
-answerHelp(import.meta.url, ["rounds", "runtimes"]);
+import { formatTable } from "../../examples/table.ts";
+import { describeProcessor } from "../harness/machine.ts";
+import { median, quantile, type Times } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { outputOf } from "../harness/programs.ts";
+import { commandIn, inEachRuntime } from "../harness/runtimes.ts";
+import { pauseMilliseconds, type WakingResult } from "./results.ts";
 
 const permissions = ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write", "--allow-env"];
 
-function measure(runtime: string, rounds: string): WakingResult {
-  const program = fileURLToPath(new URL("./waking/measure.ts", import.meta.url));
-  const [command, ...args] = commandIn(runtime, program, permissions);
-  const { success, stdout } = new Deno.Command(command, { args: [...args, rounds], stderr: "inherit" }).outputSync();
-  if (!success) throw new Error("it failed");
-  return JSON.parse(new TextDecoder().decode(stdout));
+async function measure(runtime: string, rounds: number): Promise<WakingResult> {
+  const program = fileURLToPath(new URL("./measure.ts", import.meta.url));
+  return JSON.parse(await outputOf([...commandIn(runtime, program, permissions), String(rounds)]));
 }
 
 function print(runtime: string, { waits, deaths, idle }: WakingResult): void {
@@ -58,15 +52,6 @@ function formatShare(share: number): string {
   return `${(share * 100).toFixed(2)} %`;
 }
 
-const { rounds, runtimes } = parseArgs(Deno.args, {
-  string: ["rounds", "runtimes"],
-  default: { rounds: "40", runtimes: "deno,bun,node" },
-});
-console.log(`${cpus().length} cores of ${cpus()[0]?.model}`);
-for (const runtime of runtimes.split(",")) {
-  try {
-    print(runtime, measure(runtime, rounds));
-  } catch (error) {
-    console.log(`\n${runtime}: not measured: ${error instanceof Error ? error.message : error}`);
-  }
-}
+const { rounds, runtimes } = readOptions(import.meta.url, { rounds: 40, runtimes: "deno,bun,node" });
+console.log(describeProcessor());
+await inEachRuntime(runtimes, async (runtime) => print(runtime, await measure(runtime, rounds)));

@@ -2,7 +2,7 @@
  * Measures memory that outlives its makers: mapping published weights beside C++ that does the same by hand, listing a
  * thousand entries, and what being watched costs a channel.
  *
- *     deno task bench:store [--size 16GiB] [--entries 1000] [--rounds 5] [--folder /tmp] [--limit 170]
+ *     deno task bench store [--size 16GiB] [--entries 1000] [--rounds 5] [--folder /tmp] [--limit 170]
  *
  * Writes a file of `--size` to `--folder`, and deletes it at the end. On the software device, only poolpass runs, with
  * 64 MiB. After `--limit` seconds, all programs are killed. Exits with 1 if something cannot be measured. A missed goal
@@ -10,21 +10,17 @@
  *
  * @module
  */
-import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { parseBytes } from "../examples/command_line.ts";
-import { formatTable } from "../examples/table.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
-import type { Contender } from "./contender.ts";
-import { describeDevice } from "./cuda/device.ts";
-import { median } from "./measurement.ts";
-import type { Answer } from "./sharing/contract.ts";
-import { buildNative, Programs, script, timeOnce } from "./store/programs.ts";
-import { type Measure, measureRow, type Row } from "./store/rows.ts";
-import { writeWeights } from "./store/weights_file.ts";
-
-answerHelp(import.meta.url, ["size", "entries", "rounds", "folder", "limit"]);
+import { parseBytes } from "../../examples/command_line.ts";
+import { formatTable } from "../../examples/table.ts";
+import type { Contender } from "../harness/contender.ts";
+import { fail, reportFailures } from "../harness/failures.ts";
+import { describeDevice, describeProcessor } from "../harness/machine.ts";
+import { readOptions } from "../harness/options.ts";
+import { Programs, timeOnce } from "../harness/programs.ts";
+import { asking, type Measure, measureRow, type Row } from "../harness/rows.ts";
+import { buildNative, script } from "./programs.ts";
+import { writeWeights } from "./weights_file.ts";
 
 /** The samples of a round, of calls that take about a millisecond. */
 const samples = { repetitions: 20, warmUp: 5 };
@@ -47,18 +43,9 @@ interface Setting {
   readonly signal: AbortSignal;
 }
 
-/** Asks a program for samples, and returns their median. */
-function asking(contender: Contender, request: Record<string, unknown>): Measure {
-  return async () => {
-    const answer = await contender.ask<Answer>(JSON.stringify({ repetitions: 1, ...request }));
-    if ("error" in answer) throw new Error(`${contender.name}: ${answer.error}`);
-    return answer.nanoseconds.length === 0 ? NaN : median(answer.nanoseconds);
-  };
-}
-
 /** Publishes a file by the example, in a process that has ended when this resolves. */
 async function publish(file: string, { folder, signal }: Setting): Promise<void> {
-  const example = fileURLToPath(new URL("../examples/weights_store.ts", import.meta.url));
+  const example = fileURLToPath(new URL("../../examples/weights_store.ts", import.meta.url));
   const args = ["run", "--allow-all", example, "publish", file, "--store", `${folder}/store.sock`];
   const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, stderr: "piped", signal }).output();
   const said = new TextDecoder().decode(stderr).trimEnd().split("\n").at(-1);
@@ -146,21 +133,18 @@ async function rowsOfChannel({ rounds, folder, programs }: Setting): Promise<Row
   return [{ name, unit: "per second", rounds, measure: watched, reference: send }];
 }
 
-/** Measures rows and prints their table. Returns why something could not be measured. */
-async function print(rows: readonly Row[], contenders: readonly string[], signal: AbortSignal): Promise<string[]> {
-  const failures: string[] = [];
+/** Measures rows and prints their table. */
+async function print(rows: readonly Row[], contenders: readonly string[], signal: AbortSignal): Promise<void> {
   const table: (readonly string[])[] = [["", "goal", ...contenders, "ratio"]];
   for (const row of rows) {
-    const measured = await measureRow(row);
+    const cells = await measureRow(row);
     signal.throwIfAborted();
-    table.push(measured.cells);
-    failures.push(...measured.failures);
+    table.push(cells);
   }
   console.log(`\n${formatTable(table)}`);
-  return failures;
 }
 
-async function measureAll(setting: Setting): Promise<string[]> {
+async function measureAll(setting: Setting): Promise<void> {
   const { size, folder, programs, signal } = setting;
   const file = `${folder}/weights.safetensors`;
   const begin = performance.now();
@@ -168,32 +152,20 @@ async function measureAll(setting: Setting): Promise<string[]> {
   console.log(`wrote ${size / 2 ** 20} MiB in ${((performance.now() - begin) / 1000).toFixed(1)} s`);
   await programs.start(script("server.ts", [`${folder}/store.sock`]));
   await publish(file, setting);
-  const failures: string[] = [];
   const native = await startNative(file, setting).catch((error: Error) => {
     console.log(`C++ is not measured: ${error.message}`);
-    if (!setting.isSoftware) failures.push(`C++: ${error.message}`);
-    return undefined;
+    return setting.isSoftware ? undefined : fail("C++", error);
   });
-  failures.push(...await print(await rowsOfStore(setting, native), ["poolpass", "C++"], signal));
-  failures.push(...await print(await rowsOfChannel(setting), ["watched", "not watched"], signal));
-  return failures;
+  await print(await rowsOfStore(setting, native), ["poolpass", "C++"], signal);
+  await print(await rowsOfChannel(setting), ["watched", "not watched"], signal);
 }
 
-const options = parseArgs(Deno.args, {
-  string: ["size", "entries", "rounds", "folder", "limit"],
-  default: { entries: "1000", rounds: "5", folder: "/tmp", limit: "170" },
-});
+const options = readOptions(import.meta.url, { size: "", entries: 1000, rounds: 5, folder: "/tmp", limit: 170 });
+const { entries, rounds, limit } = options;
 const device = describeDevice();
-const size = parseBytes(options.size ?? (device.isSoftware ? "64MiB" : "16GiB"));
-const [entries, rounds, limit] = [options.entries, options.rounds, options.limit].map(Number) as [
-  number,
-  number,
-  number,
-];
-if (![entries, rounds, limit].every((count) => Number.isInteger(count) && count > 0) || size % 2 ** 20 !== 0) {
-  throw new TypeError("Cannot use the options: --entries, --rounds and --limit are counts, --size whole MiB");
-}
-console.log(`${device.name}, ${cpus().length} cores of ${cpus()[0]?.model ?? "an unknown processor"}`);
+const size = parseBytes(options.size || (device.isSoftware ? "64MiB" : "16GiB"));
+if (size % 2 ** 20 !== 0) throw new TypeError("Cannot use --size: it is a number of whole MiB");
+console.log(`${device.name}, ${describeProcessor()}`);
 const folder = await Deno.makeTempDir({ dir: options.folder, prefix: "poolpass-store-" });
 const stopping = new AbortController();
 const programs = new Programs();
@@ -203,16 +175,12 @@ const timer = setTimeout(() => {
   programs.kill();
 }, limit * 1000);
 const { isSoftware } = device;
-let failures: string[];
 try {
-  failures = await measureAll({ isSoftware, size, entries, rounds, folder, programs, signal: stopping.signal });
+  await measureAll({ isSoftware, size, entries, rounds, folder, programs, signal: stopping.signal });
 } catch (error) {
-  failures = [(error as Error).message];
+  fail("the benchmark", error);
 }
 clearTimeout(timer);
 await programs[Symbol.asyncDispose]();
 await Deno.remove(folder, { recursive: true });
-if (failures.length > 0) {
-  console.log(`\nNot measured:\n${failures.join("\n")}`);
-  Deno.exitCode = 1;
-}
+reportFailures();

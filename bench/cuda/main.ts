@@ -1,7 +1,7 @@
 /**
  * Measures the speed of calls, copies, kernels and sharing, compared with the same in C++ and Python.
  *
- *     deno task bench [--rounds 8] [--only ROW]... [--quick] [--out FOLDER]
+ *     deno task bench cuda [--rounds 8] [--only ROW]... [--quick] [--out FOLDER]
  *
  * `--only` selects the rows whose names contain ROW; "garbage" is one of them. Prints a table, and writes it to FOLDER
  * as NAME.json, with pictures next to it, or as NAME-2.json if there is one already. Without `--out`, writes to
@@ -10,12 +10,11 @@
  *
  * @module
  */
-import { availableParallelism, cpus } from "node:os";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { median } from "../measurement.ts";
+import { describeDevice, describeProcessor, type DeviceDescription } from "../harness/machine.ts";
+import { median } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
 import { writeReport } from "../harness/results.ts";
-import { describeDevice, type DeviceDescription } from "./device.ts";
 import { measureGarbage } from "./garbage.ts";
 import {
   formatGarbage,
@@ -29,17 +28,6 @@ import {
 } from "./report.ts";
 import { Roster } from "./roster.ts";
 import { allRows, contenderNames, purposes, type Row } from "./rows.ts";
-import { answerHelp } from "../../tests/support/program_help.ts";
-
-answerHelp(import.meta.url, ["rounds", "only", "quick", "out"]);
-
-interface Options {
-  readonly rounds: number;
-  readonly only: readonly string[];
-  readonly isQuick: boolean;
-  /** Where to write the results; undefined to write only complete runs on a GPU, to `bench/results`. */
-  readonly out: string | undefined;
-}
 
 const quickRounds = 3;
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
@@ -87,7 +75,7 @@ function secondsSince(start: number): string {
   return `${((performance.now() - start) / 1000).toFixed(1)} s`;
 }
 
-async function tryGarbage({ isQuick }: Options, roster: Roster): Promise<GarbageRow[]> {
+async function tryGarbage(roster: Roster): Promise<GarbageRow[]> {
   try {
     return await measureGarbage(isQuick ? 100_000 : 1_000_000);
   } catch (error) {
@@ -135,34 +123,25 @@ function print({ device, versions, rows, garbage, absences, failures }: Report):
 /** Draws the pictures in a separate program, because only that program needs to download a library. */
 async function draw(file: string): Promise<void> {
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["task", "bench:plot", file],
+    args: ["task", "bench", "plot", file],
     env: { NO_COLOR: "1" },
     stdout: "inherit",
     stderr: "piped",
   }).output();
   if (success) return;
   const reason = new TextDecoder().decode(stderr).split("\n").find((line) => line.startsWith("error: "));
-  console.log(`not drawn (${reason ?? "no error was reported"}); to draw it elsewhere: deno task bench:plot ${file}`);
+  console.log(`not drawn (${reason ?? "no error was reported"}); to draw it elsewhere: deno task bench plot ${file}`);
 }
 
-function parseOptions(args: readonly string[]): Options {
-  const { rounds, only, quick, out, _: rest, ...unknown } = parseArgs([...args], {
-    string: ["rounds", "only", "out"],
-    boolean: ["quick"],
-    collect: ["only"],
-  });
-  const count = Number(rounds ?? (quick ? quickRounds : 8));
-  const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
-  if (!isKnown || !Number.isInteger(count) || count < 1) {
-    const usage = "deno task bench [--rounds 8] [--only ROW]... [--quick] [--out FOLDER]";
-    throw new TypeError(`Cannot parse the arguments: usage: ${usage}`);
-  }
-  return { rounds: count, only: only.map(String), isQuick: quick, out };
-}
-
-const options = parseOptions(Deno.args);
+const { quick: isQuick, only, out: folderOfResults, ...given } = readOptions(import.meta.url, {
+  rounds: 0,
+  only: [] as string[],
+  quick: false,
+  out: "",
+});
+const rounds = given.rounds || (isQuick ? quickRounds : 8);
 const device: DeviceDescription = describeDevice();
-const host = `${cpus()[0]?.model ?? "unknown processor"}, ${availableParallelism()} cores`;
+const host = describeProcessor();
 const head = {
   date: new Date().toISOString(),
   host,
@@ -170,20 +149,20 @@ const head = {
   nvidiaDriver: device.isSoftware ? undefined : nvidiaDriver(),
 };
 printHead(head);
-const isChosen = (name: string) => options.only.length === 0 || options.only.some((part) => name.includes(part));
+const isChosen = (name: string) => only.length === 0 || only.some((part) => name.includes(part));
 const folder = await Deno.makeTempDir();
 const roster = new Roster({ ...device, folder });
 try {
   const chosen = allRows(device).filter(({ name }) => isChosen(name));
-  const rows = await measureRows(chosen, { roster, rounds: options.rounds });
-  const garbage = isChosen("garbage") ? await tryGarbage(options, roster) : [];
+  const rows = await measureRows(chosen, { roster, rounds });
+  const garbage = isChosen("garbage") ? await tryGarbage(roster) : [];
   const { versions, absences, failures } = roster;
   const report: Report = { ...head, versions, rows, garbage, absences, failures };
   print(report);
-  const isKept = !device.isSoftware && options.only.length === 0 && !options.isQuick;
-  const out = options.out ?? (isKept ? path("../results") : undefined);
+  const isKept = !device.isSoftware && only.length === 0 && !isQuick;
+  const out = folderOfResults || (isKept ? path("../results") : "");
   const name = device.isSoftware ? "software" : device.uuid.slice(0, "GPU-12345678".length);
-  if (out !== undefined) await draw(await writeReport(report, out, name));
+  if (out !== "") await draw(await writeReport(report, out, name));
   if (failures.length > 0) Deno.exitCode = 1;
 } finally {
   await Deno.remove(folder, { recursive: true });

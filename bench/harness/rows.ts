@@ -3,10 +3,22 @@
  *
  * @module
  */
-import { median } from "../measurement.ts";
+import type { Answer } from "../sharing/contract.ts";
+import type { Contender } from "./contender.ts";
+import { fail } from "./failures.ts";
+import { formatSpread, median } from "./measurement.ts";
 
 /** Measures once. Resolves to a number of nanoseconds. */
 export type Measure = () => Promise<number>;
+
+/** Asks a program for samples, and resolves to their median. */
+export function asking(contender: Contender, request: Readonly<Record<string, unknown>>): Measure {
+  return async () => {
+    const answer = await contender.ask<Answer>(JSON.stringify({ repetitions: 1, ...request }));
+    if ("error" in answer) throw new Error(`${contender.name}: ${answer.error}`);
+    return answer.nanoseconds.length === 0 ? NaN : median(answer.nanoseconds);
+  };
+}
 
 /** A row of a table. */
 export interface Row {
@@ -20,27 +32,20 @@ export interface Row {
   readonly rounds: number;
 }
 
-/** A row's cells, and why something could not be measured. */
-export interface MeasuredRow {
-  readonly cells: readonly string[];
-  readonly failures: readonly string[];
-}
-
 /**
  * Measures both contenders in turn, so that other load on the machine affects both equally, each round beginning with
  * another one. Resolves to the cells: name, goal, both contenders' medians with minimum and maximum, and the median of
- * the ratios within a round.
+ * the ratios within a round. Notes what could not be measured.
  */
-export async function measureRow({ name, goal, unit, measure, reference, rounds }: Row): Promise<MeasuredRow> {
+export async function measureRow({ name, goal, unit, measure, reference, rounds }: Row): Promise<string[]> {
   const contenders = [measure, reference].map((run) => ({ run, values: [] as number[] }));
-  const failures: string[] = [];
   for (let round = 0; round < rounds; round++) {
     for (const contender of round % 2 === 0 ? contenders : contenders.toReversed()) {
       try {
         if (contender.run !== undefined) contender.values.push(valueOf(await contender.run(), unit));
       } catch (error) {
         contender.run = undefined;
-        failures.push(`${name}: ${(error as Error).message}`);
+        fail(name, error);
       }
     }
   }
@@ -48,13 +53,12 @@ export async function measureRow({ name, goal, unit, measure, reference, rounds 
   const ratios = own.slice(0, other.length).map((value, round) => value / other[round]!);
   const ratio = ratios.length === 0 ? undefined : median(ratios);
   const verdict = goal === undefined || ratio === undefined ? "" : ratio <= goal ? ", met" : ", MISSED";
-  const cells = [
+  return [
     name,
     goal === undefined ? "" : `<= ${goal}${verdict}`,
     ...[own, other].map((values) => formatValues(values, unit)),
     ratio?.toFixed(2) ?? "",
   ];
-  return { cells, failures };
 }
 
 function valueOf(nanoseconds: number, unit: Row["unit"]): number {
@@ -63,8 +67,7 @@ function valueOf(nanoseconds: number, unit: Row["unit"]): number {
 
 function formatValues(values: readonly number[], unit: Row["unit"]): string {
   if (values.length === 0) return "";
-  const [middle, least, most] = [median(values), Math.min(...values), Math.max(...values)].map((value) =>
-    value < 100 ? value.toPrecision(3) : value.toFixed(0)
-  );
-  return values.length === 1 ? `${middle} ${unit}` : `${middle} ${unit} (${least} to ${most})`;
+  const format = (value: number) => value < 100 ? value.toPrecision(3) : value.toFixed(0);
+  if (values.length === 1) return `${format(values[0]!)} ${unit}`;
+  return formatSpread(values, format).replace(" ", ` ${unit} `);
 }

@@ -1,7 +1,7 @@
 /**
  * Measures the time from a string of CUDA C++ to the first result, beside cuda.core and CuPy.
  *
- *     deno task bench:compiling [--rounds 10] [--runtimes deno,bun,node]
+ *     deno task bench compiling [--rounds 10] [--runtimes deno,bun,node]
  *
  * Needs NVRTC. Without a GPU, only poolpass is measured, on the software device. Each round starts each program anew,
  * in turn, with empty caches: the programs' own, and that of the driver's JIT. The columns are the whole process, the
@@ -11,19 +11,17 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { formatTable } from "../examples/table.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
-import { median } from "./measurement.ts";
-import { commandIn } from "./runtimes.ts";
-
-answerHelp(import.meta.url, ["rounds", "runtimes"]);
+import { formatTable } from "../../examples/table.ts";
+import { median } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { outputOf, python } from "../harness/programs.ts";
+import { commandIn } from "../harness/runtimes.ts";
 
 /** A program that compiles sources. */
 interface Contender {
   readonly name: string;
   /** The command that compiles `count` sources; with a folder for a cache, if the program takes one. */
-  command(count: number, cache: string): readonly string[];
+  command(count: number, cache: string): readonly [string, ...string[]];
   /** The variables that put its caches into a folder. */
   environment(folder: string): Record<string, string>;
 }
@@ -39,13 +37,9 @@ interface Sample {
 /** Sources that a process compiles for the median. */
 const sources = 12;
 
-const { rounds, runtimes } = parseArgs(Deno.args, {
-  string: ["rounds", "runtimes"],
-  default: { rounds: "10", runtimes: "deno,bun,node" },
-});
-const program = fileURLToPath(new URL("./compiling/first_result.ts", import.meta.url));
-const pythonProgram = fileURLToPath(new URL("./compiling/first_result.py", import.meta.url));
-const python = Deno.env.get("PYTHON") ?? "python3";
+const { rounds, runtimes } = readOptions(import.meta.url, { rounds: 10, runtimes: "deno,bun,node" });
+const program = fileURLToPath(new URL("./first_result.ts", import.meta.url));
+const pythonProgram = fileURLToPath(new URL("./first_result.py", import.meta.url));
 
 const contenders: readonly Contender[] = [
   ...runtimes.split(",").map((runtime: string): Contender => ({
@@ -59,32 +53,32 @@ const contenders: readonly Contender[] = [
   })),
   ...["cuda.core", "cupy"].map((library): Contender => ({
     name: library,
-    command: (count) => [python, pythonProgram, library, String(count)],
+    command: (count) => [python(), pythonProgram, library, String(count)],
     environment: (folder) => ({ CUPY_CACHE_DIR: `${folder}/cupy` }),
   })),
 ];
 
-function run({ command, environment }: Contender, count: number, folder: string, cache = ""): [number, number[]] {
-  const [executable, ...args] = command(count, cache);
+async function run(
+  { command, environment }: Contender,
+  count: number,
+  folder: string,
+  cache = "",
+): Promise<[number, number[]]> {
   const start = performance.now();
-  const { success, stdout, stderr } = new Deno.Command(executable!, {
-    args,
-    // The driver keeps what its JIT has compiled.
-    env: { ...environment(folder), CUDA_CACHE_PATH: `${folder}/jit` },
-  }).outputSync();
-  const whole = performance.now() - start;
-  if (!success) throw new Error(new TextDecoder().decode(stderr).trim().split("\n").at(-1));
-  return [whole, JSON.parse(new TextDecoder().decode(stdout)).milliseconds];
+  // The driver keeps what its JIT has compiled.
+  const env = { ...environment(folder), CUDA_CACHE_PATH: `${folder}/jit` };
+  const output = await outputOf(command(count, cache), { env });
+  return [performance.now() - start, JSON.parse(output).milliseconds];
 }
 
-function sample(contender: Contender): Sample {
+async function sample(contender: Contender): Promise<Sample> {
   const folder = Deno.makeTempDirSync();
   try {
-    const [whole, [first]] = run(contender, 1, folder);
-    const [, [, ...next]] = run(contender, sources, folder);
+    const [whole, [first]] = await run(contender, 1, folder);
+    const [, [, ...next]] = await run(contender, sources, folder);
     // Poolpass keeps programs only if it is given a folder. The other caches have been filled.
-    run(contender, 1, folder, `${folder}/programs`);
-    const [, [cached]] = run(contender, 1, folder, `${folder}/programs`);
+    await run(contender, 1, folder, `${folder}/programs`);
+    const [, [cached]] = await run(contender, 1, folder, `${folder}/programs`);
     return { whole, first: first!, next: median(next), cached: cached! };
   } finally {
     Deno.removeSync(folder, { recursive: true });
@@ -92,17 +86,18 @@ function sample(contender: Contender): Sample {
 }
 
 const samples = new Map<string, Sample[]>();
-const failures = new Map<string, string>();
-for (let round = -1; round < Number(rounds); round++) {
+const failed = new Set<string>();
+for (let round = -1; round < rounds; round++) {
   for (const contender of contenders) {
     const { name } = contender;
-    if (failures.has(name)) continue;
+    if (failed.has(name)) continue;
     try {
-      const taken = sample(contender);
+      const taken = await sample(contender);
       // The first round reads the programs and libraries from the disk.
       if (round >= 0) samples.set(name, [...samples.get(name) ?? [], taken]);
     } catch (error) {
-      failures.set(name, error instanceof Error ? error.message : String(error));
+      failed.add(name);
+      console.log(`${name}: not measured: ${error instanceof Error ? error.message : error}`);
     }
   }
 }
@@ -112,4 +107,3 @@ const rows = [...samples].map(([name, taken]) => [
   ...columns.map((column) => median(taken.map((each) => each[column])).toFixed(1)),
 ]);
 console.log(formatTable([["milliseconds, median", "process", "first source", "next sources", "cached"], ...rows]));
-for (const [name, message] of failures) console.log(`${name}: not measured: ${message}`);

@@ -1,7 +1,7 @@
 /**
  * Measures the software device beside POCL, which compiles OpenCL C for the processor. Both run on one core.
  *
- *     deno task bench:opencl [--only NAME] [--rounds 10]
+ *     deno task bench opencl [--only NAME] [--rounds 10]
  *
  * Needs gcc and, on Debian or Ubuntu, `apt-get install pocl-opencl-icd ocl-icd-opencl-dev opencl-headers`. Where they
  * are missing, nothing is measured and the output says what is missing. Prints a table and writes no files.
@@ -9,18 +9,18 @@
  * @module
  */
 import { readFileSync } from "node:fs";
-import { cpus } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../../examples/table.ts";
 import { type CudaDevice, open } from "../../mod.ts";
-import { answerHelp } from "../../tests/support/program_help.ts";
-import { formatTimes, median, timeInterleaved } from "../measurement.ts";
-import { prepareWorkload } from "../prepared_workload.ts";
-import { type Arrays, type Workload, workloads } from "../workloads.ts";
+import { reportFailures, rowOf } from "../harness/failures.ts";
+import { describeProcessor, describeRuntime } from "../harness/machine.ts";
+import { compareTimes } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { type Arrays, prepareWorkload } from "../software/prepared_workload.ts";
+import { type Workload, workloads } from "../software/workloads.ts";
 
-answerHelp(import.meta.url, ["only", "rounds"]);
+const { only, rounds } = readOptions(import.meta.url, { only: "", rounds: 10 });
 
 const symbols = {
   opencl_open: { parameters: ["buffer", "buffer", "u32"], result: "i32" },
@@ -128,25 +128,15 @@ function prepareOpenCl(opencl: OpenCl, workload: Workload): { run: () => void; r
   };
 }
 
-function measure(
-  workload: Workload,
-  { opencl, device, rounds }: { opencl: OpenCl; device: CudaDevice; rounds: number },
-): string[] {
+function measure(workload: Workload, { opencl, device }: { opencl: OpenCl; device: CudaDevice }): string[] {
   using ours = prepareWorkload(device, workload);
   const theirs = prepareOpenCl(opencl, workload);
   ours.run();
   theirs.run();
   ours.assertEqual(theirs.read());
-  const [poclTimes, deviceTimes] = timeInterleaved([theirs.run, ours.run], { rounds });
+  const { ratio, cells } = compareTimes(theirs.run, ours.run, { rounds });
   ours.assertEqual(theirs.read());
-  const ratio = median(poclTimes!) / median(deviceTimes!);
-  return [
-    workload.name,
-    formatTimes(poclTimes!),
-    formatTimes(deviceTimes!),
-    ratio.toFixed(2),
-    ratio > 1 ? "yes" : "NO",
-  ];
+  return [...cells, ratio > 1 ? "yes" : "NO"];
 }
 
 /** Runs this program again on one core, with one thread in POCL. */
@@ -163,33 +153,25 @@ function runOnOneCore(): number {
   return code;
 }
 
-function main(): void {
-  const { only, rounds } = parseArgs(Deno.args, {
-    string: ["only", "rounds"],
-    default: { only: "", rounds: "10" },
-  });
+async function main(): Promise<void> {
   const { opencl, version } = loadOpenCl();
-  console.log(`${cpus()[0]?.model ?? "unknown processor"}, one core`);
-  console.log(`Deno ${Deno.version.deno}, V8 ${Deno.version.v8}; ${version}`);
+  console.log(`${describeProcessor()}, of which one is used`);
+  console.log(`${describeRuntime()}; ${version}`);
   console.log(`medians of ${rounds} rounds, with minimum and maximum in parentheses\n`);
   using cuda = open({ driver: "software" });
   const rows = [["kernel", "POCL, ms", "software device, ms", "POCL / device", "faster"]];
   for (const workload of workloads.filter(({ name }) => name.includes(only))) {
-    try {
-      rows.push(measure(workload, { opencl, device: cuda.device(0), rounds: Number(rounds) }));
-    } catch (error) {
-      rows.push([workload.name, `not measured: ${error instanceof Error ? error.message : error}`]);
-      process.exitCode = 1;
-    }
+    rows.push(await rowOf(workload.name, () => measure(workload, { opencl, device: cuda.device(0) })));
   }
   console.log(formatTable(rows));
+  reportFailures();
 }
 
 if (Deno.env.get("POOLPASS_BENCH_ON_ONE_CORE") === undefined) {
   process.exitCode = runOnOneCore();
 } else {
   try {
-    main();
+    await main();
   } catch (error) {
     if (!(error instanceof MissingError)) throw error;
     console.log(

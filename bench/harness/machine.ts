@@ -1,8 +1,9 @@
 /**
- * Describes the measured device.
+ * Describes the machine that is measured.
  *
  * @module
  */
+import { availableParallelism, cpus } from "node:os";
 import { type CudaDevice, CudaError, open } from "../../mod.ts";
 
 /** The first device and its driver. */
@@ -18,6 +19,16 @@ export interface DeviceDescription {
   readonly memoryPeak: number | undefined;
   /** The number of devices. */
   readonly count: number;
+}
+
+/** Describes the processor, such as "AMD EPYC, 2 cores". */
+export function describeProcessor(): string {
+  return `${cpus()[0]?.model ?? "unknown processor"}, ${availableParallelism()} cores`;
+}
+
+/** Describes the runtime of this program. */
+export function describeRuntime(): string {
+  return `Deno ${Deno.version.deno}, V8 ${Deno.version.v8}, ${Deno.build.target}`;
 }
 
 /** Opens the first device, describes it, and closes it. */

@@ -1,24 +1,21 @@
 /**
  * What it costs to start with poolpass, from each place where a program can have it, beside an empty program.
  *
- *     deno task bench:start [--rounds 20] [--runtimes deno,bun,node]
+ *     deno task bench start [--rounds 20] [--runtimes deno,bun,node]
  *
  * Needs no GPU, and npx, which builds the packages. A runtime is found by its name, or where the variables POOLPASS_BUN
  * and POOLPASS_NODE say. Prints a table, writes nothing but dist/.
  *
  * @module
  */
-import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { formatTable } from "../examples/table.ts";
-import { buildPackages } from "../packaging/build.ts";
-import { installFromJsr, installFromNpm } from "../packaging/install.ts";
-import { formatTimes, median, type Times } from "./measurement.ts";
-import { commandIn } from "./runtimes.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
-
-answerHelp(import.meta.url, ["rounds", "runtimes"]);
+import { formatTable } from "../../examples/table.ts";
+import { buildPackages } from "../../packaging/build.ts";
+import { installFromJsr, installFromNpm } from "../../packaging/install.ts";
+import { describeProcessor } from "../harness/machine.ts";
+import { formatSpread, median, type Times } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { commandIn } from "../harness/runtimes.ts";
 
 /** Where a program has poolpass from. */
 interface Origin {
@@ -46,7 +43,7 @@ const origins: readonly Origin[] = [
   { name: "JSR package", specifier: "@poolpass/poolpass", only: "deno", prepare: installFromJsr },
   {
     name: "checkout",
-    specifier: fileURLToPath(new URL("../mod.ts", import.meta.url)),
+    specifier: fileURLToPath(new URL("../../mod.ts", import.meta.url)),
     prepare: (folder) => Deno.mkdir(folder),
   },
 ];
@@ -104,14 +101,11 @@ async function measurable(contenders: readonly Contender[]): Promise<Contender[]
 function rowOf({ runtime, origin, times }: Contender, empty: Times): string[] {
   const ratios = times.map((time, round) => time / empty[round]!);
   const more = times.map((time, round) => time - empty[round]!);
-  return [runtime, origin.name, formatTimes(times), median(ratios).toFixed(2), median(more).toFixed(0)];
+  return [runtime, origin.name, formatSpread(times), median(ratios).toFixed(2), median(more).toFixed(0)];
 }
 
-const { rounds, runtimes } = parseArgs(Deno.args, {
-  string: ["rounds", "runtimes"],
-  default: { rounds: "20", runtimes: "deno,bun,node" },
-});
-console.log(`${cpus().length} cores of ${cpus()[0]?.model}`);
+const { rounds, runtimes } = readOptions(import.meta.url, { rounds: 20, runtimes: "deno,bun,node" });
+console.log(describeProcessor());
 const folder = await Deno.makeTempDir({ prefix: "poolpass-start-" });
 try {
   await buildPackages();
@@ -121,7 +115,7 @@ try {
       .map(([index, origin]): Contender => ({ runtime, origin, folder: `${folder}/${index}`, times: [] }))
   );
   const contenders = await measurable(all);
-  await measure(contenders, Number(rounds));
+  await measure(contenders, rounds);
   const emptyOf = new Map(contenders.filter(({ origin }) => origin === origins[0]).map((one) => [one.runtime, one]));
   const rows = contenders.filter(({ runtime }) => emptyOf.has(runtime))
     .map((contender) => rowOf(contender, emptyOf.get(contender.runtime)!.times));

@@ -1,7 +1,7 @@
 /**
  * Measures all-reduces of `Communicator`, beside C++ that calls NCCL, and torch.distributed: a process for each GPU.
  *
- *     deno task bench:collectives [--ranks 2] [--sizes 8,64KiB,1GiB] [--repetitions 5] [--iterations 1000]
+ *     deno task bench collectives [--ranks 2] [--sizes 8,64KiB,1GiB] [--repetitions 5] [--iterations 1000]
  *       [--timeout 120] [--out FOLDER]
  *
  * The programs run in turn, `--repetitions` times each, with new processes each time. A number is the median of their
@@ -14,12 +14,9 @@
  *
  * @module
  */
-import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { formatSize, parseBytes, parseCount } from "../examples/command_line.ts";
-import { formatTable } from "../examples/table.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
+import { formatSize, parseBytes } from "../../examples/command_line.ts";
+import { formatTable } from "../../examples/table.ts";
 import {
   buildNative,
   type Measurement,
@@ -30,14 +27,12 @@ import {
   runPoolpass,
   runTorch,
   type Times,
-} from "./collectives/programs.ts";
-import { describeDevice } from "./cuda/device.ts";
-import { missingPackage, python } from "./cuda/programs.ts";
-import { writeReport } from "./harness/results.ts";
-import { median } from "./measurement.ts";
-
-const optionNames = ["ranks", "sizes", "repetitions", "iterations", "timeout", "out"] as const;
-answerHelp(import.meta.url, optionNames);
+} from "./programs.ts";
+import { describeDevice, describeProcessor } from "../harness/machine.ts";
+import { median } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { missingPackage, python } from "../harness/programs.ts";
+import { writeReport } from "../harness/results.ts";
 
 /** 8 B to 1 GiB, eight times as large each, and 256 MiB, at which nccl-tests are usually compared. */
 const allSizes: readonly number[] = [...Array.from({ length: 9 }, (_, index) => 8 ** (index + 1)), 2 ** 28, 2 ** 30];
@@ -199,22 +194,26 @@ function parseSizes(text: string): number[] {
 }
 
 async function main(): Promise<void> {
-  const { _: surplus, ...named } = parseArgs(Deno.args, { string: [...optionNames] });
-  if (surplus.length > 0) throw new TypeError(`Cannot use "${surplus[0]}": there are only options`);
-  const count = (text: string | undefined, usual: number, what: string) =>
-    parseCount(text ?? `${usual}`, { what, least: 1 });
-  const repetitions = count(named.repetitions, 5, "the number of repetitions");
-  const timeout = 1000 * count(named.timeout, 120, "the timeout");
-  const given = named.sizes === undefined ? undefined : parseSizes(named.sizes);
+  const options = readOptions(import.meta.url, {
+    ranks: 0,
+    sizes: "",
+    repetitions: 5,
+    iterations: 0,
+    timeout: 120,
+    out: "",
+  });
+  const { repetitions } = options;
+  const timeout = 1000 * options.timeout;
+  const given = options.sizes === "" ? undefined : parseSizes(options.sizes);
   const device = describeDevice();
   const { isSoftware } = device;
-  const ranks = count(named.ranks, isSoftware ? 2 : device.count, "the number of ranks");
+  const ranks = options.ranks || (isSoftware ? 2 : device.count);
   if (!isSoftware && ranks > device.count) {
     throw new TypeError(`Cannot measure ${ranks} ranks: there are ${device.count} GPUs, and each needs one`);
   }
   const sizes = given ?? (isSoftware ? softwareSizes : allSizes);
-  const iterations = count(named.iterations, isSoftware ? 20 : 1000, "the number of iterations");
-  const host = `${cpus().length} cores of ${cpus()[0]?.model ?? "an unknown processor"}`;
+  const iterations = options.iterations || (isSoftware ? 20 : 1000);
+  const host = describeProcessor();
   console.log(`${ranks} ranks, ${device.name}, ${device.uuid}\n${host}`);
   if (isSoftware) console.log("There is no GPU: only poolpass runs, which only shows that the benchmark works.");
   const failures: string[] = [];
@@ -228,11 +227,12 @@ async function main(): Promise<void> {
     for (const { name, version } of contenders) if (version !== undefined) console.log(`${name}: ${version}`);
     console.log(`\nmedians of ${repetitions} runs, each the median of 7 rounds\n\n${formatRows(rows, contenders)}`);
     const isComplete = !isSoftware && given === undefined && failures.length === 0;
-    const out = named.out ?? (isComplete ? fileURLToPath(new URL("results", import.meta.url)) : undefined);
+    const results = isComplete ? fileURLToPath(new URL("../results", import.meta.url)) : "";
+    const out = options.out || results;
     const versions = Object.fromEntries(contenders.map(({ name, version }) => [name, version]));
     const report = { date: new Date().toISOString(), host, device, ranks, versions, rows, failures };
     const name = isSoftware ? "software" : device.uuid.slice(0, "GPU-12345678".length);
-    if (out !== undefined) await writeReport(report, out, `collectives-${name}`);
+    if (out !== "") await writeReport(report, out, `collectives-${name}`);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

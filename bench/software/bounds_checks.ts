@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { ptx as fill } from "../kernels/fill.ts";
-import { Cuda } from "../src/objects/cuda.ts";
-import { CudaError } from "../src/support/errors.ts";
-import { Session } from "../src/session.ts";
-import { SoftwareDriver } from "../src/software/software_driver.ts";
+import { ptx as fill } from "../../kernels/fill.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
 
 /** Opens the device. Throws if the device checks bounds nevertheless. */
 export function openWithoutBoundsChecks(): Cuda {

@@ -2,20 +2,19 @@
  * Counts the mistakes that the sanitizer finds among kernels on graphs, right and wrong, and those that compute-sanitizer
  * finds in the same kernels, with the same input.
  *
- *     deno task bench:yardsticks [--stored]
+ *     deno task bench yardsticks [--stored]
  *
  * The kernels are those of `tests/sanitizer/yardsticks/graph_kernels.ts`: all of them, which nvcc compiles, or with
  * `--stored` those whose PTX is stored. compute-sanitizer runs if there are a GPU and nvcc.
  *
  * @module
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { formatTable } from "../examples/table.ts";
-import { compiledGraphKernels } from "../tests/sanitizer/yardsticks/build.ts";
+import { formatTable } from "../../examples/table.ts";
+import { compiledGraphKernels } from "../../tests/sanitizer/yardsticks/build.ts";
 import {
   allGraphKernels,
   geometryOf,
@@ -24,13 +23,11 @@ import {
   isRacy,
   nameOf,
   storedGraphKernels,
-} from "../tests/sanitizer/yardsticks/graph_kernels.ts";
-import { argumentsOf, foundIn } from "../tests/sanitizer/yardsticks/run_graph_kernels.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
+} from "../../tests/sanitizer/yardsticks/graph_kernels.ts";
+import { argumentsOf, foundIn } from "../../tests/sanitizer/yardsticks/run_graph_kernels.ts";
+import { readOptions } from "../harness/options.ts";
 
-answerHelp(import.meta.url, ["stored"]);
-
-const { stored } = parseArgs(Deno.args, { boolean: ["stored"] });
+const { stored } = readOptions(import.meta.url, { stored: false });
 const kernels = stored ? storedGraphKernels() : allGraphKernels();
 /** The kernels of a module. A kernel that faults ends its devices: a module is small, because it is loaded again then. */
 const kernelsOfModule = 60;
@@ -42,7 +39,7 @@ interface Module {
 
 const modules: readonly Module[] = stored
   ? [{
-    ptx: readFileSync(new URL("../tests/sanitizer/yardsticks/graph_kernels.ptx", import.meta.url), "utf8"),
+    ptx: readFileSync(new URL("../../tests/sanitizer/yardsticks/graph_kernels.ptx", import.meta.url), "utf8"),
     kernels,
   }]
   : Array.from({ length: Math.ceil(kernels.length / kernelsOfModule) }, (_, index) => {
@@ -85,7 +82,7 @@ function launchLine(kernel: GraphKernel): string {
 /** Builds what launches kernels for compute-sanitizer. Returns its path, or undefined if it cannot be built. */
 function buildLauncher(folder: string): string | undefined {
   const program = join(folder, "launch_kernels");
-  const source = new URL("yardsticks/launch_kernels.cu", import.meta.url).pathname;
+  const source = new URL("launch_kernels.cu", import.meta.url).pathname;
   const built = spawnSync("nvcc", ["-std=c++17", "-o", program, source, "-l:libcuda.so.1"]);
   return built.status === 0 ? program : undefined;
 }

@@ -1,25 +1,23 @@
 /**
  * Measures how long an honest importer waits for an exporter, alone and beside processes that attack one of them.
  *
- *     deno task bench:attacks [--rounds 300] [--only NAME]
+ *     deno task bench attacks [--rounds 300] [--only NAME]
  *
  * Needs no GPU, because it uses the software device. Prints a table and writes no files.
  *
  * @module
  */
 import { mkdtempSync, rmSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "@std/cli/parse-args";
-import { formatTable } from "../examples/table.ts";
-import { type Cuda, Importer, open } from "../mod.ts";
-import type { Role } from "./attacks/roles.ts";
-import { quantile } from "./channel/statistics.ts";
-import type { Times } from "./measurement.ts";
-import { commandIn } from "./runtimes.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
-
-answerHelp(import.meta.url, ["rounds", "only"]);
+import { formatTable } from "../../examples/table.ts";
+import { type Cuda, Importer, open } from "../../mod.ts";
+import type { Role } from "./roles.ts";
+import { describeProcessor } from "../harness/machine.ts";
+import { quantile, type Times } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { commandIn } from "../harness/runtimes.ts";
 
 const attacks: readonly (Role | "alone")[] = [
   "alone",
@@ -43,11 +41,11 @@ interface Result {
   readonly failures: readonly string[];
 }
 
-const { rounds, only } = parseArgs(Deno.args, { string: ["rounds", "only"], default: { rounds: "300" } });
-console.log(`${cpus().length} cores of ${cpus()[0]?.model}; ${rounds} rounds each`);
+const { rounds, only } = readOptions(import.meta.url, { rounds: 300, only: "" });
+console.log(`${describeProcessor()}; ${rounds} rounds each`);
 const rows = [["milliseconds", "p50", "p99", "maximum", "not served"]];
 for (const attack of attacks) {
-  if (only !== undefined && !attack.includes(only)) continue;
+  if (!attack.includes(only)) continue;
   const { times, failures } = await measure(attack);
   const numbers = times.length === 0
     ? ["", "", ""]
@@ -72,7 +70,7 @@ async function measure(attack: Role | "alone"): Promise<Result> {
     : await start(attack, isFlood ? `${folder}/attacker` : `${folder}/exporter`);
   const over = new AbortController();
   const drained = isFlood ? drain(cuda, `${folder}/attacker`, over.signal) : undefined;
-  for (let round = 0; round < Number(rounds); round++) {
+  for (let round = 0; round < rounds; round++) {
     await sleep(pause * (1 + Math.random()));
     const begin = performance.now();
     try {
@@ -112,7 +110,7 @@ async function drain(cuda: Cuda, path: string, signal: AbortSignal): Promise<voi
 
 /** Starts a process and resolves when it is ready. */
 async function start(role: Role, path: string): Promise<AsyncDisposable> {
-  const program = fileURLToPath(new URL("./attacks/roles.ts", import.meta.url));
+  const program = fileURLToPath(new URL("./roles.ts", import.meta.url));
   const [command, ...args] = commandIn("deno", program, ["--allow-ffi"]);
   const child = new Deno.Command(command, { args: [...args, role, path], stdout: "piped", stderr: "inherit" }).spawn();
   const timer = setTimeout(() => child.kill("SIGKILL"), startTimeout);
@@ -133,8 +131,4 @@ async function start(role: Role, path: string): Promise<AsyncDisposable> {
 function describe(failures: readonly string[]): string {
   const counts = Map.groupBy(failures, (failure) => failure);
   return [...counts].map(([failure, all]) => `${all.length} ${failure}`).join(", ");
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -1,7 +1,7 @@
 /**
  * Measures what a hostile importer costs its exporter that releases a buffer with events that never fire.
  *
- *     deno task bench:unfired
+ *     deno task bench unfired
  *
  * Needs no GPU, because it uses the software device, and python3 for the importer, which shares no code with the
  * library. Prints a table and writes no files.
@@ -9,12 +9,13 @@
  * @module
  */
 import process from "node:process";
-import { formatTable } from "../examples/table.ts";
-import { Exporter, open } from "../mod.ts";
-import { startHostile } from "../tests/sharing/hostile/hostile_peers.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { formatTable } from "../../examples/table.ts";
+import { Exporter, open } from "../../mod.ts";
+import { startHostile } from "../../tests/sharing/hostile/hostile_peers.ts";
+import { readOptions } from "../harness/options.ts";
 
-answerHelp(import.meta.url);
+readOptions(import.meta.url, {});
 
 const eventsPerConnection = 1024;
 const numbersOfConnections = [1, 8];
@@ -25,7 +26,7 @@ const seconds = [1, 4];
 async function shareOf(seconds: number): Promise<string> {
   const before = process.cpuUsage();
   const begin = performance.now();
-  await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+  await sleep(1000 * seconds);
   const { user, system } = process.cpuUsage(before);
   return `${((user + system) / 10 / (performance.now() - begin)).toFixed(1)} %`;
 }
@@ -43,11 +44,11 @@ for (const connections of numbersOfConnections) {
   const row = [`${connections} x ${eventsPerConnection}`, await shareOf(1)];
   await using hoarder = startHostile("event_hoarders.py", [path, "bait", uuid, connections, eventsPerConnection]);
   await hoarder.nextLine();
-  while (exporter.leases.length < connections) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (exporter.leases.length < connections) await sleep(10);
   for (const each of seconds) row.push(await shareOf(each));
   hoarder.kill("SIGUSR1");
   await hoarder.nextLine();
-  while (exporter.importers.length > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (exporter.importers.length > 0) await sleep(10);
   for (const each of seconds) row.push(await shareOf(each));
   rows.push(row);
 }

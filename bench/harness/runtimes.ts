@@ -19,3 +19,14 @@ export function commandIn(
   if (runtime === "node") return [Deno.env.get("POOLPASS_NODE") ?? "node", "--no-warnings", program];
   return [Deno.execPath(), "run", "--no-prompt", "--no-check", ...denoFlags, program];
 }
+
+/** Measures in each runtime of a list with commas, one after another. Where that fails, a line says why. */
+export async function inEachRuntime(runtimes: string, measure: (runtime: string) => Promise<void>): Promise<void> {
+  for (const runtime of runtimes.split(",")) {
+    try {
+      await measure(runtime);
+    } catch (error) {
+      console.log(`\n${runtime}: not measured: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+}

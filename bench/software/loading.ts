@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { ptx as fill } from "../kernels/fill.ts";
-import { ptx as saxpy } from "../kernels/saxpy.ts";
+import { ptx as fill } from "../../kernels/fill.ts";
+import { ptx as saxpy } from "../../kernels/saxpy.ts";
 import { largeModule } from "./large_module.ts";
-import type { Times } from "./measurement.ts";
+import type { Times } from "../harness/measurement.ts";
 import { measuredPtx } from "./workloads.ts";
 
 /** Modules that are loaded together. */

@@ -4,31 +4,18 @@
  * @module
  */
 import { readFileSync } from "node:fs";
-import { ptx as fillPtx } from "../kernels/fill.ts";
-import { ptx as mandelbrotPtx } from "../kernels/mandelbrot.ts";
-import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
-import type { LaunchOptions } from "../mod.ts";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { ptx as mandelbrotPtx } from "../../kernels/mandelbrot.ts";
+import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import type { CLoops } from "./c_loops.ts";
-
-type Numbers = Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
-
-/** The arrays of a workload, by name, in the order of their allocation. */
-export type Arrays = Readonly<Record<string, Numbers>>;
+import type { Arrays, KernelWorkload } from "./prepared_workload.ts";
 
 /** A kernel, its launch, and a loop that computes the same. */
-export interface Workload<A extends Arrays = Arrays> {
-  readonly name: string;
+export interface Workload<A extends Arrays = Arrays> extends KernelWorkload<A> {
   /**
    * The smallest acceptable quotient of C's time and the device's; undefined if the row only serves as a comparison.
    */
   readonly goal: number | undefined;
-  readonly ptx: string;
-  readonly kernel: string;
-  readonly launch: LaunchOptions;
-  /** Returns new arrays with the contents before the first run, which are the same on every call. */
-  arrays(): A;
-  /** The kernel's arguments, with arrays by name. */
-  readonly arguments: readonly (number | (keyof A & string))[];
   loop(loops: CLoops, arrays: A): void;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Times the same calls at three layers: the native functions themselves, the methods of the driver, and the public
- * objects. `overhead.ts` starts this program in each runtime. Prints one line of JSON.
+ * objects. `main.ts` starts this program in each runtime. Prints one line of JSON.
  *
- *     overhead_layers.ts JOB ROUNDS OPERATIONS
+ *     layers.ts JOB ROUNDS OPERATIONS
  *
  * JOB is one of:
  *
@@ -15,15 +15,15 @@
  * @module
  */
 import process from "node:process";
-import { CudaDriver } from "../ffi/cuda_driver.ts";
-import { loadCudaLibraries } from "../ffi/cuda_libraries.ts";
-import { addressOf } from "../ffi/native/host.ts";
-import type { CachingAllocator } from "../src/memory/caching/caching_allocator.ts";
-import { Cuda } from "../src/objects/cuda.ts";
-import type { DeviceBuffer } from "../src/memory/device_buffer.ts";
-import type { MemoryPool } from "../src/memory/pools/memory_pool.ts";
-import { Session } from "../src/session.ts";
-import { allocationTrace, xorshift } from "./cuda/allocation_trace.ts";
+import { CudaDriver } from "../../ffi/cuda_driver.ts";
+import { loadCudaLibraries } from "../../ffi/cuda_libraries.ts";
+import { addressOf } from "../../ffi/native/host.ts";
+import type { CachingAllocator } from "../../src/memory/caching/caching_allocator.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import type { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
+import { Session } from "../../src/session.ts";
+import { allocationTrace, xorshift } from "../cuda/allocation_trace.ts";
 
 /** The layer at which a call is made. */
 export type Layer = "raw" | "driver" | "objects";

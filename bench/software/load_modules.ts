@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { open } from "../mod.ts";
+import { open } from "../../mod.ts";
 
 const modules: readonly string[] = JSON.parse(await new Response(Deno.stdin.readable).text());
 using cuda = open({ driver: "software" });

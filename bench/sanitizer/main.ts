@@ -2,7 +2,7 @@
  * Measures what the sanitizer costs: a call's time on the host with and without it, and a kernel's on the software
  * device.
  *
- *     deno task bench:sanitizer [--rounds 100]
+ *     deno task bench sanitizer [--rounds 100]
  *
  * Calls are measured on a GPU if there is one. Two processes, with and without the sanitizer, take turns in each round,
  * and so does all that is measured: a shared processor may be twice as fast for a second as in the next one. The medians
@@ -11,30 +11,26 @@
  *
  * @module
  */
-import { parseArgs } from "@std/cli/parse-args";
-import { formatTable } from "../examples/table.ts";
-import { answerHelp } from "../tests/support/program_help.ts";
-import { Contender, scriptProgram } from "./contender.ts";
-import { median } from "./measurement.ts";
-import type { Answer, Greeting } from "./sharing/contract.ts";
+import { formatTable } from "../../examples/table.ts";
+import { Contender, scriptProgram } from "../harness/contender.ts";
+import { median } from "../harness/measurement.ts";
+import { readOptions } from "../harness/options.ts";
+import { asking } from "../harness/rows.ts";
+import type { Greeting } from "../sharing/contract.ts";
 
-answerHelp(import.meta.url, ["rounds"]);
-
-const { rounds } = parseArgs(Deno.args, { string: ["rounds"], default: { rounds: "100" } });
+const { rounds } = readOptions(import.meta.url, { rounds: 100 });
 
 /** Samples that are not counted: engines go on to compile a method until it was called some ten thousand times. */
 const warmUps = { calls: 150, kernels: 2 } as const;
 const stack = "call stack";
 
 function start(what: keyof typeof warmUps, kind: "plain" | "sanitized"): Contender {
-  return new Contender(scriptProgram(kind, new URL("./sanitizer/program.ts", import.meta.url), [what, kind]));
+  return new Contender(scriptProgram(kind, new URL("./program.ts", import.meta.url), [what, kind]));
 }
 
 /** The microseconds of one sample. */
 async function sample(contender: Contender, work: string, warmUp = 0): Promise<number> {
-  const answer = await contender.ask<Answer>(JSON.stringify({ work, repetitions: 1, warmUp }));
-  if ("error" in answer) throw new Error(`Cannot measure ${work}: ${answer.error}`);
-  return answer.nanoseconds[0]! / 1000;
+  return await asking(contender, { work, warmUp })() / 1000;
 }
 
 async function measure(what: keyof typeof warmUps): Promise<void> {
@@ -46,7 +42,7 @@ async function measure(what: keyof typeof warmUps): Promise<void> {
     ];
     const times = works.map(() => [[], []] as [plain: number[], sanitized: number[]]);
     for (const work of works) for (const contender of contenders) await sample(contender, work, warmUps[what]);
-    for (let round = 0; round < Number(rounds); round++) {
+    for (let round = 0; round < rounds; round++) {
       for (const [row, work] of works.entries()) {
         for (const [index, contender] of contenders.entries()) times[row]![index]!.push(await sample(contender, work));
       }

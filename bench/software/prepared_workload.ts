@@ -3,8 +3,24 @@
  *
  * @module
  */
-import type { CudaDevice, DeviceBuffer } from "../mod.ts";
-import type { Arrays, Workload } from "./workloads.ts";
+import type { CudaDevice, DeviceBuffer, LaunchOptions } from "../../mod.ts";
+
+/** The arrays of a workload, by name, in the order of their allocation. */
+export type Arrays = Readonly<
+  Record<string, Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>>
+>;
+
+/** A kernel, its launch and its arguments. */
+export interface KernelWorkload<A extends Arrays = Arrays> {
+  readonly name: string;
+  readonly ptx: string;
+  readonly kernel: string;
+  readonly launch: LaunchOptions;
+  /** Returns new arrays with the contents before the first run, which are the same on every call. */
+  arrays(): A;
+  /** The kernel's arguments, with arrays by name. */
+  readonly arguments: readonly (number | (keyof A & string))[];
+}
 
 /** A workload that is ready to run on a device. */
 export interface PreparedWorkload extends Disposable {
@@ -17,7 +33,7 @@ export interface PreparedWorkload extends Disposable {
 /** Loads a workload's kernel and copies its arrays to the device. */
 export function prepareWorkload(
   device: CudaDevice,
-  { ptx, kernel: name, launch, ...workload }: Workload,
+  { ptx, kernel: name, launch, ...workload }: KernelWorkload,
 ): PreparedWorkload {
   const owned = new DisposableStack();
   try {
@@ -40,12 +56,13 @@ export function prepareWorkload(
       },
       assertEqual(arrays) {
         for (const [name, expected] of Object.entries(arrays)) {
-          const actual = buffers.get(name)!.readSync(Uint32Array);
-          const bits = new Uint32Array(expected.buffer);
+          const type = expected.BYTES_PER_ELEMENT === 1 ? Uint8Array : Uint32Array;
+          const actual = buffers.get(name)!.readSync(type);
+          const bits = new type(expected.buffer);
           const index = actual.findIndex((value, index) => value !== bits[index]);
           if (index >= 0) {
             const [found, wanted] = [actual[index]!, bits[index]!].map((value) => `0x${value.toString(16)}`);
-            throw new Error(`"${name}" differs at ${index}: the bits are ${found}, and the C loop's are ${wanted}`);
+            throw new Error(`"${name}" differs at ${index}: the bits are ${found}, and should be ${wanted}`);
           }
         }
       },
