@@ -6,7 +6,7 @@ import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/streams/cuda_stream.ts";
 import { IpcHandleLayouts } from "./objects/ipc_handles.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
-import type { PendingWork } from "./objects/streams/pending_work.ts";
+import type { PendingWork } from "./objects/streams/stream_progress.ts";
 import { RecentLaunches } from "./objects/kernels/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
 import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
@@ -17,10 +17,9 @@ import { ImportedMappings } from "./memory/handles/imported_mappings.ts";
 import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
 import type { MemoryPool } from "./memory/pools/memory_pool.ts";
 import { MemoryRegistry } from "./memory/pools/memory_registry.ts";
-import { ReleaseStreams } from "./memory/pools/release_streams.ts";
+import { ReleaseStreams } from "./memory/freed_streams.ts";
 import type { Sanitizer } from "./sanitizer/sanitizer.ts";
-import { Staging } from "./memory/transfers/staging.ts";
-import { Uploads } from "./memory/transfers/uploads.ts";
+import { Staging, Uploads } from "./memory/transfers/staging.ts";
 
 /** Page-locked memory. Its size is kept here, because a detached buffer does not show it. */
 interface HostMemory {

@@ -10,8 +10,8 @@ import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { PhysicalMemory } from "./virtual/physical_memory.ts";
 import type { Session } from "../session.ts";
 import type { StagingBuffer } from "./transfers/staging.ts";
-import { placeIn } from "./pools/out_of_memory.ts";
-import type { Access } from "./pools/pool_access.ts";
+import { placeIn } from "./pools/pool_contents.ts";
+import type { Access } from "./pools/pool_attributes.ts";
 import { callStack } from "../support/leaks.ts";
 
 /** Whenever the number of streams that have used an allocation reaches a multiple of this, some are removed. */

@@ -3,8 +3,13 @@ import type { Allocation, AllocationPart } from "./allocation.ts";
 import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
 import type { CopyOptions } from "./transfers/copies.ts";
 import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
-import { checkCopyBetween, checkCopyFromView, checkReadAs, elementBits } from "./transfers/elements.ts";
-import { refuseElementAccess } from "./transfers/element_access.ts";
+import {
+  checkCopyBetween,
+  checkCopyFromView,
+  checkReadAs,
+  elementBits,
+  refuseElementAccess,
+} from "./transfers/elements.ts";
 import { fillElements, type FillOptions, fillOptions, fillRangeOf } from "./transfers/fills.ts";
 import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";

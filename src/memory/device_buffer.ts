@@ -1,4 +1,4 @@
-import { printAs } from "../support/printing.ts";
+import { countOf, placeOf, printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
@@ -13,17 +13,23 @@ import {
   refuseElements,
 } from "./buffer_arguments.ts";
 import { exportHandleOf, exportPointerOf } from "./handles/buffer_exports.ts";
-import { describe } from "./buffer_printing.ts";
-import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place } from "./transfers/copies.ts";
+import {
+  copyBetween,
+  copyFromHost,
+  type CopyOptions,
+  copyToHost,
+  type Place,
+  refusedCopy,
+  refusedFill,
+} from "./transfers/copies.ts";
 import type { DeviceArray } from "./device_array.ts";
-import { refuseElementAccess, refuseProperty } from "./transfers/element_access.ts";
+import { refuseElementAccess, refuseProperty } from "./transfers/elements.ts";
 import { type FillOptions, fillOptions } from "./transfers/fills.ts";
 import { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
 import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { Session } from "../session.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./transfers/reads.ts";
-import { refusedCopy, refusedFill } from "./pools/refused_work.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import {
   bytesOf,
@@ -522,4 +528,18 @@ export class DeviceBuffer implements Disposable {
     const { byteOffset, byteLength } = elementRange(type, options, this.byteLength);
     return { stream, place: { allocation: this.#allocation, address: this.address + BigInt(byteOffset) }, byteLength };
   }
+}
+
+/** Returns what a buffer or an array prints as: `"DeviceBuffer { device 0, 1024 bytes, 0x302000000 }"`. */
+function describe(buffer: DeviceBuffer, allocation: Allocation, address: bigint): string {
+  const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
+  const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${address.toString(16)}`;
+  const place = placeOf(allocation.owner.isHostMemory ? undefined : allocation.device);
+  // Properties of DeviceArray, a subclass. Another buffer refuses to be asked for its length.
+  const { type } = buffer as { readonly type?: { readonly name: string } };
+  const elements = type === undefined ? "" : `${type.name}(${(buffer as unknown as ArrayLike<unknown>).length}), `;
+  const state = allocation.isFreed ? freed : live;
+  // Not the constructor's name: a bundler may have changed it.
+  const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
+  return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
 }

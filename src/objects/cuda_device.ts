@@ -6,15 +6,19 @@ import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./str
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
-import { compileModule } from "./modules/compile_module.ts";
-import { checkPriority } from "./streams/stream_priority.ts";
-import { DeviceStreams } from "./streams/device_streams.ts";
+import {
+  compileModule,
+  jitOptions,
+  linkedImages,
+  type LinkImage,
+  linkModule,
+  loadModule,
+  type LoadModuleOptions,
+} from "./modules/load_module.ts";
+import { checkPriority, DeviceStreams, wrapStream } from "./streams/device_streams.ts";
 import type { KernelArgument } from "./kernels/kernel_arguments.ts";
-import { linkedImages, type LinkImage } from "./modules/linked_images.ts";
-import { linkModule, loadModule } from "./modules/load_module.ts";
-import { jitOptions, type LoadModuleOptions } from "./modules/module_options.ts";
 import type { OpenedObject } from "./opened_objects.ts";
-import type { AnyKernels, Ptx } from "./kernels/typed_kernels.ts";
+import type { AnyKernels, Ptx } from "./kernels/parameter_types.ts";
 import {
   defaultStream,
   type Driver,
@@ -26,10 +30,14 @@ import {
 import { createPool, poolOptions } from "../memory/pools/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
-import { importPool } from "../memory/handles/import_pool.ts";
-import type { ImportedMemoryPool } from "../memory/handles/imported_memory_pool.ts";
-import { allocateMemory, type AllocateOptions, openMemory } from "../memory/unpooled_memory.ts";
-import { wrapMemory, type WrapOptions } from "../memory/wrapped_memory.ts";
+import { type ImportedMemoryPool, importPool } from "../memory/handles/imported_memory_pool.ts";
+import {
+  allocateMemory,
+  type AllocateOptions,
+  openMemory,
+  wrapMemory,
+  type WrapOptions,
+} from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/pools/memory_pool.ts";
 import {
   createMemory,
@@ -50,7 +58,6 @@ import {
 } from "../support/validation.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/waiting.ts";
-import { wrapStream } from "./streams/wrapped_stream.ts";
 
 const attributePrefix = "cudaDevAttr";
 /** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */

@@ -1,8 +1,117 @@
+/**
+ * The options of caching allocators, and the size classes of their blocks.
+ *
+ * @module
+ */
+import type { Block } from "./block.ts";
 import { checkByteLength, checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { maximumImportableByteLength, shareableAdvice } from "../handles/export_data.ts";
-import type { Refusal } from "../pools/out_of_memory.ts";
+import type { Refusal } from "../pools/pool_contents.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
-import { maximumBlockByteLength } from "./size_classes.ts";
+
+/** Addresses and sizes of blocks are multiples of this many bytes, as cudaMalloc's addresses are. */
+export const blockAlignment = 256;
+
+/** Number of size classes between a power of two and the next. */
+const classesPerDoubling = 16;
+/** How many blocks of a class are examined if a larger class has blocks too. */
+const searchLimit = 32;
+const classCount = 28 * classesPerDoubling;
+/** Size of the largest possible block: 512 GiB. */
+const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAlignment;
+
+/** Returns the size of a block for a buffer of `byteLength` bytes. */
+export function blockByteLengthFor(byteLength: number): number {
+  return byteLength < 2 ** 31 - blockAlignment
+    ? (byteLength + blockAlignment - 1) & -blockAlignment
+    : Math.ceil(byteLength / blockAlignment) * blockAlignment;
+}
+
+/**
+ * Free blocks by size, for best-fit searches: a list for each class of similar sizes, and a bitmap of the lists that
+ * are not empty.
+ *
+ * Up to 8 KiB, all blocks of a class have the same size; above, sizes in a class differ by less than a sixteenth.
+ */
+export class SizeClasses {
+  readonly #lists: (Block | undefined)[] = new Array<Block | undefined>(classCount).fill(undefined);
+  readonly #isFilled = new Uint32Array(classCount / 32);
+
+  add(block: Block): void {
+    const index = classOf(block.byteLength);
+    const head = this.#lists[index];
+    block.sizeClass = index;
+    block.previous = undefined;
+    block.next = head;
+    if (head === undefined) this.#isFilled[index >>> 5]! |= 1 << (index & 31);
+    else head.previous = block;
+    this.#lists[index] = block;
+  }
+
+  remove(block: Block): void {
+    const { next, previous } = block;
+    if (next !== undefined) next.previous = previous;
+    if (previous !== undefined) {
+      previous.next = next;
+    } else {
+      const index = block.sizeClass;
+      this.#lists[index] = next;
+      if (next === undefined) this.#isFilled[index >>> 5]! &= ~(1 << (index & 31));
+    }
+    block.next = block.previous = undefined;
+  }
+
+  /** Whether there are no blocks. */
+  get isEmpty(): boolean {
+    return this.#filledAfter(-1) === classCount;
+  }
+
+  /** Returns a block of at least `byteLength` bytes: the smallest of those that are examined. */
+  bestFit(byteLength: number): Block | undefined {
+    const index = classOf(byteLength);
+    const list = this.#lists[index];
+    const larger = this.#lists[this.#filledAfter(index)];
+    return smallestOf(list, byteLength, larger === undefined ? Infinity : searchLimit) ??
+      smallestOf(larger, byteLength, searchLimit);
+  }
+
+  *[Symbol.iterator](): Generator<Block> {
+    for (let index = this.#filledAfter(-1); index < classCount; index = this.#filledAfter(index)) {
+      let next: Block | undefined;
+      for (let block = this.#lists[index]; block !== undefined; block = next) {
+        // The consumer may remove the block.
+        next = block.next;
+        yield block;
+      }
+    }
+  }
+
+  /** Returns the next class that has blocks, or `classCount` if none has. */
+  #filledAfter(index: number): number {
+    const first = index + 1;
+    for (let word = first >>> 5, mask = ~0 << (first & 31); word < this.#isFilled.length; word++, mask = ~0) {
+      const bits = this.#isFilled[word]! & mask;
+      if (bits !== 0) return word * 32 + 31 - Math.clz32(bits & -bits);
+    }
+    return classCount;
+  }
+}
+
+function smallestOf(list: Block | undefined, byteLength: number, limit: number): Block | undefined {
+  let best: Block | undefined;
+  for (let block = list; block !== undefined && limit > 0; block = block.next, limit--) {
+    if (block.byteLength === byteLength) return block;
+    if (block.byteLength > byteLength && (best === undefined || block.byteLength < best.byteLength)) best = block;
+  }
+  return best;
+}
+
+function classOf(byteLength: number): number {
+  const units = byteLength / blockAlignment | 0;
+  if (units < classesPerDoubling) return units;
+  const exponent = 31 - Math.clz32(units);
+  return (exponent - 3) * classesPerDoubling + (units >>> (exponent - 4)) - classesPerDoubling;
+}
 
 /** Options of a new allocator. */
 export interface CachingAllocatorOptions {

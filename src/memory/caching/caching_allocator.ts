@@ -1,7 +1,11 @@
-import { type CachingAllocatorOptions, checkAllocatorOptions, refusalOfSlab } from "./allocator_options.ts";
+import {
+  blockByteLengthFor,
+  type CachingAllocatorOptions,
+  checkAllocatorOptions,
+  refusalOfSlab,
+} from "./allocator_options.ts";
 import type { Block } from "./block.ts";
 import type { FreeList } from "./free_list.ts";
-import { blockByteLengthFor } from "./size_classes.ts";
 import { Slabs, type SlabSource } from "./slabs.ts";
 import { type CachingAllocatorUsage, sizeClassesOf, type SizeClassUsage, usageOf, usedBlocksOf } from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
@@ -25,7 +29,7 @@ import {
   type Refusal,
   refusalOfMaxSize,
   timeOfAllocation,
-} from "../pools/out_of_memory.ts";
+} from "../pools/pool_contents.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
 import { checkByteLength, checkOptions, refuseConstruction, whatIs } from "../../support/validation.ts";

@@ -1,13 +1,12 @@
 import { largestFreeOf, usedBlocksOf } from "./statistics.ts";
-import { maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
+import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
-import { blockAlignment } from "./size_classes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
 import { unheard } from "../../objects/streams/unheard_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
-import { isOutOfMemory, outOfMemory, type Refusal } from "../pools/out_of_memory.ts";
+import { isOutOfMemory, outOfMemory, type Refusal } from "../pools/pool_contents.ts";
 import type { CudaError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";

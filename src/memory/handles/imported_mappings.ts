@@ -1,8 +1,7 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
-import { type ExportDataEntry, ExportDataMap } from "./export_data_map.ts";
+import { type ExportDataEntry, ExportDataMap, type HashEntry, HashTable, mixHash } from "./export_data_map.ts";
 import { FreedStreams } from "../freed_streams.ts";
-import { type HashEntry, HashTable, mixHash } from "../hash_table.ts";
 
 const addressScratch = new BigUint64Array(1);
 const addressWords = new Int32Array(addressScratch.buffer);

@@ -4,11 +4,16 @@ import { CachingAllocator } from "../caching/caching_allocator.ts";
 import type { SlabSource } from "../caching/slabs.ts";
 import { DeviceArray } from "../device_array.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
-import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
-import { fabricHint } from "../handles/fabric_hint.ts";
-import { PoolAttributes, type PoolUsage, type ReusePolicies } from "./pool_attributes.ts";
+import {
+  type Access,
+  getPoolAccess,
+  PoolAttributes,
+  type PoolUsage,
+  type ReusePolicies,
+  setPoolAccess,
+} from "./pool_attributes.ts";
+import { fabricHint, ShareableHandle } from "../handles/shareable_handle.ts";
 import { PoolMemory } from "./pool_memory.ts";
-import { ShareableHandle } from "../handles/shareable_handle.ts";
 import { memHandleType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";

@@ -1,7 +1,13 @@
+/**
+ * The pools and caching allocators of a session, and where their buffers were allocated and freed.
+ *
+ * @module
+ */
 import type { NamedBuffer } from "../../driver.ts";
-import { AllocationSites } from "./allocation_sites.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { PoolMemory } from "./pool_memory.ts";
+import { callStack } from "../../support/leaks.ts";
+import { placeIn } from "./pool_contents.ts";
 
 /** A holder of a pool's memory that can release what it does not use: a caching allocator. */
 export interface CacheMemory {
@@ -47,5 +53,45 @@ export class MemoryRegistry {
   /** The caching allocators of a pool, or of all pools on its device. */
   cachesOf(pool: MemoryPool, { onDevice }: { onDevice: boolean }): CacheMemory[] {
     return [...this.caches].filter((cache) => cache.pool === pool || (onDevice && cache.pool.device === pool.device));
+  }
+}
+
+interface Site {
+  readonly byteLength: number;
+  /** The call stacks. */
+  readonly allocated: string;
+  readonly freed?: string;
+}
+
+/** How many freed buffers are remembered. */
+const maximumFreed = 256;
+
+/** Where buffers were allocated and freed, as POOLPASS_DEBUG=1 records it for the messages of errors. */
+export class AllocationSites {
+  readonly #live = new Map<bigint, Site>();
+  /** The buffers that were freed last, the latest at the end. */
+  readonly #freed: (Site & { readonly address: bigint })[] = [];
+
+  /** @param stack the call stack of the allocation */
+  addAllocated(address: bigint, byteLength: number, stack: string): void {
+    this.#live.set(address, { byteLength, allocated: stack });
+  }
+
+  addFreed(address: bigint): void {
+    const site = this.#live.get(address);
+    if (site === undefined) return;
+    this.#live.delete(address);
+    this.#freed.push({ ...site, address, freed: callStack("freed") });
+    if (this.#freed.length > maximumFreed) this.#freed.shift();
+  }
+
+  /** The buffers, the live ones first and then the freed ones, the latest first. */
+  *named(): Generator<NamedBuffer> {
+    for (const [address, { byteLength, allocated }] of this.#live) {
+      yield { address, byteLength, isFreed: false, allocated: placeIn(allocated) };
+    }
+    for (const { address, byteLength, allocated, freed } of this.#freed.toReversed()) {
+      yield { address, byteLength, isFreed: true, allocated: placeIn(allocated), freed: placeIn(freed!) };
+    }
   }
 }

@@ -3,8 +3,14 @@ import { type AllocateAsyncOptions, AllocationQueue } from "./allocation_queue.t
 import { FreedStreams } from "../freed_streams.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { CacheMemory, MemoryRegistry } from "./memory_registry.ts";
-import { describeHolders, isOutOfMemory, outOfMemory, type Refusal, refusalOfMaxSize } from "./out_of_memory.ts";
-import { PoolContents } from "./pool_contents.ts";
+import {
+  describeHolders,
+  isOutOfMemory,
+  outOfMemory,
+  PoolContents,
+  type Refusal,
+  refusalOfMaxSize,
+} from "./pool_contents.ts";
 import { defaultStream, type Driver } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";

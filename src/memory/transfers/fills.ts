@@ -5,9 +5,8 @@
  */
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { checkByteLength, checkNumber, type KnownOptions } from "../../support/validation.ts";
-import { copyBetween, type CopyOptions, type Place } from "./copies.ts";
+import { copyBetween, type CopyOptions, type Place, refusedFill } from "./copies.ts";
 import type { ElementBits } from "./elements.ts";
-import { refusedFill } from "../pools/refused_work.ts";
 
 /**
  * The number of elements of 64 bits that are set before they are copied. A GPU sets them in 10 us; it copies 700 times as

@@ -1,4 +1,4 @@
-import { refuseElementAccess } from "./element_access.ts";
+import { refuseElementAccess } from "./elements.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import type { HostAllocation } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";

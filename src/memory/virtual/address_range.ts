@@ -21,7 +21,7 @@ import {
 } from "../../support/validation.ts";
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
-import { type Access, checkAccess, flagsByAccess } from "../pools/pool_access.ts";
+import { type Access, checkAccess, flagsByAccess } from "../pools/pool_attributes.ts";
 import { PhysicalMemory, wholeUnits } from "./physical_memory.ts";
 
 /** Options of reserved addresses. */

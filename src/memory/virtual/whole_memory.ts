@@ -13,7 +13,7 @@ import { countOf } from "../../support/printing.ts";
 import { checkByteLength } from "../../support/validation.ts";
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
-import type { Access } from "../pools/pool_access.ts";
+import type { Access } from "../pools/pool_attributes.ts";
 import type { ShareableHandle } from "../handles/shareable_handle.ts";
 import { descriptionsOf, finishWorkWith } from "./address_range.ts";
 import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";

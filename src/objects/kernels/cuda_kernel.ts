@@ -4,8 +4,15 @@ import { checkStream, type CudaStream, launchesOf } from "../streams/cuda_stream
 import { functionAttribute, type KernelLaunch } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { cannot } from "../../support/driver_errors.ts";
-import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writersOf } from "./kernel_arguments.ts";
-import { adviceFor, checkLaunchOptions, refuseCount } from "./argument_mistakes.ts";
+import {
+  adviceFor,
+  type ArgumentRefusal,
+  checkLaunchOptions,
+  type KernelArgument,
+  type ParameterWriter,
+  refuseCount,
+  writersOf,
+} from "./kernel_arguments.ts";
 import {
   type ActiveClustersOptions,
   activeClustersOptions,
@@ -18,11 +25,15 @@ import {
   readKernelAttributes,
   type SharedMemoryCarveout,
 } from "./kernel_attributes.ts";
-import { AttributedLaunches, launchError } from "./launch_attributes.ts";
-import { checkSharedMemory, KernelSharedMemory, optInInstead } from "./kernel_shared_memory.ts";
-import { launchOptionNames, type LaunchOptions, optionsInstead } from "./launch_options.ts";
+import {
+  AttributedLaunches,
+  checkSharedMemory,
+  KernelSharedMemory,
+  launchError,
+  optInInstead,
+} from "./launch_attributes.ts";
+import { extentOf, launchOptionNames, type LaunchOptions, optionsInstead, refuseShape } from "./launch_options.ts";
 import { formatParameter } from "./parameter_types.ts";
-import { extentOf, refuseShape } from "./launch_shape.ts";
 import type { KernelParameter, KernelSignature, ParameterType } from "../../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../../session.ts";

@@ -1,5 +1,12 @@
+/**
+ * The options of launches, and the shape of a grid: extents, limits and their wording.
+ *
+ * @module
+ */
 import type { CudaStream } from "../streams/cuda_stream.ts";
-import type { OptionNames } from "../../support/validation.ts";
+import { type OptionNames, whatIs } from "../../support/validation.ts";
+import type { CudaDevice } from "../cuda_device.ts";
+import type { DeviceAttributeName } from "../../support/device_attributes.ts";
 
 /** Numbers of blocks or threads in x, y and z. A plain number is the one in x; the others are 1 if omitted. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
@@ -70,3 +77,103 @@ export const optionsInstead: Readonly<Record<string, string>> = {
   programmaticDependentLaunch: isDependent,
   pdl: isDependent,
 };
+
+/** A copy of `maximumInt`: each launch reads it six times, and reading an import takes longer. */
+const maximumExtent = 2 ** 31 - 1;
+
+/**
+ * Returns the number of blocks or threads in one dimension, or 0 if it is not valid: `refuseShape` then throws the
+ * reason.
+ */
+export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
+  let value: unknown;
+  if (typeof dimensions === "number") value = axis === 0 ? dimensions : 1;
+  else if (axis === 0) value = Array.isArray(dimensions) && dimensions.length <= 3 ? dimensions[0] : 0;
+  else value = dimensions?.[axis] === undefined ? 1 : dimensions[axis];
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
+}
+
+/** Throws the error of a launch with an extent for which `extentOf` returns 0. */
+export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
+  const isGridInvalid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
+  refuseExtents(`launch ${kernel}`, isGridInvalid ? "grid" : "block", isGridInvalid ? grid : block);
+}
+
+/** Throws the error of extents for which `extentOf` returns 0. `action` is what cannot be done with them. */
+export function refuseExtents(action: string, what: "grid" | "block" | "cluster", dimensions: unknown): never {
+  if (typeof dimensions === "object" && Array.isArray(dimensions)) {
+    const { length } = dimensions;
+    if (length < 1 || length > 3) {
+      throw new RangeError(
+        `Cannot ${action} with a ${what} of ${length} dimensions: it must have from one to three`,
+      );
+    }
+    const other = dimensions.find((extent) => extent !== undefined && typeof extent !== "number");
+    if (other !== undefined) {
+      throw new TypeError(
+        `Cannot ${action} with ${whatIs(other)} as an extent of its ${what}: it must be a number`,
+      );
+    }
+  } else if (typeof dimensions !== "number") {
+    throw new TypeError(
+      `Cannot ${action} with ${whatIs(dimensions)} as its ${what}: give a number, or an array of up to three` +
+        instead(dimensions),
+    );
+  }
+  throw new RangeError(
+    `Cannot ${action} with a ${what} of ${
+      formatShape(dimensions as Dim3)
+    }: each extent must be a whole number from 1 to ` +
+      maximumExtent + adviceFor(dimensions as Dim3, what),
+  );
+}
+
+/** What to give instead of a value that is no extents. */
+function instead(dimensions: unknown): string {
+  if (typeof dimensions === "string") return "; convert the string with Number";
+  if (typeof dimensions !== "object" || dimensions === null || !("x" in dimensions)) return "";
+  const { x, y = 1, z = 1 } = dimensions as Readonly<Record<"x" | "y" | "z", unknown>>;
+  return [x, y, z].every((extent) => typeof extent === "number") ? `: [${x}, ${y}, ${z}]` : "";
+}
+
+/** What to do about extents that are not valid. */
+function adviceFor(dimensions: Dim3, what: "grid" | "block" | "cluster"): string {
+  const extents = typeof dimensions === "number" ? [dimensions] : dimensions;
+  if (extents.some((extent) => extent === 0)) {
+    return what === "cluster" ? "; leave it out to launch without clusters" : "; skip a launch that has nothing to do";
+  }
+  if (extents.some((extent) => Number.isNaN(extent))) return "; a calculation with undefined results in NaN";
+  const isFraction = (extent?: number) => Number.isFinite(extent) && !Number.isInteger(extent);
+  return extents.some(isFraction) ? "; round up with Math.ceil" : "";
+}
+
+/** Formats extents: "4", or "4 x 2 x 1". */
+export function formatShape(dimensions: Dim3): string {
+  return typeof dimensions === "number"
+    ? String(dimensions)
+    : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");
+}
+
+/** Describes the limit of the device that a launch exceeds; undefined if it exceeds none. */
+export function exceededLimit(
+  device: CudaDevice,
+  { grid, block }: LaunchOptions,
+): string | undefined {
+  const [blocks, threads] = [extentsOf(grid), extentsOf(block)];
+  const sizes: [DeviceAttributeName, number][] = [
+    ["maxThreadsPerBlock", threads[0] * threads[1] * threads[2]],
+    ["maxBlockDimX", threads[0]],
+    ["maxBlockDimY", threads[1]],
+    ["maxBlockDimZ", threads[2]],
+    ["maxGridDimX", blocks[0]],
+    ["maxGridDimY", blocks[1]],
+    ["maxGridDimZ", blocks[2]],
+  ];
+  const exceeded = sizes.find(([name, size]) => size > device.attribute(name));
+  return exceeded && `the device's attribute("${exceeded[0]}") is ${device.attribute(exceeded[0])}`;
+}
+
+/** Returns the numbers in x, y and z, or 0 for those that are not valid. */
+export function extentsOf(dimensions: Dim3): [x: number, y: number, z: number] {
+  return [extentOf(dimensions, 0), extentOf(dimensions, 1), extentOf(dimensions, 2)];
+}

@@ -17,9 +17,8 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import type { KernelArgument } from "../kernels/kernel_arguments.ts";
-import { checkPlaces, signatureFromTypes } from "../kernels/parameter_types.ts";
+import { type AnyKernels, checkPlaces, signatureFromTypes } from "../kernels/parameter_types.ts";
 import type { InstructionSupport, SurveyedPtx } from "../../ptx/instruction_support.ts";
-import type { AnyKernels } from "../kernels/typed_kernels.ts";
 import { type KernelSignature, type ParameterType, untypedSignature } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
 

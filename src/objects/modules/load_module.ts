@@ -1,11 +1,20 @@
 /**
- * Loading of modules on a device, from one image or from several that are linked.
+ * What may be loaded, linked and compiled to a module, with the options of each.
  *
  * @module
  */
+import type { JitOptions, LinkedImage } from "../../driver.ts";
+import {
+  checkBoolean,
+  checkOptions,
+  type KnownOptions,
+  type OptionNames,
+  shown,
+  whatIs,
+} from "../../support/validation.ts";
+import { checkImage } from "../../ptx/image_mistakes.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import { CudaModule } from "./cuda_module.ts";
-import type { JitOptions, LinkedImage } from "../../driver.ts";
 import { type KernelSignature, kernelSignatures } from "../../ptx/kernel_signature.ts";
 import type { SurveyedPtx } from "../../ptx/instruction_support.ts";
 import { ptxText, ptxVariableNames } from "../../ptx/ptx_text.ts";
@@ -13,6 +22,125 @@ import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
+import type { CompileOptions } from "../../compile/compile_options.ts";
+
+/**
+ * Options of the driver's JIT compiler, which compiles PTX. The software device checks and ignores them: it has no
+ * registers to limit, and its errors name lines of the source whenever the PTX has line information.
+ */
+export interface LoadModuleOptions {
+  /**
+   * The maximum number of registers of a thread (`CU_JIT_MAX_REGISTERS`), 1 to 255. Fewer registers allow more threads
+   * on a multiprocessor; values that do not fit are kept in local memory, which is slower.
+   */
+  maxRegisters?: number;
+  /** The level of optimization (`CU_JIT_OPTIMIZATION_LEVEL`), 0 to 4. Defaults to 4, the highest. */
+  optimizationLevel?: number;
+  /** Whether debuggers and profilers can name the source's lines (`CU_JIT_GENERATE_LINE_INFO`). Defaults to false. */
+  lineInfo?: boolean;
+  /** Whether to compile for a debugger (`CU_JIT_GENERATE_DEBUG_INFO`), which makes the code slow. Defaults to false. */
+  debug?: boolean;
+  /**
+   * Whether the module's `log` has details such as the registers of each kernel (`CU_JIT_LOG_VERBOSE`).
+   * Defaults to false.
+   */
+  verbose?: boolean;
+}
+
+const names: OptionNames<LoadModuleOptions> = {
+  maxRegisters: true,
+  optimizationLevel: true,
+  lineInfo: true,
+  debug: true,
+  verbose: true,
+};
+
+/** What the options are called in CUDA, by its compilers, or by other libraries. */
+const instead = {
+  maxrregcount: 'did you mean "maxRegisters"?',
+  maxRegisterCount: 'did you mean "maxRegisters"?',
+  registers: 'did you mean "maxRegisters"?',
+  optLevel: 'did you mean "optimizationLevel"?',
+  lineinfo: 'did you mean "lineInfo"?',
+  generateLineInfo: 'did you mean "lineInfo"?',
+  generateDebugInfo: 'did you mean "debug"?',
+};
+
+/** The most registers that any device has for a thread. */
+const maximumRegisters = 255;
+const maximumOptimizationLevel = 4;
+
+/** Checks the options of `CudaDevice.loadModule` or `CudaDevice.link`, and returns a copy. */
+export function jitOptions(options: LoadModuleOptions, action: string): JitOptions {
+  checkOptions(options, { action, names, instead });
+  const { maxRegisters, optimizationLevel, lineInfo, debug, verbose } = options;
+  checkInteger(maxRegisters, "maxRegisters", [1, maximumRegisters]);
+  checkInteger(optimizationLevel, "optimizationLevel", [0, maximumOptimizationLevel]);
+  for (const [name, value] of Object.entries({ lineInfo, debug, verbose })) {
+    if (value !== undefined) checkBoolean(value, `a module's ${name}`);
+  }
+  return { maxRegisters, optimizationLevel, lineInfo, debug, verbose };
+}
+
+function checkInteger(value: number | undefined, name: string, [minimum, maximum]: [number, number]): void {
+  if (value === undefined) return;
+  if (typeof value !== "number") {
+    const bounds = `it must be a whole number from ${minimum} to ${maximum}`;
+    throw new TypeError(`Cannot use ${shown(value)} as a module's ${name}: ${bounds}`);
+  }
+  if (!Number.isInteger(value) || value < minimum || value > maximum) {
+    throw new RangeError(
+      `Cannot use ${value} as a module's ${name}: it must be a whole number from ${minimum} to ${maximum}`,
+    );
+  }
+}
+
+/** An image to link, with a name. */
+export interface LinkImage {
+  /** What errors and the linker call the image by, such as the name of its file. */
+  name: string;
+  /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host's object or library, or LTO IR. */
+  image: string | Uint8Array;
+}
+
+const known: KnownOptions<LinkImage> = {
+  action: "link an image",
+  names: { name: true, image: true },
+  required: "PTX text, the bytes of an image as a Uint8Array, or { name, image }",
+};
+
+/** Checks images, and names those that have no name. */
+export function linkedImages(images: readonly (string | Uint8Array | LinkImage)[]): LinkedImage[] {
+  if (!Array.isArray(images)) {
+    throw new TypeError(`Cannot link ${whatIs(images)}: give an array of images, such as [ptx, otherPtx]`);
+  }
+  if (images.length === 0) throw new RangeError("Cannot link no images: give at least one");
+  return Array.from(images, (given, index) => {
+    const isImage = typeof given === "string" || Object.prototype.toString.call(given) === "[object Uint8Array]";
+    if (!isImage) checkNamed(given, index);
+    const { name, image } = isImage ? { name: `image ${index}`, image: given } : given;
+    try {
+      checkImage(image, { isLinked: true });
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      const { message } = error;
+      throw new TypeError(`Cannot link ${name}: ${message[0]!.toLowerCase()}${message.slice(1)}`);
+    }
+    return { name, image };
+  });
+}
+
+function checkNamed(given: LinkImage, index: number): void {
+  const isObject = typeof given === "object" && given !== null && !Array.isArray(given);
+  if (!isObject || !("image" in given)) {
+    throw new TypeError(`Cannot link ${whatIs(given)} as image ${index}: give ${known.required}`);
+  }
+  checkOptions(given, known);
+  if (typeof given.name !== "string" || given.name === "" || given.name.includes("\0")) {
+    const name = typeof given.name === "string" ? JSON.stringify(given.name) : whatIs(given.name);
+    throw new TypeError(`Cannot use ${name} as the name of image ${index}: it must be a string that is not empty`);
+  }
+}
 
 /** What is known of a module besides its image. */
 export interface ModuleSource {
@@ -131,4 +259,21 @@ function linkHint(error: unknown): string | undefined {
 /** What several compilers have said, one after another. */
 function joinLogs(logs: readonly string[]): string {
   return logs.map((log) => log.trim()).filter((log) => log !== "").join("\n");
+}
+
+/** Compiles CUDA C++ for a device, and loads it there. */
+export function compileModule(
+  session: Session,
+  device: CudaDevice,
+  source: string,
+  options: CompileOptions,
+): CudaModule {
+  const { driver } = session;
+  const target = {
+    computeCapability: device.computeCapability,
+    driverVersion: driver.driverGetVersion(),
+    executesMachineCode: driver.executesMachineCode,
+  };
+  const { ptx, cubin, log, loweredNames } = session.compilers.compileFor(target, source, options);
+  return loadModule(session, device, cubin ?? ptx, { ptx, log, loweredNames });
 }

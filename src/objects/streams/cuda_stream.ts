@@ -4,11 +4,10 @@ import type { CudaDevice } from "../cuda_device.ts";
 import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
 import { defaultStream } from "../../driver.ts";
 import type { OpenedObject } from "../opened_objects.ts";
-import { PendingWork } from "./pending_work.ts";
+import { type Marker, Markers, PendingWork, StreamProgress } from "./stream_progress.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { reportDestroyedStream } from "../../support/leaks.ts";
-import { type Marker, Markers } from "./markers.ts";
 import type { StreamLaunches } from "../kernels/recent_launches.ts";
 import {
   checkOptions,
@@ -19,7 +18,6 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import type { Session } from "../../session.ts";
-import { StreamProgress } from "./stream_progress.ts";
 import { errorOfWait, type WaitOptions, waitOptions } from "../../support/waiting/waiting.ts";
 
 /** Options of a new stream. */

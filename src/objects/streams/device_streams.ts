@@ -1,10 +1,18 @@
-import { streamFlags } from "../../driver.ts";
+/**
+ * The streams of a device: those that it creates, with their priorities, those that it wraps, and waits for all of
+ * them.
+ *
+ * @module
+ */
+import { defaultStream, legacyStream, perThreadStream, streamFlags } from "../../driver.ts";
 import type { Session } from "../../session.ts";
-import { ignoreLoss } from "../../support/driver_errors.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
-import { type CudaStream, finishStream, markEnd, progressOf } from "./cuda_stream.ts";
-import { type Marker, Markers } from "./markers.ts";
+import { CudaStream, finishStream, markEnd, progressOf } from "./cuda_stream.ts";
+import { type Marker, Markers } from "./stream_progress.ts";
+import { whatIs } from "../../support/validation.ts";
+import type { CudaDevice } from "../cuda_device.ts";
 
 /** The streams of a device, for `CudaDevice.finished`, which waits for the work of all of them. */
 export class DeviceStreams {
@@ -159,4 +167,102 @@ export class DeviceStreams {
   #destroyDisposedStreamMarker(event: bigint): void {
     if (this.#disposedStreamMarkers.delete(event)) this.#session.destroyMarker(event);
   }
+}
+
+/** The library reads the memory behind a handle. None is at smaller addresses: their use would crash the process. */
+const firstHandle = 4096n;
+
+/**
+ * Wraps a stream of a device by its handle. Returns the device's default stream if it is that one's handle.
+ *
+ * @param onWrap called with the new stream, and returns what to call when it is disposed
+ */
+export function wrapStream(
+  session: Session,
+  device: CudaDevice,
+  handle: bigint,
+  onWrap: (stream: CudaStream) => () => void,
+): CudaStream {
+  checkHandle(handle);
+  if (handle === defaultStream || handle === legacyStream) return device.defaultStream;
+  const { ordinal } = device;
+  const what = `wrap the stream 0x${handle.toString(16)} on device ${ordinal}`;
+  let owner: number | undefined;
+  let flags: number;
+  try {
+    owner = session.driver.streamGetDevice(ordinal, handle);
+    flags = owner === ordinal ? session.driver.streamGetFlags(ordinal, handle) : 0;
+  } catch (error) {
+    const isUnknown = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
+    throw cannot(what, error, isUnknown ? "it was destroyed, or is no stream's handle" : undefined);
+  }
+  if (owner !== ordinal) {
+    throw new RangeError(
+      owner === undefined
+        ? `Cannot ${what}: it belongs to another device, or to a context other than the device's primary context, which ` +
+          "this library uses; create it with the CUDA runtime, or in the primary context"
+        : `Cannot ${what}: it is a stream of device ${owner}; call wrapStream of that device`,
+    );
+  }
+  const stream: CudaStream = new CudaStream(session, {
+    device,
+    handle,
+    isNonBlocking: (flags & streamFlags.nonBlocking) !== 0,
+    isForeign: true,
+    onDispose: () => onDispose(),
+  });
+  const onDispose = onWrap(stream);
+  return stream;
+}
+
+function checkHandle(handle: bigint): void {
+  if (typeof handle !== "bigint") {
+    const advice = (handle as unknown) instanceof CudaStream
+      ? "it needs no wrapping"
+      : "give its handle, a cudaStream_t, as a bigint";
+    throw new TypeError(`Cannot wrap ${whatIs(handle)} as a stream: ${advice}`);
+  }
+  if (handle === perThreadStream) {
+    throw new RangeError(
+      "Cannot wrap the stream 2: it is cudaStreamPerThread, the default stream of whichever thread makes a call; wrap a " +
+        "stream that was created, or use CudaDevice.defaultStream",
+    );
+  }
+  const isPossible = handle === defaultStream || handle === legacyStream ||
+    handle >= firstHandle && BigInt.asUintN(64, handle) === handle;
+  if (!isPossible) throw new RangeError(`Cannot wrap the stream ${handle}: no stream has this handle`);
+}
+
+/**
+ * The size of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do not fit.
+ */
+const priorityBits = 32;
+
+/**
+ * Throws unless a priority is one of the device's. CUDA itself clamps others, which hides a wrong sign.
+ *
+ * @param what What has the priority: "a stream".
+ */
+export function checkPriority(priority: number, device: CudaDevice, what: string): void {
+  // A bigint and a symbol cannot be converted by the operator.
+  if (typeof priority !== "number" || (priority | 0) !== priority) refusePriority(priority, device, what);
+  if (priority === 0) return;
+  const { least, greatest } = device.streamPriorityRange();
+  if (least === greatest || (priority >= greatest && priority <= least)) return;
+  throw new RangeError(
+    `Cannot use ${priority} as ${what}'s priority: it must be from ${greatest}, the greatest priority, to ${least}, ` +
+      "the least",
+  );
+}
+
+function refusePriority(priority: unknown, device: CudaDevice, what: string): never {
+  if (typeof priority === "number") {
+    throw new RangeError(
+      `Cannot use ${priority} as ${what}'s priority: it must be a ${priorityBits}-bit integer; ` +
+        "CudaDevice.streamPriorityRange returns the valid range",
+    );
+  }
+  const { least, greatest } = device.streamPriorityRange();
+  const range = least === greatest ? "" : ` from ${greatest}, the greatest priority, to ${least}, the least`;
+  throw new TypeError(`Cannot use ${whatIs(priority)} as ${what}'s priority: it must be a number${range}`);
 }

@@ -6,8 +6,8 @@
 import { assert, assertEquals, AssertionError, assertStrictEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import type { Block } from "../../../src/memory/caching/block.ts";
-import { blockAlignment, SizeClasses } from "../../../src/memory/caching/size_classes.ts";
-import { UnmergedBlocks } from "../../../src/memory/caching/unmerged_blocks.ts";
+import { blockAlignment, SizeClasses } from "../../../src/memory/caching/allocator_options.ts";
+import { UnmergedBlocks } from "../../../src/memory/caching/free_list.ts";
 import { Cuda, sessionOf } from "../../../src/objects/cuda.ts";
 import { CudaError, cudaErrorNumbers } from "../../../src/support/errors.ts";
 import type { CudaStream } from "../../../src/objects/streams/cuda_stream.ts";
