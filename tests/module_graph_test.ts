@@ -17,6 +17,8 @@ const seam = [
   "src/collective_library.ts",
   "src/support/",
 ];
+/** What whoever does what no driver's call shows notifies the sanitizer by. */
+const notifications = ["src/sanitizer/notifications.ts"];
 /** A row of the instruction table names the emitters that it writes code with, and they resolve and read rows. */
 const instructionTable = ["typing/", "instructions/", "codegen/", "simd/", "checks/"].map((layer) =>
   `src/software/compiler/${layer}`
@@ -39,19 +41,21 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/software/compiler/", ["src/support/", "src/ptx/", "src/software/abi/"]],
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   ["src/session.ts", [...seam, ...objects, "src/compile/", "src/ptx/", "src/sanitizer/"]],
+  ...notifications.map((layer) => [layer, []] as const),
   ["src/sanitizer/reporting/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/processes/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/", [...seam, "src/ptx/", "src/sanitizer/"]],
   ["src/memory/", [...nativeLayer, ...seam, ...objects]],
-  ["src/objects/", [...nativeLayer, ...seam, ...objects, "src/ptx/", "src/compile/"]],
+  ["src/objects/", [...nativeLayer, ...seam, ...objects, ...notifications, "src/ptx/", "src/compile/"]],
   ["src/collectives/", [...seam, ...objects, "src/sanitizer/"]],
-  ["src/sharing/transport/", [...nativeLayer, ...seam, "src/memory/"]],
+  ["src/sharing/transport/", [...nativeLayer, ...seam, ...notifications, "src/memory/"]],
   ["src/sharing/protocol/", [...nativeLayer, ...seam, "src/memory/", "src/sharing/transport/"]],
   ["src/sharing/events/", [...seam, ...objects, "src/sharing/transport/", "src/sharing/protocol/"]],
   ...["channel/", "exporter/", "importer/"].map((layer) =>
     [`src/sharing/${layer}`, [
       ...seam,
       ...objects,
+      ...notifications,
       ...["transport/", "protocol/", "events/"].map((layer) => `src/sharing/${layer}`),
       // Exporters and importers have channels; a channel knows neither.
       ...layer === "channel/" ? [] : ["src/sharing/channel/"],

@@ -6,7 +6,7 @@
 import type { Driver, MemoryRange } from "../driver.ts";
 import type { KernelCheck } from "../kernel_checker.ts";
 import { escapeControlsInLines, listOf, startStackAbove } from "../support/printing.ts";
-import { observeHostReads } from "../support/host_reads.ts";
+import { observeHostReads } from "./notifications.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./reporting/call_sites.ts";
 import { LateMemory, type UnfreedMemory } from "./leaks.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { noteHostRead } from "../../support/host_reads.ts";
+import { noteHostRead } from "../../sanitizer/notifications.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";

@@ -1,4 +1,4 @@
-import { noteHostRead } from "../../support/host_reads.ts";
+import { noteHostRead } from "../../sanitizer/notifications.ts";
 import { nameClass, printAs, printObjectAs } from "../../support/printing.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import { bytesOf, whatIs } from "../../support/validation.ts";

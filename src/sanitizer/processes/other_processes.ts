@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { connectedProcesses, hasManyConnections } from "../../support/connected_processes.ts";
+import { connectedProcesses, hasManyConnections } from "../notifications.ts";
 import { type Clock, lastPoint, type Operation, type Point, type Timeline } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";

@@ -4,12 +4,7 @@
  * @module
  */
 import { hasEnded } from "../../../ffi/native/shim/processes.ts";
-import {
-  connectedProcesses,
-  connectionCount,
-  endedProcesses,
-  hasManyConnections,
-} from "../../support/connected_processes.ts";
+import { connectedProcesses, connectionCount, endedProcesses, hasManyConnections } from "../notifications.ts";
 import { stackOf } from "../reporting/call_sites.ts";
 import type { Touch } from "../memory_history.ts";
 import type { Clock, Operation, Point, Timeline } from "../order/timelines.ts";

@@ -1,4 +1,4 @@
-import { noteConnection } from "../../support/connected_processes.ts";
+import { noteConnection } from "../../sanitizer/notifications.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { abortable } from "../transport/abortable.ts";

@@ -15,7 +15,7 @@ import {
   removeStale,
 } from "../../../ffi/native/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
-import { noteConnection } from "../../support/connected_processes.ts";
+import { noteConnection } from "../../sanitizer/notifications.ts";
 import { printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkOptions, type KnownOptions, shown } from "../../support/validation.ts";

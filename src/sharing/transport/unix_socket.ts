@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { noteHostRead } from "../../support/host_reads.ts";
+import { noteConnection, noteHostRead } from "../../sanitizer/notifications.ts";
 import {
   canBePool,
   closeAside,
@@ -22,7 +22,6 @@ import {
 } from "../../../ffi/native/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
-import { noteConnection } from "../../support/connected_processes.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/handles/shareable_handle.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
