@@ -47,7 +47,7 @@ class SentFrame:
     # Those that it was sent to and that have not released it.
     holders: set[Consumer] = field(default_factory=set)
     # How many of the holders do not hold it in turn.
-    keepers: int = 0
+    kept_count: int = 0
 
 
 @dataclass(eq=False)
@@ -295,7 +295,7 @@ class ChannelFrames:
             consumers=self.joined,
             is_in_turn=consumer.has_released and consumer.in_turn is None,
             is_held=len(frame.holders) > 0,
-            is_kept=frame.keepers > 0,
+            is_kept=frame.kept_count > 0,
         )
 
     def _refuse(self, consumer: Consumer) -> None:
@@ -304,7 +304,7 @@ class ChannelFrames:
         if consumer.has_released or consumer.held:
             return
         # A frame that is kept anyway takes no further slot. Once it was released, the importer is served in turn.
-        kept = [frame for frame in self._frames if frame.keepers > 0]
+        kept = [frame for frame in self._frames if frame.kept_count > 0]
         if not kept:
             return
         newest = kept[-1]
@@ -333,10 +333,10 @@ class ChannelFrames:
         if kind == "in turn":
             consumer.in_turn = hold
         else:
-            frame.keepers += 1
+            frame.kept_count += 1
         if self._budget is not None:
             self._budget.held += len(frame.holders) == 1
-            self._budget.kept += kind == "kept" and frame.keepers == 1
+            self._budget.kept += kind == "kept" and frame.kept_count == 1
 
     def _remove_hold(self, consumer: Consumer, hold: FrameHold) -> None:
         frame = hold.frame
@@ -345,10 +345,10 @@ class ChannelFrames:
         if hold.kind == "in turn":
             consumer.in_turn = None
         else:
-            frame.keepers -= 1
+            frame.kept_count -= 1
         if self._budget is not None:
             self._budget.held -= not frame.holders
-            self._budget.kept -= hold.kind == "kept" and frame.keepers == 0
+            self._budget.kept -= hold.kind == "kept" and frame.kept_count == 0
 
     def _end_turn(self, consumer: Consumer) -> None:
         hold = consumer.in_turn
@@ -356,9 +356,9 @@ class ChannelFrames:
             return
         consumer.in_turn = None
         hold.kind = "kept"
-        hold.frame.keepers += 1
+        hold.frame.kept_count += 1
         if self._budget is not None:
-            self._budget.kept += hold.frame.keepers == 1
+            self._budget.kept += hold.frame.kept_count == 1
 
     def _on_released(self, consumer: Consumer, hold: FrameHold) -> None:
         if consumer.held.get(hold.frame.message.slot) is not hold:

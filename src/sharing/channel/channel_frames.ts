@@ -44,7 +44,7 @@ interface Frame {
   /** The consumers that it was sent to and that have not released it. */
   readonly holders: Set<Consumer>;
   /** The number of holders that do not hold it in turn. */
-  keepers: number;
+  keptCount: number;
 }
 
 /** A frame that a consumer was sent and has not released. */
@@ -161,7 +161,7 @@ export class ChannelFrames {
   }
 
   send(message: FrameMessage): void {
-    const frame: Frame = { message, waiting: new Set(), holders: new Set(), keepers: 0 };
+    const frame: Frame = { message, waiting: new Set(), holders: new Set(), keptCount: 0 };
     this.#frames.add(frame);
     for (const consumer of this.#consumers.values()) {
       if (!consumer.isJoined) continue;
@@ -302,7 +302,7 @@ export class ChannelFrames {
       consumers: this.#joined,
       isInTurn: consumer.hasReleased && consumer.inTurn === undefined,
       isHeld: frame.holders.size > 0,
-      isKept: frame.keepers > 0,
+      isKept: frame.keptCount > 0,
     });
   }
 
@@ -320,7 +320,7 @@ export class ChannelFrames {
     this.#turnTimer.start();
     if (consumer.hasReleased || consumer.held.size > 0) return;
     // A frame that is kept anyway takes no further slot. Once the consumer has released it, it is served in turn.
-    const newest = [...this.#frames].findLast(({ keepers }) => keepers > 0);
+    const newest = [...this.#frames].findLast(({ keptCount }) => keptCount > 0);
     if (newest === undefined) return;
     for (const frame of [...consumer.queue]) {
       if (frame.message.sequence >= newest.message.sequence) break;
@@ -353,7 +353,7 @@ export class ChannelFrames {
     if (inTurn === undefined) return;
     consumer.inTurn = undefined;
     inTurn.kind = "kept";
-    if (++inTurn.frame.keepers === 1) this.#budget?.count({ held: 0, kept: 1 });
+    if (++inTurn.frame.keptCount === 1) this.#budget?.count({ held: 0, kept: 1 });
   }
 
   /**
@@ -409,10 +409,10 @@ export class ChannelFrames {
     consumer.held.set(message.slot, hold);
     holders.add(consumer);
     if (kind === "in turn") consumer.inTurn = hold;
-    else frame.keepers++;
+    else frame.keptCount++;
     this.#budget?.count({
       held: holders.size === 1 ? 1 : 0,
-      kept: kind === "kept" && frame.keepers === 1 ? 1 : 0,
+      kept: kind === "kept" && frame.keptCount === 1 ? 1 : 0,
     });
     this.#holdTimer.start();
   }
@@ -421,10 +421,10 @@ export class ChannelFrames {
     consumer.held.delete(frame.message.slot);
     frame.holders.delete(consumer);
     if (kind === "in turn") consumer.inTurn = undefined;
-    else frame.keepers--;
+    else frame.keptCount--;
     this.#budget?.count({
       held: frame.holders.size === 0 ? -1 : 0,
-      kept: kind === "kept" && frame.keepers === 0 ? -1 : 0,
+      kept: kind === "kept" && frame.keptCount === 0 ? -1 : 0,
     });
   }
 

@@ -1,5 +1,5 @@
 /**
- * Reads the members of documents that come from others.
+ * Reads the members of JSON documents received from other processes.
  *
  * @module
  */
@@ -7,22 +7,22 @@ import { badMessage } from "../protocol/messages.ts";
 import type { JsonObject } from "../protocol/documents.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
-/** The longest text that is quoted in an error. */
+/** The maximum length of a string that an error quotes. */
 const quotedLength = 60;
 
-/** The member of a document that is a text. */
+/** Returns a member of a document that must be a string. */
 export function textOf(document: JsonObject, name: string): string {
   const value = memberOf(document, name);
   if (typeof value !== "string") throw refusal(name, value, "a text");
   return value;
 }
 
-/** The member of a document that is a whole number. */
+/** Returns a member of a document that must be an integer. */
 export function numberOf(document: JsonObject, name: string, minimum = 0): number {
   return checkedNumber(memberOf(document, name), name, minimum);
 }
 
-/** The members of a document's list, which are whole numbers. */
+/** Returns a member of a document that must be an array of integers. */
 export function numbersOf(document: JsonObject, name: string, minimum = 0): readonly number[] {
   return listOf(document, name).map((value) => checkedNumber(value, name, minimum));
 }
@@ -34,21 +34,21 @@ function checkedNumber(value: JsonValue | undefined, name: string, minimum: numb
   return value;
 }
 
-/** The member of a document that is true, false or absent. */
+/** Returns a member of a document that must be a boolean or absent. */
 export function flagOf(document: JsonObject, name: string): boolean {
   const value = memberOf(document, name) ?? false;
   if (typeof value !== "boolean") throw refusal(name, value, "true or false");
   return value;
 }
 
-/** The member of a document that is a list. Absent is an empty one. */
+/** Returns a member of a document that must be an array. An absent member is an empty array. */
 function listOf(document: JsonObject, name: string): readonly JsonValue[] {
   const value = memberOf(document, name) ?? [];
   if (!Array.isArray(value)) throw refusal(name, value, "a list");
   return value;
 }
 
-/** The members of a document's list, which are objects. */
+/** Returns a member of a document that must be an array of objects. */
 export function objectsOf(document: JsonObject, name: string): readonly JsonObject[] {
   return listOf(document, name).map((value) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal(name, value, "objects");
@@ -56,7 +56,7 @@ export function objectsOf(document: JsonObject, name: string): readonly JsonObje
   });
 }
 
-/** Any member of a document; undefined if it is absent. */
+/** Returns a member of a document. Undefined if it is absent. */
 export function memberOf(document: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(document, name) ? document[name] : undefined;
 }

@@ -12,7 +12,7 @@ import type { StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { takerOf, type UnixListener } from "../transport/unix_listener.ts";
 import { listenFor } from "../transport/users.ts";
-import { descriptorsOfSystemd, type KeptDescriptor, SystemdKeeper } from "./keepers.ts";
+import { descriptorsOfSystemd, type KeptDescriptor, SystemdBackup } from "./descriptor_backups.ts";
 import { Standby } from "./standby.ts";
 import { type CompleteStoreOptions, completeStoreOptions, markerOf } from "./store_options.ts";
 import { StoreService } from "./store_service.ts";
@@ -24,24 +24,26 @@ export interface MemoryStoreOptions extends ExporterOptions {
   /** The maximum number of bytes of each device. By default, what the device has. */
   maxSize?: number;
   /**
-   * The maximum number of bytes that the processes of one user have created and that are still there. What was replaced or
-   * removed, and only processes of other users have mapped, counts for those.
+   * The maximum number of bytes of the memories that the processes of one user have created. Memory that was replaced
+   * or removed, and that only processes of other users map, is charged to those users.
    */
   maxSizeOfUser?: number;
-  /** Whether entries that nobody maps are removed if there is no room, that used longest ago first. False by default. */
+  /**
+   * Whether entries that no process maps are removed if there is no room, least recently used first. False by default.
+   */
   evict?: boolean;
   /**
-   * The path at which a second store keeps what this one has. Start both with the same paths: the first one serves, and
-   * the second one keeps its descriptors and its table, and takes over when the first one is gone. Descriptors that
-   * systemd has kept are taken up without it.
+   * The path at which a second store connects to back up this one. Start both with the same paths: the first one
+   * serves, and the second one, its standby, holds duplicates of the descriptors and the table, and takes over when the
+   * first one is gone. Descriptors that systemd has stored are taken over in any case.
    */
   standby?: string;
   /**
    * Milliseconds in which processes that were connected to the store before this one took over must have connected
-   * again: 10,000 by default. What none of them holds, and what was not published, goes then.
+   * again: 10,000 by default. Then, memory that none of them holds and that was not published is freed.
    */
   reclaimTimeout?: number;
-  /** Called when a standby has everything that this store has, and can take over. */
+  /** Called when a standby has a backup of everything, and can take over. */
   onStandby?: () => void;
   /** Called when this store begins to serve: at once, or when it has taken over from another one. */
   onServe?: () => void;
@@ -49,17 +51,21 @@ export interface MemoryStoreOptions extends ExporterOptions {
 
 /** Milliseconds until a standby that has not reached its store tries again. */
 const standbyPause = 100;
-/** How often it must have found the path taken by no store that it can stand by for, before it says so. */
+/**
+ * The number of attempts that must have found the path taken by something other than a suitable store, before this is
+ * reported.
+ */
 const patientAttempts = 5;
 
 /**
- * Memory that outlives the processes that made it: others create it here, write it, publish it under a name, and map what
- * was published. The store keeps descriptors and a table. It maps nothing and makes no context, so that no fault of a
- * kernel can end it.
+ * Memory that outlives the processes that created it: they create it in the store, write it, and publish it under a
+ * name; others map what was published. The store holds descriptors and a table. It maps no memory and creates no CUDA
+ * context, so that no fault of a kernel can end it.
  *
- * Under systemd with a store of descriptors, or with a standby, what was published also outlives the store.
+ * With systemd's file descriptor store, or with a standby, published memory also outlives the store.
  *
- * The boundary is the memory: who has mapped it once can map it anew for writing. Only users who are trusted may connect.
+ * Mapping for reading is no protection: a process that has mapped a memory once can map it again for writing. Let only
+ * trusted users connect.
  *
  * @example
  * ```ts ignore
@@ -76,8 +82,8 @@ export class MemoryStore implements AsyncDisposable {
   #service: StoreService | undefined;
   #standby: Standby | undefined;
   #standingBy: Promise<void> | undefined;
-  #systemd: SystemdKeeper | undefined;
-  /** What was reported last while it stands by: the same is not reported again and again. */
+  #systemd: SystemdBackup | undefined;
+  /** The last error reported as a standby: the same error is not reported again. */
   #reported: string | undefined;
   #closed: Promise<void> | undefined;
 
@@ -97,14 +103,14 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Listens at a path. If another store listens there and `standby` is given, keeps what that one has, and takes over when
+   * Listens at a path. If another store listens there and `standby` is given, backs up that store, and takes over when
    * it is gone.
    *
    * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
    * @throws {TypeError} If the path or an option has the wrong type
    * @throws {RangeError} If an option is out of range
    * @throws {SharingError} as `Exporter.listen` does; `address-in-use` if another process listens there and no standby
-   * was asked for; `bad-message` if what was kept for it is no store's
+   * was asked for; `bad-message` if a descriptor that was kept for it is not a store's
    */
   static listen(cuda: Cuda, path: string, options: MemoryStoreOptions = {}): MemoryStore {
     if (typeof path !== "string") {
@@ -117,20 +123,23 @@ export class MemoryStore implements AsyncDisposable {
     return store;
   }
 
-  /** Whether it serves clients, and is not the standby of a store that does. */
+  /** Whether it serves clients. False for a standby. */
   get isServing(): boolean {
     return this.#service !== undefined;
   }
 
   /**
-   * What it has, who holds that and since when, as operators are told. Undefined while it is a standby. The object is plain
-   * data; `prometheusText` writes it in Prometheus' text format.
+   * The status that operators get: its entries, and the processes that hold them. Undefined while it is a standby. The
+   * object is plain data; `prometheusText` writes it in Prometheus' text format.
    */
   status(): StoreStatus | undefined {
     return this.#service?.status();
   }
 
-  /** Stops listening. What no standby and no service manager keeps goes when its last reader has let go. */
+  /**
+   * Stops listening. Memory without a backup by a standby or a service manager is freed when its last reader releases
+   * it.
+   */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
   }
@@ -156,7 +165,7 @@ export class MemoryStore implements AsyncDisposable {
     try {
       listener = this.#tryListen(false);
       if (listener === undefined) return void (this.#standingBy = this.#standBy(this.#options.standby!));
-      this.#systemd = SystemdKeeper.find(kept, (error) => this.#report(error));
+      this.#systemd = SystemdBackup.find(kept, (error) => this.#report(error));
       this.#serve(listener, kept);
     } catch (error) {
       this.#systemd?.close();
@@ -167,13 +176,13 @@ export class MemoryStore implements AsyncDisposable {
   }
 
   /**
-   * Undefined if another store listens, whose standby this is.
+   * Undefined if another store listens, and this is its standby.
    *
-   * @param hasMemory whether this one has what another store had
+   * @param hasMemory whether this one has taken over another store's memory
    */
   #tryListen(hasMemory: boolean): UnixListener | undefined {
     const { standby } = this.#options;
-    // A store that is started again at once must not take the path before the standby, which has everything.
+    // A store that is restarted at once must not get the path before the standby, which has the memory.
     if (!hasMemory && standby !== undefined && isListening(markerOf(standby))) return undefined;
     try {
       return listenFor(this.path, this.#options.connections.users);
@@ -198,12 +207,12 @@ export class MemoryStore implements AsyncDisposable {
     const systemd = this.#systemd;
     if (systemd !== undefined) {
       for (const name of service.unused) systemd.forget(name);
-      void service.memories.addKeeper(systemd).then(() => systemd.notifyReady());
+      void service.memories.addBackup(systemd).then(() => systemd.notifyReady());
     }
     queueMicrotask(() => this.#options.onServe?.());
   }
 
-  /** What was kept is served in any case. */
+  /** Memory that was taken over is served in any case. */
   #listenForStandbys(mustServe: boolean): UnixListener | undefined {
     const { standby } = this.#options;
     try {
@@ -215,7 +224,7 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Keeps what the store has that listens at the path, and takes over when that one is gone. */
+  /** Backs up the store that listens at the path, and takes over when that one is gone. */
   async #standBy(standbyPath: string): Promise<void> {
     const { signal } = this.#closing;
     for (let attempts = 1; !signal.aborted; attempts++) {
@@ -225,7 +234,7 @@ export class MemoryStore implements AsyncDisposable {
           // The store may be gone before it was reached.
           const listener = this.#tryListen(false);
           if (listener !== undefined) return this.#serve(listener, []);
-          // A store that has just begun listens here in a moment.
+          // A store that has just started will listen here soon.
           if (attempts >= patientAttempts) this.#reportOnce(this.#takenError(standbyPath));
         } else {
           attempts = 0;
@@ -242,7 +251,7 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** A connection to the store; undefined if none listens. */
+  /** Connects to the store. Undefined if none listens. */
   async #connect(standbyPath: string): Promise<MessageStream | undefined> {
     const { handshakeTimeout, messageTimeout } = this.#options.connections;
     const { signal } = this.#closing;
@@ -255,7 +264,9 @@ export class MemoryStore implements AsyncDisposable {
     }
   }
 
-  /** Keeps what the store has. Resolves to whether it has taken over; if not, the store lives on, or another one does. */
+  /**
+   * Backs up the store. Resolves to whether this store has taken over; if not, that store or another one still serves.
+   */
   async #keep(stream: MessageStream, standbyPath: string): Promise<boolean> {
     await using _marker = listenAsMarker(stream, markerOf(standbyPath));
     const kept = await new Promise<readonly KeptDescriptor[]>((resolve) => {
@@ -283,7 +294,7 @@ export class MemoryStore implements AsyncDisposable {
     return true;
   }
 
-  /** Why it neither serves nor has a store that it can stand by for. */
+  /** The error if it can neither serve nor be the standby of a store. */
   #takenError(standbyPath: string): SharingError {
     const marker = markerOf(standbyPath);
     const path = isListening(marker) ? marker : this.path;
@@ -307,14 +318,14 @@ export class MemoryStore implements AsyncDisposable {
   }
 }
 
-/** What connecting says if no store is there. */
+/** The codes of errors of a connection that mean that no store is there. */
 const absenceCodes: readonly string[] = ["not-found", "not-listening", "peer-gone"];
 
 function isListening(path: string): boolean {
   return probe(path).live === 1;
 }
 
-/** Listens for as long as a stream keeps what a store has. Undefined if another standby listens there. */
+/** Listens at the standby's path while a stream backs up a store. Undefined if another standby listens there. */
 function listenAsMarker(stream: MessageStream, path: string): UnixListener | undefined {
   try {
     return listenFor(path, []);

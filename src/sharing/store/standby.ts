@@ -1,5 +1,6 @@
 /**
- * A second process that keeps what a store has, and takes over when the store is gone.
+ * The standby's end of its connection to a store: holds duplicates of the store's descriptors, and takes over when the
+ * store is gone.
  *
  * @module
  */
@@ -9,18 +10,18 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { memberOf } from "./fields.ts";
-import type { KeptDescriptor, KeptName } from "./keepers.ts";
+import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
 
-/** Milliseconds in which a store that has ended its connection must have ended, if it is to be taken for dead. */
+/** Milliseconds that a store's process has to exit after it has ended its connection, before it is considered alive. */
 const graceMilliseconds = 2000;
 const keptName = /^(?:table|memory-[1-9]\d*)$/;
 
-/** Keeps what a store has. */
+/** Backs up a store. */
 export class Standby {
   readonly #stream: MessageStream;
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #kept = new Map<KeptName, ShareableHandle>();
-  /** The descriptor that has come before its answer. */
+  /** The descriptor that arrived before its answer. */
   #handle: ShareableHandle | undefined;
   #request = 0;
   #hasEnded = false;
@@ -28,8 +29,8 @@ export class Standby {
   readonly #onLost: (error: SharingError) => void;
 
   /**
-   * @param callbacks `onGone` gets what is kept, and owns it, when the store is gone, and nothing after `close`; `onLost`
-   * is called if the connection has ended and the store lives on
+   * @param callbacks `onGone` receives the descriptors, and owns them, when the store is gone, but not after `close`;
+   * `onLost` is called if the connection has ended and the store's process is alive
    */
   constructor(
     stream: MessageStream,
@@ -46,7 +47,7 @@ export class Standby {
     this.#askForNext();
   }
 
-  /** Ends it. What it keeps goes. */
+  /** Ends the backup and closes its descriptors. */
   close(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -88,7 +89,7 @@ export class Standby {
   #onEnd(error: SharingError | undefined): void {
     if (this.#hasEnded) return;
     const { process } = this.#stream;
-    // A store that says goodbye has closed its socket; one that has died may not have ended yet.
+    // A store that says goodbye has closed its socket. One that died may not have exited yet.
     if (error === undefined || process.hasEnded) return this.#takeOver();
     if (error.code !== "peer-gone") return this.#lose(error);
     const timer = setTimeout(() => {

@@ -30,8 +30,8 @@ import { maximumEntryMetadata } from "./memories/stored_record.ts";
 /** Options of `StoreClient.connect`. */
 export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
   /**
-   * Milliseconds in which a store must be there again when the one that was connected is gone: 30,000 by default. What is
-   * asked for meanwhile waits.
+   * Milliseconds in which a store must be available again if the connected one is gone: 30,000 by default. Requests
+   * wait meanwhile.
    */
   reconnectTimeout?: number;
 }
@@ -40,7 +40,7 @@ export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
 export interface CreateEntryOptions extends MapOptions {
   /** The device that the memory is on: the first one by default. */
   device?: CudaDevice;
-  /** What others are told of it, such as types and shapes: any JSON value of at most 4 MiB. */
+  /** A description for other processes, such as types and shapes: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;
 }
 
@@ -50,15 +50,15 @@ export interface MapEntryOptions extends MapOptions {
   write?: boolean;
 }
 
-/** What a store has under a name. */
+/** Published memory in a store. */
 export interface StoreEntry {
-  /** The name that it was published under. */
+  /** The name under which it was published. */
   readonly name: string;
   /** Size in bytes. */
   readonly byteLength: number;
-  /** How often the name was published since it was removed last: 1 for the first time. */
+  /** How often the name was published since it was last removed: 1 for the first time. */
   readonly generation: number;
-  /** What was given when it was created. */
+  /** The metadata given when it was created. */
   readonly metadata: JsonValue | undefined;
   /** The processes that have it mapped. */
   readonly readers: readonly Peer[];
@@ -84,10 +84,10 @@ const mapOptions: KnownOptions<MapEntryOptions> = {
 };
 
 /**
- * A connection to a store, by which processes leave memory to each other.
+ * A connection to a store, in which processes create memory that others map.
  *
- * If the store is gone, the connection is made again with the next one that listens at the path. What is mapped stays
- * valid meanwhile, and what is asked for waits.
+ * If the store is gone, the client connects again to the next one that listens at the path. Meanwhile, mapped memory
+ * stays valid and requests wait.
  *
  * @example
  * ```ts ignore
@@ -103,7 +103,7 @@ export class StoreClient implements AsyncDisposable {
   /** The path at which the store listens. */
   readonly path: string;
   readonly #cuda: Cuda;
-  /** How many times it has mapped each memory of the store, or is about to. */
+  /** How often this process has mapped each memory of the store, or is about to. */
   readonly #held = new Map<number, number>();
   readonly #written = new Set<StoredMemory>();
   #link!: StoreLink;
@@ -127,7 +127,7 @@ export class StoreClient implements AsyncDisposable {
    *
    * @param options with `wait: true`, waits until there is one
    * @throws {TypeError} If an argument has the wrong type
-   * @throws {SharingError} as `Importer.connect` does; `bad-message` if no store listens there, but something else
+   * @throws {SharingError} as `Importer.connect` does; `bad-message` if something other than a store listens there
    */
   static async connect(cuda: Cuda, path: string, options: StoreClientOptions = {}): Promise<StoreClient> {
     sessionOf(cuda);
@@ -142,7 +142,7 @@ export class StoreClient implements AsyncDisposable {
       path,
       options: rest,
       reconnectTimeout,
-      // All of it may come in one answer, with who reads it.
+      // A list of all entries and their readers may come in one answer.
       maximumAnswer: 4 * maximumMetadata,
       claims: () => [...client.#held].map(([id, count]) => ({ id, count })),
       onUnknown: (ids) => client.#forget(ids),
@@ -152,15 +152,15 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Creates memory in the store, and maps it for writing. Nobody else sees it before it is published. Waits until there
-   * is room.
+   * Creates memory in the store, and maps it for writing. Other processes do not see it before it is published. Waits
+   * until there is room.
    *
    * @param name 1 to 255 bytes in UTF-8
    * @param byteLength Size in bytes, at least 1. The memory itself has a multiple of 2 MiB.
    * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
    * @throws {RangeError} If the name or the size is out of range
-   * @throws {SharingError} `limit-exceeded` if the store will never have so much, or the user would have more than
-   * its quota, when this is called or while it waits; `device-not-visible`, `peer-gone`
+   * @throws {SharingError} `limit-exceeded` if the store will never have enough memory, or the user would exceed its
+   * quota, when this is called or while it waits; `device-not-visible`, `peer-gone`
    */
   async create(name: string, byteLength: number, options: CreateEntryOptions = {}): Promise<StoredMemory> {
     this.#check();
@@ -198,13 +198,13 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Maps the memory that was published under a name last. Waits until something is. Freeing the buffer unmaps it; it
+   * Maps the latest memory that was published under a name. Waits until there is one. Freeing the buffer unmaps it; it
    * blocks until the work that uses it is done.
    *
    * @throws {TypeError} If an argument has the wrong type
-   * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if it is to be written, and another user has
-   * published it; `limit-exceeded` if this user holds too much that others have replaced or removed, or if too many requests
-   * wait
+   * @throws {SharingError} `device-not-visible`, `peer-gone`; `not-permitted` if it is mapped for writing and another
+   * user has published it; `limit-exceeded` if this user holds too much memory that others have replaced or removed, or
+   * if too many requests wait
    */
   async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
     this.#check();
@@ -235,7 +235,7 @@ export class StoreClient implements AsyncDisposable {
     });
   }
 
-  /** What the store has, by name. */
+  /** Lists the published entries, by name. */
   async entries(): Promise<readonly StoreEntry[]> {
     this.#check();
     const { document } = await this.#link.ask({ do: "entries" });
@@ -243,8 +243,9 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Takes the name from what is published under it. The memory goes when its last reader has let go. If the store is gone
-   * before it has answered, the next one is asked, and then it is no error that nothing is published under the name.
+   * Removes a name. The memory published under it is freed when its last reader releases it. If the store is gone
+   * before it has answered, the request is sent to the next one; then it is no error if nothing is published under the
+   * name.
    *
    * @throws {SharingError} `not-found` if nothing is published under the name; `not-permitted`, `peer-gone`
    */
@@ -255,13 +256,14 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Ends the connection. Memory that it has created is unmapped, and goes if it was not published. What it has mapped stays
-   * valid until it is freed, and counts as read until this process has ended or another store has taken over.
+   * Ends the connection. Memory that this client created is unmapped, and freed if it was not published. Memory that it
+   * has mapped stays valid until its buffer is freed, and counts as read until this process exits or another store
+   * takes over.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    // What the Cuda object had mapped has gone with it.
+    // The Cuda object's mappings are gone together with it.
     const { hasEnded } = sessionOf(this.#cuda);
     try {
       if (!hasEnded) await Promise.all([...this.#written].map((memory) => memory[Symbol.asyncDispose]()));
@@ -280,7 +282,7 @@ export class StoreClient implements AsyncDisposable {
     this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
   }
 
-  /** Holds what an answer has brought, while it is mapped. If that fails, gives it back to the store. */
+  /** Maps the memory of an answer. If that fails, releases it to the store. */
   #take<Result>({ handle }: StoreAnswer, id: number, map: () => Result): Result {
     this.#hold(id);
     try {
@@ -292,7 +294,7 @@ export class StoreClient implements AsyncDisposable {
     }
   }
 
-  /** Maps what an answer has brought. */
+  /** Maps the memory of an answer. */
   #mapAnswer(
     { handle }: StoreAnswer,
     { id, device, size, byteLength, stream, access }: {
@@ -308,7 +310,7 @@ export class StoreClient implements AsyncDisposable {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
-      // Each process of a store numbers its memory from a place of its own, which is one of billions.
+      // Each process of a store numbers its memory from a random start, one of billions.
       name: `memory ${id} of a store on ${device.uuid}`,
       byteLength: size,
       used: byteLength,
@@ -320,19 +322,19 @@ export class StoreClient implements AsyncDisposable {
 
   #release(id: number): void {
     const count = this.#held.get(id);
-    // The store may have lost it.
+    // The store may have lost the memory.
     if (count === undefined) return;
     if (count === 1) this.#held.delete(id);
     else this.#held.set(id, count - 1);
     this.#link.notify({ do: "release", id });
   }
 
-  /** Notes that the store has lost memory: this process may be the last that has it mapped. */
+  /** Records that the store has lost memory: this process may be the last one that has it mapped. */
   #forget(ids: readonly number[]): void {
     for (const id of ids) this.#held.delete(id);
   }
 
-  /** Gives back what has come for a request that was given up. */
+  /** Releases the memory of an answer to a canceled request. */
   #giveBack({ document, handle }: StoreAnswer): void {
     handle?.[Symbol.dispose]();
     const id = memberOf(document, "id");

@@ -20,41 +20,41 @@ import { type ClientProcess, done, failureOf, type Outcome, StoreRequests } from
 /** What a connection needs from its store. */
 export interface StoreConnectionOwner {
   readonly memories: StoredMemories;
-  /** The requests of all clients that wait. */
+  /** The waiting requests of all clients. */
   readonly waiting: Shares;
-  /** The bytes of the requests of all clients that are not begun. */
+  /** The bytes of the unstarted requests of all clients. */
   readonly unbegun: Shares;
   /** The connection has ended. The error is undefined if the client said goodbye. */
   onEnd(connection: StoreConnection, error: SharingError | undefined): void;
-  /** The client has connected again, and says how often it holds each memory, by number. */
+  /** The client has reconnected and claims the memories that it holds, with a count for each number. */
   onClaim(connection: StoreConnection, held: ReadonlyMap<number, number>): void;
 }
 
-/** The maximum number of requests of a client that are not answered. */
+/** The maximum number of unanswered requests of a client. */
 const maximumRequests = 16_384;
-/** The maximum number of requests of a client that are begun and not answered, beside those that wait. */
+/** The maximum number of started and unanswered requests of a client, not counting waiting ones. */
 const maximumBegun = 64;
-/** About what a request takes that is not begun, beside its bytes. */
+/** The approximate overhead in bytes of an unstarted request. */
 const requestByteLength = 512;
-/** What is not begun counts in whole units of so many bytes: it changes with every message. */
+/** Unstarted requests are counted in units of this many bytes, so that the count does not change with every message. */
 const unbegunUnit = 16_384;
 
-/** A request, and what has become of it. */
+/** A request and its outcome. */
 interface Finished {
   readonly request: PendingRequest<Outcome>;
   readonly outcome: Outcome;
 }
 
-/** An answer, and what is left of it. */
+/** An answer and the part of it that is not sent yet. */
 interface Sending {
   readonly answer: StoreAnswer;
   readonly messages: Iterator<DocumentMessage>;
 }
 
 /**
- * A client of a store. It stands for the process that holds memory, also after the connection has ended.
+ * A client of a store. It represents the process that holds memory, also after the connection has ended.
  *
- * Answers are made and sent one after another, as fast as the client reads them. What it asks for meanwhile waits.
+ * Answers are encoded and sent one after another, as fast as the client reads them. Further requests wait.
  */
 export class StoreConnection implements ClientProcess, AnswerReader, PendingRequestOwner<Outcome> {
   readonly peer: Peer;
@@ -62,26 +62,29 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   isConnected = true;
   /** Whether the client has said goodbye, and holds memory for as long as its process lives. */
   hasLeft = false;
-  /** How many clients of the process may connect again and claim what this holds: others may have been merged with it. */
+  /**
+   * The number of clients of the process that may reconnect and claim what this one holds. More than one if others were
+   * merged into it.
+   */
   clientCount = 1;
   #hasClaimed = false;
   readonly #stream: MessageStream;
   readonly #owner: StoreConnectionOwner;
   readonly #performer: StoreRequests;
   readonly #documents = new Documents(maximumAskByteLength);
-  /** What is asked for and not begun, because the client does not read the answers. */
+  /** Unstarted requests: the client does not read the answers fast enough. */
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
-  /** The requests that are not answered; undefined for those that are not begun. */
+  /** The unanswered requests; undefined for unstarted ones. */
   readonly #requests = new Map<number, PendingRequest<Outcome> | undefined>();
-  /** The requests whose answers are not begun. */
+  /** The requests whose answers are not started. */
   readonly #finished: Finished[] = [];
-  /** How many requests are begun, and how many of them wait or have waited. */
+  /** The number of started requests, and how many of them wait or have waited. */
   #begunCount = 0;
   #waitingCount = 0;
-  /** What `StoreConnectionOwner.unbegun` has of this connection. */
+  /** The share of this connection in `StoreConnectionOwner.unbegun`. */
   #unbegunByteLength = 0;
-  /** Why nothing that is asked for need be done any more. */
+  /** The reason for which all requests were canceled. */
   #endReason: SharingError | undefined;
   #sending: Sending | undefined;
   #isPumping = false;
@@ -118,13 +121,15 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#onEnd(undefined);
   }
 
-  /** Ends the connection, because the client does not read. It has broken no rule: it may connect and ask again. */
+  /**
+   * Ends the connection, because the client does not read. This is no violation of the protocol: it may connect again.
+   */
   cutOff(error: SharingError): void {
     this.#stream.end("done", error.message);
     this.#onEnd(error);
   }
 
-  /** A request waits. */
+  /** Call when a request starts to wait. */
   onWait(): void {
     const { waiting } = this.#owner;
     waiting.check(this.peer.uid, 1, "let another request wait");
@@ -132,7 +137,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#waitingCount++;
   }
 
-  /** A request was begun, and its outcome is known now. */
+  /** Call when the outcome of a started request is known. */
   onSettled(request: PendingRequest<Outcome>, outcome: Outcome): void {
     if (!this.isConnected) return;
     this.#finished.push({ request, outcome });
@@ -141,7 +146,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
 
   #onEnd(error: SharingError | undefined): void {
     this.isConnected = false;
-    // What it has given back before it left: nobody waits for the answers.
+    // Releases that the client sent before it left, and whose answers it does not await.
     for (const { request, document } of this.#queue.splice(0)) {
       if (document.do === "release" || document.do === "leave") {
         this.#perform(document, new PendingRequest(request, this));
@@ -151,7 +156,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#sending = undefined;
     this.#owner.memories.unsent.end(this);
     this.#endRequests();
-    // The connection stays for as long as its process may hold memory. What it has asked for does not.
+    // This object stays for as long as its process may hold memory. Its requests are canceled.
     this.#requests.clear();
     const { waiting, unbegun } = this.#owner;
     waiting.add([this.peer.uid], -this.#waitingCount);
@@ -183,7 +188,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#pump();
   }
 
-  /** Lets what is not begun count. */
+  /** Updates the count of unstarted requests. */
   #countUnbegun(): void {
     if (!this.isConnected) return;
     const exact = this.#documents.byteLength + this.#queuedByteLength + requestByteLength * this.#queue.length;
@@ -197,7 +202,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#unbegunByteLength = byteLength;
   }
 
-  /** Does and answers what the client asks for, as long as it reads. */
+  /** Handles and answers requests, as long as the client reads. */
   #pump(): void {
     this.#isPumping = true;
     let hasSent = false;
@@ -219,7 +224,10 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#countUnbegun();
   }
 
-  /** Begins to answer the next request whose outcome is known, or begins a request. Returns whether there was one. */
+  /**
+   * Starts the answer to the next request whose outcome is known, or starts the next request. Returns whether there was
+   * one.
+   */
   #beginNext(): boolean {
     const finished = this.#finished.shift();
     if (finished !== undefined) {
@@ -266,10 +274,10 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     this.#sending = { answer, messages: partsOfPieces({ type: "answer", request }, answer) };
   }
 
-  /** Sends the memory first. */
+  /** Sends the memory before the answer. */
   #answerWithMemory(request: number, { id, answer }: Extract<Outcome, { readonly id: number }>): StoreAnswer {
     const memory = this.#owner.memories.find(id);
-    // The client may have given it back by another request meanwhile.
+    // The client may have released it by another request meanwhile.
     if (memory === undefined) return failureOf(new SharingError("not-found", `Memory ${id} is gone`)).answer();
     this.#stream.send({ type: "memory", request, handle: memory.handle });
     return answer(memory);

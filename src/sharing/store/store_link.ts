@@ -1,5 +1,5 @@
 /**
- * The client's end of a connection to a store, which may be another process after a while.
+ * The client's end of a connection to a store, which is made again if the store is replaced by another process.
  *
  * @module
  */
@@ -14,68 +14,68 @@ import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
 import { memberOf, numbersOf } from "./fields.ts";
 
-/** The maximum number of requests that are not answered. Stores allow a few more. */
+/** The maximum number of unanswered requests. Stores allow a few more. */
 const mostAsks = 16_000;
 
-/** What a store answers. */
+/** A store's answer. */
 export interface StoreAnswer {
   readonly document: JsonObject;
   /** The receiver must dispose of it. */
   readonly handle: ShareableHandle | undefined;
 }
 
-/** What is asked for. */
+/** A request. */
 interface Ask {
   readonly document: JsonObject;
-  /** Whether it means nothing to another store. */
+  /** Whether it applies to the current store only, and is not sent again to another one. */
   readonly isOfConnection?: boolean;
-  /** Whether anybody waits for the answer. */
+  /** Whether the answer is awaited. */
   readonly isWanted?: () => boolean;
-  /** Gets the answer, also if nobody waits for it any more. */
+  /** Receives the answer, even if it is no longer awaited. */
   readonly onAnswer: (answer: StoreAnswer) => void;
   readonly onFailure: (error: unknown) => void;
-  /** The connection by which it was asked last. */
+  /** The connection by which it was last sent. */
   stream?: MessageStream;
-  /** Whether it was asked by another connection before. */
+  /** Whether it was sent by another connection before. */
   isRepeated?: boolean;
 }
 
-/** How something is asked for. */
+/** Options of a request. */
 interface AskOptions {
   readonly signal?: AbortSignal | undefined;
-  /** What is waited for, for the error of an aborted wait. */
+  /** What is awaited, for the error of an aborted wait. */
   readonly awaited?: string;
-  /** The code with which a store refuses what was done when it was asked for before, and the answer lost. */
+  /** The code of the error if the request was sent before, was carried out, and the answer was lost. */
   readonly doneCode?: SharingErrorCode;
 }
 
-/** What a `StoreLink` needs. */
+/** Callbacks and limits of a `StoreLink`. */
 interface LinkParts {
   readonly path: string;
   readonly options: ImporterOptions;
-  /** The maximum number of bytes of answers that have arrived in part. */
+  /** The maximum number of bytes of incomplete answers. */
   readonly maximumAnswer: number;
-  /** Milliseconds in which a store must be there again. */
+  /** Milliseconds in which a store must be available again. */
   readonly reconnectTimeout: number;
-  /** What this process holds, to say to the next store. */
+  /** What this process holds, to claim at the next store. */
   readonly claims: () => readonly JsonObject[];
-  /** The store does not know these memories. */
+  /** Called with claimed memories that the store does not know. */
   readonly onUnknown: (ids: readonly number[]) => void;
-  /** An answer has come for which nobody waits. */
+  /** Called with an answer that is no longer awaited. */
   readonly onUnwanted: (answer: StoreAnswer) => void;
 }
 
-/** A connection that is made anew when the store is gone. What was asked for is asked again then. */
+/** A connection that is made again when the store is gone. Unanswered requests are then sent again. */
 export class StoreLink {
   readonly #parts: LinkParts;
   readonly #asks = new Map<number, Ask>();
-  /** The descriptors that have come before their answers. */
+  /** The descriptors that arrived before their answers. */
   readonly #handles = new Map<number, ShareableHandle>();
   readonly #closing = new AbortController();
   #documents: Documents;
   #stream: MessageStream | undefined;
   #lastRequest = 0;
-  /** Why nothing can be asked any more. */
+  /** The reason for which requests are refused. */
   #failure: SharingError | undefined;
 
   private constructor(parts: LinkParts) {
@@ -94,7 +94,7 @@ export class StoreLink {
   }
 
   /**
-   * Asks the store for something.
+   * Sends a request.
    *
    * @throws {SharingError} what the store answers, or `peer-gone`
    */
@@ -114,7 +114,7 @@ export class StoreLink {
         isWanted = false;
         const store = `the store at ${this.#parts.path}`;
         reject(abortError(signal!.reason, awaited === undefined ? store : `${awaited} ${store}`));
-        // A store that was not asked yet need not be.
+        // A request that was not sent yet is simply dropped.
         if (this.#stream === undefined || ask.stream !== this.#stream) return void this.#asks.delete(request);
         this.notify({ do: "cancel", request });
       };
@@ -141,13 +141,13 @@ export class StoreLink {
     });
   }
 
-  /** Asks for something whose answer does not matter, and that a store that is gone need not be asked again. */
+  /** Sends a request whose answer is ignored, and that is not sent again if the store is gone. */
   notify(document: JsonObject): void {
     if (this.#stream === undefined) return;
     void this.#askConnection(document);
   }
 
-  /** Asks this store alone. Resolves to nothing if the connection ends before the answer. */
+  /** Sends a request to the current store only. Resolves to undefined if the connection ends before the answer. */
   #askConnection(document: JsonObject): Promise<JsonObject | undefined> {
     return new Promise((resolve) => {
       const request = this.#nextRequest();
@@ -159,10 +159,10 @@ export class StoreLink {
     });
   }
 
-  /** Ends the connection. `isClean` says that this process holds nothing. */
+  /** Ends the connection. `isClean` means that this process holds nothing. */
   close(isClean: boolean): void {
     this.#closing.abort(new ReferenceError(`The client of the store at ${this.#parts.path} was disposed`));
-    // Answers that it has not read may bring it memory.
+    // Unread answers may bring memory.
     if (!isClean) this.notify({ do: "leave", held: this.#parts.claims() });
     this.#stream?.end(isClean ? "done" : "not-released");
     this.#leave();
@@ -174,7 +174,7 @@ export class StoreLink {
     return this.#lastRequest;
   }
 
-  /** Asks now, or when there is a store again. */
+  /** Sends a request now, or when there is a store again. */
   #send(request: number, ask: Ask): void {
     this.#asks.set(request, ask);
     const stream = this.#stream;
@@ -230,7 +230,7 @@ export class StoreLink {
       this.#asks.delete(request);
       onFailure(error);
     }
-    // A store that says goodbye may be started again.
+    // A store that says goodbye may be restarted.
     if (error === undefined || error.code === "peer-gone") return void this.#connectAgain();
     this.#fail(error);
   }
@@ -247,7 +247,7 @@ export class StoreLink {
         try {
           stream = await connectToExporter(path, all, () => signal.aborted);
         } catch (error) {
-          // A store that has just begun may be slow to greet.
+          // A store that has just started may be slow in the handshake.
           if (signal.aborted || !(error instanceof SharingError) || error.code !== "timed-out") throw error;
         }
       }
@@ -266,12 +266,12 @@ export class StoreLink {
     }
   }
 
-  /** Tells a store what this process holds, and asks again for what was not answered. */
+  /** Claims what this process holds at a new store, and sends the unanswered requests again. */
   async #resume(): Promise<void> {
     const stream = this.#stream;
     const asks = [...this.#asks];
     const document = await this.#askConnection({ do: "claim", held: this.#parts.claims() });
-    // There may be another connection by now, which has its own claim.
+    // By now, there may be another connection with its own claim.
     if (document === undefined || this.#stream !== stream) return;
     this.#parts.onUnknown(numbersOf(document, "unknown", 1));
     for (const [request, ask] of asks) if (this.#asks.has(request)) this.#send(request, ask);
@@ -285,7 +285,7 @@ export class StoreLink {
   }
 }
 
-/** The error that a store answers with. */
+/** Converts a store's answer to an error. */
 function errorOf(document: JsonObject): SharingError | undefined {
   if (memberOf(document, "ok") === true) return undefined;
   const code = memberOf(document, "code");

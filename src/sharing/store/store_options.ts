@@ -21,7 +21,7 @@ import type { StoreLimits } from "./memories/store_budget.ts";
 
 /** The options of a store, with their default values. */
 export interface CompleteStoreOptions {
-  /** Of its connections. */
+  /** Options of its connections. */
   readonly connections: CompleteOptions;
   readonly limits: StoreLimits;
   readonly standby: string | undefined;
@@ -68,7 +68,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   checkBoolean(evict, "evict");
   checkCallback(onServe, "onServe");
   checkCallback(onStandby, "onStandby");
-  // Of a wrong type, it is named as it was given.
+  // If the type is wrong, the error shows the value as it was given.
   if (standby !== undefined && typeof standby !== "string") checkSocketPath("listen for a standby at", standby);
   if (standby !== undefined) checkSocketPath("listen for a standby at", markerOf(standby));
   return {
@@ -88,7 +88,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   };
 }
 
-/** The path at which the standby listens that has everything. It serves nobody there. */
+/** The path at which the active standby listens, so that there is only one. It accepts no clients there. */
 export function markerOf(standbyPath: string): string {
   return `${standbyPath}.kept`;
 }

@@ -1,5 +1,5 @@
 /**
- * What the clients of a store ask for.
+ * Handles the requests of a store's clients.
  *
  * @module
  */
@@ -17,31 +17,31 @@ import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 import { maximumEntryMetadata, metadataBytes } from "./memories/stored_record.ts";
 
-/** A client, which stands for a process. */
+/** A client, which represents a process. */
 export interface ClientProcess extends Holder {
   readonly process: PeerProcess;
 }
 
 /**
- * What has become of a request. The answer is made when it can be sent: until then it keeps neither a list nor memory that
- * may go.
+ * The outcome of a request. The answer is encoded when it can be sent; until then, the outcome retains neither a list
+ * nor memory that may be freed.
  */
 export type Outcome =
   | { readonly answer: () => StoreAnswer }
   /** The answer comes with the memory's descriptor. */
   | { readonly id: number; readonly answer: (memory: Stored) => StoreAnswer };
 
-/** What requests need from their store. */
+/** What requests need of their store. */
 interface RequestsParts {
   readonly client: ClientProcess;
   readonly memories: StoredMemories;
-  /** The client has connected again, and says how often it holds each memory, by number. */
+  /** The client has reconnected and claims the memories that it holds, with a count for each number. */
   readonly onClaim: (held: ReadonlyMap<number, number>) => void;
-  /** The client gives up all that it has asked for. */
+  /** The client cancels all its requests. */
   readonly onLeave: () => void;
 }
 
-/** Does what a client asks for. */
+/** Handles the requests of a client. */
 export class StoreRequests {
   readonly #client: ClientProcess;
   readonly #memories: StoredMemories;
@@ -56,10 +56,10 @@ export class StoreRequests {
   }
 
   /**
-   * Does what a document asks for. Undefined if that takes a while: then the request is settled later.
+   * Handles a request. Undefined if it has to wait: then it is completed later.
    *
    * @param what the document's member "do"
-   * @throws {SharingError} What the client is told
+   * @throws {SharingError} the error for the client
    */
   perform(what: string, document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
     switch (what) {
@@ -95,7 +95,7 @@ export class StoreRequests {
     if (json !== undefined && json.length > maximumEntryMetadata) {
       throw limitExceeded(`create ${JSON.stringify(name)}`, `${maximumEntryMetadata} characters of metadata`);
     }
-    // Whoever shows it, or sends it on, might fail.
+    // A receiver that shows it or passes it on might fail.
     if (metadata !== undefined && isTooDeep(metadata)) {
       throw limitExceeded("create memory with such metadata", `${maximumDepth} levels of arrays and objects`);
     }
@@ -131,7 +131,7 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
 
-  /** Keeps nothing of the document: many may wait. */
+  /** Retains nothing of the document, because many requests may wait. */
   #map(document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
     const name = textOf(document, "name");
     checkOfferName(name);
@@ -176,13 +176,13 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot remove ${JSON.stringify(name)}: nothing is published under this name`);
   }
 
-  /** Whether it is this process that writes a memory, as far as the store can know. */
+  /** Whether the client's process writes a memory, as far as the store can know. */
   #mayWrite({ uid, writer }: Stored): boolean {
     if (uid !== this.#client.peer.uid) return false;
     return writer === undefined || (writer as ClientProcess).process.isSameAs(this.#client.process);
   }
 
-  /** Whether the client may hold memory as a reader: its process has held it, or a store that is gone cannot tell. */
+  /** Whether the client may claim memory as a reader: its process held it, or the store that knew is gone. */
   #mayRead(memory: Stored): boolean {
     if (memory.mayBeClaimed) return this.#memories.mayHold(this.#client, memory);
     const { peer, process } = this.#client;
@@ -192,7 +192,7 @@ export class StoreRequests {
     return false;
   }
 
-  /** The client has connected again. */
+  /** Handles the claim of a reconnected client. */
   #claim(document: JsonObject): Outcome {
     const unknown: number[] = [];
     const known = new Map<number, number>();
@@ -218,9 +218,9 @@ export class StoreRequests {
     return done({ unknown });
   }
 
-  /** The client is about to say goodbye, and says all that it goes on holding. */
+  /** Handles the claim of a client that is about to say goodbye: everything that it will still hold. */
   #leave(document: JsonObject): Outcome {
-    // First: it is not to get what it gives back.
+    // First, so that its waiting requests do not get the memory that it releases.
     this.#onLeave();
     const held = new Map<number, number>();
     for (const each of objectsOf(document, "held")) held.set(numberOf(each, "id", 1), numberOf(each, "count", 1));
@@ -229,12 +229,12 @@ export class StoreRequests {
   }
 }
 
-/** A short answer, which keeps nothing. */
+/** A short answer that retains nothing. */
 export function done(members: JsonObject): Outcome {
   return { answer: () => documentAnswer({ ok: true, ...members }) };
 }
 
-/** What a client is told of an error. Keeps no more of it: the answer may wait. */
+/** The answer for an error. Retains nothing else of the error, because the answer may wait. */
 export function failureOf(error: unknown): { readonly answer: () => StoreAnswer } {
   const [code, message] = codeAndMessageOf(error);
   return { answer: () => documentAnswer({ ok: false, code, message }) };

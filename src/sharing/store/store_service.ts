@@ -15,8 +15,8 @@ import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import { attendRequests } from "../transport/poller.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import { readJournal } from "./memories/journal.ts";
-import type { KeptDescriptor, KeptName } from "./keepers.ts";
-import { StandbyKeeper } from "./standby_keeper.ts";
+import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
+import { StandbyConnection } from "./standby_connection.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
 import { storeStatusOf } from "./store_status.ts";
@@ -25,23 +25,23 @@ import { Shares } from "./memories/shares.ts";
 import { StoredMemories } from "./memories/stored_memories.ts";
 import { replayTable } from "./memories/stored_record.ts";
 
-/** The maximum number of bytes of the requests of all clients that are not begun. */
+/** The maximum number of bytes of the unstarted requests of all clients. */
 const maximumUnbegun = 128 * 2 ** 20;
 
-/** What a service starts with. */
+/** Options of a service. */
 interface ServiceParts {
   readonly listener: UnixListener;
   /** Where standbys connect. */
   readonly standbyListener: UnixListener | undefined;
   readonly options: CompleteStoreOptions;
-  /** What the store before it had. The service takes the descriptors over. */
+  /** The descriptors of the previous store, which the service takes over. */
   readonly kept: readonly KeptDescriptor[];
 }
 
 /** Serves the clients of a store, its operators and its standby. */
 export class StoreService {
   readonly memories: StoredMemories;
-  /** What was kept and is of no use: whoever keeps it is to forget it. */
+  /** The names of descriptors that are not needed, and that backups must drop. */
   readonly unused: readonly KeptName[];
   readonly #listener: UnixListener;
   readonly #options: CompleteStoreOptions;
@@ -49,12 +49,12 @@ export class StoreService {
   readonly #totals = new ExporterTotals();
   readonly #waiting: Shares;
   readonly #unbegun: Shares;
-  /** Connections, and those that have ended and whose processes may hold memory. */
+  /** The connections, including ended ones whose processes may still hold memory. */
   readonly #connections = new Set<StoreConnection>();
   readonly #operators: Operators;
   readonly #acceptors: readonly Acceptor[];
   readonly #standbyListener: UnixListener | undefined;
-  readonly #standbys = new Set<StandbyKeeper>();
+  readonly #standbys = new Set<StandbyConnection>();
   readonly #endAttention: () => void;
   readonly #reclaimTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -106,7 +106,7 @@ export class StoreService {
     this.#endAttention();
     await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
     await Promise.all(this.#acceptors.map(({ finished }) => finished));
-    // The path is free: a standby takes over now, and then the clients find it there.
+    // The path is free now: a standby takes over first, so that the clients find it there.
     for (const standby of [...this.#standbys]) standby.close();
     this.#operators.close("the store was closed");
     for (const connection of [...this.#connections]) {
@@ -163,7 +163,7 @@ export class StoreService {
     if (isLogging) logConnection("disconnect", { path: this.#listener.path, peer, error });
     queueMicrotask(() => this.#options.connections.onDisconnect?.(peer, error));
     if (error === undefined || process.hasEnded) return this.#forget(connection);
-    // It may have memory mapped until its process has ended, or it connects again.
+    // Its process may have memory mapped until it exits or the client reconnects.
     const other = this.#endedOf(connection);
     if (other !== undefined) {
       this.memories.transfer(connection, other);
@@ -174,7 +174,7 @@ export class StoreService {
     process.keepAlive(false);
   }
 
-  /** The connection that stands for those of the same process that have ended in the same way. */
+  /** The ended connection into which others of the same process are merged that have ended in the same way. */
   #endedOf(one: StoreConnection): StoreConnection | undefined {
     for (const other of this.#connections) {
       if (other === one || other.isConnected || other.hasLeft !== one.hasLeft) continue;
@@ -184,8 +184,8 @@ export class StoreService {
   }
 
   /**
-   * What its process held by connections that have ended is what their clients claim, or gone. Nobody knows which of them
-   * a client had: what is left goes when as many have claimed as have lost their connections.
+   * Memory held by ended connections of the process is claimed by their clients, or released. It is unknown which
+   * connection a client had, so the rest is released when as many clients have claimed as have lost their connections.
    */
   #onClaim(claiming: StoreConnection, held: ReadonlyMap<number, number>): void {
     const ended = this.#endedOf(claiming);
@@ -202,19 +202,19 @@ export class StoreService {
 
   #adoptStandby(stream: MessageStream): void {
     const { peer } = stream;
-    const keeper = new StandbyKeeper(stream, this.#options.connections.messageTimeout, () => {
-      this.#standbys.delete(keeper);
-      this.memories.removeKeeper(keeper);
+    const backup = new StandbyConnection(stream, this.#options.connections.messageTimeout, () => {
+      this.#standbys.delete(backup);
+      this.memories.removeBackup(backup);
       if (isLogging) logEvent("standby-disconnect", { path: this.#listener.path, peer: peer.pid });
     });
-    this.#standbys.add(keeper);
+    this.#standbys.add(backup);
     if (isLogging) logEvent("standby-connect", { path: this.#listener.path, peer: peer.pid });
-    void this.memories.addKeeper(keeper).then(() => {
-      if (this.#standbys.has(keeper)) this.#options.onStandby?.();
+    void this.memories.addBackup(backup).then(() => {
+      if (this.#standbys.has(backup)) this.#options.onStandby?.();
     });
   }
 
-  /** What operators are told. */
+  /** The status for operators. */
   status(): StoreStatus {
     return storeStatusOf({
       path: this.#listener.path,
@@ -227,7 +227,7 @@ export class StoreService {
   }
 }
 
-/** What the store before had, by what was kept of it. What is of no use is closed. */
+/** Restores the previous store's memories from its descriptors. Closes those that are not needed. */
 function restore(kept: readonly KeptDescriptor[]) {
   const handles = new Map(kept.map(({ name, handle }) => [name, handle]));
   const table = handles.get("table");

@@ -18,7 +18,7 @@ interface StoreState {
   readonly memories: StoredMemories;
 }
 
-/** What operators see of a store. */
+/** The status of a store for operators. */
 export function storeStatusOf({ path, totals, clients, operators, limits, memories }: StoreState): StoreStatus {
   const listed = new ListLimits();
   const entries: StoreStatus["entries"][number][] = [];
@@ -73,7 +73,7 @@ function processOf({ peer: { pid, uid } }: Holder, since: number) {
   return { pid, uid, since };
 }
 
-/** A limit as a status has it: whole, and null if it is more than any device has. */
+/** A limit for a status: an integer, or null if it exceeds every device's memory. */
 function orNull(size: number): number | null {
   return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);
 }

@@ -5,7 +5,7 @@ import { SharingError } from "../../support/errors.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { refuseConstruction } from "../../support/validation.ts";
 
-/** What a `StoredMemory` is made of. */
+/** Parameters of a `StoredMemory`. */
 interface Parts {
   readonly name: string;
   readonly mapped: WholeMemory;
@@ -15,7 +15,7 @@ interface Parts {
   readonly onEnd: () => void;
 }
 
-/** Memory that this process has created in a store. Comes from `StoreClient.create`. */
+/** Memory that this process has created in a store by `StoreClient.create`. */
 export class StoredMemory implements AsyncDisposable {
   /** The name that it takes when it is published. */
   readonly name: string;
@@ -44,10 +44,11 @@ export class StoredMemory implements AsyncDisposable {
   }
 
   /**
-   * Waits until everything is done that was given to the stream so far. Then this generation takes the name: whoever maps
-   * it from now on gets this memory, and whoever has mapped the last one keeps that. This process can only read it then.
+   * Waits until the work enqueued on the stream so far is complete, and then publishes the memory under its name: from
+   * then on, `map` returns this generation, and processes that have mapped the previous one keep that. Afterwards, this
+   * process can only read it.
    *
-   * @param stream what has written the memory: by default, the buffer's own stream
+   * @param stream the stream that writes the memory: by default, the buffer's own
    * @throws {TypeError} If it was published
    * @throws {ReferenceError} If it was disposed, or the buffer freed
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
@@ -63,10 +64,10 @@ export class StoredMemory implements AsyncDisposable {
     try {
       await stream.finished();
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
-      // Nobody writes what others may read.
+      // What others may read must not be writable any longer.
       mapped.setAccess("read");
       await publish();
-      // It may have been disposed of meanwhile.
+      // It may have been disposed meanwhile.
       if (this.#state === "publishing") this.#state = "published";
     } catch (error) {
       if (this.#state === "publishing") {
@@ -78,7 +79,7 @@ export class StoredMemory implements AsyncDisposable {
     }
   }
 
-  /** Unmaps the memory. If it was not published, it goes. */
+  /** Unmaps the memory. If it was not published, it is freed. */
   [Symbol.asyncDispose](): Promise<void> {
     if (this.#state === "disposed") return Promise.resolve();
     this.#state = "disposed";

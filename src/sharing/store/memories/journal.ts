@@ -1,8 +1,9 @@
 /**
- * A table that outlives its process: a memory file to which each change is appended, and whose descriptor others keep.
+ * A table that outlives its process: a memory file to which each change is appended, and whose descriptor is backed up
+ * by other processes.
  *
- * A process may be killed in the middle of a write. Each record has its length and a sum, so that half a record is known
- * as such, and what was written before it counts.
+ * A process may be killed in the middle of a write. Each record has its length and a checksum: an incomplete record is
+ * detected and ignored, and the records before it are valid.
  *
  * @module
  */
@@ -11,21 +12,21 @@ import { createMemoryFile } from "../../../../ffi/native/shim/memory_files.ts";
 import { SharingError } from "../../../support/errors.ts";
 import type { JsonObject } from "../../protocol/documents.ts";
 
-/** The length of a record, and the sum of its bytes. */
+/** The header of a record: its length and its checksum. */
 const headerByteLength = 8;
-/** The maximum number of bytes of a journal that is read: more was not written by a store. */
+/** The maximum size of a journal in bytes. A larger file was not written by a store. */
 const maximumByteLength = 2 ** 30;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A table in a memory file. */
+/** A journal in a memory file. */
 export class Journal implements Disposable {
   readonly fd: number;
   #byteLength = 0;
   #isDisposed = false;
 
-  /** Creates a journal that has some records, each of which is a JSON object. */
+  /** Creates a journal with some records, each a JSON object. */
   constructor(records: Iterable<string>) {
     this.fd = createMemoryFile("poolpass-store", 0);
     try {
@@ -36,7 +37,7 @@ export class Journal implements Disposable {
     }
   }
 
-  /** How long it is, in bytes. */
+  /** Its length in bytes. */
   get byteLength(): number {
     return this.#byteLength;
   }
@@ -53,7 +54,7 @@ export class Journal implements Disposable {
     this.#byteLength += bytes.length;
   }
 
-  /** Closes the descriptor. The file stays while somebody else keeps it. */
+  /** Closes the descriptor. The file stays as long as another process has its descriptor. */
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
@@ -62,9 +63,9 @@ export class Journal implements Disposable {
 }
 
 /**
- * The records of a journal, up to the first that was not written completely.
+ * Reads the records of a journal, up to the first incomplete one.
  *
- * @throws {SharingError} `bad-message` if the file is none, or a record is no JSON object
+ * @throws {SharingError} `bad-message` if the file is not a journal, or a record is not a JSON object
  */
 export function readJournal(fd: number): JsonObject[] {
   const { type, byteLength, seals } = describeDescriptor(fd);
@@ -97,7 +98,7 @@ function parse(body: Uint8Array): JsonObject {
   throw new SharingError("bad-message", "Cannot read the table of a store: a record is not an object");
 }
 
-/** FNV-1a, of 32 bits. */
+/** The checksum FNV-1a of 32 bits. */
 function sumOf(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);

@@ -1,5 +1,5 @@
 /**
- * Allocates the memory of a store, and lets those wait for whom there is none.
+ * Allocates the memory of a store. Requests wait as long as there is not enough.
  *
  * @module
  */
@@ -14,10 +14,10 @@ import { isSameUuid } from "../../../support/uuid.ts";
 import type { PendingRequest } from "./pending_request.ts";
 import type { SpaceRequest, StoreBudget, StoreLimits, TakenMemory } from "./store_budget.ts";
 
-/** Milliseconds between two attempts to get memory that others than the store may have freed. */
+/** Milliseconds between attempts to allocate memory that other programs may have freed. */
 const retryPause = 100;
 
-/** Memory that was allocated. It counts in the budget as granted, until the table has it. */
+/** Allocated memory. The budget counts it as granted until it is in the table. */
 export interface Grant extends TakenMemory {
   readonly handle: ShareableHandle;
 }
@@ -27,18 +27,18 @@ interface AllocatorParts {
   readonly cuda: Cuda;
   readonly limits: StoreLimits;
   readonly budget: StoreBudget;
-  /** The bytes of a device that nobody maps. */
+  /** The number of bytes of a device that no process maps. */
   readonly evictable: (device: CudaDevice) => number;
-  /** Removes memory of a device that nobody maps. Returns whether there was any. */
+  /** Evicts a memory of a device that no process maps. Returns whether there was one. */
   readonly evictOne: (device: CudaDevice) => boolean;
 }
 
-/** Tries to get memory for somebody who waits. Returns whether it need not wait any more. */
+/** A waiting request. Tries to allocate, and returns whether the wait is over. */
 type Attempt = () => boolean;
 
 /**
- * Allocates memory of each device in the order in which each user asks for it. Nobody waits behind another user, who may
- * ask for what never comes.
+ * Allocates the memory of each device in the order of each user's requests. Requests of different users do not wait for
+ * each other, because one may wait forever.
  */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
@@ -47,7 +47,7 @@ export class MemoryAllocator implements Disposable {
   readonly #evictable: (device: CudaDevice) => number;
   readonly #evictOne: (device: CudaDevice) => boolean;
   #isRetrying = false;
-  /** Those for whom there was no memory, by device and user, in order. */
+  /** The waiting requests in order, by device and user. */
   readonly #waiting = new Map<CudaDevice, Map<number, Set<Attempt>>>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 
@@ -60,7 +60,7 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * The device with a UUID.
+   * Returns the device with a UUID.
    *
    * @throws {SharingError} `device-not-visible` if the store does not have it
    */
@@ -74,7 +74,7 @@ export class MemoryAllocator implements Disposable {
     );
   }
 
-  /** The bytes that memory of a length takes. */
+  /** The number of bytes that a memory of the given length occupies. */
   wholeSize(device: CudaDevice, byteLength: number): number {
     const location = { type: memLocationType.device, id: device.ordinal };
     const props = { handleTypes: memHandleType.posixFileDescriptor, location };
@@ -83,7 +83,7 @@ export class MemoryAllocator implements Disposable {
   }
 
   /**
-   * Allocates at once. Undefined if there is no room, or others of the user wait for the device.
+   * Allocates without waiting. Undefined if there is no room, or if other requests of the user wait for the device.
    *
    * @throws {SharingError} `limit-exceeded`, `out-of-descriptors`
    * @throws {CudaError} If the driver refuses for another reason than that there is no memory
@@ -92,7 +92,7 @@ export class MemoryAllocator implements Disposable {
     return this.#waiting.get(request.device)?.has(request.uid) ? undefined : this.#tryAllocate(request);
   }
 
-  /** Waits until there is room, behind those of the user who wait already. Throws as `allocate` does. */
+  /** Waits until there is room, behind the user's earlier requests. Throws as `allocate` does. */
   whenFree(request: SpaceRequest, pending: PendingRequest): Promise<Grant> {
     const { promise, resolve, reject } = Promise.withResolvers<Grant>();
     const attempt = (): boolean => {
@@ -117,13 +117,13 @@ export class MemoryAllocator implements Disposable {
     return promise;
   }
 
-  /** Lets those who wait try again: there may be room. */
+  /** Lets waiting requests try again: there may be room. */
   retry(): void {
-    // What an attempt removes to have room would begin another one.
+    // An attempt may evict memory, which would start another attempt.
     if (this.#isRetrying) return;
     this.#isRetrying = true;
     try {
-      // In order: a small request must not keep a large one from its turn.
+      // In order, so that small requests do not overtake a large one.
       for (const [device, users] of this.#waiting) {
         for (const [uid, waiting] of users) {
           for (const attempt of waiting) {
@@ -153,7 +153,7 @@ export class MemoryAllocator implements Disposable {
     this.#retryTimer = undefined;
   }
 
-  /** New memory, or undefined if there is no room. */
+  /** Allocates new memory. Undefined if there is no room. */
   #tryAllocate({ name, device, uid, size }: SpaceRequest): Grant | undefined {
     this.#budget.check({ name, device, uid, size }, 0);
     const handle = this.#budget.fitsUser(uid, size) ? this.#makeRoom(device, size) : undefined;
@@ -163,22 +163,22 @@ export class MemoryAllocator implements Disposable {
     return grant;
   }
 
-  /** New memory, for which what nobody maps gives way if it may. */
+  /** Allocates new memory, and evicts unmapped memory if that is allowed. */
   #makeRoom(device: CudaDevice, size: number): ShareableHandle | undefined {
     for (;;) {
       const handle = this.#budget.fits(device, size) ? createHandle(device, size) : undefined;
       if (handle !== undefined) return handle;
-      // Nothing goes in vain.
+      // Evict nothing if it would not be enough.
       const mayFit = this.#limits.evict && this.#budget.fits(device, size - this.#evictable(device));
       if (!mayFit || !this.#evictOne(device)) return undefined;
     }
   }
 }
 
-/** The descriptor of new memory, or undefined if the device has none left. */
+/** Creates new memory and returns its descriptor. Undefined if the device is out of memory. */
 function createHandle(device: CudaDevice, size: number): ShareableHandle | undefined {
   try {
-    // The descriptor keeps the memory: a handle would be one more thing of the driver.
+    // The descriptor alone keeps the memory alive, so the driver's handle is released.
     using memory = device.createMemory(size, { handleType: "posix-fd" });
     return memory.exportHandle();
   } catch (error) {

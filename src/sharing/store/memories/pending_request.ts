@@ -1,36 +1,37 @@
 /**
- * A request that is done later.
+ * Requests that are completed later.
  *
  * @module
  */
 import type { SharingError } from "../../../support/errors.ts";
 import { Shares } from "./shares.ts";
 
-/** The maximum number of requests of all clients that wait for memory or for a name. */
+/** The maximum number of waiting requests of all clients, for memory or for a name. */
 const maximumWaiting = 65_536;
 
-/** The requests of all clients that wait. */
+/** The waiting requests of all clients. */
 export function waitingRequests(isShared: boolean): Shares {
   return new Shares(maximumWaiting, { unit: "requests that wait", isShared });
 }
 
-/** What a client is told of a request: for `Outcome`, see `store_requests.ts`. */
+/** The result of a request. `Outcome` is declared in `store_requests.ts`. */
 export interface PendingRequestOwner<Outcome> {
   onSettled(request: PendingRequest<Outcome>, outcome: Outcome): void;
-  /** @throws {SharingError} `limit-exceeded` if the client's user has too many that wait */
+  /** @throws {SharingError} `limit-exceeded` if the client's user has too many waiting requests */
   onWait(): void;
 }
 
 /**
- * A request that has begun and is not answered. Smaller than a promise and an `AbortSignal`: tens of thousands may wait.
+ * A request that was started and is not answered. Smaller than a promise with an `AbortSignal`, because tens of
+ * thousands may wait.
  */
 export class PendingRequest<Outcome = unknown> {
   readonly number: number;
   readonly #owner: PendingRequestOwner<Outcome>;
   #onEnd: (() => void) | undefined;
-  /** Whether it has waited. It counts among those that wait until it is answered. */
+  /** Whether it has waited. It counts as waiting until it is answered. */
   hasWaited = false;
-  /** Why it need not be done any more. */
+  /** The reason for which it was canceled. */
   reason: SharingError | undefined;
 
   constructor(number: number, owner: PendingRequestOwner<Outcome>) {
@@ -39,10 +40,10 @@ export class PendingRequest<Outcome = unknown> {
   }
 
   /**
-   * Lets it wait.
+   * Marks the request as waiting.
    *
-   * @param onEnd called if it need not be done any more
-   * @throws {SharingError} the reason if that is so already; `limit-exceeded` if too many wait
+   * @param onEnd called if it is canceled
+   * @throws {SharingError} the reason if it was canceled already; `limit-exceeded` if too many wait
    */
   wait(onEnd: () => void): void {
     if (this.reason !== undefined) throw this.reason;
@@ -51,7 +52,7 @@ export class PendingRequest<Outcome = unknown> {
     this.#onEnd = onEnd;
   }
 
-  /** Ends the wait, because there is what it has waited for. */
+  /** Ends the wait, because its condition is met. */
   endWait(): void {
     this.#onEnd = undefined;
   }
@@ -61,7 +62,7 @@ export class PendingRequest<Outcome = unknown> {
     this.#owner.onSettled(this, outcome);
   }
 
-  /** It need not be done any more: if it waits, it ends. */
+  /** Cancels the request, and its wait. */
   end(reason: SharingError): void {
     this.reason ??= reason;
     const onEnd = this.#onEnd;

@@ -1,21 +1,21 @@
 /**
- * What the users of a store share.
+ * Budgets that the users of a store share.
  *
  * @module
  */
 import { limitExceeded } from "../../protocol/messages.ts";
 
-/** What a budget is of, for the error of who would have too much. */
+/** What a budget limits, for the error of a user who would exceed it. */
 export interface ShareDescription {
   /** Such as `"bytes of metadata (maximumMetadata)"`. */
   readonly unit: string;
-  /** Whether several users may take of it. */
+  /** Whether several users share it. */
   readonly isShared: boolean;
 }
 
 /**
- * A budget of all users. If there are several, each may take as long as at least as much is left for the others as it has
- * then: one user alone gets half, and whoever comes later always gets something, with no need to know how many will.
+ * A budget of all users. If several users share it, each may take more as long as the rest stays at least as large as
+ * its own share: a single user gets half, and later users always get something, without knowing how many there will be.
  */
 export class Shares {
   readonly #maximum: number;
@@ -28,19 +28,19 @@ export class Shares {
     this.#description = description;
   }
 
-  /** What a user has taken. */
+  /** The amount that a user has taken. */
   usedBy(uid: number): number {
     return this.#used.get(uid) ?? 0;
   }
 
-  /** Whether a user may take so much more. */
+  /** Whether a user may take this much more. */
   fits(uid: number, amount: number): boolean {
     const left = this.#maximum - this.#total - amount;
     return left >= (this.#description.isShared ? this.usedBy(uid) + amount : 0);
   }
 
   /**
-   * Throws if a user may not take so much more.
+   * Throws if a user may not take this much more.
    *
    * @param what what is refused, such as `'create "x"'`
    * @throws {SharingError} `limit-exceeded`
@@ -55,9 +55,9 @@ export class Shares {
   }
 
   /**
-   * Lets users have so much more, or less if it is below 0. Checks nothing.
+   * Adds to the amounts of users, without a check. Negative amounts subtract.
    *
-   * @param uids whose it is, each of all of it; none if it counts for nobody, and is taken all the same
+   * @param uids the users, each of whom is charged the whole amount; if empty, only the total is charged
    */
   add(uids: readonly number[], amount: number): void {
     this.#total += amount;
@@ -65,7 +65,7 @@ export class Shares {
   }
 }
 
-/** Adds to a number in a map, which has those that are not 0. */
+/** Adds to a number in a map, from which zeros are removed. */
 export function addTo<Key>(sums: Map<Key, number>, key: Key, amount: number): void {
   const sum = (sums.get(key) ?? 0) + amount;
   if (sum === 0) sums.delete(key);

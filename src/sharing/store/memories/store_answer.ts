@@ -1,25 +1,25 @@
 /**
- * A store's answers, whose bytes are made while they are sent.
+ * A store's answers, encoded while they are sent.
  *
  * @module
  */
 import { encodeDocument, type JsonObject, type PiecewiseDocument } from "../../protocol/documents.ts";
 import type { Stored } from "./stored.ts";
 
-/** An answer. Until it was sent, it needs the metadata of memories, and some bytes of its own. */
+/** An answer. Until it is sent, it needs the metadata of memories and some bytes of its own. */
 export interface StoreAnswer extends PiecewiseDocument {
   readonly memories: readonly Stored[];
-  /** About how many bytes it takes besides. */
+  /** The approximate number of its own bytes. */
   readonly ownByteLength: number;
 }
 
-/** An entry of a list, and who reads it at that moment, as JSON. What else is said of it does not change. */
+/** An entry of a list, and the JSON of its current readers. The rest of its JSON does not change. */
 interface ListedEntry {
   readonly memory: Stored;
   readonly readers: Uint8Array<ArrayBuffer>;
 }
 
-/** About what an entry of a list takes. */
+/** The approximate number of bytes of an entry of a list. */
 const entryByteLength = 64;
 
 const encoder = new TextEncoder();
@@ -35,12 +35,12 @@ export function documentAnswer(document: JsonObject): StoreAnswer {
   return { byteLength: bytes.length, pieces: () => [bytes], memories: [], ownByteLength: bytes.length };
 }
 
-/** What a client is told of memory that it has mapped, without its metadata. */
+/** Describes memory to the client that maps it, without the metadata. */
 export function briefMapAnswer({ id, size, byteLength, device, generation }: Stored): StoreAnswer {
   return documentAnswer({ ok: true, id, size, byteLength, device, generation });
 }
 
-/** What a client is told of memory that it has mapped. */
+/** Describes memory to the client that maps it. */
 export function mapAnswer(memory: Stored): StoreAnswer {
   const { id, size, byteLength, device, generation } = memory;
   const head = encodeDocument({ ok: true, id, size, byteLength, device, generation }).slice(0, -objectEnd.length);
@@ -55,7 +55,7 @@ export function mapAnswer(memory: Stored): StoreAnswer {
   };
 }
 
-/** What a client is told of everything that is published. */
+/** Lists everything published. */
 export function listAnswer(published: Iterable<Stored>): StoreAnswer {
   const entries: ListedEntry[] = [];
   let byteLength = listBegin.length + listEnd.length;
@@ -66,7 +66,7 @@ export function listAnswer(published: Iterable<Stored>): StoreAnswer {
     ownByteLength += entryByteLength + readers.length;
     entries.push({ memory, readers });
   }
-  // The first one has no comma.
+  // The first entry has no comma before it.
   if (entries.length > 0) byteLength--;
   return {
     byteLength,
@@ -87,7 +87,7 @@ function* piecesOfList(entries: readonly ListedEntry[]): Iterable<Uint8Array<Arr
   yield listEnd;
 }
 
-/** Those of published memories, which are listed again and again, and do not change. */
+/** The constant part of the JSON of published memories, which are listed often. */
 const heads = new WeakMap<Stored, Uint8Array<ArrayBuffer>>();
 
 /** The comma before an entry of a list, and the entry up to its readers. */
@@ -106,7 +106,7 @@ function readersOf({ readers }: Stored): Uint8Array<ArrayBuffer> {
   return encodeDocument([...readers.keys()].map(({ peer: { pid, uid, gid } }) => ({ pid, uid, gid })));
 }
 
-/** What follows the other members of an object: the metadata, and its end. */
+/** The end of an object: its metadata and the closing brace. */
 function* restOf({ metadata }: Stored): Iterable<Uint8Array<ArrayBuffer>> {
   if (metadata !== undefined) {
     yield metadataBegin;

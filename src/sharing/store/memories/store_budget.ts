@@ -1,5 +1,5 @@
 /**
- * How much a store may have, how much of that it has, and for which user it counts.
+ * The limits of a store, its use of them, and the users to whom that is charged.
  *
  * @module
  */
@@ -12,20 +12,20 @@ import { limitExceeded } from "../../protocol/messages.ts";
 import { addTo, Shares } from "./shares.ts";
 import { isUnclaimed, type Stored } from "./stored.ts";
 
-/** How much a store may have. */
+/** The limits of a store. */
 export interface StoreLimits {
   /** The devices on which memory can be created. */
   readonly devices: readonly CudaDevice[];
   readonly maxSize: number;
   readonly maxSizeOfUser: number;
   readonly maximumMetadata: number;
-  /** Whether published memory that nobody maps goes, that used longest ago first, if there is no room. */
+  /** Whether published memory that no process maps is evicted if there is no room, least recently used first. */
   readonly evict: boolean;
   /** Whether several users may connect. */
   readonly isShared: boolean;
 }
 
-/** Memory that counts: what the table has, and what was allocated for it. */
+/** Memory that is charged: memory in the table, and memory allocated for it. */
 export interface TakenMemory {
   /** The device's UUID. */
   readonly device: string;
@@ -33,50 +33,50 @@ export interface TakenMemory {
   readonly size: number;
 }
 
-/** What somebody asks for. */
+/** A request for memory. */
 export interface SpaceRequest {
   readonly name: string;
   readonly device: CudaDevice;
-  /** The user who asks for it. */
+  /** The user who requests it. */
   readonly uid: number;
   readonly size: number;
 }
 
-/** For whom a memory counts. */
+/** The users to whom a memory is charged. */
 interface Payment {
-  /** None if it counts only in all. */
+  /** Empty if only the totals are charged. */
   readonly payers: readonly number[];
-  /** Whether it counts for its readers, and not for its maker. */
+  /** Whether its readers are charged, instead of its creator. */
   readonly isHeld: boolean;
-  /** Whether it goes soon, unless it is claimed. */
+  /** Whether it is dropped soon unless a client claims it. */
   readonly isUnclaimed: boolean;
 }
 
 /** The maximum number of memories: each is a descriptor. */
 const maximumMemories = 65_536;
-/** Descriptors that the runtime and the library have. */
+/** Descriptors that the runtime and the library need. */
 const ownDescriptors = 64;
 
-/** What the memories of a store take, and whether there may be more. */
+/** Charges the memories of a store to its users, and decides whether there may be more. */
 export class StoreBudget {
   readonly #cuda: Cuda;
   readonly #limits: StoreLimits;
   readonly #isPublished: (name: string) => boolean;
   readonly #payments = new Map<Stored, Payment>();
   readonly #memories: Shares;
-  /** Bytes of the metadata of all memories, and of those that are waited for. */
+  /** Bytes of metadata, of all memories and of waiting requests. */
   readonly metadata: Shares;
-  /** Bytes of each user, and those of them that nobody has claimed yet. */
+  /** Bytes of each user, and the unclaimed part of them. */
   readonly #ofUser = new Map<number, number>();
   readonly #unclaimedOfUser = new Map<number, number>();
   /** Bytes of each device, by its UUID. */
   readonly #ofDevice = new Map<string, number>();
-  /** Bytes of each device that count for readers, by its UUID. */
+  /** Bytes of each device that are charged to readers, by its UUID. */
   readonly #held = new Map<string, Shares>();
-  /** By name and user, the last generation before the one that is published that the user holds as a reader. */
+  /** By name and user, the last generation before the published one that the user reads. */
   readonly #lastHeld = new Map<string, Map<number, Stored>>();
 
-  /** @param isPublished whether something is published under a name */
+  /** @param isPublished returns whether something is published under a name */
   constructor(cuda: Cuda, limits: StoreLimits, isPublished: (name: string) => boolean) {
     this.#cuda = cuda;
     this.#limits = limits;
@@ -93,9 +93,9 @@ export class StoreBudget {
   }
 
   /**
-   * Refuses what would not be possible however long one waited.
+   * Refuses a request that could never be granted.
    *
-   * @param metadataByteLength bytes of metadata that do not count yet
+   * @param metadataByteLength bytes of metadata that are not charged yet
    * @throws {SharingError} `limit-exceeded`
    */
   check({ name, device, uid, size }: SpaceRequest, metadataByteLength: number): void {
@@ -112,18 +112,18 @@ export class StoreBudget {
     this.#memories.check(uid, 1, what);
   }
 
-  /** Whether a user may have so many bytes more now. */
+  /** Whether a user may have this many more bytes now. */
   fitsUser(uid: number, size: number): boolean {
     return (this.#ofUser.get(uid) ?? 0) + size <= this.#limits.maxSizeOfUser;
   }
 
-  /** Whether a device may have so many bytes more now. */
+  /** Whether a device may have this many more bytes now. */
   fits({ uuid }: CudaDevice, size: number): boolean {
     return (this.#ofDevice.get(uuid) ?? 0) + size <= this.#limits.maxSize;
   }
 
   /**
-   * Refuses to let a user hold another generation as long as it holds too much that others have replaced or removed.
+   * Refuses another generation to a user who holds too much that other users have replaced or removed.
    *
    * @throws {SharingError} `limit-exceeded`
    */
@@ -137,7 +137,10 @@ export class StoreBudget {
     );
   }
 
-  /** Whether a user may hold another generation: it holds no more than its share that others have replaced or removed. */
+  /**
+   * Whether a user may hold another generation: what it holds of replaced or removed memory of other users is within
+   * its share.
+   */
   mayRead(uid: number, { uid: writer, device }: Stored): boolean {
     const held = this.#held.get(device);
     const byteLength = held?.usedBy(uid) ?? 0;
@@ -146,14 +149,14 @@ export class StoreBudget {
     return isWithin && byteLength < this.#limits.maxSizeOfUser;
   }
 
-  /** Lets memory count that is not in the table yet. */
+  /** Charges memory that is not in the table yet. */
   grant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, size);
     addTo(this.#ofUser, uid, size);
     this.#memories.add([uid], 1);
   }
 
-  /** Ends that: it is in the table, or gone. */
+  /** Ends the charge of `grant`: the memory is in the table, or gone. */
   endGrant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, -size);
     addTo(this.#ofUser, uid, -size);
@@ -161,13 +164,13 @@ export class StoreBudget {
   }
 
   /**
-   * Notes that there is memory, or that its state or who holds it has changed.
+   * Charges memory that is new, or whose state or holders have changed.
    *
-   * @returns whether it may count for another user now
+   * @returns whether it may be charged to another user now
    */
   update(memory: Stored): boolean {
     const last = this.#payments.get(memory);
-    // As long as it can be mapped, it is its maker's, whoever reads it.
+    // As long as it can be mapped, it is charged to its creator.
     const isMakers = memory.state === "new" || memory.state === "published";
     if (last !== undefined && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
     const holders = isMakers ? undefined : this.#holdersOf(memory);
@@ -183,7 +186,7 @@ export class StoreBudget {
     return true;
   }
 
-  /** Notes that memory is gone. */
+  /** Ends the charge of memory that is gone. */
   remove(memory: Stored): void {
     const payment = this.#payments.get(memory);
     if (payment === undefined) return;
@@ -195,7 +198,10 @@ export class StoreBudget {
     if (last?.size === 0) this.#lastHeld.delete(memory.name);
   }
 
-  /** Notes that nothing is published under a name any more: what others hold of it is not about to be replaced. */
+  /**
+   * Call when nothing is published under a name any longer: generations that users still hold are then not about to be
+   * replaced.
+   */
   onNameRemoved(name: string): void {
     const last = this.#lastHeld.get(name);
     this.#lastHeld.delete(name);
@@ -203,9 +209,9 @@ export class StoreBudget {
   }
 
   /**
-   * The users other than its maker for whom memory counts that has no name any more: those who hold it. Undefined if its
-   * maker's processes do. Who changes over from one generation of a name to the next one holds both for a while: the last
-   * generation that each user has of a name does not count.
+   * The users to whom memory without a name is charged: those who hold it, other than its creator. Undefined if
+   * processes of its creator hold it. A reader that changes from one generation of a name to the next holds both for a
+   * short time, so the last generation of each name that a user has is not charged.
    */
   #holdersOf(memory: Stored): readonly number[] | undefined {
     const { name, generation } = memory;

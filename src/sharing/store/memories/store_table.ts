@@ -1,77 +1,77 @@
 /**
- * A store's table, and those who keep it with the store's descriptors.
+ * A store's table, and the backups of the table and the descriptors.
  *
  * @module
  */
 import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { SystemError } from "../../../../ffi/native/shim/shim.ts";
-import type { Keeper, KeptName } from "../keepers.ts";
+import type { DescriptorBackup, KeptName } from "../descriptor_backups.ts";
 import { Journal } from "./journal.ts";
 import { encodeChange, type StoredRecord, type TableChange } from "./stored_record.ts";
 
-/** A table has at least so many bytes before it is written anew, without what is gone. */
+/** The minimum size in bytes at which a table is rewritten without removed memories. */
 const compactionByteLength = 2 ** 20;
 
-/** Memory that others keep. */
+/** Memory whose descriptor is backed up. */
 interface KeptMemory {
   readonly id: number;
   readonly handle: ShareableHandle;
 }
 
-/** Writes each change of the memories where the process that takes over finds it. */
+/** Records each change of the memories for the process that takes over. */
 export class StoreTable implements Disposable {
-  /** What the table says when it is written anew. */
+  /** Returns the records of a rewritten table. */
   readonly #records: () => Iterable<StoredRecord>;
-  readonly #keepers = new Set<Keeper>();
-  /** Where changes are written: two while others do not keep the second yet. */
+  readonly #backups = new Set<DescriptorBackup>();
+  /** The journals that changes are written to: two until the backups have the second one. */
   readonly #journals: Journal[];
-  /** The length at which the table is written anew. */
+  /** The length at which the table is rewritten. */
   #longestJournal = compactionByteLength;
 
-  /** @param records what the table says now, and whenever it is written anew */
+  /** @param records returns the records of the table, now and whenever it is rewritten */
   constructor(records: () => Iterable<StoredRecord>) {
     this.#records = records;
     this.#journals = [this.#writeAnew()];
   }
 
-  /** Lets somebody keep the table and its memories from now on. */
-  async addKeeper(keeper: Keeper, memories: Iterable<KeptMemory>): Promise<void> {
-    this.#keepers.add(keeper);
+  /** Adds a backup of the table and its memories. */
+  async addBackup(backup: DescriptorBackup, memories: Iterable<KeptMemory>): Promise<void> {
+    this.#backups.add(backup);
     await Promise.all([
-      keeper.keep("table", this.#journals.at(-1)!.fd),
-      ...[...memories].map(({ id, handle }) => keeper.keep(nameOf(id), handle.fd)),
+      backup.keep("table", this.#journals.at(-1)!.fd),
+      ...[...memories].map(({ id, handle }) => backup.keep(nameOf(id), handle.fd)),
     ]);
   }
 
-  /** Lets somebody keep nothing any more. */
-  removeKeeper(keeper: Keeper): void {
-    this.#keepers.delete(keeper);
+  /** Removes a backup. */
+  removeBackup(backup: DescriptorBackup): void {
+    this.#backups.delete(backup);
   }
 
-  /** Lets all keepers keep a memory. Resolves when they do. */
+  /** Backs up a memory. Resolves when all backups have it. */
   keep({ id, handle }: KeptMemory): Promise<unknown> {
-    return Promise.all([...this.#keepers].map((keeper) => keeper.keep(nameOf(id), handle.fd)));
+    return Promise.all([...this.#backups].map((backup) => backup.keep(nameOf(id), handle.fd)));
   }
 
-  /** Lets all keepers let a memory go. */
+  /** Removes a memory from all backups. */
   forget({ id }: KeptMemory): void {
-    for (const keeper of this.#keepers) keeper.forget(nameOf(id));
+    for (const backup of this.#backups) backup.forget(nameOf(id));
   }
 
-  /** Writes a change, which the memories do not show yet. What cannot be written has not happened. */
+  /** Writes a change before the memories are changed: if this throws, the change has not happened. */
   write(change: TableChange): void {
     const record = encodeChange(change);
-    // First: the table is written anew from what the memories show.
+    // First: it rewrites the table from the memories, which do not have the change yet.
     this.#compactIfLong();
     for (const journal of this.#journals) journal.append(record);
   }
 
-  /** Closes the table. What others keep stays. */
+  /** Closes the table. Backups keep theirs. */
   [Symbol.dispose](): void {
     for (const journal of this.#journals) journal[Symbol.dispose]();
   }
 
-  /** Writes the table anew, if it is twice as long as it was then. */
+  /** Rewrites the table if it is twice as long as after the last time. */
   #compactIfLong(): void {
     const [journal, second] = this.#journals;
     if (second !== undefined || journal!.byteLength < this.#longestJournal) return;
@@ -80,13 +80,13 @@ export class StoreTable implements Disposable {
       fresh = this.#writeAnew();
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // There is no descriptor or no memory left: the table goes on as it is for a while.
+      // No descriptor or memory is left: the old table is used for now.
       this.#longestJournal = journal!.byteLength + compactionByteLength;
       return;
     }
     this.#longestJournal = Math.max(compactionByteLength, 2 * fresh.byteLength);
     this.#journals.push(fresh);
-    void Promise.all([...this.#keepers].map((keeper) => keeper.keep("table", fresh.fd))).then(() => {
+    void Promise.all([...this.#backups].map((backup) => backup.keep("table", fresh.fd))).then(() => {
       this.#journals.shift();
       journal![Symbol.dispose]();
     });

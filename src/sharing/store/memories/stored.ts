@@ -1,5 +1,5 @@
 /**
- * A memory that a store has, and who holds it.
+ * A memory of a store, and the processes that hold it.
  *
  * @module
  */
@@ -12,32 +12,32 @@ export interface Holder {
   readonly peer: Peer;
 }
 
-/** What somebody maps, and since when. */
+/** How often a process maps a memory, and since when. */
 interface Reading {
   count: number;
   readonly since: number;
 }
 
-/** A memory, and who holds it. */
+/** A memory and its holders. */
 export interface Stored extends StoredRecord {
   readonly handle: ShareableHandle;
-  /** Who writes it. It has not published it. */
+  /** The process that writes it and has not published it. */
   writer: Holder | undefined;
-  /** Whether somebody may claim it who held it before this process took over. */
+  /** Whether processes that held it before this store took over may still claim it. */
   mayBeClaimed: boolean;
-  /** Whether the table has it. */
+  /** Whether it is in the table. */
   isWritten: boolean;
   readonly readers: Map<Holder, Reading>;
   /** When it was mapped or released last, in milliseconds since 1970. */
   lastUse: number;
 }
 
-/** Memory that another process had, which those may claim who hold it. */
+/** Restores memory of an earlier process of the store, which its holders may claim. */
 export function restoredMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   return { ...unheldMemory(record, handle), mayBeClaimed: true, isWritten: true };
 }
 
-/** Memory that its writer has asked for. The table does not have it yet. */
+/** New memory for a writer. It is not in the table yet. */
 export function newMemory(record: StoredRecord, handle: ShareableHandle, writer: Holder): Stored {
   return { ...unheldMemory(record, handle), writer };
 }
@@ -54,12 +54,12 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle): Stored {
   };
 }
 
-/** Whether memory goes soon, unless somebody claims it who held it before this process took over. */
+/** Whether memory is dropped soon unless a process that held it before the store took over claims it. */
 export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): boolean {
   return mayBeClaimed && state !== "published" && writer === undefined && readers.size === 0;
 }
 
-/** What the table says of a memory. */
+/** The table's record of a memory. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
   return { id, name, device, byteLength, size, metadata, uid, created, generation, published, state };

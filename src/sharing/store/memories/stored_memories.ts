@@ -1,5 +1,5 @@
 /**
- * The memories of a store, and who holds them.
+ * The memories of a store, and the processes that hold them.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
-import type { Keeper } from "../keepers.ts";
+import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter } from "./awaited_names.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
 import type { PendingRequest } from "./pending_request.ts";
@@ -18,7 +18,7 @@ import { type Holder, newMemory, recordOf, restoredMemory, type Stored } from ".
 import type { StoredRecord } from "./stored_record.ts";
 import { UnsentAnswers } from "./unsent_answers.ts";
 
-/** What to create. */
+/** A request to create memory. */
 export interface CreateRequest {
   readonly name: string;
   readonly device: string;
@@ -30,26 +30,24 @@ export interface CreateRequest {
 /** The memories of a store. */
 export class StoredMemories implements Disposable {
   readonly #memories = new Map<number, Stored>();
-  /** Those that are published, by name. */
+  /** The published memories, by name. */
   readonly #published = new Map<string, Stored>();
   readonly #table: StoreTable;
   readonly #budget: StoreBudget;
   readonly #allocator: MemoryAllocator;
   /**
-   * Each process begins anywhere, because a client may claim what it has had of an earlier one: its number must not be that
-   * of something else.
+   * Each process of a store starts at a random number. Clients may claim memory of an earlier process by its number,
+   * which must not be reused.
    */
   #nextId = 1 + Math.floor(Math.random() * 2 ** 32) * 2 ** 20;
-  /** The answers that are sent while their clients read them. They may need the metadata of memory that is gone. */
+  /** The answers that are being sent. They may need the metadata of memory that is gone. */
   readonly unsent: UnsentAnswers;
   /** Total of generations that were published. */
   publishedTotal = 0;
-  /** Those who wait for the first generation of a name. */
+  /** The requests that wait for the first generation of a name. */
   readonly #awaited = new AwaitedNames();
 
-  /**
-   * @param restored what another process had, with the descriptors, which this takes over
-   */
+  /** @param restored the memories of an earlier process, with their descriptors, which are taken over */
   constructor(
     cuda: Cuda,
     limits: StoreLimits,
@@ -73,17 +71,17 @@ export class StoredMemories implements Disposable {
     this.#table = new StoreTable(() => this.#records());
   }
 
-  /** Lets somebody keep everything from now on. */
-  addKeeper(keeper: Keeper): Promise<void> {
-    return this.#table.addKeeper(keeper, this.#memories.values());
+  /** Adds a backup of all memories. */
+  addBackup(backup: DescriptorBackup): Promise<void> {
+    return this.#table.addBackup(backup, this.#memories.values());
   }
 
-  /** Lets somebody keep nothing any more. */
-  removeKeeper(keeper: Keeper): void {
-    this.#table.removeKeeper(keeper);
+  /** Removes a backup. */
+  removeBackup(backup: DescriptorBackup): void {
+    this.#table.removeBackup(backup);
   }
 
-  /** The memories that are published, by name. */
+  /** The published memories, by name. */
   get published(): Iterable<Stored> {
     return this.#published.values();
   }
@@ -94,7 +92,7 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Creates memory for its writer, and waits for it if there is none.
+   * Creates memory for a writer. Waits until there is room.
    *
    * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`
    * @throws {CudaError} If the driver refuses for another reason than that there is no memory
@@ -106,7 +104,7 @@ export class StoredMemories implements Disposable {
     const { uid } = writer.peer;
     const space = { name: request.name, device, uid, size };
     this.#budget.check(space, metadataByteLength);
-    // It counts while it waits: a client may ask for much at once.
+    // Metadata is charged while the request waits, because a client may send many requests.
     this.#budget.metadata.add([uid], metadataByteLength);
     let grant: Grant;
     try {
@@ -118,7 +116,7 @@ export class StoredMemories implements Disposable {
     const record: StoredRecord = {
       id: this.#takeId(),
       name: request.name,
-      // Not as the client has written it: others are told of it.
+      // Encoded anew instead of as the client wrote it, because other clients get it.
       device: device.uuid,
       byteLength: request.byteLength,
       size,
@@ -132,7 +130,7 @@ export class StoredMemories implements Disposable {
     const memory = newMemory(record, grant.handle, writer);
     this.#memories.set(memory.id, memory);
     this.#budget.update(memory);
-    // Whoever takes over finds the descriptor of everything that the table names.
+    // A process that takes over needs the descriptors of everything in the table.
     await this.#table.keep(memory);
     if (this.#memories.get(memory.id) !== memory) return memory;
     try {
@@ -158,7 +156,7 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Publishes memory. Its writer reads it from then on. Those who map the last generation keep that.
+   * Publishes memory. Its writer becomes a reader. Readers of the previous generation keep that one.
    *
    * @throws {SharingError} `not-permitted` if the name is another user's
    */
@@ -169,8 +167,8 @@ export class StoredMemories implements Disposable {
     if (last !== undefined) this.#checkOwner(writer, last, "replace");
     const at = Date.now();
     const generation = (last?.generation ?? 0) + 1;
-    // First of all: what cannot be written has not happened. One record: whoever takes over finds one generation or the
-    // other.
+    // Written first: if this throws, nothing has changed. One record, so that a process that takes over finds either
+    // generation and never none.
     this.#table.write({ type: "published", id: memory.id, generation, at });
     Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
     memory.readers.set(writer, { count: 1, since: at });
@@ -181,7 +179,7 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * The published memory of a name, held by a reader from now on. Undefined if there is none.
+   * Adds a reader to the published memory of a name, and returns it. Undefined if there is none.
    *
    * @throws {SharingError} `not-permitted` if it is to be written, and is another user's; `limit-exceeded` if the reader's
    * user holds too much that others have replaced
@@ -201,34 +199,34 @@ export class StoredMemories implements Disposable {
     return memory;
   }
 
-  /** Whether a user holds no more of what others have replaced than it may. */
+  /** Whether a user is within its share of memory that other users have replaced. */
   mayHold({ peer: { uid } }: Holder, memory: Stored): boolean {
     return this.#budget.mayRead(uid, memory);
   }
 
-  /** Notes that a reader holds a memory so many times, as it says. */
+  /** Accepts a reader's claim to hold a memory a number of times. */
   claim(reader: Holder, memory: Stored, count: number): void {
     memory.readers.set(reader, { count, since: Date.now() });
     this.#budget.update(memory);
   }
 
-  /** Lets a process write memory that it has created, as it says. */
+  /** Accepts a process's claim that it has created memory, and lets it write. */
   claimToWrite(writer: Holder, memory: Stored): void {
     memory.writer = writer;
     this.#budget.update(memory);
   }
 
   /**
-   * Lets somebody try again when something is published under a name.
+   * Calls a waiter when something is published under a name.
    *
-   * @returns a function that ends that
+   * @returns a function that removes the waiter
    */
   awaitName(name: string, waiter: NameWaiter): () => void {
     this.#awaited.add(name, waiter);
     return () => this.#awaited.delete(name, waiter);
   }
 
-  /** Ends what a process holds of a memory once, or several times. Returns whether it held it. */
+  /** Releases a memory once or several times for a process. Returns whether the process held it. */
   release(holder: Holder, id: number, times = 1): boolean {
     const memory = this.#memories.get(id);
     if (memory === undefined) return false;
@@ -245,9 +243,9 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Ends everything that a process holds.
+   * Releases everything that a process holds.
    *
-   * @param kept how often it goes on holding memory, by number
+   * @param kept how often it still holds each memory, by number
    */
   releaseAll(holder: Holder, kept: ReadonlyMap<number, number> = new Map()): void {
     for (const memory of [...this.#memories.values()]) {
@@ -265,7 +263,7 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Lets one holder hold what another one does, which is of the same process. */
+  /** Moves everything that one holder holds to another one of the same process. */
   transfer(from: Holder, to: Holder): void {
     for (const memory of this.#memories.values()) {
       if (memory.writer === from) memory.writer = to;
@@ -277,13 +275,13 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** The memory with a number, for a process that says that it holds it. */
+  /** Returns the memory with a number, for a process that claims to hold it. */
   find(id: number): Stored | undefined {
     return this.#memories.get(id);
   }
 
   /**
-   * Takes the name from a memory. It goes when its last reader has let go.
+   * Removes the name of a memory. The memory is freed when its last reader releases it.
    *
    * @returns whether there was one
    * @throws {SharingError} `not-permitted` if it is another user's
@@ -296,7 +294,7 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** Drops what nobody has claimed after another process had taken over. */
+  /** Drops memory of an earlier process that no client has claimed. */
   dropUnclaimed(): void {
     for (const memory of [...this.#memories.values()]) {
       memory.mayBeClaimed = false;
@@ -304,7 +302,7 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  /** Closes all descriptors. What others keep stays. */
+  /** Closes all descriptors. Backups keep theirs. */
   [Symbol.dispose](): void {
     this.#allocator[Symbol.dispose]();
     for (const { handle } of this.#memories.values()) handle[Symbol.dispose]();
@@ -313,7 +311,7 @@ export class StoredMemories implements Disposable {
     this.#table[Symbol.dispose]();
   }
 
-  /** Removes the published memory that nobody maps and that was used longest ago. */
+  /** Evicts the least recently used published memory that no process maps. */
   #evictOne(device: CudaDevice): boolean {
     const [oldest] = this.#unused(device).sort((one, other) => one.lastUse - other.lastUse);
     if (oldest === undefined) return false;
@@ -321,14 +319,14 @@ export class StoredMemories implements Disposable {
     return true;
   }
 
-  /** What is published on a device, and nobody maps. */
+  /** The published memories on a device that no process maps. */
   #unused(device: CudaDevice): Stored[] {
     return [...this.#published.values()].filter((memory) =>
       memory.readers.size === 0 && !memory.mayBeClaimed && isSameUuid(memory.device, device.uuid)
     );
   }
 
-  /** Takes the name from a published memory. It goes when nobody maps it. */
+  /** Removes the name of a published memory. It is freed when no process maps it. */
   #retire(memory: Stored, state: "replaced" | "removed"): void {
     this.#table.write({ type: state, id: memory.id });
     memory.state = state;
@@ -350,7 +348,7 @@ export class StoredMemories implements Disposable {
     this.#forget(memory);
   }
 
-  /** Gives back a memory that is in the table no more. */
+  /** Frees a memory that is no longer in the table. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
     this.#budget.remove(memory);

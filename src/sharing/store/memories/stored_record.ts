@@ -1,5 +1,5 @@
 /**
- * What a store knows of a memory, and how its table says it.
+ * The records of memories in a store's table.
  *
  * @module
  */
@@ -14,21 +14,21 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * A memory that a store has. It is `"new"` until it is published, `"replaced"` when another generation has taken its name,
- * and `"removed"` when that was taken from it.
+ * A memory of a store. Its state is `"new"` until it is published, `"replaced"` when another generation has its name,
+ * and `"removed"` when its name was removed.
  */
 export interface StoredRecord {
   readonly id: number;
   readonly name: string;
   /** The device's UUID. */
   readonly device: string;
-  /** The bytes that were asked for. */
+  /** The requested size in bytes. */
   readonly byteLength: number;
-  /** All bytes of the memory: a multiple of the granularity. */
+  /** The actual size in bytes: a multiple of the granularity. */
   readonly size: number;
-  /** JSON in UTF-8, as it is sent to whoever asks: the same bytes for all of them. */
+  /** JSON in UTF-8, sent to all clients as it is. */
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
-  /** The user who has created it. */
+  /** The user who created it. */
   readonly uid: number;
   /** When it was created, in milliseconds since 1970. */
   readonly created: number;
@@ -53,21 +53,21 @@ export function encodeChange(change: TableChange): string {
   return metadata === undefined ? json : `${json.slice(0, -1)},"metadata":${metadataText(metadata)}}`;
 }
 
-/** Metadata as a store keeps it. */
+/** Encodes metadata. */
 export function metadataBytes(json: string): Uint8Array<ArrayBuffer> {
   return encoder.encode(json);
 }
 
-/** Metadata that a store keeps, as JSON. */
+/** Decodes metadata to JSON. */
 export function metadataText(metadata: Uint8Array<ArrayBuffer>): string {
   return decoder.decode(metadata);
 }
 
 /**
- * Plays the records of a table.
+ * Replays the records of a table.
  *
- * @returns the memories that the store had, by number
- * @throws {SharingError} `bad-message` if a record makes no sense
+ * @returns the memories of the store, by number
+ * @throws {SharingError} `bad-message` if a record is malformed
  */
 export function replayTable(records: readonly JsonObject[]): Map<number, StoredRecord> {
   const memories = new Map<number, StoredRecord>();
@@ -79,11 +79,11 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
       continue;
     }
     const memory = memories.get(id);
-    // What one record says of memory that there is not must not cost all others.
+    // A record about unknown memory is ignored, so that the others are not lost.
     if (memory === undefined) continue;
     switch (type) {
       case "published":
-        // The record that the last generation was replaced may be missing.
+        // The record of the previous generation's replacement may be missing.
         for (const other of memories.values()) {
           if (other.name === memory.name && other.state === "published") other.state = "replaced";
         }

@@ -1,5 +1,5 @@
 /**
- * What the answers cost that clients have not read yet.
+ * The memory that unsent answers take.
  *
  * @module
  */
@@ -8,37 +8,37 @@ import { limitExceeded } from "../../protocol/messages.ts";
 import type { StoreAnswer } from "./store_answer.ts";
 import type { Stored } from "./stored.ts";
 
-/** Bytes that the answers may take beside the metadata of memory that is gone. */
+/** Maximum bytes of unsent answers, without the metadata of memory that is gone. */
 const maximumOwnByteLength = 64 * 2 ** 20;
 
-/** A client that is sent an answer. */
+/** A client to which an answer is being sent. */
 export interface AnswerReader {
   /** Ends the connection of a client that does not read. */
   cutOff(error: SharingError): void;
 }
 
 /**
- * The answers that are being sent. They use the metadata that the store has, so that a client that does not read costs
- * little. The metadata of memory that is gone stays while an answer needs it: if that comes to more than the store may
- * have of metadata, the client that has read nothing for the longest is cut off.
+ * The answers that are being sent. They refer to the store's own metadata, so that a client that does not read costs
+ * little. The metadata of memory that is gone is retained while an answer needs it. If retained metadata exceeds the
+ * store's limit, the client that has read nothing for the longest time is disconnected.
  */
 export class UnsentAnswers {
   readonly #maximum: number;
-  /** By who reads them. Who has read nothing for the longest comes first. */
+  /** The answers by client. The client that has read nothing for the longest time comes first. */
   readonly #answers = new Map<AnswerReader, StoreAnswer>();
-  /** How many answers need the metadata of a memory. */
+  /** The number of answers that need the metadata of a memory. */
   readonly #needed = new Map<Stored, number>();
-  /** The memories that are gone and whose metadata some answer needs. */
+  /** Memories that are gone, and whose metadata is needed by an answer. */
   readonly #gone = new Set<Stored>();
   #byteLength = 0;
   #willCutOff = false;
 
-  /** @param maximumMetadata bytes of metadata that the store may have */
+  /** @param maximumMetadata maximum bytes of metadata */
   constructor(maximumMetadata: number) {
     this.#maximum = maximumMetadata + maximumOwnByteLength;
   }
 
-  /** Notes that a client has been sent some of an answer, and that there is more. */
+  /** Records that a part of an answer was sent to a client, and that more follows. */
   progress(reader: AnswerReader, answer: StoreAnswer): void {
     if (this.#answers.get(reader) === answer) {
       this.#answers.delete(reader);
@@ -52,7 +52,7 @@ export class UnsentAnswers {
     this.#cutOffSoon();
   }
 
-  /** Notes that a client has been sent its answer, or is gone. */
+  /** Records that an answer was sent completely, or that its client is gone. */
   end(reader: AnswerReader): void {
     const answer = this.#answers.get(reader);
     if (answer === undefined) return;
@@ -69,7 +69,7 @@ export class UnsentAnswers {
     }
   }
 
-  /** Notes that the store does not have a memory any more. */
+  /** Records that a memory is gone. */
   onGone(memory: Stored): void {
     if (!this.#needed.has(memory)) return;
     this.#gone.add(memory);
@@ -77,7 +77,7 @@ export class UnsentAnswers {
     this.#cutOffSoon();
   }
 
-  /** Not at once: whoever is cut off lets go of memory, perhaps while the store changes its own. */
+  /** In a microtask, because disconnecting a client releases memory, and the store may be changing its memories now. */
   #cutOffSoon(): void {
     if (this.#willCutOff || this.#byteLength <= this.#maximum) return;
     this.#willCutOff = true;
@@ -89,7 +89,7 @@ export class UnsentAnswers {
 
   #cutOff(): void {
     for (const reader of this.#answers.keys()) {
-      // A list alone is never too much: however slowly a client reads, it gets it.
+      // A single list never exceeds the limit: a client gets it, however slowly it reads.
       if (this.#byteLength <= this.#maximum || this.#answers.size === 1) return;
       this.end(reader);
       reader.cutOff(limitExceeded("keep an answer", `${this.#maximum} bytes of what clients have not read`));

@@ -1,5 +1,5 @@
 /**
- * A second process that keeps what a store has, at the store's end.
+ * The store's end of its connection to a standby.
  *
  * @module
  */
@@ -9,37 +9,35 @@ import { Documents, maximumAskByteLength, sendDocument } from "../protocol/docum
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import { textOf } from "./fields.ts";
-import type { Keeper, KeptName } from "./keepers.ts";
+import type { DescriptorBackup, KeptName } from "./descriptor_backups.ts";
 
-/** Something to keep or to let go. */
+/** A change for the standby: a descriptor to hold or to drop. */
 interface Change {
   readonly name: KeptName;
-  /** Borrowed until it is sent. Undefined to let it go. */
+  /** Not owned; it must stay open until it is sent. Undefined to drop it. */
   readonly fd?: number;
   readonly onKept?: () => void;
 }
 
 /** A change that was sent. */
 interface SentChange {
-  /** What the standby is to keep. */
+  /** The descriptors that the standby must hold. */
   readonly handle: ShareableHandle | undefined;
   readonly onKept: (() => void) | undefined;
 }
 
-/**
- * A standby. It asks for one change after another: the next request says that it has what the last answer brought.
- */
-export class StandbyKeeper implements Keeper {
+/** A standby. It requests one change after another: each request confirms the change before. */
+export class StandbyConnection implements DescriptorBackup {
   readonly #stream: MessageStream;
   readonly #timeout: number;
   readonly #onEnd: () => void;
   readonly #documents = new Documents(maximumAskByteLength);
   readonly #changes: Change[] = [];
-  /** The change that the standby was sent, and has not confirmed. */
+  /** The change that was sent to the standby and is not confirmed. */
   #sent: SentChange | undefined;
-  /** Ends the connection if the standby does not confirm it in time: clients wait for that. */
+  /** Ends the connection if the standby does not confirm the change in time, because clients wait for it. */
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** The request that waits for a change. */
+  /** The request that waits for the next change. */
   #request: number | undefined;
   #isOver = false;
 
@@ -58,8 +56,8 @@ export class StandbyKeeper implements Keeper {
   keep(name: KeptName, fd: number): Promise<void> {
     if (this.#isOver) return Promise.resolve();
     return new Promise((resolve) => {
-      // Not duplicated yet: a standby that has just come is to keep everything, and the store may have no descriptors for
-      // twice as much.
+      // Not duplicated yet: a new standby must hold everything, and the store may not have enough descriptors to
+      // duplicate all at once.
       this.#changes.push({ name, fd, onKept: resolve });
       this.#sendNext();
     });
@@ -132,7 +130,7 @@ export class StandbyKeeper implements Keeper {
     }, this.#timeout);
   }
 
-  /** Nobody waits for a standby that is gone. */
+  /** Backups do not wait for a standby that is gone. */
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

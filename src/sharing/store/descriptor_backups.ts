@@ -1,5 +1,6 @@
 /**
- * Who keeps a store's descriptors for the process that comes after it.
+ * Backups of a store's descriptors, from which the next process of the store takes over: systemd, and the interface
+ * that a standby implements as well.
  *
  * @module
  */
@@ -10,18 +11,18 @@ import { errno, errnoName, shim } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 
-/** What a store's descriptors are called: its table, or a memory with its number. */
+/** The name of a descriptor: the table, or a memory with its number. */
 export type KeptName = "table" | `memory-${number}`;
 
-/** Keeps descriptors. */
-export interface Keeper {
-  /** Resolves when a descriptor is kept, or the keeper is gone. The descriptor is borrowed until then. */
+/** Holds duplicates of a store's descriptors in another process. */
+export interface DescriptorBackup {
+  /** Resolves when the backup holds the descriptor, or is gone. The descriptor must stay open until then. */
   keep(name: KeptName, fd: number): Promise<void>;
-  /** Lets a descriptor go. */
+  /** Drops a descriptor. */
   forget(name: KeptName): void;
 }
 
-/** A descriptor that was kept. The receiver closes it. */
+/** A descriptor that a backup held. The receiver closes it. */
 export interface KeptDescriptor {
   readonly name: KeptName;
   readonly handle: ShareableHandle;
@@ -29,11 +30,11 @@ export interface KeptDescriptor {
 
 /** The first descriptor that systemd passes. */
 const firstListenFd = 3;
-/** Milliseconds until the next attempt when systemd has not read what it was sent. */
+/** Milliseconds until the next attempt if systemd has not read earlier messages yet. */
 const retryPause = 2;
 const prefix = "poolpass-";
 const encoder = new TextEncoder();
-/** Whether the descriptors that systemd has passed have an owner: they are passed once to a process. */
+/** Whether the descriptors from systemd are already owned: a process receives them only once. */
 let areTaken = false;
 
 /** A message to systemd. */
@@ -43,10 +44,13 @@ interface Notice {
   readonly onSent?: () => void;
 }
 
-/** systemd's store of descriptors, which the unit has with `FileDescriptorStoreMax=`. */
-export class SystemdKeeper implements Keeper {
+/** systemd's file descriptor store, which a unit enables by `FileDescriptorStoreMax=`. */
+export class SystemdBackup implements DescriptorBackup {
   readonly #fd: number;
-  /** How often the table was kept: its names differ, because a name is forgotten with all that have it. */
+  /**
+   * How often the table was stored. Each time gets a new name, because removing a name removes all descriptors with
+   * that name.
+   */
   #tables: number;
   readonly #queue: Notice[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -59,16 +63,16 @@ export class SystemdKeeper implements Keeper {
   }
 
   /**
-   * The one of this process's service. Undefined if it is no service that systemd is told of.
+   * Returns that of this process's service. Undefined if this process is not a service with NOTIFY_SOCKET.
    *
-   * @param kept what it has kept before
-   * @param onFailure called if it can keep nothing any more
+   * @param kept the descriptors that it holds already
+   * @param onFailure called if it can no longer store descriptors
    * @throws {SharingError} `not-listening` if NOTIFY_SOCKET names a socket that is not there
    */
   static find(
     kept: readonly PassedDescriptor[],
     onFailure: (error: SharingError) => void,
-  ): SystemdKeeper | undefined {
+  ): SystemdBackup | undefined {
     const path = environmentVariable("NOTIFY_SOCKET");
     if (path === undefined || path === "") return undefined;
     const fd = connectDatagramsTo(path);
@@ -79,7 +83,7 @@ export class SystemdKeeper implements Keeper {
           "as a service",
       );
     }
-    return new SystemdKeeper(fd, Math.max(0, ...kept.map(({ table }) => table ?? 0)), onFailure);
+    return new SystemdBackup(fd, Math.max(0, ...kept.map(({ table }) => table ?? 0)), onFailure);
   }
 
   keep(name: KeptName, fd: number): Promise<void> {
@@ -96,7 +100,7 @@ export class SystemdKeeper implements Keeper {
     this.#remove(this.#nameOf(name));
   }
 
-  /** Says that the store can be used. */
+  /** Notifies systemd that the store is ready. */
   notifyReady(): void {
     this.#send({ text: "READY=1", fds: [] });
   }
@@ -139,15 +143,15 @@ export class SystemdKeeper implements Keeper {
   }
 }
 
-/** A descriptor that systemd has kept and passes on. */
+/** A descriptor that systemd has stored and passes to this process. */
 interface PassedDescriptor extends KeptDescriptor {
-  /** Which of the tables it is: only the last one counts. */
+  /** The version of the table: only the last one counts. */
   readonly table?: number;
 }
 
 /**
- * What systemd has kept of a store of this service that was there before: the newest table, and each memory once. Closes
- * what else there is.
+ * Returns the descriptors that systemd holds for an earlier process of this service: the newest table, and each memory
+ * once. Closes all others.
  */
 export function descriptorsOfSystemd(): readonly PassedDescriptor[] {
   if (areTaken) return [];
