@@ -81,6 +81,23 @@ export const legacyStream = 1n;
 /** `cudaStreamPerThread`: the default stream of the calling thread. */
 export const perThreadStream = 2n;
 
+/** What of a stream decides with which others CUDA orders its work. */
+export interface StreamKind {
+  /** The device's ordinal. */
+  readonly device: number | undefined;
+  readonly isDefault: boolean;
+  /** Whether it is a default stream, or was created without `streamFlags.nonBlocking`. */
+  readonly isBlocking: boolean;
+}
+
+/**
+ * Whether CUDA runs the work of two different streams in the order in which it is enqueued, without an event: a device's
+ * default stream and its blocking streams wait for each other.
+ */
+export function areOrderedByDefaultStream(a: StreamKind, b: StreamKind): boolean {
+  return a.device === b.device && a.isDefault !== b.isDefault && a.isBlocking && b.isBlocking;
+}
+
 /** `cudaMemLocation`: where memory is, or which device accesses it. */
 export interface MemLocation {
   readonly type: number;

@@ -9,7 +9,14 @@
  * @module
  */
 import { type CallEffects, effectsOf, takesSlot } from "../call_effects.ts";
-import { defaultStream, type Driver, type KernelLaunch, type QueryOptions, streamFlags } from "../driver.ts";
+import {
+  areOrderedByDefaultStream,
+  defaultStream,
+  type Driver,
+  type KernelLaunch,
+  type QueryOptions,
+  streamFlags,
+} from "../driver.ts";
 import { intercept } from "../driver_layers.ts";
 import { forEachSessionOfSharedContexts, type Session, type WorkFaults } from "../session.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
@@ -321,11 +328,9 @@ export class CollectiveFaults implements WorkFaults {
   }
 
   /** The streams whose work CUDA orders after that of another one without being asked to. */
-  #orderedAfter({ device, isDefault, isBlocking }: StreamState): StreamState[] {
-    if (!isBlocking) return [];
-    return [...this.#streams.values()].filter((other) =>
-      other.device === device && other.isBlocking && other.isDefault !== isDefault
-    );
+  #orderedAfter(stream: StreamState): StreamState[] {
+    if (!stream.isBlocking) return [];
+    return [...this.#streams.values()].filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
   /** The streams whose work comes before a record. */

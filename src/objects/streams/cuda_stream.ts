@@ -2,7 +2,7 @@ import { printAs, stateOf } from "../../support/printing.ts";
 import { benchmark, type BenchmarkOptions, type BenchmarkResult } from "../benchmark.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
-import { defaultStream } from "../../driver.ts";
+import { areOrderedByDefaultStream, defaultStream, type StreamKind } from "../../driver.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import { type Marker, Markers, PendingWork, StreamProgress } from "./stream_progress.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
@@ -104,7 +104,7 @@ export class CudaStream implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
-  readonly #isNonBlocking: boolean;
+  readonly #kind: StreamKind;
   /** Whether somebody else owns and destroys the stream. */
   readonly #isForeign: boolean;
   readonly #progress = new StreamProgress();
@@ -161,9 +161,7 @@ export class CudaStream implements Disposable {
         stream.#progress.complete(position);
       };
     };
-    isOrderedByDefaultStream = (a, b) =>
-      a.device === b.device && !a.#isNonBlocking && !b.#isNonBlocking &&
-      (a.#handle === defaultStream || b.#handle === defaultStream) && !a.disposed && !b.disposed;
+    isOrderedByDefaultStream = (a, b) => areOrderedByDefaultStream(a.#kind, b.#kind) && !a.disposed && !b.disposed;
     refuseNewProperties(this, {
       name: "CudaStream",
       fields: ["device"],
@@ -204,7 +202,7 @@ export class CudaStream implements Disposable {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
-    this.#isNonBlocking = isNonBlocking;
+    this.#kind = { device: device.ordinal, isDefault: handle === defaultStream, isBlocking: !isNonBlocking };
     this.#isForeign = isForeign;
     this.#onDispose = onDispose;
     this.#markers = new Markers(session, device.ordinal);

@@ -3,7 +3,14 @@
  *
  * @module
  */
-import { defaultStream, type Driver, legacyStream, type QueryOptions, streamFlags } from "../../driver.ts";
+import {
+  areOrderedByDefaultStream,
+  defaultStream,
+  type Driver,
+  legacyStream,
+  type QueryOptions,
+  streamFlags,
+} from "../../driver.ts";
 import { callSiteHere } from "../reporting/call_sites.ts";
 import { OtherProcesses } from "../processes/other_processes.ts";
 import { PeerTimeline } from "../processes/peers.ts";
@@ -115,7 +122,7 @@ export class ObservedStreams {
     timeline.learnFrom(this.host);
     if (timeline.isBlocking) {
       for (const other of this.allOf(device)) {
-        if (other.isBlocking && other.isDefault !== timeline.isDefault) timeline.learnFrom(other);
+        if (areOrderedByDefaultStream(timeline, other)) timeline.learnFrom(other);
       }
     }
     this.communicators.catchUp(timeline);
@@ -181,8 +188,8 @@ export class ObservedStreams {
   /** Notes that the host knows the work of a stream to be done. */
   hostKnows(timeline: Timeline): void {
     this.host.learnFrom(timeline);
-    const ordered = timeline.isDefault ? this.allOf(timeline.device!) : [];
-    for (const other of ordered) if (other.isBlocking) this.host.learnFrom(other);
+    const all = timeline.isDefault ? this.allOf(timeline.device!) : [];
+    for (const other of all) if (areOrderedByDefaultStream(timeline, other)) this.host.learnFrom(other);
     this.hasWaited();
   }
 

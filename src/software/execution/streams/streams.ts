@@ -8,6 +8,7 @@
  * @module
  */
 
+import { areOrderedByDefaultStream } from "../../../driver.ts";
 import type { Choice } from "../../schedule.ts";
 import { pause } from "../../../support/waiting/pause.ts";
 import { UnreferencedTimer } from "../../../support/waiting/unreferenced_timer.ts";
@@ -103,7 +104,7 @@ export class Stream {
   readonly device: number;
   /** Streams that were created later have greater numbers. */
   readonly number: number = streamCount++;
-  /** The legacy default stream of its device. It and the blocking streams wait for each other. */
+  /** Whether it is the legacy default stream of its device. */
   readonly isDefault: boolean;
   readonly nonBlocking: boolean;
   /** The work to do next, the head of a linked list. */
@@ -127,6 +128,11 @@ export class Stream {
     this.device = device;
     this.isDefault = isDefault;
     this.nonBlocking = nonBlocking;
+  }
+
+  /** Whether it and the default stream wait for each other. */
+  get isBlocking(): boolean {
+    return !this.nonBlocking;
   }
 
   get isIdle(): boolean {
@@ -265,7 +271,9 @@ export class Scheduler {
   /** Whether a stream has no work. For the default stream, this includes the streams that are ordered with it. */
   isDone(stream: Stream): boolean {
     if (!stream.isIdle || !stream.isDefault) return stream.isIdle;
-    for (const other of this.#streams.get(stream.device)!) if (!other.isIdle && areOrdered(stream, other)) return false;
+    for (const other of this.#streams.get(stream.device)!) {
+      if (!other.isIdle && areOrderedByDefaultStream(stream, other)) return false;
+    }
     return true;
   }
 
@@ -338,7 +346,7 @@ export class Scheduler {
 
   /** Whether the next work of `stream` is known to come after `work`, by events or by the order of default streams. */
   comesAfter(stream: Stream, work: Work): boolean {
-    return stream.comesAfter(work) || areOrdered(stream, work.stream);
+    return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
   }
 
   /** Does some work. Returns false if none can be done. */
@@ -414,7 +422,7 @@ export class Scheduler {
   #orderedWith(stream: Stream): readonly Stream[] {
     if (stream.nonBlocking) return [];
     if (!stream.isDefault) return [this.#defaultStreams.get(stream.device)!];
-    return [...this.#streams.get(stream.device)!].filter((other) => areOrdered(stream, other));
+    return [...this.#streams.get(stream.device)!].filter((other) => areOrderedByDefaultStream(stream, other));
   }
 
   /** Returns whether the work is done. If it throws, its stream must not wait for it again. */
@@ -461,12 +469,6 @@ export class Scheduler {
       else if (this.#isBlockedOutside) this.#timer.start();
     });
   }
-}
-
-/** Whether two different streams do their work in the order in which it is added. */
-function areOrdered(stream: Stream, other: Stream): boolean {
-  return stream.device === other.device && stream.isDefault !== other.isDefault && !stream.nonBlocking &&
-    !other.nonBlocking;
 }
 
 /** Removes all work from a stream. */
