@@ -114,7 +114,7 @@ export {
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
-export type { LeaseState } from "./src/sharing/exporter/sent_offer.ts";
+export type { LeaseState } from "./src/sharing/exporter/lease.ts";
 export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
 export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";
 export type { JsonValue } from "./src/sharing/protocol/metadata.ts";
@@ -133,7 +133,7 @@ export {
 } from "./src/sharing/transport/unix_socket.ts";
 export { SharingError, type SharingErrorCode } from "./src/support/errors.ts";
 export type { ExporterStatistics, LeaseStatistics } from "./src/sharing/exporter/exporter_statistics.ts";
-export type { ChannelStatistics, ConsumerStatistics } from "./src/sharing/channel/channel_statistics.ts";
+export type { ChannelStatistics, ConsumerStatistics } from "./src/sharing/channel/channel_hub.ts";
 export type { TrafficStatistics } from "./src/sharing/protocol/message_stream.ts";
 
 // Store, also in `store.ts`: memory that outlives the process that made it.

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { ChannelFrames } from "../../src/sharing/channel/channel_frames.ts";
 import { RemoteEvents } from "../../src/sharing/events/remote_events.ts";
 import { Exporter } from "../../src/sharing/exporter/exporter.ts";
-import { SentOffer } from "../../src/sharing/exporter/sent_offer.ts";
+import { SentOffer } from "../../src/sharing/exporter/lease.ts";
 import { Importer } from "../../src/sharing/importer/importer.ts";
 import { RemoteOffers } from "../../src/sharing/importer/remote_offers.ts";
 import { MessageReader } from "../../src/sharing/protocol/message_reader.ts";

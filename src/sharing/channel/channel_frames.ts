@@ -1,6 +1,10 @@
-import type { ConsumerStatistics } from "./channel_statistics.ts";
-import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
-import { FrameBudget, type HoldKind } from "./frame_budget.ts";
+import {
+  type ConsumerConnection,
+  type ConsumerMessage,
+  type ConsumerStatistics,
+  FrameBudget,
+  type HoldKind,
+} from "./channel_hub.ts";
 import { HoldTimer } from "./hold_timer.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";

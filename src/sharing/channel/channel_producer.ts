@@ -6,14 +6,12 @@ import type { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkNumber, checkOptions, type KnownOptions, whatIs } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
-import type { ChannelStatistics } from "./channel_statistics.ts";
+import type { ChannelHub, ChannelStatistics } from "./channel_hub.ts";
 import { ChannelFrames } from "./channel_frames.ts";
-import type { ChannelHub } from "./channel_hub.ts";
-import { ChannelSlots } from "./channel_slots.ts";
+import { ChannelSlots, Quarantine } from "./channel_slots.ts";
 import type { ChannelMessage } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { LocalEvent } from "../events/local_events.ts";
-import { Quarantine } from "./quarantine.ts";
 import { Slot } from "./slot.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 

@@ -3,8 +3,7 @@ import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";
-import { EventAnswers } from "./event_answers.ts";
-import { type LocalEvent, LocalEvents } from "./local_events.ts";
+import { EventAnswers, type LocalEvent, LocalEvents } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 
 /**

@@ -1,3 +1,8 @@
+/**
+ * Accepts connections, and limits the handshakes that are pending.
+ *
+ * @module
+ */
 import { noteConnection } from "../../sanitizer/notifications.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
@@ -6,13 +11,11 @@ import { nextTurn } from "../../support/waiting/waiting.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import { type ConnectionRole, limitExceeded } from "../protocol/messages.ts";
-import { DescriptorReserve } from "../transport/descriptor_reserve.ts";
-import type { UnixListener } from "../transport/unix_listener.ts";
+import { DescriptorReserve, type UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
 import { allowedUsers, checkUser } from "../transport/users.ts";
 import type { CompleteOptions } from "./exporter_options.ts";
 import type { ExporterTotals } from "./exporter_statistics.ts";
-import { Handshakes, type PendingHandshake } from "./handshakes.ts";
 
 /** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
 const acceptRetryPause = 100;
@@ -205,4 +208,70 @@ export class Acceptor {
       refuse(`${endedPerUser} ended connections of one user whose processes hold memory`);
     }
   }
+}
+
+/** A connection whose process has not said HELLO yet. */
+export interface PendingHandshake {
+  readonly stream: MessageStream;
+  /** Ends the handshake. The reason is the error that the peer is sent. */
+  readonly ending: AbortController;
+}
+
+/**
+ * The connections that have not said HELLO. A process that opens connections and says nothing must not keep out others:
+ * there are few of them, and a new one ends the oldest of those that take the most places.
+ */
+export class Handshakes {
+  readonly #maximum: number;
+  /** In the order in which they were accepted. */
+  readonly #pending = new Set<PendingHandshake>();
+
+  constructor(maximum: number) {
+    this.#maximum = maximum;
+  }
+
+  /** The number of these connections. */
+  get count(): number {
+    return this.#pending.size;
+  }
+
+  /** The processes that have opened them. */
+  get peers(): Peer[] {
+    return [...this.#pending].map(({ stream }) => stream.peer);
+  }
+
+  /** Adds a connection. If there are too many, ends the oldest of the process and user that have most. */
+  add(handshake: PendingHandshake): void {
+    this.#pending.add(handshake);
+    if (this.#pending.size > this.#maximum) this.#endOne();
+  }
+
+  delete(handshake: PendingHandshake): void {
+    this.#pending.delete(handshake);
+  }
+
+  #endOne(): void {
+    const ofUser = largestGroup(this.#pending, ({ uid }) => uid);
+    const [oldest] = largestGroup(ofUser, ({ pid }) => pid);
+    this.#pending.delete(oldest!);
+    // Its HELLO may have arrived: then its handshake is over, and nothing ends.
+    oldest!.stream.receiveNow();
+    oldest!.ending.abort(this.#tooMany(oldest!.stream.peer));
+  }
+
+  #tooMany({ pid }: Peer): SharingError {
+    return limitExceeded(
+      `keep the connection of process ${pid}`,
+      `${this.#maximum} connections that have not sent HELLO (maximumHandshakes)`,
+    );
+  }
+}
+
+/** The handshakes of the user or process that has most of them, in their order. */
+function largestGroup(
+  handshakes: Iterable<PendingHandshake>,
+  keyOf: (peer: Peer) => number,
+): readonly PendingHandshake[] {
+  const groups = Map.groupBy(handshakes, ({ stream }) => keyOf(stream.peer));
+  return groups.values().reduce((largest, group) => group.length > largest.length ? group : largest);
 }

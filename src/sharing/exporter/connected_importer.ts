@@ -1,7 +1,14 @@
+/**
+ * A connection to an importer, from its handshake until its process has ended. Connections that have ended while their
+ * process lives on are limited: these may still have memory mapped, and a process that connects again and again costs
+ * no more than one that does so a few times. The acceptor limits those of processes that cannot be told apart.
+ *
+ * @module
+ */
 import { runEach, SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { SentOffer } from "./sent_offer.ts";
+import { SentOffer } from "./lease.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import {
   badMessage,
@@ -12,12 +19,11 @@ import {
   memoryVersion,
   type Message,
 } from "../protocol/messages.ts";
-import type { OfferRecord } from "./offer_record.ts";
+import type { OfferRecord } from "./offer.ts";
 import { hasFired, whenFired } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
-import { EventAnswers } from "../events/event_answers.ts";
-import type { EventBudget } from "../events/event_budget.ts";
-import type { LocalEvents } from "../events/local_events.ts";
+import { EventAnswers, type LocalEvents } from "../events/local_events.ts";
+import type { EventBudget } from "../events/event_waits.ts";
 import { RemoteEvents, type RemoteEventsParts } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
@@ -443,4 +449,18 @@ export class ConnectedImporter {
 /** Whether the exporter has lost or disposed of its devices: the memory cannot be reused in any case. */
 function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
+}
+
+/** The number of ended connections of one process that are kept separately. */
+const maximumLingering = 16;
+
+/** Merges the connections of a process that have ended, if there are many. The given one has just ended. */
+export function absorbLingering(importers: Iterable<ConnectedImporter>, importer: ConnectedImporter): void {
+  if (importer.process.hasEnded) return;
+  const others = lingering(importers).filter((other) => other !== importer && other.process.isSameAs(importer.process));
+  if (others.length >= maximumLingering) others[0]!.absorb(importer);
+}
+
+function lingering(importers: Iterable<ConnectedImporter>): ConnectedImporter[] {
+  return [...importers].filter(({ isConnected, process }) => !isConnected && !process.hasEnded);
 }

@@ -6,9 +6,8 @@ import type { PhysicalMemory } from "../../memory/virtual/physical_memory.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { isSameUuid, parseUuid } from "../../support/uuid.ts";
-import { Identifiers } from "./identifiers.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "../protocol/messages.ts";
-import type { OfferRecord } from "./offer_record.ts";
+import type { OfferRecord } from "./offer.ts";
 
 const zeroUuid = new Uint8Array(16);
 
@@ -290,4 +289,27 @@ export function checkShareable(pool: MemoryPool, what: string): void {
   throw new TypeError(
     `Cannot ${what}: its pool was created with handleType "${pool.handleType}"; create it with "posix-fd"`,
   );
+}
+
+/** The largest number that fits the field of a message. */
+const maximum = 2 ** 32 - 1;
+
+/** Allocates identifiers, from 1. A released number is reused only after all others. */
+export class Identifiers {
+  readonly #used = new Set<number>();
+  #latest = 0;
+
+  /** Returns an unused number. */
+  take(): number {
+    do {
+      this.#latest = this.#latest % maximum + 1;
+    } while (this.#used.has(this.#latest));
+    this.#used.add(this.#latest);
+    return this.#latest;
+  }
+
+  /** Makes a number available again. */
+  release(identifier: number): void {
+    this.#used.delete(identifier);
+  }
 }

@@ -2,7 +2,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
-import { DeviceWatch } from "../events/device_watch.ts";
+import { DeviceWatch, hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
@@ -17,23 +17,16 @@ import {
   shown,
   whatIs,
 } from "../../support/validation.ts";
-import type { SentOffer } from "./sent_offer.ts";
+import { Lease, type SentOffer } from "./lease.ts";
 import { type ChannelOptions, channelOptions, ChannelProducer } from "../channel/channel_producer.ts";
-import { ConnectedImporter } from "./connected_importer.ts";
-import { checkShareable, ExportedMemory } from "./exported_memory.ts";
-import { Identifiers } from "./identifiers.ts";
-import { absorbLingering } from "./lingering_importers.ts";
-import { Lease } from "./lease.ts";
+import { absorbLingering, ConnectedImporter } from "./connected_importer.ts";
+import { checkShareable, ExportedMemory, Identifiers } from "./exported_memory.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
-import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
-import { textByteLength } from "../protocol/text_length.ts";
-import { checkOfferName } from "../protocol/offer_name.ts";
-import { Offer, type OfferOwner } from "./offer.ts";
-import { OfferRecord } from "./offer_record.ts";
-import { EventBudget } from "../events/event_budget.ts";
+import { checkOfferName, encodeMetadata, type JsonValue, textByteLength } from "../protocol/metadata.ts";
+import { Offer, type OfferOwner, OfferRecord } from "./offer.ts";
+import { EventBudget } from "../events/event_waits.ts";
 import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
-import { hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { Condition } from "../transport/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer } from "../transport/unix_socket.ts";

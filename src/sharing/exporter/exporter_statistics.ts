@@ -1,10 +1,10 @@
 import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
 import { type RefusalStatistics, refusalStatistics } from "../../support/refusals.ts";
-import type { ChannelStatistics } from "../channel/channel_statistics.ts";
+import type { ChannelStatistics } from "../channel/channel_hub.ts";
 import type { TrafficStatistics } from "../protocol/message_stream.ts";
 import type { ConnectedImporter } from "./connected_importer.ts";
-import type { OfferRecord } from "./offer_record.ts";
-import type { LeaseState } from "./sent_offer.ts";
+import type { OfferRecord } from "./offer.ts";
+import type { LeaseState } from "./lease.ts";
 
 /** A number of leases, and the size of what they hold. */
 export interface LeaseStatistics {

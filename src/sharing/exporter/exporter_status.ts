@@ -1,13 +1,12 @@
 import { formatUuid } from "../../support/uuid.ts";
 import { version } from "../../support/version.ts";
-import type { ChannelStatistics } from "../channel/channel_statistics.ts";
-import { ListLimits } from "../operator/list_limits.ts";
-import type { ExporterStatus, HolderStatus, OfferStatus } from "../operator/status.ts";
+import type { ChannelStatistics } from "../channel/channel_hub.ts";
+import { type ExporterStatus, type HolderStatus, ListLimits, type OfferStatus } from "../operator/status.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
 import type { ConnectedImporter } from "./connected_importer.ts";
 import type { ExporterStatistics } from "./exporter_statistics.ts";
-import type { OfferRecord } from "./offer_record.ts";
-import type { SentOffer } from "./sent_offer.ts";
+import type { OfferRecord } from "./offer.ts";
+import type { SentOffer } from "./lease.ts";
 
 /** What `exporterStatusOf` needs to know of an exporter. */
 export interface ExporterStatusParts {

@@ -1,7 +1,14 @@
+/**
+ * The events after which offered memory may be used, and a watch over devices that are lost while an event is awaited.
+ *
+ * @module
+ */
 import { type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
-import type { OfferRecord } from "./offer_record.ts";
+import type { OfferRecord } from "./offer.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
+import { unheard } from "../../objects/streams/unheard_waits.ts";
+import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 
 /** A ready event: it is recorded behind the work that must be done before offers may be read. */
 export interface ReadyEvent {
@@ -180,4 +187,45 @@ function query(readyEvent: ReadyEvent): boolean {
     queueMicrotask(() => readyEvent.isKnownPending = false);
   }
   return readyEvent.hasFired;
+}
+
+/** Milliseconds between two polls. */
+const pollInterval = 100;
+
+/**
+ * Polls whether the exporter's device still works while importers wait for its events. A kernel that faults destroys
+ * the device's context, but the process lives on, and the events never fire.
+ */
+export class DeviceWatch {
+  /** Returns at most one event of each device, none of which is known to have fired. */
+  readonly #pending: () => Iterable<LocalEvent>;
+  readonly #onLost: (error: unknown) => void;
+  readonly #timer = new UnreferencedTimer(() => this.#poll(), pollInterval);
+
+  constructor(pending: () => Iterable<LocalEvent>, onLost: (error: unknown) => void) {
+    this.#pending = pending;
+    this.#onLost = onLost;
+  }
+
+  /** Starts polling, because an importer may wait for an event. */
+  start(): void {
+    this.#timer.start();
+  }
+
+  stop(): void {
+    this.#timer.stop();
+  }
+
+  #poll(): void {
+    let isPending = false;
+    try {
+      for (const { device, event } of this.#pending()) {
+        isPending = true;
+        unheard(device, () => event.query());
+      }
+    } catch (error) {
+      return this.#onLost(error);
+    }
+    if (isPending) this.start();
+  }
 }

@@ -32,8 +32,7 @@ import {
   type Message,
   type OfferMessage,
 } from "../protocol/messages.ts";
-import type { JsonValue } from "../protocol/metadata.ts";
-import { checkOfferName } from "../protocol/offer_name.ts";
+import { checkOfferName, type JsonValue } from "../protocol/metadata.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";

@@ -1,9 +1,22 @@
+/**
+ * The operators that are connected to an exporter or a store: what they may ask for, and how much time their answers
+ * take.
+ *
+ * @module
+ */
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
-import { SharingError } from "../../support/errors.ts";
-import { encodeDocument } from "../protocol/documents.ts";
+import { runEach, SharingError } from "../../support/errors.ts";
+import { Documents, encodeDocument, partsOf } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
-import { ConnectedOperator } from "./connected_operator.ts";
+import {
+  badMessage,
+  type DocumentMessage,
+  type GoodbyeReason,
+  limitExceeded,
+  type Message,
+} from "../protocol/messages.ts";
+import type { Peer } from "../transport/unix_socket.ts";
 
 /** The pause after each millisecond that was spent on operators, in milliseconds. */
 const pauseFactor = 7;
@@ -123,4 +136,127 @@ export class Operators {
     const now = performance.now();
     this.#pauseEnd = Math.min(Math.max(this.#pauseEnd, now) + milliseconds * pauseFactor, now + longestPause);
   }
+}
+
+/** The maximum number of bytes of what an operator asks. */
+export const maximumOperatorAskByteLength = 4096;
+/** The maximum number of asks of one operator that are not answered completely. */
+export const maximumOperatorAsks = 16;
+
+/** What a `ConnectedOperator` needs from its listener. None of the functions may call the application. */
+export interface OperatorOwner {
+  /** Milliseconds in which an operator must read an answer. */
+  readonly answerTimeout: number;
+  /** The operator has asked for the status: `answer` is to be called. */
+  onAsk(operator: ConnectedOperator): void;
+  /** Sending has taken some milliseconds. */
+  onSpent(milliseconds: number): void;
+  /** The connection has ended. The error is undefined if the operator sent GOODBYE `done`. */
+  onDisconnect(operator: ConnectedOperator, error: SharingError | undefined): void;
+}
+
+/**
+ * The listener's end of a connection to an operator, who asks for the listener's status, holds nothing and is sent
+ * nothing unasked. An answer that the operator does not read is kept only once, and not for long.
+ */
+export class ConnectedOperator {
+  readonly peer: Peer;
+  isConnected = true;
+  readonly #stream: MessageStream;
+  readonly #owner: OperatorOwner;
+  readonly #documents = new Documents(maximumOperatorAskByteLength);
+  /** The asks that are to be answered. */
+  readonly #asks = new Set<number>();
+  /** The asks that are being answered, and what is left of the answers. */
+  #answering: { readonly asks: ReadonlySet<number>; readonly messages: Iterator<DocumentMessage> } | undefined;
+  /** Ends the connection if the answer is not read in time. */
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(stream: MessageStream, owner: OperatorOwner) {
+    this.#stream = stream;
+    this.#owner = owner;
+    this.peer = stream.peer;
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain: () => this.#pump(),
+      onEnd: (error) => this.#disconnected(error),
+    });
+  }
+
+  /** Answers everything that it has asked with a document, as soon as it reads. */
+  answer(document: Uint8Array<ArrayBuffer>): void {
+    if (!this.isConnected || this.#asks.size === 0) return;
+    const asks = new Set(this.#asks);
+    this.#asks.clear();
+    this.#answering = { asks, messages: answersTo(asks, document) };
+    this.#pump();
+  }
+
+  /** Ends the connection. */
+  end(reason: GoodbyeReason, text: string, error?: SharingError): void {
+    if (!this.isConnected) return;
+    this.#stream.end(reason, text);
+    this.#disconnected(error);
+  }
+
+  #onMessage(message: Message): void {
+    if (message.type !== "ask") throw badMessage(`a message "${message.type}" comes from an operator`);
+    const { request } = message;
+    const document = this.#documents.add(message);
+    if (document === undefined) return;
+    if (document.do !== "status") {
+      throw badMessage(`an operator asks for ${JSON.stringify(document.do)?.slice(0, 100)}, and can ask for "status"`);
+    }
+    if (this.#asks.has(request) || this.#answering?.asks.has(request) === true) {
+      throw badMessage(`request ${request} is used again before its answer`);
+    }
+    this.#asks.add(request);
+    if (this.#asks.size + (this.#answering?.asks.size ?? 0) > maximumOperatorAsks) {
+      throw limitExceeded(
+        `answer process ${this.peer.pid}`,
+        `${maximumOperatorAsks} asks of an operator that are not answered`,
+      );
+    }
+    if (this.#answering === undefined) this.#owner.onAsk(this);
+  }
+
+  /** Sends more of the answer, as much as the operator reads. */
+  #pump(): void {
+    const answering = this.#answering;
+    if (answering === undefined) return;
+    const since = performance.now();
+    while (!this.#stream.isBacklogged) {
+      const { value, done } = answering.messages.next();
+      if (done === true) {
+        clearTimeout(this.#timer);
+        this.#timer = this.#answering = undefined;
+        break;
+      }
+      this.#stream.send(value);
+    }
+    this.#owner.onSpent(performance.now() - since);
+    if (this.#answering !== undefined) this.#timer ??= setTimeout(() => this.#onLate(), this.#owner.answerTimeout);
+    else if (this.#asks.size > 0) this.#owner.onAsk(this);
+  }
+
+  #onLate(): void {
+    const text = `Cannot keep the answer for process ${this.peer.pid}: it was not read within ` +
+      `${this.#owner.answerTimeout} ms`;
+    this.end("timed-out", text, new SharingError("timed-out", text));
+  }
+
+  #disconnected(error: SharingError | undefined): void {
+    this.isConnected = false;
+    clearTimeout(this.#timer);
+    this.#answering = undefined;
+    this.#asks.clear();
+    runEach(
+      () => this.#stream.process[Symbol.dispose](),
+      () => this.#owner.onDisconnect(this, error),
+    );
+  }
+}
+
+function* answersTo(asks: Iterable<number>, document: Uint8Array<ArrayBuffer>): Generator<DocumentMessage> {
+  for (const request of asks) yield* partsOf({ type: "answer", request }, document);
 }

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { ConsumerStatistics } from "../channel/channel_statistics.ts";
+import type { ConsumerStatistics } from "../channel/channel_hub.ts";
 import type { ExporterStatistics } from "../exporter/exporter_statistics.ts";
 import type { RefusalStatistics } from "../../support/refusals.ts";
 import type { StoreStatistics, StoreStatus } from "./status.ts";

@@ -1,4 +1,4 @@
-import type { ChannelStatistics } from "../channel/channel_statistics.ts";
+import type { ChannelStatistics } from "../channel/channel_hub.ts";
 import type { ExporterStatistics, LeaseStatistics } from "../exporter/exporter_statistics.ts";
 import { maximumSlots } from "../protocol/messages.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
@@ -17,8 +17,16 @@ import {
   partial,
   text,
 } from "./checked_json.ts";
-import { maximumHolders, maximumRows } from "./list_limits.ts";
-import type { ExporterStatus, LeftOut, ListenerStatus, OfferStatus, StoreEntryStatus, StoreStatus } from "./status.ts";
+import {
+  type ExporterStatus,
+  type LeftOut,
+  type ListenerStatus,
+  maximumHolders,
+  maximumRows,
+  type OfferStatus,
+  type StoreEntryStatus,
+  type StoreStatus,
+} from "./status.ts";
 
 /** The maximum number of characters of a name: those of an offer have at most as many bytes. */
 const name = text(255);

@@ -5,11 +5,10 @@
  * @module
  */
 import type { SharingError } from "../../support/errors.ts";
-import { Documents, maximumAskByteLength, sendDocument } from "../protocol/documents.ts";
+import { Documents, maximumAskByteLength, memberOf, sendDocument } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
-import { memberOf } from "./fields.ts";
 import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
 
 /** Milliseconds that a store's process has to exit after it has ended its connection, before it is considered alive. */

@@ -17,12 +17,10 @@ import {
 } from "../../support/validation.ts";
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
 import type { MapOptions } from "../importer/remote_offer.ts";
-import type { JsonObject } from "../protocol/documents.ts";
+import { type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
-import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
-import { checkOfferName } from "../protocol/offer_name.ts";
+import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
 import { type StoreAnswer, StoreLink } from "./store_link.ts";
 import { StoredMemory } from "./stored_memory.ts";
 import { maximumEntryMetadata } from "./memories/stored_record.ts";

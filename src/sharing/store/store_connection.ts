@@ -4,17 +4,22 @@
  * @module
  */
 import { SharingError } from "../../support/errors.ts";
-import { Documents, type JsonObject, maximumAskByteLength, partsOfPieces } from "../protocol/documents.ts";
+import {
+  Documents,
+  type JsonObject,
+  maximumAskByteLength,
+  numberOf,
+  partsOfPieces,
+  textOf,
+} from "../protocol/documents.ts";
 import { badMessage, type DocumentMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { numberOf, textOf } from "./fields.ts";
 import { PendingRequest, type PendingRequestOwner } from "./memories/pending_request.ts";
-import type { Shares } from "./memories/shares.ts";
-import type { StoreAnswer } from "./memories/store_answer.ts";
+import type { Shares } from "./memories/store_budget.ts";
+import type { AnswerReader, StoreAnswer } from "./memories/store_answer.ts";
 import type { StoredMemories } from "./memories/stored_memories.ts";
-import type { AnswerReader } from "./memories/unsent_answers.ts";
 import { type ClientProcess, done, failureOf, type Outcome, StoreRequests } from "./store_requests.ts";
 
 /** What a connection needs from its store. */

@@ -8,11 +8,10 @@ import { abortError, throwIfAborted } from "../../support/waiting/waiting.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { ImporterOptions } from "../importer/importer.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
-import { Documents, type JsonObject, sendDocument } from "../protocol/documents.ts";
+import { Documents, type JsonObject, memberOf, numbersOf, sendDocument } from "../protocol/documents.ts";
 import { badMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { awaitAnswer } from "../transport/poller.ts";
-import { memberOf, numbersOf } from "./fields.ts";
 
 /** The maximum number of unanswered requests. Stores allow a few more. */
 const mostAsks = 16_000;

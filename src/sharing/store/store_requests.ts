@@ -6,16 +6,14 @@
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
-import type { JsonObject } from "../protocol/documents.ts";
+import { flagOf, type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { limitExceeded } from "../protocol/messages.ts";
-import { checkOfferName } from "../protocol/offer_name.ts";
+import { checkOfferName } from "../protocol/metadata.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
-import { flagOf, memberOf, numberOf, objectsOf, textOf } from "./fields.ts";
 import { briefMapAnswer, documentAnswer, listAnswer, mapAnswer, type StoreAnswer } from "./memories/store_answer.ts";
-import type { Holder, Stored } from "./memories/stored.ts";
+import { type Holder, maximumEntryMetadata, metadataBytes, type Stored } from "./memories/stored_record.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
-import { maximumEntryMetadata, metadataBytes } from "./memories/stored_record.ts";
 
 /** A client, which represents a process. */
 export interface ClientProcess extends Holder {

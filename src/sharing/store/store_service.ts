@@ -1,5 +1,5 @@
 /**
- * A store that serves clients.
+ * A store that serves clients, and what operators see of it.
  *
  * @module
  */
@@ -9,21 +9,21 @@ import { isLogging, logEvent } from "../../support/event_log.ts";
 import { Acceptor, logConnection } from "../exporter/acceptor.ts";
 import { ExporterTotals } from "../exporter/exporter_statistics.ts";
 import { Operators } from "../operator/operators.ts";
-import type { StoreStatus } from "../operator/status.ts";
+import { ListLimits, type StoreEntryState, type StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
 import { attendRequests } from "../transport/poller.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
-import { readJournal } from "./memories/journal.ts";
-import type { KeptDescriptor, KeptName } from "./descriptor_backups.ts";
-import { StandbyConnection } from "./standby_connection.ts";
+import { readJournal } from "./memories/store_table.ts";
+import { type KeptDescriptor, type KeptName, StandbyConnection } from "./descriptor_backups.ts";
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
-import { storeStatusOf } from "./store_status.ts";
 import { waitingRequests } from "./memories/pending_request.ts";
-import { Shares } from "./memories/shares.ts";
+import { Shares, type StoreLimits } from "./memories/store_budget.ts";
 import { StoredMemories } from "./memories/stored_memories.ts";
-import { replayTable } from "./memories/stored_record.ts";
+import { type Holder, metadataText, replayTable, type Stored } from "./memories/stored_record.ts";
+import { version } from "../../support/version.ts";
+import { ownProcessId } from "../transport/peer_process.ts";
 
 /** The maximum number of bytes of the unstarted requests of all clients. */
 const maximumUnbegun = 128 * 2 ** 20;
@@ -242,4 +242,74 @@ function restore(kept: readonly KeptDescriptor[]) {
   } finally {
     for (const handle of handles.values()) handle[Symbol.dispose]();
   }
+}
+
+/** What `storeStatusOf` needs to know of a store. */
+interface StoreState {
+  readonly path: string;
+  readonly totals: ExporterTotals;
+  readonly clients: number;
+  readonly operators: number;
+  readonly limits: StoreLimits;
+  readonly memories: StoredMemories;
+}
+
+/** The status of a store for operators. */
+function storeStatusOf({ path, totals, clients, operators, limits, memories }: StoreState): StoreStatus {
+  const listed = new ListLimits();
+  const entries: StoreStatus["entries"][number][] = [];
+  let count = 0, byteLength = 0;
+  for (const memory of memories.all) {
+    count++;
+    byteLength += memory.size;
+    if (listed.takeRow()) entries.push(entryOf(memory, listed));
+  }
+  return {
+    kind: "store",
+    version,
+    pid: ownProcessId(),
+    statistics: {
+      path,
+      since: totals.since,
+      clients,
+      operators,
+      entries: count,
+      byteLength,
+      published: memories.publishedTotal,
+    },
+    limits: { maxSize: orNull(limits.maxSize), maxSizeOfUser: orNull(limits.maxSizeOfUser) },
+    entries,
+    leftOut: listed.leftOut,
+  };
+}
+
+function entryOf(memory: Stored, listed: ListLimits): StoreStatus["entries"][number] {
+  const { name, generation, state, byteLength, device, created, published, metadata, readers, writer } = memory;
+  return {
+    name,
+    generation,
+    state: stateNames[state],
+    byteLength,
+    device,
+    since: published || created,
+    ...listed.takeMetadata(metadata === undefined ? "" : metadataText(metadata)),
+    readers: listed.takeHolders([...readers]).map(([reader, { since }]) => processOf(reader, since)),
+    ...writer === undefined ? {} : { writer: processOf(writer, created) },
+  };
+}
+
+const stateNames: Readonly<Record<Stored["state"], StoreEntryState>> = {
+  new: "unpublished",
+  published: "published",
+  replaced: "replaced",
+  removed: "removed",
+};
+
+function processOf({ peer: { pid, uid } }: Holder, since: number) {
+  return { pid, uid, since };
+}
+
+/** A limit for a status: an integer, or null if it exceeds every device's memory. */
+function orNull(size: number): number | null {
+  return size > Number.MAX_SAFE_INTEGER ? null : Math.floor(size);
 }

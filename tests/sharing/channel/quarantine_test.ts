@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { Quarantine } from "../../../src/sharing/channel/quarantine.ts";
+import { Quarantine } from "../../../src/sharing/channel/channel_slots.ts";
 import { test } from "../../support/test.ts";
 
 test("slots of processes that may be ending are waited for, and others are not", { long: true }, async () => {

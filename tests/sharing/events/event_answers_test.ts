@@ -1,6 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { EventAnswers } from "../../../src/sharing/events/event_answers.ts";
-import type { LocalEvent, LocalEvents } from "../../../src/sharing/events/local_events.ts";
+import { EventAnswers, type LocalEvent, type LocalEvents } from "../../../src/sharing/events/local_events.ts";
 import type { Message } from "../../../src/sharing/protocol/messages.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { test } from "../../support/test.ts";

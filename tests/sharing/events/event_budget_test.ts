@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
-import { AskedEvents, EventBudget } from "../../../src/sharing/events/event_budget.ts";
+import { AskedEvents, EventBudget } from "../../../src/sharing/events/event_waits.ts";
 
 test("no user takes another user's share of the events that an exporter keeps", () => {
   const budget = new EventBudget(2);

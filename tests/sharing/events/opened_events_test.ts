@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
 import type { CudaEvent } from "../../../src/objects/streams/cuda_event.ts";
-import { OpenedEvents } from "../../../src/sharing/events/opened_events.ts";
+import { OpenedEvents } from "../../../src/sharing/events/remote_events.ts";
 
 /** The number of events that a process has open at most. */
 const maximum = 4096;

@@ -5,7 +5,7 @@ import { inspect } from "node:util";
 import { open } from "../../../src/open.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
-import { checkOfferName } from "../../../src/sharing/protocol/offer_name.ts";
+import { checkOfferName } from "../../../src/sharing/protocol/metadata.ts";
 import { CompileError } from "../../../src/compile/compile_error.ts";
 import { CudaError, SharingError } from "../../../src/support/errors.ts";
 import { shown } from "../../../src/support/validation.ts";

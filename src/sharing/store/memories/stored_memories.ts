@@ -9,14 +9,12 @@ import type { ShareableHandle } from "../../../memory/handles/shareable_handle.t
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import type { DescriptorBackup } from "../descriptor_backups.ts";
-import { AwaitedNames, type NameWaiter } from "./awaited_names.ts";
+import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
-import type { PendingRequest } from "./pending_request.ts";
 import { StoreBudget, type StoreLimits } from "./store_budget.ts";
 import { StoreTable } from "./store_table.ts";
-import { type Holder, newMemory, recordOf, restoredMemory, type Stored } from "./stored.ts";
-import type { StoredRecord } from "./stored_record.ts";
-import { UnsentAnswers } from "./unsent_answers.ts";
+import { type Holder, newMemory, recordOf, restoredMemory, type Stored, type StoredRecord } from "./stored_record.ts";
+import { UnsentAnswers } from "./store_answer.ts";
 
 /** A request to create memory. */
 export interface CreateRequest {
