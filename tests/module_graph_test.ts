@@ -153,11 +153,11 @@ test("a cycle of values, a cycle of types and an upward import are noticed", () 
   ]);
   const upward = file("src/support/errors.ts", 'export { type Cuda, open } from "../objects/cuda.ts";');
   assertEquals(upward.filter(pointsUpward), upward);
-  const rows = "src/software/compiler/instructions/rows/integers.ts";
-  const inCompiler = file(rows, 'import { generateKernel } from "../../codegen/code_generator.ts";');
+  const rows = "src/software/compiler/instructions/instructions.ts";
+  const inCompiler = file(rows, 'import { generateKernel } from "../codegen/code_generator.ts";');
   assertEquals(inCompiler.filter(runsUpTheCompiler), inCompiler);
-  const emitter = 'import type { FunctionEmitter } from "../../codegen/function_emitter.ts";';
-  assertEquals(file(rows, emitter, 'import { pushed } from "../../checks/rules.ts";').filter(runsUpTheCompiler), []);
+  const emitter = 'import type { FunctionEmitter } from "../codegen/function_emitter.ts";';
+  assertEquals(file(rows, emitter, 'import { pushed } from "../checks/rules.ts";').filter(runsUpTheCompiler), []);
   assertEquals(file("src/memory/pool.ts", '/** import { open } from "./mod.ts"; */', '// import "./x.ts";'), []);
 });
 

@@ -91,7 +91,7 @@ const strideOfConversion: StrideRule = ({ operands: [, a], type, sourceType: fro
   return strideOf(a, from.bits);
 };
 
-const strideRules: Readonly<Record<Arithmetic, StrideRule>> = {
+const strideRules: Readonly<Partial<Record<Arithmetic, StrideRule>>> = {
   "move": strideOfMove,
   "conversion": strideOfConversion,
   "negation": strideOfNegation,

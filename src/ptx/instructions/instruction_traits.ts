@@ -26,7 +26,10 @@ export type Effect =
   /** Ends the kernel. */
   | "traps";
 
-/** What an instruction computes from its sources, where analyses follow it. A product may be of extended factors. */
+/**
+ * What an instruction computes of integers, where analyses follow it. A product may be of extended factors, and `product
+ * sum` adds a third source to one.
+ */
 export type Arithmetic =
   | "move"
   | "conversion"
@@ -34,10 +37,33 @@ export type Arithmetic =
   | "sum"
   | "difference"
   | "product"
-  /** A product and a third source. */
   | "product sum"
+  | "quotient"
+  | "remainder"
+  | "minimum"
+  | "maximum"
   /** A shift to the left. */
-  | "shift";
+  | "shift"
+  | "right shift"
+  | "bit field"
+  | "and"
+  | "or"
+  | "xor"
+  | "not"
+  | "comparison"
+  | "selection";
+
+/**
+ * What an instruction does with the memory at the address among its operands: accesses as many bytes as its type has,
+ * for each element of its vector; accesses shared memory only; or accesses none.
+ */
+export type Access = "read" | "write" | "atomic" | "shared" | "none";
+
+/**
+ * Whom an instruction waits for or exchanges something with: all threads of the block, if it names no number of them;
+ * other groups of threads; or other lanes, and what they do.
+ */
+export type Synchronization = "block" | "threads" | "lanes";
 
 /** An instruction's part in the control flow. */
 export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
@@ -63,6 +89,12 @@ export interface InstructionTraits {
   readonly isUniform?: boolean;
   /** What the instruction computes of integers. Default: something else, which is not followed. */
   readonly arithmetic?: Arithmetic;
+  /** What the instruction does with the memory at its address. Default: anything, if it has an address. */
+  readonly access?: Access;
+  /** Whom the instruction synchronizes with. Default: with nobody. */
+  readonly synchronization?: Synchronization;
+  /** Whether the last operand is a cache policy. Default: no. */
+  readonly takesPolicy?: boolean;
   /** The number of leading sources that the result may be a copy of: 1 for a move, 2 for a selection. Default: none. */
   readonly copies?: 1 | 2;
   /**

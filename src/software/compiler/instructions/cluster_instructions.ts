@@ -6,8 +6,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { type Emit, type InstructionForm, instructionForm, type SuspendingInstruction } from "./instruction_form.ts";
-import { pure } from "../../../ptx/instructions/instruction_traits.ts";
+import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { u32 } from "./integers/integer_lowering.ts";
 import { sharedSpan } from "../../abi/addresses.ts";
 import { leave } from "./synchronization_instructions.ts";
@@ -20,7 +19,7 @@ const clusterBarrier = 16;
  * `mapa`: the address of a variable in the shared memory of another block. Shared memories follow one another by rank,
  * and an access to that of any rank but 0 is a fault.
  */
-const mapAddress: Emit = (e, i) => {
+export const mapAddress: Emit = (e, i) => {
   const [destination, address, rank] = i.operands;
   e.assign(destination, i.type, () => {
     e.push(address, i.type);
@@ -31,7 +30,7 @@ const mapAddress: Emit = (e, i) => {
 };
 
 /** `getctarank` */
-const rankOfAddress: Emit = (e, i) => {
+export const rankOfAddress: Emit = (e, i) => {
   const [destination, address] = i.operands;
   e.push(address, i.type);
   e.code.ops("drop");
@@ -39,12 +38,12 @@ const rankOfAddress: Emit = (e, i) => {
 };
 
 /** `barrier.cluster.arrive`: the block's threads meet where they wait. */
-const arrive: Emit = (e) => {
+export const arriveAtCluster: Emit = (e) => {
   e.code.atomicFence();
 };
 
 /** `barrier.cluster.wait` */
-const wait: SuspendingInstruction = {
+export const waitForCluster: SuspendingInstruction = {
   describe: (i) => ({ kind: "barrier", operation: "sync", isAligned: i.choices.has("aligned") }),
   request: (e: FunctionEmitter) => {
     leave(e, "first", { operand: clusterBarrier });
@@ -53,23 +52,3 @@ const wait: SuspendingInstruction = {
   resume: () => {},
   barrierOfAll: () => clusterBarrier,
 };
-
-/** The forms of these instructions. */
-export const clusterForms: readonly InstructionForm[] = [
-  instructionForm("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", {
-    lowering: mapAddress,
-    traits: pure,
-  }),
-  instructionForm("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", {
-    lowering: rankOfAddress,
-    traits: pure,
-  }),
-  instructionForm("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", {
-    lowering: arrive,
-    traits: { ...pure, effects: ["orders"] },
-  }),
-  instructionForm("barrier.cluster.wait.<semantics:acquire>?.aligned?", "9.7.13.3", {
-    lowering: wait,
-    traits: { effects: [], isUniform: true, runsInGangs: true },
-  }),
-];

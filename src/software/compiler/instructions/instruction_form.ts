@@ -1,16 +1,11 @@
+import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
+import { row, type Rows } from "../../../ptx/instructions/rows/row.ts";
 import type { RegisterShadows } from "../checks/register_shadows.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Flow, InstructionRow, InstructionTraits } from "../../../ptx/instructions/instruction_traits.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
-import {
-  type ModifierSlot,
-  readHasResult,
-  readOpcode,
-  readOperands,
-  readSlots,
-  readTakesSelectors,
-} from "../../../ptx/instructions/form_syntax.ts";
+import type { ModifierSlot } from "../../../ptx/instructions/form_syntax.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** An instruction whose row says what it compiles to. */
@@ -70,69 +65,111 @@ export interface InstructionForm extends InstructionRow {
   readonly traits: LoweringTraits;
 }
 
-/** What an instruction compiles to: code, a suspension, or control flow. Otherwise, why it is refused. */
-export type Lowering = Emit | SuspendingInstruction | { readonly flow: Flow } | { readonly refusal: string };
+/** What an instruction compiles to: code, or a suspension. Control flow needs neither. */
+export type Lowering = Emit | SuspendingInstruction | "control flow";
 
-/** Creates a form. Without traits, nothing is assumed of the instruction. */
+/** The lowering of some rows, with the traits that only the compiler asks for. */
+export interface LoweredRow extends Pick<LoweringTraits, "validity" | "gangForm"> {
+  readonly lowering: Lowering;
+}
+
+/** The lowerings of a family of rows: one for each name. */
+export type Lowerings<Name extends string> = Readonly<Record<Name, Lowering | LoweredRow>>;
+
+/** The forms of a family of rows, in their order. */
+export function lowered<Name extends string>(rows: Rows<Name>, lowerings: Lowerings<Name>): InstructionForm[] {
+  return (Object.keys(rows) as Name[]).flatMap((name) => {
+    const found: Lowering | LoweredRow = lowerings[name];
+    const { lowering, ...traits } = typeof found === "object" && "lowering" in found ? found : { lowering: found };
+    return [rows[name]].flat().map((row: InstructionRow) => {
+      if (row.traits.takesPolicy !== true) return new Form(row, { lowering, traits });
+      const { gangForm: _, ...others } = traits;
+      return new Form(row, { lowering: ignoringPolicy(lowering), traits: others });
+    });
+  });
+}
+
+/** The same with a cache policy as its last operand, which does nothing. Gangs execute it member by member. */
+function ignoringPolicy(lowering: Lowering): Emit {
+  if (typeof lowering !== "function") throw new TypeError("Cannot ignore the policy of an instruction that waits");
+  return (e, i) => {
+    e.push(i.operands.at(-1), u64);
+    e.code.ops("drop");
+    lowering(e, { ...i, operands: i.operands.slice(0, -1) });
+  };
+}
+
+const u64 = typeNamed("u64");
+
+/** Creates a form without a row. Without traits, nothing is assumed of the instruction. */
 export function instructionForm(
   syntax: string,
   section: string,
-  { lowering, traits = {}, refusedFor }: {
-    readonly lowering: Lowering;
+  { lowering, traits = {}, refusal, refusedFor }: {
+    /** Undefined if the instruction is refused. */
+    readonly lowering?: Lowering;
     readonly traits?: LoweringTraits;
+    /** Why the device does not have the instruction. */
+    readonly refusal?: string;
     /** If set, every instruction with this modifier is refused, whatever else it has. */
     readonly refusedFor?: string;
   },
 ): InstructionForm {
-  return new WrittenForm(syntax, section, { lowering, traits, refusedFor });
+  return new Form(row(syntax, section, {}), { lowering, traits, refusal, refusedFor });
 }
 
-/** Parses its syntax on first use: there are hundreds of forms, and a program has few of them. */
-class WrittenForm implements InstructionForm {
-  readonly opcode: string;
-  readonly syntax: string;
-  readonly section: string;
+/** A row with its lowering. */
+class Form implements InstructionForm {
   readonly emit: Emit | undefined;
-  readonly flow: Flow | undefined;
   readonly suspending: SuspendingInstruction | undefined;
   readonly refusal: string | undefined;
-  readonly traits: LoweringTraits;
   readonly refusedFor?: string;
-  #slots: readonly ModifierSlot[] | undefined;
-  #hasResult: boolean | undefined;
-  #takesSelectors: boolean | undefined;
-  #operands: readonly [minimum: number, maximum: number] | undefined;
+  readonly traits: LoweringTraits;
+  readonly #row: InstructionRow;
 
-  constructor(
-    syntax: string,
-    section: string,
-    { lowering, traits, refusedFor }: { lowering: Lowering; traits: LoweringTraits; refusedFor: string | undefined },
-  ) {
-    this.opcode = readOpcode(syntax);
-    this.syntax = syntax;
-    this.section = section;
+  constructor(row: InstructionRow, { lowering, traits, refusal, refusedFor }: {
+    lowering: Lowering | undefined;
+    traits: LoweringTraits;
+    refusal?: string | undefined;
+    refusedFor?: string | undefined;
+  }) {
+    this.#row = row;
     this.emit = typeof lowering === "function" ? lowering : undefined;
-    this.suspending = typeof lowering === "object" && "request" in lowering ? lowering : undefined;
-    this.refusal = typeof lowering === "object" && "refusal" in lowering ? lowering.refusal : undefined;
-    const flow = typeof lowering === "object" && "flow" in lowering ? lowering.flow : undefined;
-    this.flow = this.suspending === undefined ? flow : "suspend";
-    this.traits = traits;
+    this.suspending = typeof lowering === "object" ? lowering : undefined;
+    this.traits = { ...row.traits, ...traits };
+    this.refusal = refusal;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;
   }
 
+  get opcode(): string {
+    return this.#row.opcode;
+  }
+
+  get syntax(): string {
+    return this.#row.syntax;
+  }
+
+  get section(): string {
+    return this.#row.section;
+  }
+
+  get flow(): Flow | undefined {
+    return this.suspending === undefined ? this.#row.flow : "suspend";
+  }
+
   get slots(): readonly ModifierSlot[] {
-    return this.#slots ??= readSlots(this.syntax);
+    return this.#row.slots;
   }
 
   get hasResult(): boolean {
-    return this.#hasResult ??= readHasResult(this.syntax);
+    return this.#row.hasResult;
   }
 
   get takesSelectors(): boolean {
-    return this.#takesSelectors ??= readTakesSelectors(this.syntax);
+    return this.#row.takesSelectors;
   }
 
   get operands(): readonly [minimum: number, maximum: number] {
-    return this.#operands ??= this.refusedFor === undefined ? readOperands(this.syntax) : [0, Infinity];
+    return this.refusedFor === undefined ? this.#row.operands : [0, Infinity];
   }
 }

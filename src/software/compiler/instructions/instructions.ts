@@ -1,53 +1,444 @@
 /**
  * The table of instructions: everything that the compiler knows of a PTX instruction stands in its row.
  *
- * To add an instruction, write the function that emits it in a file of this folder, and add a row to its family in
- * `rows/`, with its syntax, its section in the manual, that function and its traits (`instruction_traits.ts`). A trait
- * that is left out takes the conservative value, so state only what is certain. CONTRIBUTING.md lists the other steps;
- * tests fail until they are done. Section numbers are those of PTX ISA 9.0.
+ * A row has two sides. `src/ptx/instructions/rows/` has its syntax, its section in the manual and what may be assumed of
+ * it (`instruction_traits.ts`); this file says what it compiles to, by the same name. A name that is missing on either
+ * side does not compile. A trait that is left out takes the conservative value, so state only what is certain.
+ * CONTRIBUTING.md lists the other steps; tests fail until they are done. Section numbers are those of PTX ISA 9.0.
  *
  * @module
  */
-import type { InstructionSet } from "../typing/instruction_set.ts";
-import type { InstructionForm, LoweringTraits } from "./instruction_form.ts";
-import { pure } from "../../../ptx/instructions/instruction_traits.ts";
+import {
+  count,
+  extendLowBits,
+  extractBits,
+  findHighestBit,
+  findNthSet,
+  insertBits,
+  makeMask,
+  reverseBits,
+} from "./integers/bit_instructions.ts";
+import { choosesExtreme, selects, setsPredicate } from "../checks/shadow_comparisons.ts";
+import {
+  conjunction,
+  converts,
+  disjunction,
+  fromLowest,
+  logicOfThree as validityOfThree,
+  movesBits,
+  packsHalves,
+  sums,
+  union,
+  whollyWithCarry,
+} from "../checks/shadow_rules.ts";
+import { addWithCarry, multiplyAddWithCarry } from "./integers/carry_chains.ts";
+import {
+  doubleGangForms,
+  floatGangForms,
+  gangComparison,
+  gangConversion,
+  gangMove,
+  gangSelection,
+  integerGangForms,
+} from "./gangs/gang_lowering.ts";
+import {
+  absolute,
+  absoluteDifference,
+  divide,
+  dotProduct,
+  extreme,
+  integer,
+  multiply24,
+  multiplyHigh,
+  multiplyLow,
+  multiplyWide,
+  negate,
+  saturating,
+} from "./integers/integer_instructions.ts";
+import { addPairs, extremeOfPairs, pack } from "./integers/packed_integers.ts";
+import {
+  cosine,
+  divideApproximately,
+  exponential,
+  hyperbolicTangent,
+  logarithm,
+  reciprocalRoot,
+  reciprocalRoot64,
+  sine,
+  upperHalf,
+} from "./floats/approximate_instructions.ts";
+import {
+  copySign,
+  extremeFloat,
+  float,
+  fusedMultiplyAdd,
+  reciprocal,
+  signChange,
+  testProperty,
+} from "./floats/float_instructions.ts";
+import {
+  halfExponential,
+  halfExtreme,
+  halfMultiplyAdd,
+  halfProduct,
+  halfSignChange,
+  halfSum,
+  halfTangent,
+} from "./floats/half_instructions.ts";
+import { setPredicate, setValue } from "./floats/comparison_instructions.ts";
+import { move, moveVector, selectByPredicate, selectBySign } from "./move_instructions.ts";
+import { funnelShift, logicalNot, logicOfThree, not, shift as shiftBits } from "./integers/logic_instructions.ts";
+import { awaitCopies, commitCopies, copyAsynchronously } from "./memory/asynchronous_copies.ts";
+import { cacheHint, createPolicy } from "./memory/cache_hints.ts";
+import { convert } from "./floats/conversion_instructions.ts";
+import { gangLoad, gangStore } from "./gangs/gang_memory.ts";
+import { convertAddress, fence, isInSpace, load, store } from "./memory/memory_instructions.ts";
+import {
+  convertFromEightBits,
+  convertToEightBits,
+  convertToPair,
+  convertToTensorFloat,
+} from "./floats/packed_conversions.ts";
+import { permuteBytes } from "./integers/permute_bytes.ts";
+import { atomicWide, loadWide, moveWide, storeWide } from "./integers/wide_instructions.ts";
+import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
+import { loadMatrices, storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
+import {
+  activeMask,
+  aligned,
+  barrierArrive,
+  barrierReduction,
+  barrierSync,
+  elect,
+  match,
+  reduction,
+  shuffle,
+  sleep,
+  vote,
+  warpBarrier,
+} from "./synchronization_instructions.ts";
+import { atomic } from "./memory/atomic_instructions.ts";
+import { arriveAtCluster, mapAddress, rankOfAddress, waitForCluster } from "./cluster_instructions.ts";
+import {
+  arrive,
+  arriveAfterCopies,
+  initializeBarrier,
+  invalidateBarrier,
+  pendingCount,
+  testWait,
+  transact,
+} from "./memory/memory_barriers.ts";
+import { videoArithmetic, videoComparison, videoMultiplyAdd, videoShift } from "./integers/video_instructions.ts";
+import { onElements } from "./integers/packed_video_instructions.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
-import { packedVideoForms } from "./integers/packed_video_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
-import { form, hint } from "./rows/row.ts";
 import { isSpecialRegister } from "./special_registers.ts";
-import { videoForms } from "./integers/video_instructions.ts";
-import { atomicForms } from "./rows/atomics.ts";
-import { comparisonForms } from "./rows/comparisons.ts";
-import { controlFlowForms, stackForms } from "./rows/control_flow.ts";
-import { dataMovementForms } from "./rows/data_movement.ts";
-import { floatForms } from "./rows/floats.ts";
-import { integerForms } from "./rows/integers.ts";
-import { logicForms } from "./rows/logic.ts";
-import { synchronizationForms } from "./rows/synchronization.ts";
+import { type InstructionForm, lowered, type Lowerings } from "./instruction_form.ts";
+import type { InstructionSet } from "../typing/instruction_set.ts";
+import {
+  type IntegerName,
+  integerRows,
+  type LogicName,
+  logicRows,
+  type PackedVideoName,
+  packedVideoRows,
+  type VideoName,
+  videoRows,
+} from "../../../ptx/instructions/rows/integers.ts";
+import {
+  type ComparisonName,
+  comparisonRows,
+  type FloatName,
+  floatRows,
+} from "../../../ptx/instructions/rows/floats.ts";
+import {
+  type AtomicName,
+  atomicRows,
+  type DataMovementName,
+  dataMovementRows,
+} from "../../../ptx/instructions/rows/memory.ts";
+import {
+  type ControlFlowName,
+  controlFlowRows,
+  type MiscellaneousName,
+  miscellaneousRows,
+  type SynchronizationName,
+  synchronizationRows,
+} from "../../../ptx/instructions/rows/control.ts";
 
-const dividingHint: LoweringTraits = { ...hint, dividesBlock: () => true };
+const givingCarry = whollyWithCarry({ takesCarry: false });
+const takingCarry = whollyWithCarry({ takesCarry: true });
+
+const integerLowerings: Lowerings<IntegerName> = {
+  // Integer arithmetic.
+  add: { lowering: integer("Add"), validity: sums("Add"), gangForm: integerGangForms.add },
+  "add.sat": saturating("i64Add"),
+  "add.pairs": addPairs,
+  sub: { lowering: integer("Sub"), validity: sums("Sub"), gangForm: integerGangForms.subtract },
+  "sub.sat": saturating("i64Sub"),
+  "mul.lo": { lowering: multiplyLow, validity: fromLowest, gangForm: integerGangForms.multiply },
+  "mul.hi": multiplyHigh,
+  "mul.wide": { lowering: multiplyWide, validity: fromLowest },
+  "mad.lo": { lowering: multiplyLow, validity: fromLowest, gangForm: integerGangForms.multiply },
+  "mad.hi": multiplyHigh,
+  "mad.hi.sat": multiplyHigh,
+  "mad.wide": { lowering: multiplyWide, validity: fromLowest },
+  "mul24.lo": multiply24,
+  "mul24.hi": multiply24,
+  "mad24.lo": multiply24,
+  "mad24.hi": multiply24,
+  "mad24.hi.sat": multiply24,
+  sad: absoluteDifference,
+  div: divide("quotient"),
+  rem: divide("remainder"),
+  abs: { lowering: absolute, gangForm: integerGangForms.absolute },
+  neg: { lowering: negate, validity: fromLowest, gangForm: integerGangForms.negate },
+  min: { lowering: extreme("min"), validity: choosesExtreme("min"), gangForm: integerGangForms.minimum },
+  "min.relu.s32": extreme("min"),
+  "min.pairs": extremeOfPairs("min"),
+  "min.relu.s16x2": extremeOfPairs("min"),
+  max: { lowering: extreme("max"), validity: choosesExtreme("max"), gangForm: integerGangForms.maximum },
+  "max.relu.s32": extreme("max"),
+  "max.pairs": extremeOfPairs("max"),
+  "max.relu.s16x2": extremeOfPairs("max"),
+  popc: count("Popcnt"),
+  clz: count("Clz"),
+  bfind: findHighestBit,
+  fns: findNthSet,
+  brev: { lowering: reverseBits, validity: movesBits(1) },
+  bfe: { lowering: extractBits, validity: movesBits(1) },
+  bfi: { lowering: insertBits, validity: movesBits(1, 2) },
+  szext: { lowering: extendLowBits, validity: movesBits(1) },
+  bmsk: makeMask,
+  dp4a: dotProduct(4),
+  "dp2a.lo": dotProduct(2),
+  "dp2a.hi": dotProduct(2),
+  // Integer arithmetic with carries.
+  "add.cc": { lowering: addWithCarry("add", { takesCarry: false }), validity: givingCarry },
+  addc: { lowering: addWithCarry("add", { takesCarry: true }), validity: takingCarry },
+  "sub.cc": { lowering: addWithCarry("sub", { takesCarry: false }), validity: givingCarry },
+  subc: { lowering: addWithCarry("sub", { takesCarry: true }), validity: takingCarry },
+  "mad.lo.cc": { lowering: multiplyAddWithCarry({ takesCarry: false }), validity: givingCarry },
+  "mad.hi.cc": { lowering: multiplyAddWithCarry({ takesCarry: false }), validity: givingCarry },
+  "madc.lo": { lowering: multiplyAddWithCarry({ takesCarry: true }), validity: takingCarry },
+  "madc.hi": { lowering: multiplyAddWithCarry({ takesCarry: true }), validity: takingCarry },
+};
+
+const floatLowerings: Lowerings<FloatName> = {
+  // Floating-point arithmetic in 32 and 64 bits.
+  testp: testProperty,
+  copysign: copySign,
+  "add.f32": { lowering: float("Add"), gangForm: floatGangForms.add },
+  "add.f64": { lowering: float("Add"), gangForm: doubleGangForms.add },
+  "sub.f32": { lowering: float("Sub"), gangForm: floatGangForms.subtract },
+  "sub.f64": { lowering: float("Sub"), gangForm: doubleGangForms.subtract },
+  "mul.f32": { lowering: float("Mul"), gangForm: floatGangForms.multiply },
+  "mul.f64": { lowering: float("Mul"), gangForm: doubleGangForms.multiply },
+  "fma.f32": { lowering: fusedMultiplyAdd, gangForm: floatGangForms.multiplyAdd },
+  "fma.f64": { lowering: fusedMultiplyAdd, gangForm: doubleGangForms.multiplyAdd },
+  "mad.f32": { lowering: fusedMultiplyAdd, gangForm: floatGangForms.multiplyAdd },
+  "mad.f64": { lowering: fusedMultiplyAdd, gangForm: doubleGangForms.multiplyAdd },
+  "div.approx": divideApproximately,
+  "div.full": float("Div"),
+  "div.f32": { lowering: float("Div"), gangForm: floatGangForms.divide },
+  "div.f64": { lowering: float("Div"), gangForm: doubleGangForms.divide },
+  "abs.f32": { lowering: signChange("Abs"), gangForm: floatGangForms.absolute },
+  "abs.f64": { lowering: signChange("Abs"), gangForm: doubleGangForms.absolute },
+  "neg.f32": { lowering: signChange("Neg"), gangForm: floatGangForms.negate },
+  "neg.f64": { lowering: signChange("Neg"), gangForm: doubleGangForms.negate },
+  "min.f32": { lowering: extremeFloat("Min"), gangForm: floatGangForms.minimum },
+  "min.xorsign.abs": extremeFloat("Min"),
+  "min.f64": extremeFloat("Min"),
+  "max.f32": { lowering: extremeFloat("Max"), gangForm: floatGangForms.maximum },
+  "max.xorsign.abs": extremeFloat("Max"),
+  "max.f64": extremeFloat("Max"),
+  "rcp.approx": reciprocal,
+  rcp: reciprocal,
+  "rcp.approx.ftz": upperHalf("reciprocal"),
+  "sqrt.approx": float("Sqrt"),
+  "sqrt.f32": { lowering: float("Sqrt"), gangForm: floatGangForms.squareRoot },
+  "sqrt.f64": { lowering: float("Sqrt"), gangForm: doubleGangForms.squareRoot },
+  "rsqrt.approx.f32": reciprocalRoot,
+  "rsqrt.approx.f64": reciprocalRoot64,
+  "rsqrt.approx.ftz": upperHalf("reciprocalRoot"),
+  "sin.approx": sine,
+  "cos.approx": cosine,
+  "lg2.approx": logarithm,
+  "ex2.approx.f32": exponential,
+  "tanh.approx.f32": hyperbolicTangent,
+  // Floating-point arithmetic in 16 bits.
+  "add.f16": halfSum("Add"),
+  "sub.f16": halfSum("Sub"),
+  "mul.f16": halfProduct,
+  "fma.rn.f16": halfMultiplyAdd,
+  "fma.rn.relu": halfMultiplyAdd,
+  "fma.rn.bf16": halfMultiplyAdd,
+  "neg.f16": halfSignChange("Neg"),
+  "abs.f16": halfSignChange("Abs"),
+  "min.f16": halfExtreme("Min"),
+  "max.f16": halfExtreme("Max"),
+  "tanh.approx.f16": halfTangent,
+  "ex2.approx.f16": halfExponential,
+  "ex2.approx.ftz": halfExponential,
+};
+
+const comparisonLowerings: Lowerings<ComparisonName> = {
+  // Comparisons and selections.
+  set: setValue,
+  setp: { lowering: setPredicate, validity: setsPredicate, gangForm: gangComparison },
+  selp: { lowering: selectByPredicate, validity: selects, gangForm: gangSelection },
+  slct: { lowering: selectBySign, validity: movesBits(1, 2) },
+  "set.f16": setValue,
+  "setp.f16": { lowering: setPredicate, validity: setsPredicate },
+};
+
+const logicLowerings: Lowerings<LogicName> = {
+  and: { lowering: integer("And"), validity: conjunction, gangForm: integerGangForms.and },
+  or: { lowering: integer("Or"), validity: disjunction, gangForm: integerGangForms.or },
+  xor: { lowering: integer("Xor"), validity: union, gangForm: integerGangForms.xor },
+  not: { lowering: not, validity: union, gangForm: integerGangForms.not },
+  cnot: logicalNot,
+  lop3: { lowering: logicOfThree, validity: validityOfThree, gangForm: integerGangForms.logicOfThree },
+  "lop3.combined": logicOfThree,
+  shf: { lowering: funnelShift, validity: movesBits(1, 2), gangForm: integerGangForms.funnelShift },
+  shl: { lowering: shiftBits("left"), validity: movesBits(1), gangForm: integerGangForms.shiftLeft },
+  shr: { lowering: shiftBits("right"), validity: movesBits(1), gangForm: integerGangForms.shiftRight },
+};
+
+const dataMovementLowerings: Lowerings<DataMovementName> = {
+  "mov.vector": { lowering: moveVector, validity: movesBits(1) },
+  mov: { lowering: move, validity: movesBits(1), gangForm: gangMove },
+  prmt: { lowering: permuteBytes, validity: movesBits(1, 2), gangForm: integerGangForms.permuteBytes },
+  ld: { lowering: load, validity: "emitted", gangForm: gangLoad },
+  ldu: { lowering: load, validity: "emitted" },
+  st: { lowering: store, gangForm: gangStore },
+  prefetch: cacheHint,
+  createpolicy: createPolicy,
+  "mov.b128": { lowering: moveWide, validity: movesBits(1) },
+  // Gangs access 128 bits member by member.
+  "ld.b128": { lowering: loadWide, validity: "emitted" },
+  "st.b128": storeWide,
+  "ldu.b128": { lowering: loadWide, validity: "emitted" },
+  "atom.b128": { lowering: atomicWide, validity: "emitted" },
+  isspacep: isInSpace,
+  cvta: convertAddress("i64Add"),
+  "cvta.to": convertAddress("i64Sub"),
+  cvt: { lowering: convert, validity: converts, gangForm: gangConversion },
+  "cvt.f16": convert,
+  "cvt.f16x2": { lowering: convertToPair, validity: packsHalves },
+  "cvt.tf32": convertToTensorFloat,
+  "cvt to 8 bits": convertToEightBits,
+  "cvt from 8 bits": convertFromEightBits,
+  "cvt.pack": pack,
+  "cp.async": copyAsynchronously,
+  "cp.async.commit_group": commitCopies,
+  "cp.async.wait": awaitCopies,
+};
+
+const controlFlowLowerings: Lowerings<ControlFlowName> = {
+  bra: "control flow",
+  brx: "control flow",
+  call: { lowering: "control flow", validity: "emitted" },
+  ret: "control flow",
+  exit: "control flow",
+};
+
+const synchronizationLowerings: Lowerings<SynchronizationName> = {
+  "barrier.sync": barrierSync,
+  "barrier.arrive": barrierArrive,
+  "barrier.red": barrierReduction,
+  "bar.sync": aligned(barrierSync),
+  "bar.arrive": aligned(barrierArrive),
+  "bar.red": aligned(barrierReduction),
+  "bar.warp.sync": warpBarrier,
+  shfl: shuffle,
+  ldmatrix: loadMatrices,
+  stmatrix: storeMatrices,
+  movmatrix: transposeMatrix,
+  vote,
+  match,
+  activemask: activeMask,
+  redux: reduction,
+  griddepcontrol: fence,
+  elect,
+  mapa: mapAddress,
+  getctarank: rankOfAddress,
+  "barrier.cluster.arrive": arriveAtCluster,
+  "barrier.cluster.wait": waitForCluster,
+  "mbarrier.init": initializeBarrier,
+  "mbarrier.inval": invalidateBarrier,
+  "mbarrier.expect_tx": transact(false),
+  "mbarrier.complete_tx": transact(true),
+  "mbarrier.arrive": arrive(false),
+  "mbarrier.arrive_drop": arrive(true),
+  "mbarrier.test_wait": testWait,
+  "mbarrier.pending_count": pendingCount,
+  "cp.async.mbarrier": arriveAfterCopies,
+  nanosleep: sleep,
+};
+
+/** Every atomic instruction is sequentially consistent, which is stronger than any of them requires. */
+const atomicLowerings: Lowerings<AtomicName> = {
+  // Every access is made in the order of the program, by one proxy.
+  fence,
+  atom: { lowering: atomic(true), validity: "emitted" },
+  red: atomic(false),
+};
+
+const videoLowerings: Lowerings<VideoName> = {
+  vadd: videoArithmetic("add"),
+  vsub: videoArithmetic("sub"),
+  vabsdiff: videoArithmetic("absdiff"),
+  vmin: videoArithmetic("min"),
+  vmax: videoArithmetic("max"),
+  vshl: videoShift("left"),
+  vshr: videoShift("right"),
+  vmad: videoMultiplyAdd,
+  vset: videoComparison,
+};
+
+const packedVideoLowerings: Lowerings<PackedVideoName> = {
+  vadd2: onElements("add", 2),
+  vsub2: onElements("sub", 2),
+  vavrg2: onElements("avrg", 2),
+  vabsdiff2: onElements("absdiff", 2),
+  vmin2: onElements("min", 2),
+  vmax2: onElements("max", 2),
+  vset2: onElements("set", 2),
+  vadd4: onElements("add", 4),
+  vsub4: onElements("sub", 4),
+  vavrg4: onElements("avrg", 4),
+  vabsdiff4: onElements("absdiff", 4),
+  vmin4: onElements("min", 4),
+  vmax4: onElements("max", 4),
+  vset4: onElements("set", 4),
+};
+
+const miscellaneousLowerings: Lowerings<MiscellaneousName> = {
+  stacksave: saveStack,
+  stackrestore: restoreStack,
+  alloca: allocateOnStack,
+  pmevent: performanceEvent,
+  trap,
+  setmaxnreg: redistributeRegisters,
+};
 
 /**
  * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, what
  * they compile to, and their traits. All others are refused.
  */
 export const instructions: readonly InstructionForm[] = [
-  ...integerForms,
-  ...floatForms,
-  ...comparisonForms,
-  ...logicForms,
-  ...dataMovementForms,
-  ...controlFlowForms,
-  ...synchronizationForms,
-  ...stackForms,
-  ...atomicForms,
-  ...videoForms,
-  ...packedVideoForms,
-  form("pmevent a", "9.7.19.3", performanceEvent, dividingHint),
-  form("pmevent.mask a", "9.7.19.3", performanceEvent, dividingHint),
-  form("trap", "9.7.19.4", trap, { ...pure, effects: ["traps"], dividesBlock: () => true }),
-  form("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", redistributeRegisters, hint),
+  ...lowered(integerRows, integerLowerings),
+  ...lowered(floatRows, floatLowerings),
+  ...lowered(comparisonRows, comparisonLowerings),
+  ...lowered(logicRows, logicLowerings),
+  ...lowered(dataMovementRows, dataMovementLowerings),
+  ...lowered(controlFlowRows, controlFlowLowerings),
+  ...lowered(synchronizationRows, synchronizationLowerings),
+  ...lowered(atomicRows, atomicLowerings),
+  ...lowered(videoRows, videoLowerings),
+  ...lowered(packedVideoRows, packedVideoLowerings),
+  ...lowered(miscellaneousRows, miscellaneousLowerings),
   ...refusedForms,
 ];
 

@@ -89,7 +89,7 @@ export const refusedForms: readonly InstructionForm[] = [
     opcodes.split(" ").flatMap((opcode) =>
       modifiers.split(" ").map((modifier) =>
         instructionForm(`${opcode}.${modifier}`, section ?? sections[opcode as keyof typeof sections], {
-          lowering: { refusal: reason },
+          refusal: reason,
           refusedFor: modifier,
         })
       )
@@ -97,11 +97,9 @@ export const refusedForms: readonly InstructionForm[] = [
   ),
   ...withoutSync.map(([syntax, section]) =>
     instructionForm(syntax, section, {
-      lowering: {
-        refusal: `${noWarpsInStep}: use ${
-          readOpcode(syntax)
-        }.sync, with the mask of the participating lanes as its last operand`,
-      },
+      refusal: `${noWarpsInStep}: use ${
+        readOpcode(syntax)
+      }.sync, with the mask of the participating lanes as its last operand`,
     })
   ),
 ];

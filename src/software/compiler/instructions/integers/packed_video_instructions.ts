@@ -7,8 +7,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
-import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
+import type { Emit } from "../instruction_form.ts";
 import { pushPart } from "./integer_instructions.ts";
 import { clampSigned32, repeatable, u32 } from "./integer_lowering.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
@@ -62,7 +61,7 @@ function pushResult(e: FunctionEmitter, i: ResolvedInstruction, operation: Opera
 }
 
 /** `vadd2`, `vset4` and so on. */
-function onElements(operation: Operation, count: 2 | 4): Emit {
+export function onElements(operation: Operation, count: 2 | 4): Emit {
   const bits = 32 / count;
   return (e, i) => {
     const { code } = e;
@@ -99,19 +98,3 @@ function onElements(operation: Operation, count: 2 | 4): Emit {
     });
   };
 }
-
-const types = "<type:u32|s32>.<first:u32|s32>.<second:u32|s32>";
-const operands = "d.sel, a.sel, b.sel, c";
-
-/** The forms of these instructions. */
-export const packedVideoForms: readonly InstructionForm[] = ([2, 4] as const).flatMap((count) => [
-  ...(["add", "sub", "avrg", "absdiff", "min", "max"] as const).flatMap((operation) => [
-    [`v${operation}${count}.${types}.sat? ${operands}`, `9.7.18.2.${count - 1}`, onElements(operation, count)] as const,
-    [`v${operation}${count}.${types}.add ${operands}`, `9.7.18.2.${count - 1}`, onElements(operation, count)] as const,
-  ]),
-  [
-    `vset${count}.<first:u32|s32>.<second:u32|s32>.<compare:eq|ne|lt|le|gt|ge>.add? ${operands}`,
-    `9.7.18.2.${count}`,
-    onElements("set", count),
-  ] as const,
-]).map(([syntax, section, lowering]) => instructionForm(syntax, section, { lowering, traits: pure }));

@@ -10,8 +10,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
-import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
+import type { Emit } from "../instruction_form.ts";
 import { pushPart } from "./integer_instructions.ts";
 import { clampSigned64, s32, u32 } from "./integer_lowering.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
@@ -123,7 +122,7 @@ function isSignedChoice({ choices }: ResolvedInstruction, slot: string): boolean
 }
 
 /** `vadd`, `vsub`, `vabsdiff`, `vmin` and `vmax` */
-function arithmetic(operation: "add" | "sub" | "absdiff" | "min" | "max"): Emit {
+export function videoArithmetic(operation: "add" | "sub" | "absdiff" | "min" | "max"): Emit {
   return (e, i) => {
     const { code } = e;
     checkNegations(e, i, false);
@@ -148,7 +147,7 @@ function arithmetic(operation: "add" | "sub" | "absdiff" | "min" | "max"): Emit 
 }
 
 /** `vshl` and `vshr` */
-function shift(direction: "left" | "right"): Emit {
+export function videoShift(direction: "left" | "right"): Emit {
   return (e, i) => {
     const { code } = e;
     checkNegations(e, i, false);
@@ -170,7 +169,7 @@ function shift(direction: "left" | "right"): Emit {
 }
 
 /** `vset`: 1 or 0. Unlike the manual, the second operation has the type of the first source. */
-const compare: Emit = (e, i) => {
+export const videoComparison: Emit = (e, i) => {
   checkNegations(e, i, false);
   const isSigned = isSignedChoice(i, "first");
   pushSelected(e, i, 1, isSigned);
@@ -184,7 +183,7 @@ const compare: Emit = (e, i) => {
 export const comparisons = { eq: "Eq", ne: "Ne", lt: "LtS", le: "LeS", gt: "GtS", ge: "GeS" } as const;
 
 /** `vmad`: a product, plus a third operand, plus 1 with `.po`, divided by a power of two. */
-const multiplyAdd: Emit = (e, i) => {
+export const videoMultiplyAdd: Emit = (e, i) => {
   const { code } = e;
   const { choices } = i;
   const types = [isSignedChoice(i, "first"), isSignedChoice(i, "second")] as const;
@@ -214,24 +213,3 @@ const multiplyAdd: Emit = (e, i) => {
   code.set(result);
   e.assign(i.operands[0], u32, () => code.get(result).ops("i32WrapI64"));
 };
-
-const types = "<type:u32|s32>.<first:u32|s32>.<second:u32|s32>";
-const second = "<op2:add|min|max>?";
-const operands = "d.sel, a.sel, b.sel [, c]";
-
-/** The forms of these instructions. */
-export const videoForms: readonly InstructionForm[] = ([
-  [`vadd.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("add")],
-  [`vsub.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("sub")],
-  [`vabsdiff.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("absdiff")],
-  [`vmin.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("min")],
-  [`vmax.${types}.sat?.${second} ${operands}`, "9.7.18.1.1", arithmetic("max")],
-  [`vshl.<type:u32|s32>.<first:u32|s32>.u32.sat?.<mode:clamp|wrap>.${second} ${operands}`, "9.7.18.1.2", shift("left")],
-  [
-    `vshr.<type:u32|s32>.<first:u32|s32>.u32.sat?.<mode:clamp|wrap>.${second} ${operands}`,
-    "9.7.18.1.2",
-    shift("right"),
-  ],
-  [`vmad.${types}.po?.sat?.<scale:shr7|shr15>? d, a.sel, b.sel, c`, "9.7.18.1.3", multiplyAdd],
-  [`vset.<first:u32|s32>.<second:u32|s32>.<compare:eq|ne|lt|le|gt|ge>.${second} ${operands}`, "9.7.18.1.4", compare],
-] as const).map(([syntax, section, lowering]) => instructionForm(syntax, section, { lowering, traits: pure }));

@@ -6,8 +6,7 @@
  * @module
  */
 import { addressOperand } from "./address_checks.ts";
-import { type Emit, type InstructionForm, instructionForm } from "../instruction_form.ts";
-import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
+import type { Emit } from "../instruction_form.ts";
 import { constantOf, u32 } from "../integers/integer_lowering.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
@@ -24,7 +23,7 @@ export const cacheHint: Emit = (e, i) => {
 };
 
 /** `createpolicy`. What a policy holds is not specified; all of them are 0 here. */
-const createPolicy: Emit = (e, i) => {
+export const createPolicy: Emit = (e, i) => {
   const [destination, ...operands] = i.operands;
   for (const operand of operands) {
     if (operand.kind === "address" || operand.kind === "float") continue;
@@ -33,28 +32,3 @@ const createPolicy: Emit = (e, i) => {
   }
   e.assign(destination, u64, () => e.code.i64(0n));
 };
-
-const primary = "<primary:L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged>";
-const secondary = "<secondary:L2::evict_first|L2::evict_unchanged>?";
-
-/** The forms of `createpolicy`. */
-export const policyForms: readonly InstructionForm[] = [
-  `createpolicy.fractional.${primary}.${secondary}.b64 d [, fraction]`,
-  `createpolicy.range.global?.${primary}.${secondary}.b64 d, [a], size, total`,
-  "createpolicy.cvt.L2.b64 d, property",
-].map((syntax) =>
-  instructionForm(syntax, "9.7.9.18", { lowering: createPolicy, traits: { ...pure, hasNoEffect: true } })
-);
-
-/** A form with a cache policy as its last operand. Gangs execute it member by member. */
-export function withPolicy({ syntax, section, emit, traits }: InstructionForm): InstructionForm {
-  const space = syntax.indexOf(" ");
-  const hinted = `${syntax.slice(0, space)}.L2::cache_hint${syntax.slice(space)}, policy`;
-  const lowering: Emit = (e, i) => {
-    e.push(i.operands.at(-1), u64);
-    e.code.ops("drop");
-    emit!(e, { ...i, operands: i.operands.slice(0, -1) });
-  };
-  const { gangForm: _, ...others } = traits;
-  return instructionForm(hinted, section, { lowering, traits: others });
-}

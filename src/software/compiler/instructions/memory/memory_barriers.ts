@@ -16,8 +16,7 @@ import { orderBits } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { pushOrder } from "./memory_instructions.ts";
 import { memoryBarrierFields } from "../../../abi/launch_record.ts";
-import { type Emit, type InstructionForm, instructionForm, type LoweringTraits } from "../instruction_form.ts";
-import { pure } from "../../../../ptx/instructions/instruction_traits.ts";
+import type { Emit } from "../instruction_form.ts";
 import { constantOf, u32 } from "../integers/integer_lowering.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
@@ -59,7 +58,7 @@ function pushCount(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
 }
 
 /** `mbarrier.init` */
-const initialize: Emit = (e, i) => {
+export const initializeBarrier: Emit = (e, i) => {
   const [address, count] = i.operands;
   pushBarrier(e, i, { operand: address, operation: "write" });
   const both = e.temporary("i64");
@@ -68,13 +67,13 @@ const initialize: Emit = (e, i) => {
 };
 
 /** `mbarrier.inval` */
-const invalidate: Emit = (e, i) => {
+export const invalidateBarrier: Emit = (e, i) => {
   pushBarrier(e, i, { operand: i.operands[0], operation: "write", ends: true });
   e.code.i64(0n).memory("i64Store");
 };
 
 /** `mbarrier.arrive` and `mbarrier.arrive_drop`. With `.expect_tx`, the operand counts bytes, and one thread arrives. */
-function arrive(drops: boolean): Emit {
+export function arrive(drops: boolean): Emit {
   return (e, i) => {
     const { code } = e;
     const [destination, address, count] = i.operands;
@@ -99,7 +98,7 @@ function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
 }
 
 /** `mbarrier.expect_tx` and `mbarrier.complete_tx` */
-function transact(completes: boolean): Emit {
+export function transact(completes: boolean): Emit {
   return (e, i) => {
     const [address, bytes] = i.operands;
     pushBarrier(e, i, { operand: address, operation: "atomic" });
@@ -115,7 +114,7 @@ function transact(completes: boolean): Emit {
  * `mbarrier.test_wait` and `mbarrier.try_wait`: whether the phase of a state, or the one with a parity, has ended. Only
  * the current phase and the one before can be asked for.
  */
-const testWait: Emit = (e, i) => {
+export const testWait: Emit = (e, i) => {
   const { code } = e;
   const [destination, address, awaited, timeout] = i.operands;
   if (timeout !== undefined) {
@@ -137,7 +136,7 @@ const testWait: Emit = (e, i) => {
 };
 
 /** `mbarrier.pending_count` */
-const pendingCount: Emit = (e, i) => {
+export const pendingCount: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
     e.push(i.operands[1], b64);
     e.code.i64((1n << pending.bits) - 1n).ops("i64And", "i32WrapI64");
@@ -148,7 +147,7 @@ const pendingCount: Emit = (e, i) => {
  * `cp.async.mbarrier.arrive`: the thread's copies are done, so it arrives at once. Without `.noinc`, the phase expects
  * this arrival in addition to the others, so that nothing changes.
  */
-const arriveAfterCopies: Emit = (e, i) => {
+export const arriveAfterCopies: Emit = (e, i) => {
   pushOrder(e, orderBits.wait);
   pushBarrier(e, i, { operand: i.operands[0], operation: "atomic" });
   if (!i.choices.has("noinc")) {
@@ -158,43 +157,3 @@ const arriveAfterCopies: Emit = (e, i) => {
   e.code.i64(1n).i64(0n).i64(0n);
   e.callHelper("arriveInMemory").ops("drop");
 };
-
-const space = "<space:shared|shared::cta>?";
-const clusterSpace = "<space:shared|shared::cta|shared::cluster>?";
-/** An order and its scope, or neither. */
-const ordered = (semantics: string) => ["", `.<semantics:${semantics}>.<scope:cta|cluster>`];
-const arriving = ordered("release|relaxed");
-const waiting = ordered("acquire|relaxed");
-/** Each thread must execute it. */
-const updates: LoweringTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
-const stores: LoweringTraits = { ...pure, effects: ["writes"] };
-const observes: LoweringTraits = { ...pure, effects: ["reads", "observes"] };
-
-/** The forms of these instructions. */
-export const memoryBarrierForms: readonly InstructionForm[] = ([
-  [`mbarrier.init.${space}.b64 [a], b`, initialize, stores],
-  [`mbarrier.inval.${space}.b64 [a]`, invalidate, stores],
-  ...ordered("relaxed").flatMap((order) => [
-    [`mbarrier.expect_tx${order}.${clusterSpace}.b64 [a], b`, transact(false), updates] as const,
-    [`mbarrier.complete_tx${order}.${clusterSpace}.b64 [a], b`, transact(true), updates] as const,
-  ]),
-  ...([["arrive", false], ["arrive_drop", true]] as const).flatMap(([name, drops]) => [
-    ...arriving.flatMap((order) => [
-      [`mbarrier.${name}${order}.${clusterSpace}.b64 d, [a] [, b]`, arrive(drops), updates] as const,
-      [`mbarrier.${name}.expect_tx${order}.${clusterSpace}.b64 d, [a], b`, arrive(drops), updates] as const,
-    ]),
-    ...["", ".release.cta"].map((order) =>
-      [`mbarrier.${name}.noComplete${order}.${space}.b64 d, [a], b`, arrive(drops), updates] as const
-    ),
-  ]),
-  ...waiting.flatMap((order) => [
-    [`mbarrier.test_wait.parity?${order}.${space}.b64 p, [a], b`, testWait, observes] as const,
-    [`mbarrier.try_wait.parity?${order}.${space}.b64 p, [a], b [, c]`, testWait, observes] as const,
-  ]),
-  ["mbarrier.pending_count.b64 d, a", pendingCount, pure],
-] as const).map(([syntax, lowering, traits]) => instructionForm(syntax, "9.7.13.15", { lowering, traits })).concat(
-  instructionForm(`cp.async.mbarrier.arrive.noinc?.${space}.b64 [a]`, "9.7.13.15.15", {
-    lowering: arriveAfterCopies,
-    traits: updates,
-  }),
-);

@@ -1,0 +1,182 @@
+/**
+ * The rows of control flow, barriers and exchanges among threads, clusters, the stack and hints.
+ *
+ * @module
+ */
+import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
+import { hint, orderingFence, row, type Rows } from "./row.ts";
+
+type Barriers = `${"bar" | "barrier"}.${"sync" | "arrive" | "red"}` | "bar.warp.sync";
+type Exchanges = "shfl" | "vote" | "match" | "activemask" | "redux" | "elect";
+type Matrices = "ldmatrix" | "stmatrix" | "movmatrix";
+type Clusters = "mapa" | "getctarank" | "barrier.cluster.arrive" | "barrier.cluster.wait";
+type Updates = "init" | "inval" | "expect_tx" | "complete_tx" | "arrive" | "arrive_drop";
+type MemoryBarriers = `mbarrier.${Updates | "test_wait" | "pending_count"}` | "cp.async.mbarrier";
+
+/** The names of the rows of control flow. */
+export type ControlFlowName = "bra" | "brx" | "call" | "ret" | "exit";
+
+/** The names of the rows of barriers and exchanges. */
+export type SynchronizationName =
+  | Barriers
+  | Exchanges
+  | Matrices
+  | Clusters
+  | MemoryBarriers
+  | "griddepcontrol"
+  | "nanosleep";
+
+/** The names of the other rows. */
+export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmevent" | "trap" | "setmaxnreg";
+
+/** Control flow, which a row says by its `flow`. */
+const control: InstructionTraits = { effects: [], runsInGangs: true };
+
+/** Control flow. */
+export const controlFlowRows: Rows<ControlFlowName> = {
+  bra: row("bra.uni? target", "9.7.12.3", control, "branch"),
+  brx: row("brx.idx.uni? index, targets", "9.7.12.4", { effects: [] }, "switch"),
+  call: row(
+    "call.uni? [x, y, z, w]",
+    "9.7.12.5",
+    { effects: ["reads", "observes", "writes"], synchronization: "lanes" },
+    "call",
+  ),
+  ret: row("ret.uni?", "9.7.12.6", control, "return"),
+  exit: row("exit", "9.7.12.7", control, "exit"),
+};
+
+const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
+
+/**
+ * Suspends the thread until others have come as far, so no loop has to spin for it. A gang diverges here, and
+ * reconverges only if uniform registers are still uniform.
+ */
+const waiting: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
+const barrier: InstructionTraits = { ...waiting, synchronization: "threads" };
+const blockBarrier: InstructionTraits = { ...waiting, synchronization: "block" };
+/** An exchange among the lanes of a warp. */
+const exchange: InstructionTraits = { ...waiting, synchronization: "lanes" };
+/** A lane may read from one that does not take part. */
+const fromLanes: InstructionTraits = { ...exchange, mayBeUndefined: true };
+
+/** Exchanges of matrices, whose results differ between threads with the same operands. */
+const ofMatrices: InstructionTraits = { effects: [], access: "shared", synchronization: "lanes", runsInGangs: true };
+
+const sharedSpace = "<space:shared|shared::cta>?";
+const clusterSpace = "<space:shared|shared::cta|shared::cluster>?";
+/** An order and its scope, or neither. */
+const ordered = (semantics: string) => ["", `.<semantics:${semantics}>.<scope:cta|cluster>`];
+/** `mbarrier`, which is in shared memory. */
+const memoryBarrier: InstructionTraits = { access: "shared", synchronization: "lanes" };
+/** Each thread must execute it. */
+const updates: InstructionTraits = {
+  ...memoryBarrier,
+  effects: ["reads", "observes", "writes"],
+  runsInGangs: true,
+};
+const initializes: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["writes"] };
+const tests: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["reads", "observes"] };
+
+/** Barriers and exchanges among threads. */
+export const synchronizationRows: Rows<SynchronizationName> = {
+  "barrier.sync": row("barrier.cta?.sync.aligned? a [, b]", "9.7.13.1", blockBarrier),
+  "barrier.arrive": row("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrier),
+  "barrier.red": [
+    row("barrier.cta?.red.<operation:popc>.aligned?.u32 d, a, p [, q]", "9.7.13.1", barrier),
+    row("barrier.cta?.red.<operation:and|or>.aligned?.pred d, a, p [, q]", "9.7.13.1", barrier),
+  ],
+  "bar.sync": row("bar.cta?.sync a [, b]", "9.7.13.1", blockBarrier),
+  "bar.arrive": row("bar.cta?.arrive a, b", "9.7.13.1", barrier),
+  "bar.red": [
+    row("bar.cta?.red.<operation:popc>.u32 d, a, p [, q]", "9.7.13.1", barrier),
+    row("bar.cta?.red.<operation:and|or>.pred d, a, p [, q]", "9.7.13.1", barrier),
+  ],
+  "bar.warp.sync": row("bar.warp.sync membermask", "9.7.13.2", exchange),
+  shfl: row("shfl.sync.<mode:up|down|bfly|idx>.b32 d, a, b, c, membermask", "9.7.9.6", fromLanes),
+  ldmatrix: row(`ldmatrix.sync.aligned.m8n8.${matrices}.b16 d, [a]`, "9.7.14.5.15", {
+    ...ofMatrices,
+    effects: ["reads", "observes"],
+  }),
+  stmatrix: row(`stmatrix.sync.aligned.m8n8.${matrices}.b16 [a], b`, "9.7.14.5.16", {
+    ...ofMatrices,
+    effects: ["writes"],
+  }),
+  movmatrix: row("movmatrix.sync.aligned.m8n8.trans.b16 d, a", "9.7.14.5.17", ofMatrices),
+  vote: [
+    row("vote.sync.<mode:all|any|uni>.pred d, a, membermask", "9.7.13.9", exchange),
+    row("vote.sync.<mode:ballot>.b32 d, a, membermask", "9.7.13.9", exchange),
+  ],
+  match: row("match.<mode:any|all>.sync.<type:b32|b64> d, a, membermask", "9.7.13.10", exchange),
+  activemask: row("activemask.b32 d", "9.7.13.11", exchange),
+  redux: [
+    row("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", exchange),
+    row("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", exchange),
+  ],
+  // A kernel starts when the work in front of it is done, which a program cannot tell from a GPU that is never early.
+  griddepcontrol: row("griddepcontrol.<action:launch_dependents|wait>", "9.7.13.13", {
+    ...orderingFence,
+    dividesBlock: ({ choices }) => choices.get("action") !== "wait",
+  }),
+  elect: row("elect.sync d, membermask", "9.7.13.14", { effects: [], synchronization: "lanes", runsInGangs: true }),
+
+  // Clusters of blocks.
+  mapa: row("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", pure),
+  getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", pure),
+  "barrier.cluster.arrive": row("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", {
+    ...pure,
+    effects: ["orders"],
+    synchronization: "threads",
+  }),
+  "barrier.cluster.wait": row("barrier.cluster.wait.<semantics:acquire>?.aligned?", "9.7.13.3", barrier),
+
+  // Barriers in shared memory.
+  "mbarrier.init": row(`mbarrier.init.${sharedSpace}.b64 [a], b`, "9.7.13.15", initializes),
+  "mbarrier.inval": row(`mbarrier.inval.${sharedSpace}.b64 [a]`, "9.7.13.15", initializes),
+  "mbarrier.expect_tx": ordered("relaxed").map((order) =>
+    row(`mbarrier.expect_tx${order}.${clusterSpace}.b64 [a], b`, "9.7.13.15", updates)
+  ),
+  "mbarrier.complete_tx": ordered("relaxed").map((order) =>
+    row(`mbarrier.complete_tx${order}.${clusterSpace}.b64 [a], b`, "9.7.13.15", updates)
+  ),
+  "mbarrier.arrive": arrivals("arrive"),
+  "mbarrier.arrive_drop": arrivals("arrive_drop"),
+  "mbarrier.test_wait": ordered("acquire|relaxed").flatMap((order) => [
+    row(`mbarrier.test_wait.parity?${order}.${sharedSpace}.b64 p, [a], b`, "9.7.13.15", tests),
+    row(`mbarrier.try_wait.parity?${order}.${sharedSpace}.b64 p, [a], b [, c]`, "9.7.13.15", tests),
+  ]),
+  "mbarrier.pending_count": row("mbarrier.pending_count.b64 d, a", "9.7.13.15", { ...pure, ...memoryBarrier }),
+  "cp.async.mbarrier": row(`cp.async.mbarrier.arrive.noinc?.${sharedSpace}.b64 [a]`, "9.7.13.15.15", {
+    effects: ["reads", "observes", "writes"],
+    runsInGangs: true,
+  }),
+  nanosleep: row("nanosleep.u32 t", "9.7.19.2", waiting),
+};
+
+function arrivals(name: string): InstructionRow[] {
+  return [
+    ...ordered("release|relaxed").flatMap((order) => [
+      row(`mbarrier.${name}${order}.${clusterSpace}.b64 d, [a] [, b]`, "9.7.13.15", updates),
+      row(`mbarrier.${name}.expect_tx${order}.${clusterSpace}.b64 d, [a], b`, "9.7.13.15", updates),
+    ]),
+    ...["", ".release.cta"].map((order) =>
+      row(`mbarrier.${name}.noComplete${order}.${sharedSpace}.b64 d, [a], b`, "9.7.13.15", updates)
+    ),
+  ];
+}
+
+const stack: InstructionTraits = { effects: ["allocates"] };
+const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
+
+/** The stack, and what concerns none of the other families. */
+export const miscellaneousRows: Rows<MiscellaneousName> = {
+  stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),
+  stackrestore: row("stackrestore.<type:u32|u64> a", "9.7.17.2", stack),
+  alloca: row("alloca.<type:u32|u64> d, size [, alignment]", "9.7.17.3", stack),
+  pmevent: [
+    row("pmevent a", "9.7.19.3", dividingHint),
+    row("pmevent.mask a", "9.7.19.3", dividingHint),
+  ],
+  trap: row("trap", "9.7.19.4", { ...pure, effects: ["traps"], dividesBlock: () => true }),
+  setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", hint),
+};
