@@ -10,7 +10,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { formatTable } from "../examples/table.ts";
-import { didYouMean } from "../src/support/nearest_name.ts";
+import { didYouMean } from "../src/support/validation.ts";
 
 /** A benchmark, which is a program of its own. */
 interface Benchmark {
