@@ -1,8 +1,7 @@
 import { test } from "node:test";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
-import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
-import { isReadable } from "../../ffi/native/shim/descriptors.ts";
+import { closeDescriptor, isReadable } from "../../ffi/native/shim/descriptors.ts";
 import { receiveFrom } from "../../ffi/native/shim/sockets.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";

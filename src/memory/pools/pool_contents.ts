@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { coarseTime } from "../../../ffi/native/clock.ts";
 import type { MemoryPiece, UnfreedMemory } from "../../objects/opened_objects.ts";
 import { originOf } from "../../support/leaks.ts";
 import type { AllocationSites } from "./memory_registry.ts";
@@ -156,12 +157,12 @@ export interface Holders {
 /** A buffer, for messages that list the largest. */
 export interface HeldBuffer {
   readonly byteLength: number;
-  /** The `performance.now()` of the allocation; 0 if it was not recorded. */
+  /** When it was allocated, as `performance.now()`; 0 if that was not recorded. */
   readonly time: number;
 }
 
 /**
- * The size in bytes from which the time of an allocation is recorded. Asking for the time costs 25 ns, a tenth of a small
+ * The size in bytes from which the time of an allocation is recorded. Even a coarse clock takes a tenth of a small
  * allocation, but nothing beside the work that fills a large one.
  */
 const timedByteLength = 2 ** 24;
@@ -208,7 +209,7 @@ export function holdersByOrigin(origins: Iterable<Origin>): Holders[] {
 
 /** The time to record of an allocation; 0 if it is too small for that. */
 export function timeOfAllocation(byteLength: number): number {
-  return byteLength < timedByteLength ? 0 : performance.now();
+  return byteLength < timedByteLength ? 0 : coarseTime();
 }
 
 /** Groups buffers by their sizes. */
