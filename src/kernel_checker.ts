@@ -1,5 +1,5 @@
 /**
- * What the sanitizer asks of a driver that observes kernels, and gets to know of their launches.
+ * What the sanitizer asks of a driver that observes kernels, and receives about their launches.
  *
  * @module
  */
@@ -27,7 +27,7 @@ export interface KernelChecker {
   unfreedHeap(): readonly UnfreedHeap[];
 }
 
-/** What is known of a launch before it runs, and who gets to know what it did. */
+/** What is known of a launch before it runs, and who receives what it did. */
 export interface LaunchObservation {
   /** Whether no races have to be looked for: none of its threads' accesses conflict. */
   readonly isRaceFree?: boolean;

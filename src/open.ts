@@ -62,7 +62,7 @@ export interface OpenOptions {
    * `"stream-order"` finds accesses to memory that nothing orders, and those before its allocation or after its free. On
    * a GPU, it knows copies and fills, and not yet what kernels access. `"leak"` finds memory that is never freed. The
    * other checks look at the threads of kernels, on the software device only: `"memory"` finds accesses to memory that is
-   * not there, or not any more; `"initialization"` finds branches, addresses and atomics that depend on memory or
+   * not allocated, or was freed; `"initialization"` finds branches, addresses and atomics that depend on memory or
    * variables which nothing has written; `"race"` finds accesses of threads to the same memory that no barrier, fence or
    * atomic orders; `"synchronization"` finds barriers that only some threads reach, wrong masks and deadlocks.
    */

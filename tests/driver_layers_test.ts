@@ -50,7 +50,7 @@ test("the sanitizer observes every call that orders work, that waits for it, or 
   assertEquals(unobserved, []);
 });
 
-test("what is no call has no effects", () => {
+test("names that are not calls have no effects", () => {
   for (const name of ["kind", "hasContextEvents", "toString", "constructor", Symbol.iterator]) {
     assertEquals(effectsOf(name), {});
   }

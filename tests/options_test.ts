@@ -241,7 +241,7 @@ test("options of a wrong kind are refused everywhere, by their names", { skip },
   });
 });
 
-test("values that are no options are refused everywhere", { skip }, async () => {
+test("values that are not options are refused everywhere", { skip }, async () => {
   const values = [null, 5, "cuda", true, Symbol(), () => {}, [], ["grid"], new Map(), new Date(), new Uint8Array(4)];
   await withTakers(async (takers) => {
     for (const [name, { call }] of Object.entries(takers)) {

@@ -5,7 +5,7 @@ const maximumLength = 60;
 /** The maximum number of bytes that are read: a process chooses how long its command line is. */
 const maximumByteLength = 16_384;
 
-/** Programs that run others, which are named by their first argument that is no option. */
+/** Programs that run others, which are named by their first argument that is not an option. */
 const runtimes = /^(deno|bun|node|python[\d.]*)$/;
 /** The commands of these that run a program. */
 const runCommands = ["run", "x", "exec"];

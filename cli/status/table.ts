@@ -32,7 +32,7 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** The beginning of a text that takes at most so many cells. */
+/** The longest prefix of a string that takes at most this many cells. */
 export function cutTo(text: string, width: number): string {
   let [cut, taken] = ["", 0];
   for (const character of text) {

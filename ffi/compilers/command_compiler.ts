@@ -304,7 +304,7 @@ export function replaceIncludes(text: string, paths: ReadonlyMap<string, string>
   });
 }
 
-/** A text whose lines the compiler counts from here, by a name. */
+/** A source whose lines the compiler counts from here, under a name. */
 function named(text: string, name: string): string {
   const literal = name.replaceAll(/["\\]/g, "\\$&").replaceAll("\n", "\\n");
   return `#line 1 "${literal}"\n${text}`;

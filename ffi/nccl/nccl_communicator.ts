@@ -10,13 +10,13 @@ import { pause } from "../../src/support/waiting/pause.ts";
 import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**
- * What a rank says in the roster: first whether it has ended its work by force, so that the others cannot go on (u32),
+ * What a rank says in the roster: first whether it has aborted its work, so that the others cannot continue (u32),
  * and then of each rank whether it has sent to that one (1), or received from it (2), or both (u8).
  */
 const aborted = Uint32Array.of(1);
 const linksOffset = aborted.byteLength;
 /**
- * What a rank says in its entry when it ends its work by force: how many collectives were done (f64), and before that (u32
+ * What a rank says in its entry when it aborts its work: how many collectives were done (f64), and before that (u32
  * each) whether all messages were, and why: one of these.
  */
 const reasons = { "peer-gone": 1, "timed-out": 2 } as const;

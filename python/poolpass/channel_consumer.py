@@ -95,7 +95,7 @@ class ChannelConsumer(Closing):
             self._user = user = ring.add()
             self._frames: weakref.WeakSet[Frame] = weakref.WeakSet()
             try:
-                connection.join(hold, weak_method(self._on_frame, lambda frame: give_back(connection, hold, frame)))
+                connection.join(hold, weak_method(self._on_frame, lambda frame: release_unread(connection, hold, frame)))
             except BaseException:
                 ring.drop(user)
                 raise
@@ -174,7 +174,7 @@ class ChannelConsumer(Closing):
                 return
             self._is_closed = True
             for message in self._coming:
-                give_back(core, self._hold, message)
+                release_unread(core, self._hold, message)
             self._coming.clear()
             core.loop.changed.notify_all()
         for frame in list(self._frames):
@@ -215,13 +215,13 @@ class ChannelConsumer(Closing):
             raise m.ProtocolError(f"More frames of {quoted(self.name)} come than its window, {self._channel.window}")
         self._last_sequence = message.sequence
         if self._is_closed:
-            give_back(self._connection, self._hold, message)
+            release_unread(self._connection, self._hold, message)
         else:
             self._full.add(message.slot)
             self._coming.append(message)
 
 
-def give_back(connection: ExporterConnection, hold: Hold, message: m.Frame | None) -> None:
+def release_unread(connection: ExporterConnection, hold: Hold, message: m.Frame | None) -> None:
     """Releases a frame that nobody has read."""
     if message is not None:
         connection.release_frame(hold, message, frozenset())

@@ -55,7 +55,7 @@ class Slot(DeviceArray):
     def release(self, stream: Any = None) -> None:
         """Returns the slot to the channel, if it was not sent. What the stream has been given may still write it."""
         if not self.is_released:
-            self._producer._give_back(self, stream)
+            self._producer._return_slot(self, stream)
 
     def _end_use(self) -> None:
         self._end()
@@ -223,7 +223,7 @@ class ChannelProducer(Closing):
                 return
             self._is_closed = True
             for slot in list(self._reserved.values()):
-                self._give_back(slot, None)
+                self._return_slot(slot, None)
             try:
                 if not loop.is_current:
                     loop.wait_until(
@@ -325,7 +325,7 @@ class ChannelProducer(Closing):
         assert device is not None
         return cuda().stream_behind(slot._streams.value, self._ring._holding.stream, device)
 
-    def _give_back(self, slot: Slot, stream: Any) -> None:
+    def _return_slot(self, slot: Slot, stream: Any) -> None:
         if self._exporter.loop.is_forked:
             return
         with self._exporter.loop.lock:

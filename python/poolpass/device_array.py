@@ -256,7 +256,7 @@ class DeviceArray:
         if dl_device is not None and tuple(dl_device) != device:
             raise BufferError(f"Cannot move {self._what} to device {dl_device}: it lies on {device}")
         if self._device is not None:
-            self._hand_over(0 if stream is None else int(stream))
+            self._order_consumer(0 if stream is None else int(stream))
         user = self._holding.add()
         try:
             capsule = dlpack.export_capsule(
@@ -274,7 +274,7 @@ class DeviceArray:
         self._capsule[:] = [capsule]
         return capsule
 
-    def _hand_over(self, stream: int) -> None:
+    def _order_consumer(self, stream: int) -> None:
         """Makes the consumer's stream wait for what was written on the memory's own."""
         assert self._device is not None
         if self._stream is not None and stream != NO_STREAM:

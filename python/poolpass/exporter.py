@@ -97,7 +97,7 @@ class Exporter(Closing):
         self._text_length = 0
         self._last_offer = 0
         self._events = LocalEvents(m.MAXIMUM_IDENTIFIERS)
-        # Those of importers.
+        # The events of importers.
         self.opened_events = OpenedEvents(MAXIMUM_OPENED_EVENTS)
         self.poll_budget = PollBudget()
         self._pools: dict[MemorySource, m.Pool] = {}
@@ -675,7 +675,7 @@ class Exporter(Closing):
         return message
 
     def _forget_memory(self, record: OfferRecord) -> None:
-        """Lets go of what no offer names any more."""
+        """Releases what no offer names any more."""
         self._memory_users[record.pool] -= 1
         if self._memory_users[record.pool] == 0:
             del self._memory_users[record.pool]
@@ -859,7 +859,7 @@ def check_offer_name(name: str) -> None:
 
 
 def described(metadata: Any, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Metadata with the element type and the shape of an array. Metadata that is no object is left as it is."""
+    """Metadata with the element type and the shape of an array. Metadata that is not an object is left unchanged."""
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict):

@@ -88,7 +88,7 @@ class OfferRecord:
         )
 
     def end_if_over(self) -> None:
-        """Lets go of the memory once the offer was withdrawn and no importer can use it."""
+        """Releases the memory once the offer was withdrawn and no importer can use it."""
         if self.has_ended or not self.is_withdrawn or self.importers:
             return
         self.has_ended = True

@@ -202,13 +202,13 @@ class StoreLink:
         """Nobody waits for an answer any more."""
         request.is_wanted = False
         if self._requests.get(number) is not request:
-            self._give_back(request)
+            self._release_memory(request)
         elif request.is_sent:
             self._notify({"do": "cancel", "request": number})
         else:
             del self._requests[number]
 
-    def _give_back(self, request: Request) -> None:
+    def _release_memory(self, request: Request) -> None:
         if request.descriptor is not None:
             discard(request.descriptor)
             request.descriptor = None
@@ -438,7 +438,7 @@ class StoreLink:
             raise
         finally:
             if not request.is_wanted or request.error is not None:
-                self._give_back(request)
+                self._release_memory(request)
 
     def _settle(self, request: Request, document: JsonObject) -> None:
         if document.get("ok") is not True:
@@ -457,7 +457,7 @@ class StoreLink:
 
     def _on_claimed(self, request: Request, document: JsonObject) -> None:
         if request.descriptor is not None:
-            self._give_back(request)
+            self._release_memory(request)
             raise m.ProtocolError("MEMORY comes for a request that asks for none")
         unknown = document.get("unknown", [])
         if not isinstance(unknown, list):

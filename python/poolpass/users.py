@@ -20,7 +20,7 @@ WRITABLE_BY_OTHERS = 0o022
 
 
 def check_users(users: Collection[int]) -> frozenset[int]:
-    """Returns the users that an option lists. Raises TypeError or ValueError for what is no user ID."""
+    """Returns the users that an option lists. Raises TypeError or ValueError for values that are not user IDs."""
     for user in users:
         if isinstance(user, bool) or not isinstance(user, int):
             raise TypeError(f"Cannot use {user!r} as a user: give a user ID, a number such as `id -u` prints")

@@ -40,7 +40,7 @@ DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 LIMIT = 240
 TIMEOUT = 30.0
 MIB = 2**20
-# What a context may take or give back for itself between two measurements.
+# What a context may allocate or free for itself between two measurements.
 SLACK = 48 * MIB
 
 checks: list[tuple[str, Callable[[str], str]]] = []

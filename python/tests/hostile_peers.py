@@ -146,7 +146,7 @@ def flood(path: str, count: str) -> None:
 
 
 def offer_metadata(path: str, count: str, length: str) -> None:
-    """An exporter whose metadata takes much more memory as a value than as a text."""
+    """An exporter whose metadata takes much more memory as a value than as a string."""
     one = wire.accept(path)
     wire.send_pool(one, 1)
     metadata = b"[" + b",".join([b"{}"] * ((int(length) - 1) // 3)) + b"]"

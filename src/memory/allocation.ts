@@ -29,7 +29,7 @@ export interface SlabPart {
 export interface AllocationOwner {
   /** Frees the memory in stream order. */
   release(address: bigint, byteLength: number, stream: CudaStream, allocation: Allocation): void;
-  /** Called when an allocation is freed while it has holders. `release` follows when the last holder lets go. */
+  /** Called when an allocation is freed while it has holders. `release` follows when the last holder releases it. */
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is from a pool in host memory. */
   readonly isHostMemory?: boolean;
@@ -61,9 +61,9 @@ export interface AllocationPart extends MemoryRange {
   readonly stream: CudaStream;
 }
 
-/** A holder of an allocation, which is not released before all holders let go. */
+/** A holder of an allocation, which is not released before all holders have released it. */
 interface Holder {
-  /** Called if the user frees the allocation before the holder lets go. */
+  /** Called if the user frees the allocation before the holder has released it. */
   readonly onFree: (() => void) | undefined;
 }
 
@@ -81,7 +81,7 @@ interface RareData {
   copies?: Set<StagingBuffer>;
   /** Reads with copies still to enqueue, and callers of `keep`. */
   holders?: Set<Holder>;
-  /** The stream of a free, whose release is deferred until the last holder lets go. */
+  /** The stream of a free, whose release is deferred until the last holder has released it. */
   deferredRelease?: CudaStream | undefined;
 }
 
@@ -130,7 +130,7 @@ export class Allocation {
     return this.#isFreed;
   }
 
-  /** Whether it was freed, and its memory stays until its holders let go. */
+  /** Whether it was freed, and its memory stays until its holders have released it. */
   get isReleaseDeferred(): boolean {
     return this.#rareData?.deferredRelease !== undefined;
   }
@@ -162,7 +162,7 @@ export class Allocation {
   }
 
   /**
-   * Frees the memory in stream order, or defers that until the last holder lets go. For the user, who must not free
+   * Frees the memory in stream order, or defers that until the last holder has released it. For the user, who must not free
    * memory with a `freeRefusal`, and for the owner, who may.
    *
    * @throws {ReferenceError} If the stream was disposed; nothing has changed then
@@ -210,7 +210,7 @@ export class Allocation {
    * Keeps the memory until the returned function is called. Calling that function again does nothing.
    *
    * If the allocation is freed before that, it becomes unusable at once and `onFree` is called, but the driver frees the
-   * memory only after the last holder has let go. It frees the memory on the stream that was passed to `free` or, if
+   * memory only after the last holder has released it. It frees the memory on the stream that was passed to `free` or, if
    * that stream was disposed, on the device's default stream after the work that preceded the free.
    *
    * @throws {ReferenceError} If the allocation was freed

@@ -62,7 +62,7 @@ import { errorOfWait, type WaitOptions, waitOptions } from "../support/waiting/w
 const attributePrefix = "cudaDevAttr";
 /** How the driver's names start: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT. */
 const driverAttributePrefix = "CU_DEVICE_ATTRIBUTE_";
-/** Where fields of cudaDeviceProp are that are no attributes. */
+/** Where to find the fields of cudaDeviceProp that are not attributes. */
 const propertyNames: Readonly<Record<string, string>> = {
   totalGlobalMem: "CudaDevice.memoryInfo",
   name: "CudaDevice.name",

@@ -26,7 +26,7 @@ export interface LeakReporter {
   leaked(unfreed: readonly UnfreedMemory[], before: string): boolean;
 }
 
-/** Something that a session has opened and must release. */
+/** An object that a session has opened and must release. */
 export interface OpenedObject {
   /** What it is, in the singular: "stream". Undefined if the user does not dispose of it. */
   readonly kind?: string;

@@ -6,7 +6,7 @@
 
 /** Where the kernels of a module have an instruction. */
 export interface InstructionUse {
-  /** The instruction with its modifiers, such as `sin.approx.ftz.f32`; of what is no instruction, its name. */
+  /** The instruction with its modifiers, such as `sin.approx.ftz.f32`; the name alone if it is not an instruction. */
   readonly instruction: string;
   /** The section of the PTX ISA manual, version 9.0. Undefined if it is no instruction, or its section is not known. */
   readonly section: string | undefined;

@@ -70,7 +70,7 @@ export function refuseDisposal(constructor: { readonly prototype: object }, mess
   function refuse(this: Partial<AsyncDisposable>): never {
     const error = new TypeError(message);
     try {
-      // The TypeError is the error to mend first.
+      // The TypeError is the error to fix first.
       this[Symbol.asyncDispose]?.().then(undefined, () => {});
     } catch {
       // It inherits from an instance, or is a Proxy.

@@ -93,7 +93,7 @@ function mayBeOptions<Options extends object>(options: Options, { names }: Known
 
 function refuseOptions(options: unknown, { action, names, required, meantBy }: KnownOptions<object>): never {
   const known = Object.keys(names);
-  // Somebody who passes a CudaStream as the options means its option "stream".
+  // A caller that passes a CudaStream as the options means the option "stream".
   const className = whatIs(options).toLowerCase();
   const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
   const advice = required ?? `an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;

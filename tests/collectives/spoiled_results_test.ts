@@ -49,7 +49,7 @@ function openSpoiled(): { cuda: Cuda; spoiled: SpoiledLibrary } {
 const pace = 1500;
 const error = new SharingError("peer-gone", "Rank 1 has ended the collectives");
 
-test("a result that came when another rank had ended its part by force is an error", async () => {
+test("a result that came after another rank had aborted is an error", async () => {
   const { cuda, spoiled } = openSpoiled();
   using _cuda = cuda;
   const gpu = cuda.device(0);
@@ -151,7 +151,7 @@ test("what another rank has not done is an error at once, and what was done is n
   for (const rank of ranks) await rank.abort();
 });
 
-test("work that cannot be ended by force is an error all the same", async () => {
+test("work that cannot be aborted is still an error", async () => {
   const { cuda, spoiled } = openSpoiled();
   using _cuda = cuda;
   const gpu = cuda.device(0);

@@ -229,7 +229,7 @@ test(`${isLong ? "a million" : "many thousands"} of one character loads or is re
   }
 });
 
-test("a text with thousands of comments before its version is PTX", () => {
+test("source with thousands of comments before its version is PTX", () => {
   assert(isPtx(`${"// one\n/* two */".repeat(1_000_000)}.version 8.5`));
   assert(!isPtx(`${"/**/".repeat(1_000_000)}/*.version 8.5`));
 });

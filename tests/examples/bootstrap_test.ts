@@ -108,7 +108,7 @@ test("rank 0 alone waits for nobody", async () => {
   await handOutId(id, await placeOf(1));
 });
 
-test("strangers get no id, and do not keep the ranks from it", async () => {
+test("other processes get no id, and do not keep the ranks from it", async () => {
   const place = await placeOf(3);
   const served = handOutId(id, place);
   const refused = async (other: Partial<MeetingPlace> & { rank: number }, message: string) => {

@@ -130,7 +130,7 @@ test("an error of a call in a group is that call's own, and the next group is ma
   assertStringIncludes(told(), "ncclAllReduce source");
 });
 
-test("what another rank of this machine has ended by force is not taken for done", { skip }, async () => {
+test("work that another rank of this machine has aborted does not count as complete", { skip }, async () => {
   const { path } = build();
   const library = openNccl(path, () => {});
   const id = library.getUniqueId();

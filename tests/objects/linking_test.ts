@@ -67,7 +67,7 @@ testOnEachDriver("an error of the linker names the image and what is wrong", (cu
   }
 });
 
-testOnEachDriver("what is no image is refused before anything is linked", (cuda) => {
+testOnEachDriver("what is not an image is refused before anything is linked", (cuda) => {
   const gpu = cuda.device(0);
   const link = gpu.link.bind(gpu) as (images: unknown, options?: object) => CudaModule;
   const program = new Uint8Array(64);

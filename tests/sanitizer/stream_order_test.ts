@@ -536,7 +536,7 @@ test("a report of an early free says which stream may free", async () => {
   );
 });
 
-test("a report says where the event was recorded that a stream waits for in vain", async () => {
+test("a report says where the event was recorded whose wait orders nothing", async () => {
   const [report] = await reportsOf("software", ({ gpu, x, fill, a, b }) => {
     const event = recorded(gpu, a);
     fill(a, x);

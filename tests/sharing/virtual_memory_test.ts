@@ -82,7 +82,7 @@ sharingTest("virtual memory that is freed while it is held stays until it is rel
   await peer.call("close", "one");
 });
 
-sharingTest("virtual memory is given back when a process that holds it is killed", async ({ gpu, path, start }) => {
+sharingTest("virtual memory is released when a process that holds it is killed", async ({ gpu, path, start }) => {
   const peer = await start();
   await using exporter = Exporter.listen(path);
   const buffer = gpu.allocate(size, { handleType: "posix-fd" });

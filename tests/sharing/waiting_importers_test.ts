@@ -61,7 +61,7 @@ sharingTest("without wait, connecting fails at once and says how to wait", async
   assert(!message.includes("wait"), message);
 }, { softwareOnly: true });
 
-sharingTest("waiting for an exporter ends at once with what waiting cannot mend", async ({ cuda, path }) => {
+sharingTest("waiting for an exporter ends at once with what waiting cannot fix", async ({ cuda, path }) => {
   async function assertEnds(at: string, code: SharingErrorCode, options = {}): Promise<void> {
     await assertFailsSoon(Importer.connect(cuda, at, { wait: true, ...options }), code);
   }

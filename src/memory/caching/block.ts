@@ -20,7 +20,7 @@ export interface BlockOwner {
    * block.
    */
   release(block: Block, stream: CudaStream): void;
-  /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder lets go. */
+  /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder releases it. */
   awaitRelease(block: Block): void;
 }
 

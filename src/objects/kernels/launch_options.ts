@@ -128,7 +128,7 @@ export function refuseExtents(action: string, what: "grid" | "block" | "cluster"
   );
 }
 
-/** What to give instead of a value that is no extents. */
+/** What to pass instead of a value that is not extents. */
 function instead(dimensions: unknown): string {
   if (typeof dimensions === "string") return "; convert the string with Number";
   if (typeof dimensions !== "object" || dimensions === null || !("x" in dimensions)) return "";

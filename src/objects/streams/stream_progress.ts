@@ -222,13 +222,13 @@ export class Markers implements Disposable {
     }
   }
 
-  /** Takes back a marker that is not waited for any more. */
+  /** Removes a marker that is no longer waited for. */
   abandon(marker: Marker): void {
     this.#release(marker.event);
   }
 
   /**
-   * Takes back a marker that is known to be complete. Waits that overlap may be found complete in another order than that
+   * Removes a marker that is known to be complete. Waits that overlap may be found complete in another order than that
    * of their records.
    */
   complete(marker: Marker): void {

@@ -141,7 +141,7 @@ export interface InstructionTraits {
   readonly accessesType?: boolean;
   /** Whether results may be undefined although all sources are initialized. Default: no. */
   readonly mayBeUndefined?: boolean;
-  /** Whether the instruction gives or takes the carry, which is no operand. Default: no. */
+  /** Whether the instruction gives or takes the carry, which is not an operand. Default: no. */
   readonly usesCarry?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;

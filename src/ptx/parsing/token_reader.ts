@@ -15,7 +15,7 @@ export interface ParseOptions {
   readonly renamed?: ReadonlyMap<string, string>;
 }
 
-/** The tokens of a text, and a position among them. */
+/** The tokens of a PTX source, and a position among them. */
 export class TokenReader implements TokenSource {
   readonly #tokens: readonly Token[];
   readonly #renamed: ReadonlyMap<string, string> | undefined;
@@ -78,7 +78,7 @@ export class TokenReader implements TokenSource {
     return this.take().text.slice(1);
   }
 
-  /** A word that is no name: an opcode, or the target. */
+  /** A word that is not a name: an opcode, or the target. */
   word(): string {
     if (this.token.kind !== "identifier") throw this.unexpected("a name");
     return this.take().text;

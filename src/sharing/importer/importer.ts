@@ -50,7 +50,7 @@ export interface ImporterOptions extends WaitOptions {
   users?: readonly number[];
   /**
    * Whether to wait for an exporter if none listens at the path yet, or if it ends before the handshake is complete. A
-   * signal ends the wait. What waiting cannot mend still fails at once: a path that is not permitted, too long or not a
+   * signal ends the wait. What waiting cannot fix still fails at once: a path that is not permitted, too long or not a
    * socket's, and an exporter that refuses the connection, has another version, or exceeds `handshakeTimeout`. False by
    * default: connecting then fails with `not-found` or `not-listening`.
    */

@@ -163,7 +163,7 @@ const quotedLength = 60;
 /** Returns a member of a document that must be a string. */
 export function textOf(document: JsonObject, name: string): string {
   const value = memberOf(document, name);
-  if (typeof value !== "string") throw refusal(name, value, "a text");
+  if (typeof value !== "string") throw refusal(name, value, "a string");
   return value;
 }
 

@@ -144,7 +144,7 @@ export class StoreClient implements AsyncDisposable {
       maximumAnswer: 4 * maximumMetadata,
       claims: () => [...client.#held].map(([id, count]) => ({ id, count })),
       onUnknown: (ids) => client.#forget(ids),
-      onUnwanted: (answer) => client.#giveBack(answer),
+      onUnwanted: (answer) => client.#releaseUnwanted(answer),
     });
     return client;
   }
@@ -333,7 +333,7 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /** Releases the memory of an answer to a canceled request. */
-  #giveBack({ document, handle }: StoreAnswer): void {
+  #releaseUnwanted({ document, handle }: StoreAnswer): void {
     handle?.[Symbol.dispose]();
     const id = memberOf(document, "id");
     if (typeof id === "number") this.#link.notify({ do: "release", id });

@@ -134,7 +134,7 @@ export const decisions = [
   "size",
 ] as const;
 
-/** Something that an uninitialized value decides. */
+/** A use of an uninitialized value that affects what a kernel does. */
 export type Decision = typeof decisions[number];
 
 const names = Object.keys(hostFunctionTypes) as HostFunctionName[];

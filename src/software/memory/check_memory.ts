@@ -105,7 +105,7 @@ export class CheckMemory implements PageHolder {
     return linearMemory.freeBytes < leastFreeBytes + byteLength ? undefined : linearMemory.reserve(byteLength);
   }
 
-  /** Takes back what a launch has allocated. */
+  /** Frees what a launch has allocated. */
   close(cells: LaunchCells): void {
     if (this.#current === cells) {
       for (const index of cells.entries.keys()) this.#tables!.entries[index] = 0;

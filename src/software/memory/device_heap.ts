@@ -61,8 +61,8 @@ export class DeviceHeap {
   #usedBytes = 0;
 
   /**
-   * @param options `findsMistakes` leaves a gap behind each block, and uses freed blocks late, so that accesses to what
-   * is no block are found
+   * @param options `findsMistakes` leaves a gap behind each block, and uses freed blocks late, so that accesses outside
+   * blocks are found
    */
   constructor(memory: HeapMemory, { findsMistakes = false }: { readonly findsMistakes?: boolean } = {}) {
     this.#memory = memory;

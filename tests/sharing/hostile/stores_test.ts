@@ -138,7 +138,7 @@ storeTest("whoever maps gets the metadata, unless it asks for a brief answer", a
   assertEquals(refused!.code, "bad-message");
 });
 
-storeTest("memory that is given back before the answer is sent is not sent", async (path, client) => {
+storeTest("memory that is released before the answer is sent is not sent", async (path, client) => {
   await using published = await client.create("x", 4096);
   await published.publish();
   const create = { do: "create", name: "y", byteLength: 16, device };
@@ -163,7 +163,7 @@ storeTest("a client that leaves in the moment in which it is given memory does n
   assertEquals((await client.entries()).map(({ name, readers }) => [name, readers]), [["x", []]]);
 });
 
-storeTest("a client that leaves without reading has given back what it said", async (path, client) => {
+storeTest("a client that leaves without reading has released what it said", async (path, client) => {
   const names = ["a", "b", "c"];
   await using gone = startHostile("store_abusers.py", [path, "let go", ...names]);
   assertEquals(await gone.nextLine(), '"left"');

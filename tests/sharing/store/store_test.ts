@@ -76,21 +76,24 @@ storeTest("what was published is there when its maker has gone, and cannot be wr
   assertEquals(await mapped.read(Uint8Array, { length: 2 }), new Uint8Array([3, 3]));
 });
 
-storeTest("a new generation takes the name, and readers keep the last one until they let go", async ({ connect }) => {
-  const [maker, reader] = [await connect(), await connect()];
-  await publish(maker, "x", 1);
-  const first = await reader.map("x");
-  await publish(maker, "x", 2);
-  using second = await reader.map("x");
-  assertEquals(await first.read(Uint8Array, { length: 1 }), new Uint8Array([1]));
-  assertEquals(await second.read(Uint8Array, { length: 1 }), new Uint8Array([2]));
-  assertEquals((await reader.entries()).map(({ generation, readers }) => [generation, readers.length]), [[2, 1]]);
-  first.free();
-  await maker.remove("x");
-  assertEquals(await reader.entries(), []);
-  assertEquals(await second.read(Uint8Array, { length: 1 }), new Uint8Array([2]));
-  await isCode(maker.remove("x"), "not-found", 'Cannot remove "x"');
-});
+storeTest(
+  "a new generation takes the name, and readers keep the last one until they release it",
+  async ({ connect }) => {
+    const [maker, reader] = [await connect(), await connect()];
+    await publish(maker, "x", 1);
+    const first = await reader.map("x");
+    await publish(maker, "x", 2);
+    using second = await reader.map("x");
+    assertEquals(await first.read(Uint8Array, { length: 1 }), new Uint8Array([1]));
+    assertEquals(await second.read(Uint8Array, { length: 1 }), new Uint8Array([2]));
+    assertEquals((await reader.entries()).map(({ generation, readers }) => [generation, readers.length]), [[2, 1]]);
+    first.free();
+    await maker.remove("x");
+    assertEquals(await reader.entries(), []);
+    assertEquals(await second.read(Uint8Array, { length: 1 }), new Uint8Array([2]));
+    await isCode(maker.remove("x"), "not-found", 'Cannot remove "x"');
+  },
+);
 
 storeTest("who maps a name waits for its first generation, and can give up", async ({ connect }) => {
   const [maker, reader] = [await connect(), await connect()];

@@ -62,7 +62,7 @@ testCollectives("what another rank posts is checked before it is used", async (d
   }
 });
 
-testCollectives("a color that is no number ends the division", async (driver) => {
+testCollectives("a color that is not a number ends the division", async (driver) => {
   const { rank, hostile } = await createPair(driver);
   hostile.own.post(commonRings.divisions, 1, { ...honest, count: NaN });
   const comm = rank.collectives.commSplit(rank.comm, { color: 1, key: 0 });

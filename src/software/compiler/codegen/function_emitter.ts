@@ -230,7 +230,7 @@ export class FunctionEmitter {
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#underlyingPointerOf = underlyingPointers(instructions);
     this.#pointerOrigins = origins;
-    this.#registerLocals.giveBackAll();
+    this.#registerLocals.releaseAll();
     this.shadows?.enterFunction(tracked);
     const shadowIntervals = intervals.flatMap((interval) => {
       const shadow = this.shadows?.of(interval.register);
@@ -342,7 +342,7 @@ export class FunctionEmitter {
   /** Begins an instruction, and frees all temporaries. */
   begin(instruction: CompiledInstruction): void {
     this.#current = instruction;
-    this.#temporaries.giveBackAll();
+    this.#temporaries.releaseAll();
   }
 
   /** Pushes the value of an instruction's predicate, as an i32. */

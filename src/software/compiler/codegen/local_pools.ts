@@ -1,6 +1,6 @@
 import type { LocalType } from "../webassembly/opcodes.ts";
 
-/** Pools of reusable locals. All locals that were taken are given back at once. */
+/** Pools of reusable locals. All locals that were taken are released at once. */
 export class LocalPools {
   readonly #newLocal: (type: LocalType) => number;
   readonly #locals: Readonly<Record<LocalType, number[]>> = { i32: [], i64: [], f32: [], f64: [], v128: [] };
@@ -15,7 +15,7 @@ export class LocalPools {
     return this.#locals[type][this.#taken[type]++] ??= this.#newLocal(type);
   }
 
-  giveBackAll(): void {
+  releaseAll(): void {
     const taken = this.#taken;
     taken.i32 =
       taken.i64 =

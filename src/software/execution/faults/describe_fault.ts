@@ -79,7 +79,7 @@ function describePosition({ address = 0n, place, ...report }: FaultReport, memor
   const generic = genericAddress({ address, ...report, ...place === undefined ? {} : { place } })!;
   // A 64-bit address in `.shared` or `.local` may be a generic address that was not converted.
   if (place?.space !== undefined && place.space !== "generic" && address >> spaceBits !== 0n) {
-    return `which is no address in .${place.space}: it may be a generic address that was not converted`;
+    return `which is not an address in .${place.space}: it may be a generic address that was not converted`;
   }
   const offset = Number(BigInt.asUintN(32, generic));
   const access = { begin: offset, byteLength: bytes };

@@ -73,7 +73,7 @@ export class LaunchVersions<Kernel> {
     return false;
   }
 
-  /** Those pointers. */
+  /** The pointer parameters that share memory with others, or point to the variables of the module. */
   #sharedPointers(view: DataView, bounds: number): LaunchRules["shared"] {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;

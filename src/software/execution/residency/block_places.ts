@@ -78,7 +78,7 @@ export class BlockPlaces {
     return this.#free.pop();
   }
 
-  giveBack(place: BlockPlace): void {
+  release(place: BlockPlace): void {
     this.#free.push(place);
   }
 

@@ -184,7 +184,7 @@ export class ResidentBlocks implements ScratchOwner {
     this.#residents.splice(this.#next, 1);
     if (this.#next >= this.#residents.length) this.#next = 0;
     this.#loads[multiprocessor]!--;
-    this.#places.giveBack(place);
+    this.#places.release(place);
     this.#turnsSinceChange = this.#stuckTurns = this.#stuckSteps = 0;
   }
 

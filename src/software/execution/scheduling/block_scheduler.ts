@@ -180,7 +180,7 @@ export class BlockScheduler {
         if (request.spins) this.#noteSpin(warp * warpSize, asked);
         else this.#events++;
         this.#resumeWarp(warp);
-        return this.#turns.goOn(warp);
+        return this.#turns.resume(warp);
       }
       if (isOfWarp(request) && request.kind !== "lockstep" && this.#answerTogether(warp, request)) return true;
     }
@@ -296,14 +296,14 @@ export class BlockScheduler {
     const { complete, active, atLockstepPoints } = this.#groups.of(warp);
     for (const { group, request } of complete) this.#answer(warp, group, request);
     if (complete.length > 0) return true;
-    if (atLockstepPoints) return this.#letLanesGoOn(warp, { yielded, active });
+    if (atLockstepPoints) return this.#resumeAtLockstepPoint(warp, { yielded, active });
     if (active === undefined) return false;
     this.#answer(warp, active.group, active.request);
     return true;
   }
 
   /** Lets the lanes at one lockstep point of a warp go on, or answers a request for the active mask before that. */
-  #letLanesGoOn(
+  #resumeAtLockstepPoint(
     warp: number,
     { yielded, active }: { yielded: number; active: ActiveGroup | undefined },
   ): boolean {
@@ -314,7 +314,7 @@ export class BlockScheduler {
     const group = this.#turns.next(warp, { requestOf, positionOf, lanes, yielded, active: active?.lane });
     if (group === "active") this.#answer(warp, active!.group, active!.request);
     else this.#resumeLanes(warp, group);
-    return this.#turns.goOn(warp);
+    return this.#turns.resume(warp);
   }
 
   #answer(warp: number, group: number, request: SuspensionRequest): void {

@@ -61,7 +61,7 @@ class RandomOrder implements KernelOrder {
 
   /**
    * A permutation that takes no memory: a Feistel network permutes the numbers of an even number of bits, and is applied
-   * again to those that are no block.
+   * again to those that are not a block.
    */
   blockAt(position: number, count: number): number {
     if (count > mostBlocks) return position;

@@ -62,7 +62,7 @@ export class LockstepTurns {
   }
 
   /** Whether a warp whose lanes go on runs at once. If not, other warps run first. */
-  goOn(warp: number): boolean {
+  resume(warp: number): boolean {
     return ++this.#goings[warp]! % turnsOfWarp !== 0;
   }
 

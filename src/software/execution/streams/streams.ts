@@ -14,7 +14,7 @@ import { pause } from "../../../support/waiting/pause.ts";
 import { UnreferencedTimer } from "../../../support/waiting/unreferenced_timer.ts";
 import { atNextTurn } from "../../../support/waiting/waiting.ts";
 
-/** Something to wait for: a piece of work, or a record of another process. */
+/** What a stream waits for: a piece of work, or a record of another process. */
 export interface Awaited {
   readonly done: boolean;
 }

@@ -21,7 +21,7 @@ interface Mapping extends Range {
 
 /** Reserved addresses. */
 interface Reservation extends Range {
-  /** Whether a file may be mapped there that is no mapping's, because the system did not unmap it. */
+  /** Whether a file may still be mapped there without belonging to a mapping, because the system did not unmap it. */
   mayHaveRemains: boolean;
 }
 

@@ -11,7 +11,7 @@ import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
 /** The type of shift amounts, positions and counts. */
 export const u32: ScalarType = typeNamed("u32");
-/** The same, signed. */
+/** A signed integer of 32 bits. */
 export const s32: ScalarType = typeNamed("s32");
 
 /** The value of an integer literal. Undefined for any other operand. */
