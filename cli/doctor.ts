@@ -11,7 +11,7 @@ import { checkCompilers, checkDevices, checkGpuFiles } from "./doctor/check_cuda
 import { checkImports, checkLayouts } from "./doctor/check_imports.ts";
 import { checkSocket } from "./doctor/check_socket.ts";
 import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "./doctor/check_system.ts";
-import { type Finding, finding } from "./doctor/finding.ts";
+import { type DoctorFinding, finding } from "./doctor/finding.ts";
 import { thisMachine } from "./doctor/machine.ts";
 import { tryImportHere, tryImportOption } from "./doctor/try_import.ts";
 import { connectionHelp, connectionOptions, readConnectionOptions } from "./status/connection.ts";
@@ -71,7 +71,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
 }
 
 /** Findings as text. */
-export function asText(findings: readonly Finding[]): string {
+export function asText(findings: readonly DoctorFinding[]): string {
   const width = Math.max(...findings.map(({ topic }) => topic.length));
   const lines = findings.flatMap(({ level, topic, found, advice }) => [
     `${level.padEnd(7)}  ${topic.padEnd(width)}  ${harmless(found)}`,

@@ -9,15 +9,15 @@ import { loadNvJitLink } from "../../ffi/nvjitlink.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { formatVersion } from "../../src/support/version.ts";
 import { formatBytes } from "../status/units.ts";
-import { type Finding, finding, fromMessage } from "./finding.ts";
+import { type DoctorFinding, finding, fromMessage } from "./finding.ts";
 import type { Machine } from "./machine.ts";
 
 const imexFolder = "/dev/nvidia-caps-imex-channels";
 const defaultMpsFolder = "/tmp/nvidia-mps";
 
 /** Opens the devices as programs do. What `open` warns of is a note. */
-export function checkDevices(machine: Machine): Finding[] {
-  const findings: Finding[] = [];
+export function checkDevices(machine: Machine): DoctorFinding[] {
+  const findings: DoctorFinding[] = [];
   const opened = tryOpen({}, findings);
   if (opened !== undefined) {
     using cuda = opened;
@@ -40,7 +40,7 @@ export function checkDevices(machine: Machine): Finding[] {
 }
 
 /** Opens devices. If that fails, says so, and returns undefined. */
-function tryOpen(options: OpenOptions, findings: Finding[]): Cuda | undefined {
+function tryOpen(options: OpenOptions, findings: DoctorFinding[]): Cuda | undefined {
   const { warn } = console;
   console.warn = (...words: unknown[]) =>
     findings.push(finding("note", "warning", words.join(" ").replace(/^poolpass: /, "")));
@@ -61,7 +61,7 @@ function describeDevices({ driver, driverVersion, devices }: Cuda): string {
 }
 
 /** The files of the libraries that are loaded. */
-function librariesOf({ runtimeVersion }: Cuda, machine: Machine): Finding[] {
+function librariesOf({ runtimeVersion }: Cuda, machine: Machine): DoctorFinding[] {
   const driver = loadedFile("libcuda.so", machine);
   const module = machine.read("/proc/driver/nvidia/version")?.match(/Kernel Module\D*([\d.]+)/)?.[1];
   const version = driver?.match(/libcuda\.so\.([\d.]+\.[\d.]+)$/)?.[1];
@@ -96,11 +96,11 @@ function loadedFile(name: string, machine: Machine): string | undefined {
 }
 
 /** The libraries that compile and link. */
-export function checkCompilers(machine: Machine): Finding[] {
+export function checkCompilers(machine: Machine): DoctorFinding[] {
   return [checkNvrtc(machine), checkNvJitLink(machine)];
 }
 
-function checkNvrtc(machine: Machine): Finding {
+function checkNvrtc(machine: Machine): DoctorFinding {
   const given = machine.variable("POOLPASS_NVRTC") || undefined;
   try {
     const found = findNvrtc(given);
@@ -120,7 +120,7 @@ function checkNvrtc(machine: Machine): Finding {
   }
 }
 
-function checkNvJitLink(machine: Machine): Finding {
+function checkNvJitLink(machine: Machine): DoctorFinding {
   try {
     if (loadNvJitLink() !== undefined) {
       return finding("ok", "nvJitLink", loadedFile("libnvJitLink", machine) ?? "loaded");
@@ -137,7 +137,7 @@ function checkNvJitLink(machine: Machine): Finding {
 }
 
 /** The files that the driver opens, and what else belongs to GPUs. */
-export function checkGpuFiles(machine: Machine): Finding[] {
+export function checkGpuFiles(machine: Machine): DoctorFinding[] {
   const files = deviceFiles(machine);
   if (files.length === 0) {
     if (!hasKernelModule(machine)) return [finding("ok", "device files", "no GPU: there is no /dev/nvidia*")];
@@ -174,7 +174,7 @@ export function checkGpuFiles(machine: Machine): Finding[] {
   ];
 }
 
-function checkImex(machine: Machine): Finding {
+function checkImex(machine: Machine): DoctorFinding {
   const channels = machine.list(imexFolder).map((name) => `${imexFolder}/${name}`);
   const usable = channels.filter((channel) => machine.mayUse(channel) === true);
   if (usable.length > 0) return finding("ok", "IMEX", usable.join(", "));
@@ -186,7 +186,7 @@ function checkImex(machine: Machine): Finding {
   );
 }
 
-function checkMps(machine: Machine): Finding {
+function checkMps(machine: Machine): DoctorFinding {
   const given = machine.variable("CUDA_MPS_PIPE_DIRECTORY");
   const folder = given || defaultMpsFolder;
   const hasControl = machine.status(`${folder}/control`) !== undefined;

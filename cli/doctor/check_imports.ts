@@ -13,7 +13,7 @@ import { isExportDataKnown, shareableAdvice } from "../../src/memory/handles/exp
 import { areEventHandlesKnown } from "../../src/objects/ipc_handles.ts";
 import type { Terminal } from "../command_line.ts";
 import { formatBytes } from "../status/units.ts";
-import { type Finding, finding } from "./finding.ts";
+import { type DoctorFinding, finding } from "./finding.ts";
 import { type ImportResult, readResult, tryImportOption } from "./try_import.ts";
 
 const device = 0;
@@ -43,7 +43,7 @@ export interface Attempt {
 }
 
 /** Whether the layouts are known by which poolpass checks what the driver would believe. */
-export function checkLayouts(): Finding[] {
+export function checkLayouts(): DoctorFinding[] {
   switch (kindOfDriver()) {
     case "cuda":
       return layoutsOf(new CudaDriver());
@@ -55,7 +55,7 @@ export function checkLayouts(): Finding[] {
 }
 
 /** The same for a driver that does not validate handles. */
-export function layoutsOf(driver: Driver): Finding[] {
+export function layoutsOf(driver: Driver): DoctorFinding[] {
   const unknown = "this driver's have a layout that is not known:";
   return [
     layoutOf("export data", () => isExportDataKnown(driver, device), {
@@ -74,7 +74,7 @@ function layoutOf(
   topic: string,
   isKnown: () => boolean,
   { known, unknown, advice }: { known: string; unknown: string; advice?: string },
-): Finding {
+): DoctorFinding {
   try {
     return isKnown() ? finding("ok", topic, known) : finding("note", topic, unknown, advice);
   } catch (error) {
@@ -83,7 +83,7 @@ function layoutOf(
 }
 
 /** Tries imports of 4 GiB and more, each in another process. */
-export async function checkImports({ program, signal }: Terminal): Promise<Finding[]> {
+export async function checkImports({ program, signal }: Terminal): Promise<DoctorFinding[]> {
   const notTried = (why: string, advice?: string) => [finding("note", topicOfAll, `not tried: ${why}`, advice)];
   const kind = kindOfDriver();
   if (kind === undefined) return notTried("there is no device that can be used");
@@ -184,7 +184,7 @@ function gather(stream: Readable): () => string {
 const topicOfAll = "large imports";
 
 /** A finding for each import, and a summary. */
-export function judge(attempts: readonly Attempt[]): Finding[] {
+export function judge(attempts: readonly Attempt[]): DoctorFinding[] {
   const above = attempts.filter(({ mebibytes }) => mebibytes > limitMebibytes);
   const failed = above.filter(({ outcome }) => isFailure(outcome));
   const imported = above.filter(({ outcome }) => outcome.result === "imported");
@@ -212,7 +212,7 @@ export function judge(attempts: readonly Attempt[]): Finding[] {
   ];
 }
 
-function judgeOne({ mebibytes, outcome }: Attempt, isDefective: boolean): Finding {
+function judgeOne({ mebibytes, outcome }: Attempt, isDefective: boolean): DoctorFinding {
   const topic = `${mebibytes} MiB`;
   const isAbove = mebibytes > limitMebibytes;
   if (outcome.result !== "imported") {

@@ -6,7 +6,7 @@
 import { type ListenerStatus, open, Operator, type OperatorOptions, SharingError } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { ask } from "../status/connection.ts";
-import { type Finding, finding, fromMessage } from "./finding.ts";
+import { type DoctorFinding, finding, fromMessage } from "./finding.ts";
 import type { Machine } from "./machine.ts";
 
 const writableByOthers = 0o022;
@@ -17,13 +17,13 @@ const topic = "socket";
 export async function checkSocket(
   path: string,
   { machine, options, signal }: { machine: Machine; options: OperatorOptions; signal: AbortSignal },
-): Promise<Finding[]> {
+): Promise<DoctorFinding[]> {
   const file = checkFile(path, machine);
   if (file.some(({ level }) => level === "problem")) return file;
   return [...file, ...await checkListener(path, { machine, options, signal })];
 }
 
-function checkFile(path: string, machine: Machine): Finding[] {
+function checkFile(path: string, machine: Machine): DoctorFinding[] {
   const real = machine.realPath(path) ?? path;
   const status = machine.status(real);
   if (status === undefined) {
@@ -48,7 +48,7 @@ function checkFile(path: string, machine: Machine): Finding[] {
   ];
 }
 
-function checkFolder(folder: string, machine: Machine): Finding[] {
+function checkFolder(folder: string, machine: Machine): DoctorFinding[] {
   const status = machine.status(folder);
   if (status === undefined) return [];
   const { uid, mode } = status;
@@ -69,7 +69,7 @@ function checkFolder(folder: string, machine: Machine): Finding[] {
 async function checkListener(
   path: string,
   { machine, options, signal }: { machine: Machine; options: OperatorOptions; signal: AbortSignal },
-): Promise<Finding[]> {
+): Promise<DoctorFinding[]> {
   try {
     await using operator = await Operator.connect(path, { ...options, signal });
     const status = await ask(operator, signal);
@@ -111,7 +111,7 @@ function adviceFor(code: string | undefined): string | undefined {
 }
 
 /** Whether the two processes see each other's events. */
-function checkPeerNamespaces(pid: number, machine: Machine): Finding[] {
+function checkPeerNamespaces(pid: number, machine: Machine): DoctorFinding[] {
   if (pid === 0) {
     return [
       finding("note", "events", "the other process lives in another PID namespace: events cost a message each", docs),
@@ -135,7 +135,7 @@ function checkPeerNamespaces(pid: number, machine: Machine): Finding[] {
 const docs = "see docs/containers.md";
 
 /** Whether this process has the devices that the memory belongs to. */
-function checkVisibility(status: ListenerStatus): Finding[] {
+function checkVisibility(status: ListenerStatus): DoctorFinding[] {
   const rows = status.kind === "exporter" ? status.offers : status.entries;
   const used = new Set(rows.flatMap(({ device }) => device ?? []));
   if (used.size === 0) return [];

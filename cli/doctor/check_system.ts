@@ -8,7 +8,7 @@ import { createMemoryFile } from "../../ffi/native/shim/memory_files.ts";
 import { inodeOfProcess, isProcOfOwnNamespace } from "../../ffi/native/shim/processes.ts";
 import { shim, shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { formatBytes } from "../status/units.ts";
-import { type Finding, finding } from "./finding.ts";
+import { type DoctorFinding, finding } from "./finding.ts";
 import { isAtLeast, type Machine } from "./machine.ts";
 
 /** The inodes of the namespaces that a machine starts with. */
@@ -19,7 +19,7 @@ const enoughDescriptors = 4096;
 const littleSharedMemory = 16 * 2 ** 20;
 
 /** What sharing needs of the kernel. */
-export function checkKernel(machine: Machine): Finding[] {
+export function checkKernel(machine: Machine): DoctorFinding[] {
   const refusal = shimRefusal();
   if (refusal !== undefined) return [finding("problem", "sharing", `it cannot be used: ${refusal}`)];
   const features: readonly (readonly [name: string, since: string, without: string])[] = [
@@ -38,7 +38,7 @@ export function checkKernel(machine: Machine): Finding[] {
   return [finding("note", "kernel", `${known}: ${texts.join("; ")}`, "a newer kernel has it"), ...findings];
 }
 
-function checkPidfds(): Finding {
+function checkPidfds(): DoctorFinding {
   try {
     inodeOfProcess(shim().poolpass_getpid());
     return finding("ok", "pidfd", "the end of other processes can be noticed");
@@ -52,7 +52,7 @@ function checkPidfds(): Finding {
   }
 }
 
-function checkMemoryFiles(): Finding {
+function checkMemoryFiles(): DoctorFinding {
   try {
     closeDescriptor(createMemoryFile("poolpass-doctor", 4096));
     return finding("ok", "memfd", "the software device can share its memory");
@@ -62,7 +62,7 @@ function checkMemoryFiles(): Finding {
 }
 
 /** What decides whether events can be opened, and who sees whom. */
-export function checkNamespaces(machine: Machine): Finding[] {
+export function checkNamespaces(machine: Machine): DoctorFinding[] {
   const own = (["pid", "ipc", "user"] as const).filter((name) => {
     const link = machine.link(`/proc/self/ns/${name}`);
     return link !== undefined && link !== initialNamespaces[name];
@@ -91,7 +91,7 @@ export function checkNamespaces(machine: Machine): Finding[] {
   return findings;
 }
 
-function checkProc(machine: Machine): Finding {
+function checkProc(machine: Machine): DoctorFinding {
   if (machine.read("/proc/self/status") === undefined) {
     return finding("problem", "/proc", "it cannot be read", "mount it: mount -t proc proc /proc");
   }
@@ -115,7 +115,7 @@ function checkProc(machine: Machine): Finding {
   return finding("ok", "/proc", "it shows the processes of this PID namespace");
 }
 
-function checkSharedMemory(machine: Machine): Finding {
+function checkSharedMemory(machine: Machine): DoctorFinding {
   const usable = machine.mayUse("/dev/shm");
   if (usable !== true) {
     return finding(
@@ -133,7 +133,7 @@ function checkSharedMemory(machine: Machine): Finding {
 }
 
 /** Limits of this process, and who has started it. */
-export function checkLimits(machine: Machine): Finding[] {
+export function checkLimits(machine: Machine): DoctorFinding[] {
   const limit = machine.read("/proc/self/limits")?.match(/^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m);
   const [, soft = "unknown", hard = "unknown"] = limit ?? [];
   const isLow = Number(soft) < enoughDescriptors;
@@ -150,7 +150,7 @@ export function checkLimits(machine: Machine): Finding[] {
   ];
 }
 
-function checkSystemd(machine: Machine): Finding {
+function checkSystemd(machine: Machine): DoctorFinding {
   const socket = machine.variable("NOTIFY_SOCKET");
   const kept = machine.variable("FDSTORE");
   if (socket === undefined) {
@@ -177,7 +177,7 @@ const variables = [
 ];
 
 /** The variables that change what programs find. */
-export function checkVariables(machine: Machine, names: readonly string[]): Finding[] {
+export function checkVariables(machine: Machine, names: readonly string[]): DoctorFinding[] {
   const own = names.filter((name) => name.startsWith("POOLPASS_")).sort();
   const set = [...own, ...variables].flatMap((name) => {
     const value = machine.variable(name);

@@ -2,7 +2,7 @@
 export type Level = "ok" | "note" | "problem";
 
 /** What was found out about one thing. */
-export interface Finding {
+export interface DoctorFinding {
   readonly level: Level;
   /** What it is about, in a word or two. */
   readonly topic: string;
@@ -13,12 +13,12 @@ export interface Finding {
 }
 
 /** Makes a finding. */
-export function finding(level: Level, topic: string, found: string, advice?: string): Finding {
+export function finding(level: Level, topic: string, found: string, advice?: string): DoctorFinding {
   return { level, topic, found, ...advice === undefined ? {} : { advice } };
 }
 
 /** Makes a finding of an error's message, which says behind a semicolon what to do. */
-export function fromMessage(level: Level, topic: string, message: string): Finding {
+export function fromMessage(level: Level, topic: string, message: string): DoctorFinding {
   const end = message.indexOf("; ");
   return end < 0
     ? finding(level, topic, message)

@@ -17,8 +17,8 @@ import {
   copyBetween,
   copyFromHost,
   type CopyOptions,
+  type CopyPlace,
   copyToHost,
-  type Place,
   refusedCopy,
   refusedFill,
 } from "./transfers/copies.ts";
@@ -513,13 +513,13 @@ export class DeviceBuffer implements Disposable {
     throw errorOfAnotherCuda("copy to or from a buffer");
   }
 
-  #place(): Place {
+  #place(): CopyPlace {
     return { allocation: this.#allocation, address: this.address };
   }
 
   #readRange<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions): {
     stream: CudaStream;
-    place: Place;
+    place: CopyPlace;
     byteLength: number;
   } {
     checkArrayType(type);

@@ -35,7 +35,7 @@ import type { KernelCheck, KernelChecker, LaunchAccess, LaunchObservation, Unfre
 import type { CollectiveLibrary } from "../collective_library.ts";
 import { countOf } from "../support/printing.ts";
 import { SoftwareCollectives } from "./collectives/software_collectives.ts";
-import { type Allocation, Allocations, type DeviceAllocation } from "./memory/allocations.ts";
+import { Allocations, type DeviceAllocation, type SoftwareAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/streams/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
 import { checkSharing, fail, failBecause, translateSystemErrors } from "./failure.ts";
@@ -79,7 +79,7 @@ import {
   LoadedKernel,
 } from "./execution/launching/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/modules/loaded_module.ts";
-import type { LeftOutOfLaunch } from "./execution/modules/module_loader.ts";
+import type { SkippedChecksOfLaunch } from "./execution/modules/module_loader.ts";
 import {
   type FreedKind,
   type FreedRange,
@@ -190,7 +190,7 @@ export class SoftwareDriver implements Driver {
   readonly #virtualMemory: VirtualMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
   /** The parts of allocations that an allocator has handed out. */
-  readonly #parts = new Allocations<Allocation>();
+  readonly #parts = new Allocations<SoftwareAllocation>();
   /** For the messages of faults. */
   readonly #freedRanges = new FreedRanges();
   #namedBuffers: () => Iterable<NamedBuffer> = () => [];
@@ -1344,7 +1344,7 @@ export class SoftwareDriver implements Driver {
       accesses: observation.globalAccesses,
       workspaces: this.#workspaces,
     };
-    const workOf = (left: LeftOutOfLaunch) => {
+    const workOf = (left: SkippedChecksOfLaunch) => {
       const found = loaded.without(left);
       const checks = this.#checksOf({ onAccesses, onFindings }, found, left);
       return { checks, work: launchOf(found, configuration, { ...services, checks }) };
@@ -1379,7 +1379,7 @@ export class SoftwareDriver implements Driver {
   #checksOf(
     { onAccesses, onFindings }: Pick<LaunchObservation, "onAccesses" | "onFindings">,
     { device, kernel, module: { imageBegin } }: LoadedKernel,
-    left: LeftOutOfLaunch,
+    left: SkippedChecksOfLaunch,
   ): LaunchChecks | undefined {
     const observesAccesses = this.checker.observesAccesses && onAccesses !== undefined;
     if (!observesAccesses && (onFindings === undefined || this.checker.checks.size === 0)) return undefined;
@@ -1619,7 +1619,7 @@ function accessAdvice(allocation: AnyAllocation): string {
   return isPoolMemory(allocation) ? "call setAccess of its pool" : "call enablePeerAccess of the device";
 }
 
-function wholeOf({ begin, byteLength }: Allocation): Range {
+function wholeOf({ begin, byteLength }: SoftwareAllocation): Range {
   return { begin, end: begin + byteLength };
 }
 

@@ -6,7 +6,7 @@ import { checkGpuFiles } from "../../cli/doctor/check_cuda.ts";
 import { judge, layoutsOf, type Outcome, runAttempt } from "../../cli/doctor/check_imports.ts";
 import { checkSocket } from "../../cli/doctor/check_socket.ts";
 import { checkKernel, checkLimits, checkNamespaces, checkVariables } from "../../cli/doctor/check_system.ts";
-import type { Finding } from "../../cli/doctor/finding.ts";
+import type { DoctorFinding } from "../../cli/doctor/finding.ts";
 import { isAtLeast, type Machine, thisMachine } from "../../cli/doctor/machine.ts";
 import { tryImport } from "../../cli/doctor/try_import.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
@@ -26,15 +26,15 @@ const skip = shimRefusal();
 async function findings(
   env: Readonly<Record<string, string>>,
   ...args: string[]
-): Promise<{ code: number; found: readonly Finding[] }> {
+): Promise<{ code: number; found: readonly DoctorFinding[] }> {
   const { code, output, errors } = await poolpassWith(env, "doctor", ...args, "--json");
   assertEquals(errors, "");
-  return { code, found: JSON.parse(output) as Finding[] };
+  return { code, found: JSON.parse(output) as DoctorFinding[] };
 }
 
 const software = { POOLPASS_DRIVER: "software" };
 
-function about(topic: string, found: readonly Finding[]): Finding {
+function about(topic: string, found: readonly DoctorFinding[]): DoctorFinding {
   const finding = found.find((each) => each.topic === topic);
   if (finding === undefined) throw new Error(`There is nothing about ${topic} in ${JSON.stringify(found)}`);
   return finding;
@@ -112,7 +112,7 @@ test("doctor says what else is at a path", { skip }, () =>
     for (const [name, topic, expected] of cases) {
       const { code, output } = await poolpass("doctor", `${folder}/${name}`, "--json");
       assertEquals(code, 1);
-      const finding = about(topic, JSON.parse(output) as Finding[]);
+      const finding = about(topic, JSON.parse(output) as DoctorFinding[]);
       assertEquals(finding.level, "problem");
       assertMatch(finding.found, expected);
     }

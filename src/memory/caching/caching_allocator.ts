@@ -24,8 +24,8 @@ import {
   holdersByOrigin,
   holdersBySize,
   isOutOfMemory,
-  type Origin,
   outOfMemory,
+  type PoolOrigin,
   type Refusal,
   refusalOfMaxSize,
   timeOfAllocation,
@@ -78,7 +78,7 @@ export class CachingAllocator implements Disposable {
   /** Blocks whose buffers were freed while holders keep their memory. */
   readonly #awaitingRelease = new Set<Block>();
   /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
-  readonly #origins: Map<Block, Origin> | undefined;
+  readonly #origins: Map<Block, PoolOrigin> | undefined;
   readonly #maxSize: number;
   /** The allocations of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
@@ -340,7 +340,7 @@ export class CachingAllocator implements Disposable {
     };
   }
 
-  #buffersOrigins(): Origin[] {
+  #buffersOrigins(): PoolOrigin[] {
     return [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block)).map(([, origin]) => origin);
   }
 

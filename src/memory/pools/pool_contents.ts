@@ -28,7 +28,7 @@ export class PoolContents {
   /** The number of indices that were ever used. */
   #end = 0;
   /** Where and when each buffer was allocated, by address; undefined without POOLPASS_DEBUG=1. */
-  readonly #origins: Map<bigint, Origin> | undefined;
+  readonly #origins: Map<bigint, PoolOrigin> | undefined;
   /**
    * Allocations that are not leaks, as byte lengths by address: slabs, and freed buffers whose memory is still in use,
    * by a read for example.
@@ -129,13 +129,13 @@ export class PoolContents {
     this.#freed = new Int32Array(2 * length);
   }
 
-  #buffersOrigins(): Origin[] {
+  #buffersOrigins(): PoolOrigin[] {
     return [...this.#origins ?? []].filter(([address]) => !this.#notLeaked.has(address)).map(([, origin]) => origin);
   }
 }
 
 /** What POOLPASS_DEBUG=1 records of an allocation. */
-export interface Origin {
+export interface PoolOrigin {
   readonly byteLength: number;
   /** The call stack. */
   readonly stack: string;
@@ -195,7 +195,7 @@ export function isOutOfMemory(error: unknown): error is CudaError {
 }
 
 /** Groups buffers by the place where they were allocated. */
-export function holdersByOrigin(origins: Iterable<Origin>): Holders[] {
+export function holdersByOrigin(origins: Iterable<PoolOrigin>): Holders[] {
   const holders = new Map<string, Holders>();
   for (const { byteLength, stack, time } of origins) {
     const found = holders.get(stack) ?? { count: 0, byteLength: 0, place: placeIn(stack), since: Infinity };

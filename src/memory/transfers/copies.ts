@@ -19,7 +19,7 @@ export interface CopyOptions {
 }
 
 /** A place in an allocation. */
-export interface Place {
+export interface CopyPlace {
   readonly allocation: Allocation;
   readonly address: bigint;
 }
@@ -31,7 +31,7 @@ const maximumAtOnceByteLength = 64 * 2 ** 10;
  * Enqueues a copy from host memory. Pageable memory has been captured when this returns. It is copied through
  * page-locked memory if CUDA would read it later, or would first wait for earlier work of the stream.
  */
-export function copyFromHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
+export function copyFromHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
   const isReadLater = allocation.session.uploads.readsPageableMemory(stream.device);
   // The fast path, small so that engines inline it.
   if (isReadLater || bytes.byteLength > maximumAtOnceByteLength) {
@@ -56,7 +56,7 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
  * Whether a copy is never staged: page-locked memory is read in the stream's order, and a copy to a host pool is made by
  * the host before the call returns.
  */
-function isReadInPlace({ allocation }: Place, { buffer }: Uint8Array): boolean {
+function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
   // Host memory of somebody else may not be a pool's.
   const { isHostMemory, isForeign } = allocation.owner;
   return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
@@ -70,14 +70,14 @@ function isIdle(stream: CudaStream, { driver }: Session): boolean {
 }
 
 /** Enqueues a copy from host memory as CUDA makes it. */
-export function enqueueFromHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
+export function enqueueFromHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
   const { ordinal } = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyHtoDAsync(ordinal, address, bytes, stream.unsafeHandle);
   allocation.noteUse(stream);
 }
 
 /** Enqueues a copy to host memory. */
-export function copyToHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
+export function copyToHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
   const { ordinal } = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyDtoHAsync(ordinal, bytes, address, stream.unsafeHandle);
   allocation.noteUse(stream);
@@ -85,8 +85,8 @@ export function copyToHost({ allocation, address }: Place, bytes: Uint8Array, st
 
 /** Enqueues a copy between two allocations, on any devices or in host pools. */
 export function copyBetween(
-  source: Place,
-  target: Place,
+  source: CopyPlace,
+  target: CopyPlace,
   { byteLength, stream }: { byteLength: number; stream: CudaStream },
 ): void {
   if (source.allocation === target.allocation) checkOverlap(source, target, byteLength);
@@ -108,7 +108,7 @@ export function copyBetween(
 }
 
 /** Throws if the ranges of a copy within one allocation overlap, for which CUDA defines no result. */
-function checkOverlap({ allocation, address: from }: Place, { address: to }: Place, byteLength: number): void {
+function checkOverlap({ allocation, address: from }: CopyPlace, { address: to }: CopyPlace, byteLength: number): void {
   const distance = Number(to - from);
   if (Math.abs(distance) >= byteLength) return;
   const [first, last] = [from, to].map((address) => {
@@ -126,7 +126,7 @@ function canShare({ owner }: Allocation): boolean {
 }
 
 /** Throws if the ranges of a copy overlap although they are of two allocations. */
-function checkSharedOverlap({ address: from }: Place, { address: to }: Place, byteLength: number): void {
+function checkSharedOverlap({ address: from }: CopyPlace, { address: to }: CopyPlace, byteLength: number): void {
   const distance = Number(to - from);
   if (Math.abs(distance) >= byteLength) return;
   throw new RangeError(

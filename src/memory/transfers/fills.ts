@@ -5,7 +5,7 @@
  */
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { checkByteLength, checkNumber, type KnownOptions } from "../../support/validation.ts";
-import { copyBetween, type CopyOptions, type Place, refusedFill } from "./copies.ts";
+import { copyBetween, type CopyOptions, type CopyPlace, refusedFill } from "./copies.ts";
 import type { ElementBits } from "./elements.ts";
 
 /**
@@ -70,7 +70,7 @@ function checkElements(begin: number, end: number, length: number): void {
 
 /** Enqueues a fill with elements. `byteLength` is a multiple of their size, and so is the address. */
 export function fillElements(
-  place: Place,
+  place: CopyPlace,
   { low, high }: ElementBits,
   { size, byteLength, stream }: { size: number; byteLength: number; stream: CudaStream },
 ): void {
@@ -98,7 +98,7 @@ export function fillElements(
 
 /** Copies the first bytes of a range behind themselves until the range is full, twice as many each time. */
 function repeat(
-  source: Place,
+  source: CopyPlace,
   { filled, byteLength, stream }: { filled: number; byteLength: number; stream: CudaStream },
 ): void {
   for (let end = filled; end < byteLength; end *= 2) {

@@ -8,7 +8,7 @@ import type { TypedArray, TypedArrayConstructor } from "../../support/typed_arra
 import { checkNumber } from "../../support/validation.ts";
 import { nextTurn, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import { checkRange } from "../buffer_arguments.ts";
-import { copyToHost, type Place } from "./copies.ts";
+import { type CopyPlace, copyToHost } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 
 /** Pieces of a read that are enqueued before the first one is waited for. */
@@ -59,7 +59,7 @@ export function elementRange(
 
 /** Reads `byteLength` bytes in stream order, without blocking the event loop. The memory stays until it is done. */
 export async function readBytes(
-  place: Place,
+  place: CopyPlace,
   byteLength: number,
   { stream, ...waitOptions }: WaitOptions & { readonly stream: CudaStream },
 ): Promise<Uint8Array<ArrayBuffer>> {
@@ -96,7 +96,7 @@ export async function readBytes(
 }
 
 /** Reads `byteLength` bytes in stream order, and blocks until that is done. */
-export function readBytesSync(place: Place, byteLength: number, stream: CudaStream): Uint8Array<ArrayBuffer> {
+export function readBytesSync(place: CopyPlace, byteLength: number, stream: CudaStream): Uint8Array<ArrayBuffer> {
   const result = new Uint8Array(byteLength);
   for (const piece of piecesOf(byteLength)) {
     const staging = enqueue(place, piece, stream);
@@ -113,7 +113,7 @@ export function readBytesSync(place: Place, byteLength: number, stream: CudaStre
 }
 
 /** Enqueues the copy of one piece to page-locked memory. */
-function enqueue({ allocation, address }: Place, { begin, byteLength }: Piece, stream: CudaStream): StagingBuffer {
+function enqueue({ allocation, address }: CopyPlace, { begin, byteLength }: Piece, stream: CudaStream): StagingBuffer {
   if (allocation.isUnloaded) {
     const why = allocation.owner.useEnd ?? "its module was disposed";
     throw new ReferenceError(`Cannot finish the read of the buffer: ${why}`);
@@ -135,7 +135,7 @@ function enqueue({ allocation, address }: Place, { begin, byteLength }: Piece, s
   return copy;
 }
 
-function release({ allocation }: Place, copy: StagingBuffer): void {
+function release({ allocation }: CopyPlace, copy: StagingBuffer): void {
   allocation.deleteCopy(copy);
   allocation.session.staging.release(copy);
 }
@@ -144,7 +144,7 @@ function release({ allocation }: Place, copy: StagingBuffer): void {
  * Releases the staging buffers of an abandoned read when their copies are complete: until then the device may write to
  * them.
  */
-function releaseWhenDone(place: Place, copies: readonly StagingBuffer[]): void {
+function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): void {
   for (const copy of copies) {
     waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
       () => release(place, copy),

@@ -10,7 +10,7 @@ import type { Session } from "../../session.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { deviceAttributes } from "../../support/device_attributes.ts";
 import { CudaError } from "../../support/errors.ts";
-import { enqueueFromHost, type Place } from "./copies.ts";
+import { type CopyPlace, enqueueFromHost } from "./copies.ts";
 
 /** Size of the largest piece that is copied through page-locked memory, in bytes. */
 export const stagingPieceByteLength: number = 8 * 2 ** 20;
@@ -138,7 +138,7 @@ export class Uploads {
    * Blocks only if the pending copies of all streams have captured 256 MiB and some of them are on this stream: then
    * until the oldest of those is complete.
    */
-  copy({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
+  copy({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
     const { driver } = this.#session;
     const handle = stream.unsafeHandle;
     for (let begin = 0; begin < bytes.byteLength; begin += stagingPieceByteLength) {

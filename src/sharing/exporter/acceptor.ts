@@ -25,7 +25,7 @@ const acceptsPerTurn = 16;
 const maximumEnded = 1024;
 
 /** A connection that takes a place: it exists, or has ended and its process may still have memory mapped. */
-export interface Place {
+export interface ConnectionPlace {
   readonly peer: Peer;
   readonly isConnected: boolean;
 }
@@ -38,7 +38,7 @@ export interface AcceptorParts {
   /** Aborted when the exporter is disposed. */
   readonly closing: AbortSignal;
   /** Returns the connections that take places. */
-  readonly places: () => Iterable<Place>;
+  readonly places: () => Iterable<ConnectionPlace>;
   /** Returns why no importer is served any more, if so: the device is lost. */
   readonly failure: () => string | undefined;
   /** Throws to refuse a connection that is made as what the listener does not serve. */
@@ -62,7 +62,7 @@ export class Acceptor {
   readonly #handshakes: Handshakes;
   readonly #reserve = new DescriptorReserve();
   /** The connections that have been sent WELCOME and are not adopted yet. */
-  readonly #welcomed = new Set<Place>();
+  readonly #welcomed = new Set<ConnectionPlace>();
   /** Whether the application knows that accepting fails. */
   #hasReported = false;
   /** Resolves when the exporter is disposed and no more connections are accepted. */
@@ -112,7 +112,7 @@ export class Acceptor {
   async #welcome(socket: UnixSocket): Promise<void> {
     const { closing, adopt, totals, options: { handshakeTimeout, messageTimeout, onDisconnect } } = this.#parts;
     const { peer } = socket;
-    const place: Place = { peer, isConnected: true };
+    const place: ConnectionPlace = { peer, isConnected: true };
     let stream: MessageStream | undefined;
     let role: ConnectionRole | undefined;
     try {
@@ -198,7 +198,7 @@ export class Acceptor {
     if (connected.length >= maximumImporters) refuse(`${maximumImporters} importers (maximumImporters)`);
     const countOfUsers = allowedUsers(users).length;
     const perUser = this.#parts.options.maximumImportersPerUser ?? Math.ceil(maximumImporters / countOfUsers);
-    const isOfUser = ({ peer }: Place): boolean => peer.uid === uid;
+    const isOfUser = ({ peer }: ConnectionPlace): boolean => peer.uid === uid;
     if (connected.filter(isOfUser).length >= perUser) {
       refuse(`${perUser} importers of one user (maximumImportersPerUser)`);
     }

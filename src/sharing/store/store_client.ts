@@ -21,7 +21,7 @@ import { type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../proto
 import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { type StoreAnswer, StoreLink } from "./store_link.ts";
+import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
 import { StoredMemory } from "./stored_memory.ts";
 import { maximumEntryMetadata } from "./memories/stored_record.ts";
 
@@ -281,7 +281,7 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /** Maps the memory of an answer. If that fails, releases it to the store. */
-  #take<Result>({ handle }: StoreAnswer, id: number, map: () => Result): Result {
+  #take<Result>({ handle }: ReceivedAnswer, id: number, map: () => Result): Result {
     this.#hold(id);
     try {
       return map();
@@ -294,7 +294,7 @@ export class StoreClient implements AsyncDisposable {
 
   /** Maps the memory of an answer. */
   #mapAnswer(
-    { handle }: StoreAnswer,
+    { handle }: ReceivedAnswer,
     { id, device, size, byteLength, stream, access }: {
       id: number;
       device: CudaDevice;
@@ -333,7 +333,7 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /** Releases the memory of an answer to a canceled request. */
-  #releaseUnwanted({ document, handle }: StoreAnswer): void {
+  #releaseUnwanted({ document, handle }: ReceivedAnswer): void {
     handle?.[Symbol.dispose]();
     const id = memberOf(document, "id");
     if (typeof id === "number") this.#link.notify({ do: "release", id });

@@ -17,7 +17,7 @@ import { awaitAnswer } from "../transport/poller.ts";
 const mostAsks = 16_000;
 
 /** A store's answer. */
-export interface StoreAnswer {
+export interface ReceivedAnswer {
   readonly document: JsonObject;
   /** The receiver must dispose of it. */
   readonly handle: ShareableHandle | undefined;
@@ -31,7 +31,7 @@ interface Ask {
   /** Whether the answer is awaited. */
   readonly isWanted?: () => boolean;
   /** Receives the answer, even if it is no longer awaited. */
-  readonly onAnswer: (answer: StoreAnswer) => void;
+  readonly onAnswer: (answer: ReceivedAnswer) => void;
   readonly onFailure: (error: unknown) => void;
   /** The connection by which it was last sent. */
   stream?: MessageStream;
@@ -61,7 +61,7 @@ interface LinkParts {
   /** Called with claimed memories that the store does not know. */
   readonly onUnknown: (ids: readonly number[]) => void;
   /** Called with an answer that is no longer awaited. */
-  readonly onUnwanted: (answer: StoreAnswer) => void;
+  readonly onUnwanted: (answer: ReceivedAnswer) => void;
 }
 
 /** A connection that is made again when the store is gone. Unanswered requests are then sent again. */
@@ -100,7 +100,7 @@ export class StoreLink {
   ask(
     document: JsonObject,
     { signal, awaited, doneCode }: AskOptions = {},
-  ): Promise<StoreAnswer> {
+  ): Promise<ReceivedAnswer> {
     return new Promise((resolve, reject) => {
       throwIfAborted(signal);
       if (this.#failure !== undefined) throw this.#failure;
@@ -150,7 +150,7 @@ export class StoreLink {
   #askConnection(document: JsonObject): Promise<JsonObject | undefined> {
     return new Promise((resolve) => {
       const request = this.#nextRequest();
-      const onAnswer = ({ document, handle }: StoreAnswer): void => {
+      const onAnswer = ({ document, handle }: ReceivedAnswer): void => {
         handle?.[Symbol.dispose]();
         resolve(document);
       };

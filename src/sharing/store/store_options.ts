@@ -17,13 +17,13 @@ import {
 import { checkSocketPath } from "../transport/socket_path.ts";
 import { allowedUsers } from "../transport/users.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
-import type { StoreLimits } from "./memories/store_budget.ts";
+import type { BudgetLimits } from "./memories/store_budget.ts";
 
 /** The options of a store, with their default values. */
 export interface CompleteStoreOptions {
   /** Options of its connections. */
   readonly connections: CompleteOptions;
-  readonly limits: StoreLimits;
+  readonly limits: BudgetLimits;
   readonly standby: string | undefined;
   readonly reclaimTimeout: number;
   readonly onServe: (() => void) | undefined;

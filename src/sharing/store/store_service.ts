@@ -19,7 +19,7 @@ import { type KeptDescriptor, type KeptName, StandbyConnection } from "./descrip
 import { StoreConnection } from "./store_connection.ts";
 import type { CompleteStoreOptions } from "./store_options.ts";
 import { waitingRequests } from "./memories/pending_request.ts";
-import { Shares, type StoreLimits } from "./memories/store_budget.ts";
+import { type BudgetLimits, Shares } from "./memories/store_budget.ts";
 import { StoredMemories } from "./memories/stored_memories.ts";
 import { type Holder, metadataText, replayTable, type Stored } from "./memories/stored_record.ts";
 import { version } from "../../support/version.ts";
@@ -250,7 +250,7 @@ interface StoreState {
   readonly totals: ExporterTotals;
   readonly clients: number;
   readonly operators: number;
-  readonly limits: StoreLimits;
+  readonly limits: BudgetLimits;
   readonly memories: StoredMemories;
 }
 

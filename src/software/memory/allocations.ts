@@ -1,17 +1,17 @@
 /** A range of linear memory that a program allocated from the driver. */
-export interface Allocation {
+export interface SoftwareAllocation {
   readonly begin: number;
   /** The number of bytes that the program requested. */
   readonly byteLength: number;
 }
 
 /** An allocation that belongs to a device. */
-export interface DeviceAllocation extends Allocation {
+export interface DeviceAllocation extends SoftwareAllocation {
   readonly device: number;
 }
 
 /** The live allocations, which can be looked up by any offset inside them. */
-export class Allocations<A extends Allocation> {
+export class Allocations<A extends SoftwareAllocation> {
   /** Sorted by `begin`. */
   readonly #sorted: A[] = [];
 
@@ -41,7 +41,7 @@ export class Allocations<A extends Allocation> {
   }
 
   /** Removes all allocations in a range. */
-  removeWithin({ begin, byteLength }: Allocation): void {
+  removeWithin({ begin, byteLength }: SoftwareAllocation): void {
     const first = this.#indexAfter(begin - 1);
     this.#sorted.splice(first, this.#indexAfter(begin + byteLength - 1) - first);
   }

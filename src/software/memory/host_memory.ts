@@ -7,18 +7,18 @@
  */
 import { ffiRefusal } from "../../../ffi/native/host.ts";
 import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
-import type { Allocation } from "./allocations.ts";
+import type { SoftwareAllocation } from "./allocations.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
 /** Page-locked memory in linear memory. */
-export class LockedMemory implements Allocation {
+export class LockedMemory implements SoftwareAllocation {
   readonly kind = "locked";
   readonly begin: number;
   readonly byteLength: number;
   /** The buffer over the memory. */
   readonly buffer: ArrayBuffer;
 
-  constructor({ begin, byteLength, buffer }: Allocation & { readonly buffer: ArrayBuffer }) {
+  constructor({ begin, byteLength, buffer }: SoftwareAllocation & { readonly buffer: ArrayBuffer }) {
     this.begin = begin;
     this.byteLength = byteLength;
     this.buffer = buffer;

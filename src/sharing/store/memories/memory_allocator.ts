@@ -12,7 +12,7 @@ import { CudaError, SharingError } from "../../../support/errors.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import type { PendingRequest } from "./pending_request.ts";
-import type { SpaceRequest, StoreBudget, StoreLimits, TakenMemory } from "./store_budget.ts";
+import type { BudgetLimits, SpaceRequest, StoreBudget, TakenMemory } from "./store_budget.ts";
 
 /** Milliseconds between attempts to allocate memory that other programs may have freed. */
 const retryPause = 100;
@@ -25,7 +25,7 @@ export interface Grant extends TakenMemory {
 /** What an allocator needs from its store. */
 interface AllocatorParts {
   readonly cuda: Cuda;
-  readonly limits: StoreLimits;
+  readonly limits: BudgetLimits;
   readonly budget: StoreBudget;
   /** The number of bytes of a device that no process maps. */
   readonly evictable: (device: CudaDevice) => number;
@@ -42,7 +42,7 @@ type Attempt = () => boolean;
  */
 export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
-  readonly #limits: StoreLimits;
+  readonly #limits: BudgetLimits;
   readonly #budget: StoreBudget;
   readonly #evictable: (device: CudaDevice) => number;
   readonly #evictOne: (device: CudaDevice) => boolean;

@@ -12,7 +12,7 @@ import { limitExceeded } from "../../protocol/messages.ts";
 import { isUnclaimed, type Stored } from "./stored_record.ts";
 
 /** The limits of a store. */
-export interface StoreLimits {
+export interface BudgetLimits {
   /** The devices on which memory can be created. */
   readonly devices: readonly CudaDevice[];
   readonly maxSize: number;
@@ -59,7 +59,7 @@ const ownDescriptors = 64;
 /** Charges the memories of a store to its users, and decides whether there may be more. */
 export class StoreBudget {
   readonly #cuda: Cuda;
-  readonly #limits: StoreLimits;
+  readonly #limits: BudgetLimits;
   readonly #isPublished: (name: string) => boolean;
   readonly #payments = new Map<Stored, Payment>();
   readonly #memories: Shares;
@@ -76,7 +76,7 @@ export class StoreBudget {
   readonly #lastHeld = new Map<string, Map<number, Stored>>();
 
   /** @param isPublished returns whether something is published under a name */
-  constructor(cuda: Cuda, limits: StoreLimits, isPublished: (name: string) => boolean) {
+  constructor(cuda: Cuda, limits: BudgetLimits, isPublished: (name: string) => boolean) {
     this.#cuda = cuda;
     this.#limits = limits;
     this.#isPublished = isPublished;

@@ -11,7 +11,7 @@ import { isSameUuid } from "../../../support/uuid.ts";
 import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
-import { StoreBudget, type StoreLimits } from "./store_budget.ts";
+import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
 import { StoreTable } from "./store_table.ts";
 import { type Holder, newMemory, recordOf, restoredMemory, type Stored, type StoredRecord } from "./stored_record.ts";
 import { UnsentAnswers } from "./store_answer.ts";
@@ -48,7 +48,7 @@ export class StoredMemories implements Disposable {
   /** @param restored the memories of an earlier process, with their descriptors, which are taken over */
   constructor(
     cuda: Cuda,
-    limits: StoreLimits,
+    limits: BudgetLimits,
     restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle }[],
   ) {
     const budget = this.#budget = new StoreBudget(cuda, limits, (name) => this.#published.has(name));

@@ -5,7 +5,7 @@
  * @module
  */
 import { argumentRangesByteLength, unboundedLength } from "../../abi/launch_record.ts";
-import type { Allocation } from "../../memory/allocations.ts";
+import type { SoftwareAllocation } from "../../memory/allocations.ts";
 import { offsetOfAddress } from "../../memory/linear_memory.ts";
 
 /** The memory of the program at the time of the launch. */
@@ -14,7 +14,7 @@ export interface ProgramMemory {
    * The range that the program allocated at an offset in linear memory: the innermost one if the allocation was
    * divided.
    */
-  allocationAt(offset: number): Allocation | undefined;
+  allocationAt(offset: number): SoftwareAllocation | undefined;
   /** Whether an argument is a buffer that begins at an offset in linear memory. */
   isBuffer(offset: number): boolean;
 }
@@ -33,7 +33,7 @@ export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): U
 }
 
 /** The range that a pointer points into. Undefined if the pointer may also be the end of another range. */
-function rangeAt(offset: number, memory: ProgramMemory): Allocation | undefined {
+function rangeAt(offset: number, memory: ProgramMemory): SoftwareAllocation | undefined {
   const found = memory.allocationAt(offset);
   if (found?.begin !== offset || memory.isBuffer(offset)) return found;
   const before = memory.allocationAt(offset - 1);

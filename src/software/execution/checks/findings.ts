@@ -6,11 +6,11 @@
 import type { LaunchFinding } from "../../../kernel_checker.ts";
 
 /** A finding without its count. */
-export type Finding = Omit<LaunchFinding, "count">;
+export type KernelFinding = Omit<LaunchFinding, "count">;
 
 /** Findings with their counts: many threads make the same mistake at the same instructions. */
 export class Findings {
-  readonly #found = new Map<string, { finding: Finding; count: number }>();
+  readonly #found = new Map<string, { finding: KernelFinding; count: number }>();
 
   /**
    * Counts a finding.
@@ -18,7 +18,7 @@ export class Findings {
    * @param key identifies the finding: its kind and the instructions that cause it
    * @param describe called for the first occurrence only
    */
-  add(key: string, describe: () => Finding): void {
+  add(key: string, describe: () => KernelFinding): void {
     const found = this.#found.get(key);
     if (found === undefined) this.#found.set(key, { finding: describe(), count: 1 });
     else found.count++;
@@ -30,7 +30,7 @@ export class Findings {
   }
 
   /** Adds a finding with the number of its occurrences. */
-  addCounted(key: string, finding: Finding, count: number): void {
+  addCounted(key: string, finding: KernelFinding, count: number): void {
     this.#found.set(key, { finding, count });
   }
 

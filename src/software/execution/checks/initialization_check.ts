@@ -9,7 +9,7 @@ import { type Decision, decisions } from "../../abi/host_functions.ts";
 import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
 import type { BlockObserver } from "../scheduling/block_observer.ts";
-import type { Finding, Findings } from "./findings.ts";
+import type { Findings, KernelFinding } from "./findings.ts";
 
 /** The launch that is checked, as far as this check needs it. */
 export interface CheckedThreads {
@@ -143,7 +143,7 @@ export class InitializationCheck {
     });
   }
 
-  #describe(decision: Decision, place: number, who: Load["who"], load: Load | undefined): Finding {
+  #describe(decision: Decision, place: number, who: Load["who"], load: Load | undefined): KernelFinding {
     const { kind, what } = wordings[decision];
     const source = this.#threads.sourceOf(place);
     const common = { check: "initialization", kind } as const;
@@ -162,7 +162,7 @@ export class InitializationCheck {
     return { ...common, problem, advice, ...this.#memoryOf(load), accesses: [read] };
   }
 
-  #describeShuffle(decision: Decision, place: number, { line, who }: Shuffle): Finding {
+  #describeShuffle(decision: Decision, place: number, { line, who }: Shuffle): KernelFinding {
     const { kind, what } = wordings[decision];
     const problem = `at ${this.#threads.sourceOf(place)}, ${what} a value that a shuffle reads from a lane that does ` +
       "not take part: it has exited, or is not named, or the block has fewer threads";

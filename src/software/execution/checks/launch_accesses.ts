@@ -37,7 +37,7 @@ class KindAccesses {
 }
 
 /** The accesses of one launch. */
-export class LaunchAccesses {
+export class RecordedAccesses {
   readonly #cells: LaunchCells;
   readonly #kinds = operations.map(() => new KindAccesses());
 

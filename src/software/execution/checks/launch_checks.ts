@@ -23,7 +23,7 @@ import { InitializationCheck } from "./initialization_check.ts";
 import { Findings } from "./findings.ts";
 import { type BlockObserver, observeTogether } from "../scheduling/block_observer.ts";
 import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
-import { LaunchAccesses, type NumberedThreads } from "./launch_accesses.ts";
+import { type NumberedThreads, RecordedAccesses } from "./launch_accesses.ts";
 import type { MemoryCheck, StrayAccess } from "./memory_check.ts";
 import type { RaceCheck } from "./race/race_check.ts";
 import { nameBytes } from "./variable_names.ts";
@@ -67,7 +67,7 @@ export class LaunchChecks {
   readonly findings: Findings = new Findings();
   readonly #options: LaunchChecksOptions;
   readonly #cells: LaunchCells;
-  readonly #accesses: LaunchAccesses | undefined;
+  readonly #accesses: RecordedAccesses | undefined;
   /** The check of this name, if it is enabled. */
   initialization: InitializationCheck | undefined;
   #launch: RunningLaunch | undefined;
@@ -78,7 +78,7 @@ export class LaunchChecks {
   constructor(options: LaunchChecksOptions) {
     this.#options = options;
     this.#cells = options.memoryOfChecks.open();
-    this.#accesses = options.observesAccesses ? new LaunchAccesses(this.#cells) : undefined;
+    this.#accesses = options.observesAccesses ? new RecordedAccesses(this.#cells) : undefined;
     this.initialization = options.shadow && new InitializationCheck(this, options.shadow);
   }
 

@@ -10,7 +10,7 @@ import type { originSpaces } from "../../abi/host_functions.ts";
 import { addressOfOffset, offsetOfAddress } from "../../memory/linear_memory.ts";
 import { type NamedRange, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
-import type { Finding } from "./findings.ts";
+import type { KernelFinding } from "./findings.ts";
 import { sourceNameOf } from "./variable_names.ts";
 
 /** What the check needs of the driver. */
@@ -20,7 +20,7 @@ export interface MemoryCheckOptions {
 }
 
 /** The variable that an address was computed from, or the memory that a parameter points into. */
-export interface Origin {
+export interface PointerOrigin {
   readonly space: typeof originSpaces[number];
   /** The offset of the variable in its state space, or of the parameter among the parameters. */
   readonly offset: number;
@@ -35,7 +35,7 @@ export interface StrayAccess {
   readonly begin: number;
   readonly place: number;
   readonly thread: number;
-  readonly origin: Origin;
+  readonly origin: PointerOrigin;
 }
 
 const advices: Readonly<Record<string, string>> = {
@@ -70,7 +70,7 @@ export class MemoryCheck {
     fault: KernelFault,
     report: FaultReport,
     argumentAt: (address: bigint) => number | undefined,
-  ): Finding | undefined {
+  ): KernelFinding | undefined {
     const { bytes = 1, operation = "none" } = report.place ?? {};
     const nearest = this.#nearestOf(fault, bytes);
     const kind = kindOf(fault, report, nearest);
@@ -109,7 +109,7 @@ export class MemoryCheck {
   findingOfStray(
     { begin, place, origin }: StrayAccess,
     { kernel, access }: { kernel: Pick<CompiledKernel, "parameters" | "variables">; access: ThreadAccess },
-  ): Finding {
+  ): KernelFinding {
     const byteLength = bytesOfPlace(place);
     const isGlobal = origin.space !== "shared" && origin.space !== "local";
     const name = this.#nameOf(origin, kernel);
@@ -130,7 +130,7 @@ export class MemoryCheck {
   }
 
   #nameOf(
-    { space, offset, begin, byteLength }: Origin,
+    { space, offset, begin, byteLength }: PointerOrigin,
     { variables, parameters }: Pick<CompiledKernel, "parameters" | "variables">,
   ): string {
     if (space === "param") {
@@ -156,7 +156,7 @@ export class MemoryCheck {
 /** The other array at an offset that is counted from an array in shared or local memory. */
 function arrayAt(
   distance: number,
-  { space, offset, begin }: Origin,
+  { space, offset, begin }: PointerOrigin,
   { variables }: Pick<CompiledKernel, "variables">,
 ): NamedRange | undefined {
   const at = offset + distance;

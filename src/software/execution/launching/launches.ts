@@ -11,7 +11,7 @@ import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.t
 import type { LoadedModule } from "../modules/loaded_module.ts";
 import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
 import type { LaunchPlace } from "./launch_state.ts";
-import type { LeftOut, SoftwareKernel } from "../modules/module_loader.ts";
+import type { SkippedChecks, SoftwareKernel } from "../modules/module_loader.ts";
 import { maySpin } from "../scheduling/block_scheduler.ts";
 import { blockMemorySizes, hasRoomFor } from "../residency/block_places.ts";
 import type { GridWorkspaces } from "../residency/grid_workspaces.ts";
@@ -40,7 +40,7 @@ export class LoadedKernel {
   }
 
   /** The kernel for launches that need not be looked at for something. */
-  without(left: Partial<LeftOut>): LoadedKernel {
+  without(left: Partial<SkippedChecks>): LoadedKernel {
     if (!left.races && !left.accesses && !left.barriers) return this;
     const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
     const version = new LoadedKernel(this.module, this.kernel.without(left));

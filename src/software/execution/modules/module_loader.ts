@@ -38,14 +38,14 @@ export interface SoftwareKernel {
   readonly lineInfo: LineInfo;
   /** Its versions that run in gangs. */
   readonly gang: GangVersions;
-  /** Its versions for launches that are not usual. */
+  /** Versions compiled for particular launches. */
   readonly versions: LaunchVersions<SoftwareKernel>;
-  /** A version that leaves out more of what is looked at, which is compiled when it is first used. */
-  without(more: Partial<LeftOut>): SoftwareKernel;
+  /** Returns a version that skips more checks, and is compiled on first use. */
+  without(more: Partial<SkippedChecks>): SoftwareKernel;
 }
 
-/** What launches need not be looked at for. */
-export interface LeftOut {
+/** Checks that a version of the code skips. */
+export interface SkippedChecks {
   readonly races: boolean;
   readonly accesses: boolean;
   readonly initialization: boolean;
@@ -54,8 +54,8 @@ export interface LeftOut {
   readonly writes: boolean;
 }
 
-/** What a launch need not be looked at for, as far as that is known when it is enqueued. */
-export type LeftOutOfLaunch = Omit<LeftOut, "initialization" | "writes">;
+/** Checks that a launch skips, as far as that is known when it is enqueued. */
+export type SkippedChecksOfLaunch = Omit<SkippedChecks, "initialization" | "writes">;
 
 /** A variable of a loaded module, with its offset in linear memory. */
 export interface SoftwareVariable {
@@ -123,7 +123,7 @@ export function loadModule(
     variesThreads = false,
     kernelChecks: checked = new Set<KernelCheck>(),
   } = checks;
-  const codeWithout = ({ races, accesses, initialization, barriers, writes }: LeftOut): CompiledCode => {
+  const codeWithout = ({ races, accesses, initialization, barriers, writes }: SkippedChecks): CompiledCode => {
     const observesAccesses = observed && !accesses;
     const isLeftOut: Partial<Record<KernelCheck, boolean>> = {
       race: races,
@@ -141,7 +141,7 @@ export function loadModule(
       kernelChecks,
     });
   };
-  const left: LeftOut = { races: false, accesses: false, initialization: false, barriers: false, writes: true };
+  const left: SkippedChecks = { races: false, accesses: false, initialization: false, barriers: false, writes: true };
   const { module, code } = codeWithout(left);
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image, refusals } = module;
@@ -194,10 +194,10 @@ function bindKernels(
     stepLimit: number;
     leastThreads: number;
     running: RunningChecks | undefined;
-    /** Compiles the module without some of what is looked at. */
-    codeWithout: (left: LeftOut) => CompiledCode;
-    /** What this code leaves out. */
-    left: LeftOut;
+    /** Compiles the module without some checks. */
+    codeWithout: (left: SkippedChecks) => CompiledCode;
+    /** The checks that this code skips. */
+    left: SkippedChecks;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -308,7 +308,7 @@ function bindKernels(
   };
   const { exports } = new WebAssembly.Instance(code, imports);
   const others = new Map<string, ReadonlyMap<string, SoftwareKernel>>();
-  const without = (left: LeftOut): ReadonlyMap<string, SoftwareKernel> => {
+  const without = (left: SkippedChecks): ReadonlyMap<string, SoftwareKernel> => {
     const key = Object.values(left).join();
     let version = others.get(key);
     if (version === undefined) {

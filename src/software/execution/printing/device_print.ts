@@ -37,15 +37,15 @@ export interface PrintCall {
 /** The memory that a kernel may read. */
 export interface ReadableMemory {
   /** The block's shared memory, the thread's local memory and the kernel's parameters. */
-  readonly shared: MemoryRange;
-  readonly local: MemoryRange;
-  readonly parameters: MemoryRange;
+  readonly shared: ReadableRange;
+  readonly local: ReadableRange;
+  readonly parameters: ReadableRange;
   /** The offset of the device's bounds table, which tells what global memory may be read. */
   readonly bounds: number;
 }
 
 /** A range of linear memory. */
-export interface MemoryRange {
+export interface ReadableRange {
   readonly begin: number;
   readonly byteLength: number;
 }
@@ -150,7 +150,7 @@ class DeviceText {
   readonly #view: DataView;
   readonly #bounds: number;
   /** All memory except global memory, by the high half of its addresses. */
-  readonly #ranges: ReadonlyMap<bigint, MemoryRange>;
+  readonly #ranges: ReadonlyMap<bigint, ReadableRange>;
 
   constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {
     this.#bytes = bytes;
@@ -198,7 +198,7 @@ class DeviceText {
   }
 
   /** The memory that the kernel may read, from an address to the end of the range that contains it. */
-  #readableFrom(address: bigint, wanted = 1): MemoryRange {
+  #readableFrom(address: bigint, wanted = 1): ReadableRange {
     const bits = BigInt.asUintN(64, address);
     const offset = Number(BigInt.asUintN(32, bits));
     const space = bits >> 32n;
@@ -211,7 +211,7 @@ class DeviceText {
   }
 
   /** The allocation whose granules contain a byte of global memory, even if the byte is past its end. */
-  #allocationOf(offset: number): MemoryRange | undefined {
+  #allocationOf(offset: number): ReadableRange | undefined {
     const entryOf = (granule: number) => this.#bounds + 4 * granule;
     const first = this.#view.getUint32(entryOf(Math.floor(offset / boundsGranuleBytes)), true) - 1;
     if (first < 0) return undefined;

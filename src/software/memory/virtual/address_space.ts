@@ -7,14 +7,14 @@ import { memAccessFlags } from "../../../driver.ts";
 import type { DeviceAllocation } from "../allocations.ts";
 import type { LinearMemory } from "../linear_memory.ts";
 import type { Range } from "../range_allocator.ts";
-import type { PhysicalMemory } from "./physical_memory.ts";
+import type { SoftwareMemory } from "./physical_memory.ts";
 
 /** What memory and addresses are a multiple of, in bytes: as on an H200. */
 export const virtualGranularity: number = 2 * 2 ** 20;
 
 /** Mapped memory. */
 interface Mapping extends Range {
-  readonly memory: PhysicalMemory;
+  readonly memory: SoftwareMemory;
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
 }
@@ -107,7 +107,7 @@ export class AddressSpace {
   }
 
   /** Maps memory. Returns false if the system has no memory for that. */
-  map(begin: number, memory: PhysicalMemory): boolean {
+  map(begin: number, memory: SoftwareMemory): boolean {
     if (!memory.tryMap(this.#linearMemory, begin)) {
       // A failed mapping may have left a hole in linear memory, which discarding closes.
       this.#discard({ begin, end: begin + memory.byteLength });

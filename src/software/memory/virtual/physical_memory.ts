@@ -24,7 +24,7 @@ interface Header {
 }
 
 /** Memory that can be mapped. It stays while there are handles or mappings of it here, or descriptors anywhere. */
-export class PhysicalMemory implements Header {
+export class SoftwareMemory implements Header {
   readonly device: number;
   readonly deviceUuid: Uint8Array;
   readonly handleTypes: number;
@@ -46,10 +46,10 @@ export class PhysicalMemory implements Header {
    *
    * @throws {SystemError} If the system cannot create it
    */
-  static create(device: number, header: Header): PhysicalMemory {
+  static create(device: number, header: Header): SoftwareMemory {
     const byteLength = pageByteLength + header.byteLength;
     const file = SharedFile.create("poolpass-memory", { header: encodeHeader(header), byteLength });
-    return new PhysicalMemory(file, device, header);
+    return new SoftwareMemory(file, device, header);
   }
 
   /** Creates memory on a device in a fabric. Returns why there is none, if that is so. */
@@ -57,12 +57,12 @@ export class PhysicalMemory implements Header {
     { fabric, call }: { fabric: Fabric; call: string },
     device: number,
     header: Header,
-  ): PhysicalMemory | string {
+  ): SoftwareMemory | string {
     const { deviceUuid, byteLength } = header;
     const fileByteLength = pageByteLength + byteLength;
     const memory = { kind: "memory", deviceUuid, byteLength, header: encodeHeader(header), fileByteLength } as const;
     const file = fabric.create(memory, call);
-    return typeof file === "string" ? file : new PhysicalMemory(file, device, header);
+    return typeof file === "string" ? file : new SoftwareMemory(file, device, header);
   }
 
   /**
@@ -74,17 +74,17 @@ export class PhysicalMemory implements Header {
   static open(
     fd: number,
     findDevice: (uuid: Uint8Array) => number | undefined,
-  ): PhysicalMemory | "no memory" | "no device" {
-    return PhysicalMemory.#of(openFile(fd), findDevice);
+  ): SoftwareMemory | "no memory" | "no device" {
+    return SoftwareMemory.#of(openFile(fd), findDevice);
   }
 
   /** Opens the memory of a file in a fabric, which the result owns. */
   static openIn(
     file: FabricFile,
     findDevice: (uuid: Uint8Array) => number | undefined,
-  ): PhysicalMemory | "no memory" | "no device" {
+  ): SoftwareMemory | "no memory" | "no device" {
     const header = decodeHeader(file.read(headerByteLength));
-    if (header !== undefined) return PhysicalMemory.#of({ file, header }, findDevice);
+    if (header !== undefined) return SoftwareMemory.#of({ file, header }, findDevice);
     file.close();
     return "no memory";
   }
@@ -92,13 +92,13 @@ export class PhysicalMemory implements Header {
   static #of(
     opened: OpenedFile | undefined,
     findDevice: (uuid: Uint8Array) => number | undefined,
-  ): PhysicalMemory | "no memory" | "no device" {
+  ): SoftwareMemory | "no memory" | "no device" {
     if (opened === undefined) return "no memory";
     const { file, header } = opened;
     const device = findDevice(header.deviceUuid);
     const isWhole = pageByteLength + header.byteLength <= file.currentByteLength();
     // What was imported cannot be exported again, as on a GPU.
-    if (device !== undefined && isWhole) return new PhysicalMemory(file, device, { ...header, handleTypes: 0 });
+    if (device !== undefined && isWhole) return new SoftwareMemory(file, device, { ...header, handleTypes: 0 });
     file.close();
     return isWhole ? "no device" : "no memory";
   }

@@ -21,7 +21,7 @@ import { addressOfOffset, type LinearMemory, linearMemoryByteLength, offsetOfAdd
 import type { Range } from "../range_allocator.ts";
 import { SharedFile } from "../shared_file.ts";
 import { AddressSpace, type RunListener, virtualGranularity, type VirtualRun } from "./address_space.ts";
-import { PhysicalMemory } from "./physical_memory.ts";
+import { SoftwareMemory } from "./physical_memory.ts";
 
 const {
   cudaErrorInvalidDevice,
@@ -44,7 +44,7 @@ export interface VirtualMemoryParts extends RunListener {
 export class VirtualMemory {
   readonly #parts: VirtualMemoryParts;
   readonly #space: AddressSpace;
-  readonly #memories = new Map<bigint, PhysicalMemory>();
+  readonly #memories = new Map<bigint, SoftwareMemory>();
 
   constructor(parts: VirtualMemoryParts) {
     this.#parts = parts;
@@ -72,11 +72,11 @@ export class VirtualMemory {
     checkSharing(call);
     if (isInFabric) {
       const header = { deviceUuid: devices.uuid(device), handleTypes, byteLength };
-      const memory = PhysicalMemory.createIn({ fabric: ownFabric, call }, device, header);
+      const memory = SoftwareMemory.createIn({ fabric: ownFabric, call }, device, header);
       return typeof memory === "string" ? failBecause(cudaErrorNotPermitted, call, memory) : this.#add(memory);
     }
     const memory = translateSystemErrors(call, () => {
-      return PhysicalMemory.create(device, { deviceUuid: devices.uuid(device), handleTypes, byteLength });
+      return SoftwareMemory.create(device, { deviceUuid: devices.uuid(device), handleTypes, byteLength });
     });
     return this.#add(memory);
   }
@@ -108,8 +108,8 @@ export class VirtualMemory {
     const findDevice = (uuid: Uint8Array) => devices.find(uuid);
     const memory = translateSystemErrors(call, () => {
       return typeof handle === "number"
-        ? PhysicalMemory.open(handle, findDevice)
-        : PhysicalMemory.openIn(ownFabric.open("memory", handle, call).file, findDevice);
+        ? SoftwareMemory.open(handle, findDevice)
+        : SoftwareMemory.openIn(ownFabric.open("memory", handle, call).file, findDevice);
     });
     if (memory === "no device") fail(cudaErrorInvalidDevice, call);
     if (memory === "no memory") {
@@ -198,13 +198,13 @@ export class VirtualMemory {
     this.#memories.clear();
   }
 
-  #add(memory: PhysicalMemory): bigint {
+  #add(memory: SoftwareMemory): bigint {
     const handle = this.#parts.newHandle();
     this.#memories.set(handle, memory);
     return handle;
   }
 
-  #memory(handle: bigint, call: string): PhysicalMemory {
+  #memory(handle: bigint, call: string): SoftwareMemory {
     return this.#memories.get(handle) ?? fail(cudaErrorInvalidValue, call);
   }
 

@@ -15,7 +15,7 @@ import {
 } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import type { BlockClocks } from "./block_clocks.ts";
-import type { Conflict, RaceFindings } from "./race_findings.ts";
+import type { RaceConflict, RaceFindings } from "./race_findings.ts";
 import type { ConflictKind } from "./race_wording.ts";
 import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 
@@ -378,7 +378,7 @@ export class CellAccesses {
     this.#findings.add(this.#conflict(kind, thread, place));
   }
 
-  #conflict(kind: ConflictKind, thread: number, place: number): Conflict {
+  #conflict(kind: ConflictKind, thread: number, place: number): RaceConflict {
     return {
       kind,
       later: { thread: this.#thread, place: this.#place },

@@ -6,7 +6,7 @@
 import { Knowledge } from "./knowledge.ts";
 
 /** What can be acquired at a memory location. Immutable. */
-export class Message {
+export class ReleasedMessage {
   /** What was released, whatever the scope. */
   readonly #all: Knowledge;
   /** What was released in a wide scope. */
@@ -38,12 +38,12 @@ export class Message {
   }
 
   /** What can be acquired after another release. */
-  with({ block, isWide, knowledge }: Release): Message {
+  with({ block, isWide, knowledge }: Release): ReleasedMessage {
     const all = this.#all.and(knowledge);
     const isAllWide = isWide && this.wide === this.#all;
     const narrow = new Map(this.#narrow);
     if (!isWide) narrow.set(block, (narrow.get(block) ?? Knowledge.none).and(knowledge));
-    return new Message({
+    return new ReleasedMessage({
       all,
       wide: isAllWide ? all : isWide ? this.wide.and(knowledge) : this.wide,
       narrow: isWide ? this.#narrow : narrow,
@@ -52,8 +52,8 @@ export class Message {
   }
 
   /** What can be acquired after the release of one thread. */
-  static of({ block, isWide, knowledge }: Release): Message {
-    return new Message({
+  static of({ block, isWide, knowledge }: Release): ReleasedMessage {
+    return new ReleasedMessage({
       all: knowledge,
       wide: isWide ? knowledge : Knowledge.none,
       narrow: isWide ? new Map() : new Map([[block, knowledge]]),
@@ -74,7 +74,7 @@ const mostUnacquired = 64;
 
 /** The messages that a thread has read and will acquire with its next fence, and what its last fences have released. */
 export class ThreadOrder {
-  #read: { readonly offset: number; readonly message: Message; readonly isWide: boolean }[] = [];
+  #read: { readonly offset: number; readonly message: ReleasedMessage; readonly isWide: boolean }[] = [];
   /** The last release at each offset. */
   readonly #released = new Map<number, Release>();
   /** Released by the last fence in the scope of the block, and by the last one in a wider scope. */
@@ -82,7 +82,7 @@ export class ThreadOrder {
   #wide: Knowledge | undefined;
 
   /** Records a strong read. */
-  noteRead(offset: number, message: Message, isWide: boolean): void {
+  noteRead(offset: number, message: ReleasedMessage, isWide: boolean): void {
     const last = this.#read.at(-1);
     if (last?.message === message && last.isWide === isWide) return;
     this.#read.push({ offset, message, isWide });

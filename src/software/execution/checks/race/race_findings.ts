@@ -7,7 +7,7 @@ import { type KernelVariables, nameShared } from "../variable_names.ts";
 import type { ThreadAccess } from "../../../../kernel_checker.ts";
 import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../abi/addresses.ts";
 import type { Geometry } from "../../modules/gang_versions.ts";
-import type { Finding, Findings } from "../findings.ts";
+import type { Findings, KernelFinding } from "../findings.ts";
 import { type ConflictKind, type Relation, relations, wordingOf } from "./race_wording.ts";
 import type { Signals } from "./signals.ts";
 
@@ -18,7 +18,7 @@ interface PlacedAccess {
 }
 
 /** Two accesses that conflict. */
-export interface Conflict {
+export interface RaceConflict {
   readonly kind: ConflictKind;
   readonly later: PlacedAccess;
   readonly earlier: PlacedAccess;
@@ -31,7 +31,7 @@ export interface Conflict {
 /** Conflicts that are counted as one. */
 interface CountedConflict {
   /** The conflict whose threads are farthest apart. */
-  conflict: Conflict;
+  conflict: RaceConflict;
   relation: Relation;
   count: number;
 }
@@ -70,7 +70,7 @@ export class RaceFindings {
   }
 
   /** Counts a conflict. */
-  add(conflict: Conflict): void {
+  add(conflict: RaceConflict): void {
     const { kind, later, earlier } = conflict;
     const [a, b] = [lineOfPlace(later.place), lineOfPlace(earlier.place)];
     const key = `race ${kind} ${Math.min(a, b)} ${Math.max(a, b)}`;
@@ -106,12 +106,12 @@ export class RaceFindings {
   }
 
   /** Conflicts of threads that read an element and write it back, as another thread did. */
-  #updates(): Set<Conflict> {
-    const updates = new Set<Conflict>();
+  #updates(): Set<RaceConflict> {
+    const updates = new Set<RaceConflict>();
     const races = Array.from(this.#conflicts.values(), ({ conflict }) => conflict).filter(({ kind }) =>
       kind === "race"
     );
-    const writes = new Map<string, Conflict>();
+    const writes = new Map<string, RaceConflict>();
     for (const conflict of races) if (!hasRead(conflict)) writes.set(keyOf(conflict), conflict);
     for (const conflict of races) {
       const write = hasRead(conflict) ? writes.get(keyOf(conflict)) : undefined;
@@ -120,7 +120,7 @@ export class RaceFindings {
     return updates;
   }
 
-  #describe({ conflict, relation }: CountedConflict, isUpdate: boolean): Finding {
+  #describe({ conflict, relation }: CountedConflict, isUpdate: boolean): KernelFinding {
     const { kind, later, earlier, offset, sharedBegin } = conflict;
     const bytes = bytesOfPlace(later.place);
     const shared = sharedBegin === undefined
@@ -177,12 +177,12 @@ function addTo(found: CountedConflict, { conflict, relation, count }: CountedCon
   found.relation = relation;
 }
 
-function hasRead({ later, earlier }: Conflict): boolean {
+function hasRead({ later, earlier }: RaceConflict): boolean {
   return [later, earlier].some(({ place }) => operations[operationOfPlace(place)] === "read");
 }
 
 /** Equal for two conflicts of a thread on the same memory. */
-function keyOf({ later, earlier, offset }: Conflict): string {
+function keyOf({ later, earlier, offset }: RaceConflict): string {
   return `${later.thread} ${earlier.thread} ${offset}`;
 }
 

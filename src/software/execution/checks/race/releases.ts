@@ -1,7 +1,7 @@
 import { orderBits } from "../../../abi/check_state.ts";
 import type { BlockClocks } from "./block_clocks.ts";
 import { Knowledge } from "./knowledge.ts";
-import { Message, type Release } from "./messages.ts";
+import { type Release, ReleasedMessage } from "./messages.ts";
 
 /** A strong write, by the bits of its order. */
 interface StrongWrite {
@@ -30,14 +30,14 @@ interface PhasedAccess {
 /** A barrier in memory: what was released in the phases that are complete, and in these and the current one. */
 interface Phases {
   parity: number;
-  completed: Message | undefined;
-  arriving: Message | undefined;
+  completed: ReleasedMessage | undefined;
+  arriving: ReleasedMessage | undefined;
 }
 
 /** Order of threads through memory: releases and acquires, by accesses and by fences. */
 export class Releases {
   /** Releases, by offset. */
-  readonly #messages = new Map<number, Message>();
+  readonly #messages = new Map<number, ReleasedMessage>();
   readonly #phases = new Map<number, Phases>();
   /** By offset, what sequentially consistent fences released before the last strong write. */
   readonly #fenced = new Map<number, Knowledge>();
@@ -67,7 +67,7 @@ export class Releases {
       releases.push(release);
     }
     // An atomic update continues the release sequence.
-    const after = releases.reduce<Message | undefined>(added, isUpdate ? message : undefined);
+    const after = releases.reduce<ReleasedMessage | undefined>(added, isUpdate ? message : undefined);
     if (after !== undefined) this.#messages.set(offset, after);
     else if (message !== undefined) this.#messages.delete(offset);
     if (isWide && (order & orderBits.hasResult) !== 0) {
@@ -146,6 +146,6 @@ export function fence(clocks: BlockClocks, local: number, order: number): void {
   else if ((order & orderBits.release) !== 0) threadOrder.release(clocks.release(local), isWide);
 }
 
-function added(message: Message | undefined, release: Release): Message {
-  return message === undefined ? Message.of(release) : message.with(release);
+function added(message: ReleasedMessage | undefined, release: Release): ReleasedMessage {
+  return message === undefined ? ReleasedMessage.of(release) : message.with(release);
 }
