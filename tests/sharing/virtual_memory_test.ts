@@ -9,7 +9,7 @@ import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { SharedMapping } from "../../src/memory/virtual/whole_memory.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
-import { adaptedCuda, adaptedDriver } from "../support/adapted_driver.ts";
+import { adaptedCuda } from "../support/adapted_driver.ts";
 import { assertFailsSoon, sharingTest, soon } from "./sharing_peers.ts";
 
 const mebibyte = 2 ** 20;
@@ -56,14 +56,12 @@ sharingTest("virtual memory is offered, mapped, held and released like memory of
 sharingTest("virtual memory that is freed while it is held stays until it is released", async (fixture) => {
   const { cuda, gpu, stream, path, start } = fixture;
   const released: bigint[] = [];
-  const session = sessionOf(cuda);
-  const { driver } = session;
-  session.driver = adaptedDriver(driver, {
-    memUnmap(address, byteLength) {
-      released.push(address);
-      driver.memUnmap(address, byteLength);
-    },
-  });
+  const { driver } = sessionOf(cuda);
+  const memUnmap = driver.memUnmap.bind(driver);
+  driver.memUnmap = (address, byteLength) => {
+    released.push(address);
+    memUnmap(address, byteLength);
+  };
   const peer = await start();
   await using exporter = Exporter.listen(path);
   const buffer = gpu.allocate(size, { handleType: "posix-fd" });
