@@ -137,7 +137,7 @@ export class Session {
     driver.useBufferNames?.(() => this.memory.namedBuffers());
     this.opened = new OpenedObjects({ debug });
     this.launches = new RecentLaunches(this);
-    sanitizer?.whenProcessEnds(() => void this.opened.reportUnfreed(sanitizer, "the process ended"));
+    sanitizer?.beforeProcessEnd(() => void this.opened.reportUnfreed(sanitizer, "the process ended"));
     if (driver.contextsAreShared) noteSession(this);
   }
 
@@ -185,7 +185,7 @@ export class Session {
     };
     this.#hostAllocations.set(allocation.buffer, { byteLength, opened });
     this.opened.add(opened);
-    if (kind !== undefined) this.sanitizer?.givenToProgram(allocation.buffer);
+    if (kind !== undefined) this.sanitizer?.onExposedToProgram(allocation.buffer);
     return allocation;
   }
 

@@ -169,7 +169,7 @@ function isMessage(name: CollectiveName): boolean {
 
 function reportToSanitizer(collectives: readonly Collective[]): void {
   for (const [sanitizer, those] of Map.groupBy(collectives, ({ issuer }) => issuer.sanitizer)) {
-    sanitizer?.worksTogether(those.flatMap(observedCollectiveOf));
+    sanitizer?.onCollectives(those.flatMap(observedCollectiveOf));
   }
 }
 

@@ -136,7 +136,7 @@ export class Communicator implements AsyncDisposable {
     this.size = parts.size;
     const { session: { sanitizer }, library, identity, rank, size } = parts;
     this.#watchdog = new CollectiveWatchdog({ ...parts, name: this.#name });
-    this.#observedRank = sanitizer?.joins(identity, rank, size);
+    this.#observedRank = sanitizer?.onRankJoined(identity, rank, size);
     this.#issuer = { library, sanitizer, rank: this.#observedRank, name: this.#name, watchdog: this.#watchdog };
     parts.session.beforeEnd.add(this.#abortWithSession);
   }
@@ -615,7 +615,7 @@ export class Communicator implements AsyncDisposable {
     const { library, comm, session } = this.#parts;
     await this.#watchdog.whenRevoked();
     session.beforeEnd.delete(this.#abortWithSession);
-    if (this.#observedRank !== undefined) session.sanitizer?.leaves(this.#observedRank);
+    if (this.#observedRank !== undefined) session.sanitizer?.onRankLeft(this.#observedRank);
     this.#watchdog.stop();
     try {
       await (this.#watchdog.failure === undefined ? library.commDestroy(comm) : library.commAbort(comm));

@@ -23,7 +23,7 @@ export interface UnfreedMemory {
 /** Who may report memory that was not freed. */
 export interface LeakReporter {
   /** Returns whether it does: a warning would say the same again. */
-  leaked(unfreed: readonly UnfreedMemory[], before: string): boolean;
+  reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean;
 }
 
 /** An object that a session has opened and must release. */
@@ -75,7 +75,7 @@ export class OpenedObjects {
   /** Reports memory that the user has not freed, if there is somebody to report it to. Returns the rest. */
   reportUnfreed(reporter: LeakReporter | undefined, before: string): UnfreedMemory[] {
     const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
-    return reporter?.leaked(unfreed, before) ? [] : unfreed;
+    return reporter?.reportLeaks(unfreed, before) ? [] : unfreed;
   }
 
   /**

@@ -1,18 +1,18 @@
 /**
- * The parts of interleaved accesses, for reports, which name one instruction each.
+ * Splits interleaved accesses, which several instructions make, into parts for reports, which name one instruction each.
  *
  * @module
  */
 import type { AccessParts } from "../kernel_checker.ts";
-import type { Conflict, Touch } from "./memory_history.ts";
+import type { Conflict, MemoryAccess } from "./memory_history.ts";
 
 interface Bytes {
   readonly begin: number;
   readonly end: number;
 }
 
-/** The parts of an access that are looked at. With more instructions than that, some are left out of the reports. */
-const mostParts = 1024;
+/** The most parts of an access that are reported. */
+const maximumParts = 1024;
 
 /** The same parts, with all offsets shifted. */
 export function shiftedParts({ period, of }: AccessParts, by: number): AccessParts {
@@ -24,52 +24,55 @@ export function shiftedParts({ period, of }: AccessParts, by: number): AccessPar
   };
 }
 
-/** An access, or its parts that overlap a range: by default, as many as each instruction has one. */
-export function* partsOfTouch(touch: Touch, { begin, end }: Bytes = firstPeriod(touch)): Generator<Touch> {
-  const { parts } = touch;
-  if (parts === undefined) return yield touch;
-  let left = mostParts;
+/** The parts of an access that overlap a range, by default the first part of each instruction; or the access itself. */
+export function* partsOfAccess(
+  access: MemoryAccess,
+  { begin, end }: Bytes = firstPeriod(access),
+): Generator<MemoryAccess> {
+  const { parts } = access;
+  if (parts === undefined) return yield access;
+  let left = maximumParts;
   for (const { source, first, ...bytes } of parts.of(begin, end)) {
     if (left-- === 0) return;
     yield {
-      ...touch,
-      begin: Math.max(bytes.begin, touch.begin),
-      end: Math.min(bytes.end, touch.end),
+      ...access,
+      begin: Math.max(bytes.begin, access.begin),
+      end: Math.min(bytes.end, access.end),
       source,
-      first: bytes.begin >= touch.begin ? first : undefined,
+      first: bytes.begin >= access.begin ? first : undefined,
       parts: undefined,
     };
   }
 }
 
-/** A conflict, or a conflict for each two instructions whose parts overlap. */
+/** A conflict of each pair of instructions whose parts overlap; or the conflict itself. */
 export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
   const { later, earlier, begin, end } = conflict;
   if (later.parts === undefined && earlier.parts === undefined) return yield conflict;
-  // Behind that, the same instructions meet again.
+  // The pattern of instructions repeats after the least common multiple of the periods.
   const last = Math.min(end, begin + leastCommonMultiple(later.parts?.period ?? 1, earlier.parts?.period ?? 1));
-  for (const one of partsOfTouch(later, { begin, end: last })) {
+  for (const one of partsOfAccess(later, { begin, end: last })) {
     const common = {
       begin: Math.max(begin, one.begin),
       end: Math.min(later.parts === undefined ? last : end, one.end),
     };
-    for (const other of partsOfTouch(earlier, common)) {
+    for (const other of partsOfAccess(earlier, common)) {
       const from = Math.max(common.begin, other.begin), to = Math.min(common.end, other.end);
       if (from < to) yield { later: one, earlier: other, begin: from, end: to };
     }
   }
 }
 
-/** The place in the source of an access, if all of its parts have the same. */
-export function sourceOfAll(touch: Pick<Touch, "begin" | "end" | "source" | "parts">): string | undefined {
-  const { source, parts } = touch;
+/** The source line of an access, if all of its parts have the same. */
+export function sourceOfAll(access: Pick<MemoryAccess, "begin" | "end" | "source" | "parts">): string | undefined {
+  const { source, parts } = access;
   if (parts === undefined) return source;
-  const { begin, end } = firstPeriod(touch);
+  const { begin, end } = firstPeriod(access);
   for (const part of parts.of(begin, end)) if (part.source !== source) return undefined;
   return source;
 }
 
-function firstPeriod({ begin, end, parts }: Pick<Touch, "begin" | "end" | "parts">): Bytes {
+function firstPeriod({ begin, end, parts }: Pick<MemoryAccess, "begin" | "end" | "parts">): Bytes {
   return { begin, end: Math.min(end, begin + (parts?.period ?? Infinity)) };
 }
 

@@ -1,5 +1,5 @@
 /**
- * Memory that was never freed, by where it was allocated.
+ * Finds memory that was never freed, grouped by where it was allocated.
  *
  * @module
  */
@@ -8,19 +8,19 @@ import type { Operation } from "./order/timelines.ts";
 
 /** Memory of a kind that was not freed. */
 export interface UnfreedMemory {
-  /** What it is, in the singular: "host buffer". */
+  /** Its name in messages, in the singular: "host buffer". */
   readonly kind: string;
-  /** Each piece, by its address, or its buffer for page-locked memory. */
+  /** The pieces, each by its address, or by its buffer if it is page-locked. */
   pieces(): Iterable<{ readonly at: bigint | ArrayBufferLike; readonly byteLength: number }>;
 }
 
-/** An allocation that may have to be freed. */
+/** An allocation that was not freed yet. */
 export interface LiveAllocation {
   readonly operation: Operation;
   readonly byteLength: number;
 }
 
-/** What one line of a program has allocated and nobody has freed. */
+/** The unfreed allocations of one line of a program. */
 export interface Leak {
   readonly kind: string;
   readonly count: number;
@@ -31,13 +31,13 @@ export interface Leak {
 
 type AllocationAt = (at: bigint | ArrayBufferLike) => LiveAllocation | undefined;
 
-/** Memory that was not freed when it should have been, and may still be. */
-export class LateMemory {
+/** Memory that outlives its pool or allocator: a leak unless it is freed before the end. */
+export class UnfreedCandidates {
   readonly #allocationAt: AllocationAt;
-  /** By allocation, its address and its kind. */
-  readonly #late = new Map<LiveAllocation, { readonly at: bigint | ArrayBufferLike; readonly kind: string }>();
+  /** The address and the kind of each allocation. */
+  readonly #unfreed = new Map<LiveAllocation, { readonly at: bigint | ArrayBufferLike; readonly kind: string }>();
 
-  /** @param allocationAt what is allocated at an address now */
+  /** @param allocationAt finds the current allocation at an address */
   constructor(allocationAt: AllocationAt) {
     this.#allocationAt = allocationAt;
   }
@@ -47,22 +47,22 @@ export class LateMemory {
     for (const memory of unfreed) {
       for (const { at } of memory.pieces()) {
         const allocation = this.#allocationAt(at);
-        if (allocation !== undefined) this.#late.set(allocation, { at, kind: memory.kind });
+        if (allocation !== undefined) this.#unfreed.set(allocation, { at, kind: memory.kind });
       }
     }
   }
 
-  /** Adds up what is still not freed and was allocated at the same place. Leaves out what was not seen to be allocated. */
+  /** Groups what is still not freed by call site. */
   leaks(): Leak[] {
     const byPlace = new Map<string, Leak>();
-    for (const [allocation, { at, kind }] of this.#late) {
+    for (const [allocation, { at, kind }] of this.#unfreed) {
       if (this.#allocationAt(at) !== allocation) continue;
       const { operation } = allocation;
       const place = `${kind}\n${stackOf(operation.site)}`;
       const { count, byteLength } = byPlace.get(place) ?? { count: 0, byteLength: 0 };
       byPlace.set(place, { kind, count: count + 1, byteLength: byteLength + allocation.byteLength, operation });
     }
-    this.#late.clear();
+    this.#unfreed.clear();
     return [...byPlace.values()];
   }
 }

@@ -1,5 +1,11 @@
 /**
- * Which operations have accessed which bytes of an allocation, as far as later operations may conflict with them.
+ * The shadow state of allocations: which operations have accessed which bytes, as far as later ones can conflict.
+ *
+ * For each byte, it keeps the last write, and of each timeline the last read and the last atomic access since then. As in
+ * FastTrack, that is enough: whatever is ordered after the last access of a timeline is ordered after its earlier ones.
+ * Neighbouring bytes with the same accesses form one segment.
+ *
+ * @see Cormac Flanagan and Stephen N. Freund, "FastTrack: Efficient and Precise Dynamic Race Detection" (2009)
  *
  * @module
  */
@@ -7,26 +13,26 @@ import type { AccessParts, ThreadIndex } from "../kernel_checker.ts";
 import { isBefore, type Operation, type Timeline } from "./order/timelines.ts";
 
 /** An access to some bytes of an allocation. */
-export interface Touch {
+export interface MemoryAccess {
   readonly operation: Operation;
-  readonly access: "read" | "write" | "atomic";
+  readonly kind: "read" | "write" | "atomic";
   /** Offsets in the allocation, in bytes. */
   readonly begin: number;
   readonly end: number;
-  /** Where in the kernel. */
+  /** The line of the kernel's source. */
   readonly source?: string | undefined;
-  /** Who accesses the first of the bytes. */
+  /** The thread that accesses the first of the bytes. */
   readonly first?: ThreadIndex | undefined;
-  /** Which instruction accesses which of the bytes, if there are several. Offsets are in the allocation, too. */
+  /** Which instruction accesses which of the bytes, if there are several. Offsets count from the allocation's start. */
   readonly parts?: AccessParts | undefined;
-  /** Whether it may be elsewhere in the allocation, or not be at all. */
+  /** Whether the access may be elsewhere in the allocation, or may not happen. */
   readonly isPossible?: true;
 }
 
-/** Two accesses to the same bytes that nothing orders. */
+/** Two unordered accesses to the same bytes, at least one of which must not be concurrent. */
 export interface Conflict {
-  readonly later: Touch;
-  readonly earlier: Touch;
+  readonly later: MemoryAccess;
+  readonly earlier: MemoryAccess;
   /** The bytes that both access. */
   readonly begin: number;
   readonly end: number;
@@ -36,102 +42,100 @@ export interface Conflict {
 interface Segment {
   readonly begin: number;
   readonly end: number;
-  readonly write: Touch | undefined;
-  /** The last of each timeline: what comes after it comes after those before, too. */
-  readonly reads: readonly Touch[];
-  readonly atomics: readonly Touch[];
+  readonly write: MemoryAccess | undefined;
+  /** The last read of each timeline. Whatever is ordered after it is ordered after the timeline's earlier ones. */
+  readonly reads: readonly MemoryAccess[];
+  readonly atomics: readonly MemoryAccess[];
 }
 
 const mostArguments = 1000;
-const nothing: readonly Touch[] = [];
+const none: readonly MemoryAccess[] = [];
 
-/** The accesses to an allocation. */
+/** The shadow state of one allocation. */
 export class MemoryHistory {
-  /** In the order of their offsets, without gaps. */
+  /** By offset, without gaps. */
   #segments: Segment[];
 
   /** @param byteLength of the allocation */
   constructor(byteLength: number) {
-    this.#segments = [{ begin: 0, end: byteLength, write: undefined, reads: nothing, atomics: nothing }];
+    this.#segments = [{ begin: 0, end: byteLength, write: undefined, reads: none, atomics: none }];
   }
 
-  /** The same accesses. What is added to either later is not in the other. */
+  /** An independent copy. */
   copy(): MemoryHistory {
     const copy = new MemoryHistory(0);
     copy.#segments = [...this.#segments];
     return copy;
   }
 
-  /** Adds an access, and returns its conflicts with those before. */
-  add(touch: Touch): Conflict[] {
-    const first = this.#indexOf(touch.begin);
+  /** Adds an access, and returns its conflicts with earlier ones. */
+  add(access: MemoryAccess): Conflict[] {
+    const first = this.#indexOf(access.begin);
     const conflicts: Conflict[] = [];
-    const { begin, end } = touch;
+    const { begin, end } = access;
     const same = this.#segments[first]!;
-    // The same pieces are accessed again and again, which does not divide them.
+    // Programs access the same ranges again and again: the segment stays as it is.
     if (same.begin === begin && same.end === end && begin < end) {
-      for (const earlier of conflicting(same, touch)) conflicts.push({ later: touch, earlier, begin, end });
-      this.#segments[first] = after(same, touch);
+      for (const earlier of conflicting(same, access)) conflicts.push({ later: access, earlier, begin, end });
+      this.#segments[first] = after(same, access);
       return conflicts;
     }
     const replaced: Segment[] = [];
     let index = first;
-    for (; index < this.#segments.length && this.#segments[index]!.begin < touch.end; index++) {
+    for (; index < this.#segments.length && this.#segments[index]!.begin < access.end; index++) {
       const segment = this.#segments[index]!;
-      const begin = Math.max(segment.begin, touch.begin), end = Math.min(segment.end, touch.end);
+      const begin = Math.max(segment.begin, access.begin), end = Math.min(segment.end, access.end);
       if (segment.begin < begin) replaced.push({ ...segment, end: begin });
-      for (const earlier of conflicting(segment, touch)) conflicts.push({ later: touch, earlier, begin, end });
-      replaced.push({ ...after(segment, touch), begin, end });
+      for (const earlier of conflicting(segment, access)) conflicts.push({ later: access, earlier, begin, end });
+      replaced.push({ ...after(segment, access), begin, end });
       if (end < segment.end) replaced.push({ ...segment, begin: end });
     }
-    const inserted = merged(replaced);
+    const inserted = mergeNeighbours(replaced);
     // A kernel may leave more segments than a call takes arguments.
     if (inserted.length <= mostArguments) this.#segments.splice(first, index - first, ...inserted);
     else this.#segments = this.#segments.slice(0, first).concat(inserted, this.#segments.slice(index));
     return conflicts;
   }
 
-  /** The conflicts of an access with those before. Each two accesses are listed once. */
-  conflictsWith(touch: Touch): Conflict[] {
-    const found = new Map<Touch, Conflict>();
+  /** The conflicts of an access with earlier ones, without adding it. Each pair of accesses is listed once. */
+  conflictsWith(access: MemoryAccess): Conflict[] {
+    const found = new Map<MemoryAccess, Conflict>();
     for (const segment of this.#segments) {
-      const begin = Math.max(segment.begin, touch.begin), end = Math.min(segment.end, touch.end);
+      const begin = Math.max(segment.begin, access.begin), end = Math.min(segment.end, access.end);
       if (begin >= end) continue;
-      for (const earlier of conflicting(segment, touch)) found.set(earlier, { later: touch, earlier, begin, end });
+      for (const earlier of conflicting(segment, access)) found.set(earlier, { later: access, earlier, begin, end });
     }
     return [...found.values()];
   }
 
-  /** The accesses to some bytes since their last write, each with those of its bytes that are among them. */
-  touches(begin: number, end: number): Touch[] {
-    const found: Touch[] = [];
+  /** The accesses to a range since its last write, that one included, clipped to the range. */
+  accessesIn(begin: number, end: number): MemoryAccess[] {
+    const found: MemoryAccess[] = [];
     for (let index = this.#indexOf(begin); index < this.#segments.length; index++) {
       const segment = this.#segments[index]!;
       if (segment.begin >= end) break;
       const bytes = { begin: Math.max(begin, segment.begin), end: Math.min(end, segment.end) };
       const { write, reads, atomics } = segment;
-      for (const touch of [...write === undefined ? [] : [write], ...reads, ...atomics]) {
-        const last = found.findLast(({ operation, access }) =>
-          operation === touch.operation && access === touch.access
-        );
-        // A kernel that accesses every other byte leaves many.
+      for (const access of [...write === undefined ? [] : [write], ...reads, ...atomics]) {
+        const last = found.findLast(({ operation, kind }) => operation === access.operation && kind === access.kind);
+        // Join the pieces that a kernel leaves which accesses every other byte.
         if (last?.end === bytes.begin) found[found.indexOf(last)] = { ...last, end: bytes.end };
-        else found.push({ ...touch, ...bytes });
+        else found.push({ ...access, ...bytes });
       }
     }
     return found;
   }
 
-  /** All accesses that are not known to come before an operation. */
-  unfinished(operation: Operation): readonly Touch[] {
-    const write = { operation, access: "write" } as const;
-    // Most memory is accessed as a whole.
+  /** All accesses that are not ordered before an operation. */
+  unorderedWith(operation: Operation): readonly MemoryAccess[] {
+    const write = { operation, kind: "write" } as const;
+    // The common case: memory that was always accessed as a whole.
     if (this.#segments.length === 1) return conflicting(this.#segments[0]!, write);
     return [...new Set(this.#segments.flatMap((segment) => conflicting(segment, write)))];
   }
 
-  /** The last accesses to some bytes. */
-  within(begin: number, end: number): Touch[] {
+  /** The accesses of all segments that overlap a range. */
+  latestIn(begin: number, end: number): MemoryAccess[] {
     const overlapping = this.#segments.filter((segment) => segment.begin < end && begin < segment.end);
     return overlapping.flatMap(({ write, reads, atomics }) => [
       ...write === undefined ? [] : [write],
@@ -152,56 +156,56 @@ export class MemoryHistory {
   }
 }
 
-/** Whether two accesses to the same bytes may happen at the same time, and must not. */
-export function isConflict(earlier: Touch, later: Touch): boolean {
-  const isHarmless = earlier.access === later.access && earlier.access !== "write";
+/** Whether two accesses to the same bytes conflict: they may be concurrent, and must not. */
+export function isConflict(earlier: MemoryAccess, later: MemoryAccess): boolean {
+  const isHarmless = earlier.kind === later.kind && earlier.kind !== "write";
   return !isHarmless && !isBefore(earlier.operation, later.operation);
 }
 
-/** The accesses that may happen at the same time as a later one, and must not. */
+/** The accesses of a segment that conflict with a later access. */
 function conflicting(
   { write, reads, atomics }: Segment,
-  { operation, access }: Pick<Touch, "operation" | "access">,
-): readonly Touch[] {
-  const found: Touch[] = [];
+  { operation, kind }: Pick<MemoryAccess, "operation" | "kind">,
+): readonly MemoryAccess[] {
+  const found: MemoryAccess[] = [];
   if (write !== undefined && !isBefore(write.operation, operation)) found.push(write);
-  if (access !== "read") addUnordered(reads, operation, found);
-  if (access !== "atomic") addUnordered(atomics, operation, found);
+  if (kind !== "read") addUnordered(reads, operation, found);
+  if (kind !== "atomic") addUnordered(atomics, operation, found);
   return found;
 }
 
-function addUnordered(touches: readonly Touch[], operation: Operation, found: Touch[]): void {
-  for (const touch of touches) if (!isBefore(touch.operation, operation)) found.push(touch);
+function addUnordered(accesses: readonly MemoryAccess[], operation: Operation, found: MemoryAccess[]): void {
+  for (const access of accesses) if (!isBefore(access.operation, operation)) found.push(access);
 }
 
-/** A segment after an access to all of it. */
-function after({ begin, end, write, reads, atomics }: Segment, touch: Touch): Segment {
-  switch (touch.access) {
+/** The state of a segment after an access to all of it. */
+function after({ begin, end, write, reads, atomics }: Segment, access: MemoryAccess): Segment {
+  switch (access.kind) {
     case "write":
-      return { begin, end, write: touch, reads: nothing, atomics: nothing };
+      return { begin, end, write: access, reads: none, atomics: none };
     case "read":
-      return { begin, end, write, reads: withLast(reads, touch), atomics };
+      return { begin, end, write, reads: withLatest(reads, access), atomics };
     case "atomic":
-      return { begin, end, write, reads, atomics: withLast(atomics, touch) };
+      return { begin, end, write, reads, atomics: withLatest(atomics, access) };
   }
 }
 
-/** The last touches of each timeline, and one more. */
-function withLast(touches: readonly Touch[], touch: Touch): readonly Touch[] {
-  if (touches.length === 0) return [touch];
-  const timelineOf = ({ operation }: Touch): Timeline => operation.timeline;
-  if (touches.length === 1 && timelineOf(touches[0]!) === timelineOf(touch)) return [touch];
-  return [...touches.filter((other) => timelineOf(other) !== timelineOf(touch)), touch];
+/** Replaces the last access of a timeline. */
+function withLatest(accesses: readonly MemoryAccess[], access: MemoryAccess): readonly MemoryAccess[] {
+  if (accesses.length === 0) return [access];
+  const timelineOf = ({ operation }: MemoryAccess): Timeline => operation.timeline;
+  if (accesses.length === 1 && timelineOf(accesses[0]!) === timelineOf(access)) return [access];
+  return [...accesses.filter((other) => timelineOf(other) !== timelineOf(access)), access];
 }
 
-/** Joins neighbours that were accessed by the same. */
-function merged(segments: readonly Segment[]): Segment[] {
+/** Joins neighbouring segments with the same accesses. */
+function mergeNeighbours(segments: readonly Segment[]): Segment[] {
   const result: Segment[] = [];
   for (const segment of segments) {
     const last = result.at(-1);
     if (
       last !== undefined && last.end === segment.begin && last.write === segment.write &&
-      isSame(last.reads, segment.reads) && isSame(last.atomics, segment.atomics)
+      areSame(last.reads, segment.reads) && areSame(last.atomics, segment.atomics)
     ) {
       result[result.length - 1] = { ...last, end: segment.end };
     } else {
@@ -211,41 +215,41 @@ function merged(segments: readonly Segment[]): Segment[] {
   return result;
 }
 
-function isSame(a: readonly Touch[], b: readonly Touch[]): boolean {
-  return a.length === b.length && a.every((touch, index) => touch === b[index]);
+function areSame(a: readonly MemoryAccess[], b: readonly MemoryAccess[]): boolean {
+  return a.length === b.length && a.every((access, index) => access === b[index]);
 }
 
-/** Accesses that may be anywhere in an allocation, or nowhere. */
-export class PossibleTouches {
-  /** The last of each timeline and kind. */
-  #touches: Touch[] = [];
+/** The accesses of launches that may be anywhere in an allocation, or may not happen at all. */
+export class PossibleAccesses {
+  /** The last one of each timeline and kind. */
+  #accesses: MemoryAccess[] = [];
 
-  /** The same accesses. What is added to either later is not in the other. */
-  copy(): PossibleTouches {
-    const copy = new PossibleTouches();
-    copy.#touches = [...this.#touches];
+  /** An independent copy. */
+  copy(): PossibleAccesses {
+    const copy = new PossibleAccesses();
+    copy.#accesses = [...this.#accesses];
     return copy;
   }
 
-  /** Adds one, and returns its conflicts with those before, the certain ones of the history included. */
-  add(touch: Touch, history: MemoryHistory): Conflict[] {
-    const conflicts = [...history.conflictsWith(touch), ...this.conflictsWith(touch)];
-    this.#touches = this.#touches.filter(({ access, operation }) =>
-      access !== touch.access || operation.timeline !== touch.operation.timeline
+  /** Adds one, and returns its conflicts with earlier ones, those of the history included. */
+  add(access: MemoryAccess, history: MemoryHistory): Conflict[] {
+    const conflicts = [...history.conflictsWith(access), ...this.conflictsWith(access)];
+    this.#accesses = this.#accesses.filter(({ kind, operation }) =>
+      kind !== access.kind || operation.timeline !== access.operation.timeline
     );
-    this.#touches.push(touch);
+    this.#accesses.push(access);
     return conflicts;
   }
 
-  /** The conflicts of a later access with these. */
-  conflictsWith(later: Touch): Conflict[] {
-    return this.#touches.filter((earlier) => isConflict(earlier, later)).map((earlier) => {
+  /** The conflicts of a later access with possible ones. */
+  conflictsWith(later: MemoryAccess): Conflict[] {
+    return this.#accesses.filter((earlier) => isConflict(earlier, later)).map((earlier) => {
       return { later, earlier, begin: later.begin, end: later.end };
     });
   }
 
-  /** Those that are not known to come before an operation. */
-  unfinished(operation: Operation): Touch[] {
-    return this.#touches.filter((touch) => !isBefore(touch.operation, operation));
+  /** The accesses that are not ordered before an operation. */
+  unorderedWith(operation: Operation): MemoryAccess[] {
+    return this.#accesses.filter((access) => !isBefore(access.operation, operation));
   }
 }

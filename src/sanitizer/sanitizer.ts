@@ -9,7 +9,7 @@ import { escapeControlsInLines, listOf, startStackAbove } from "../support/print
 import { observeHostReads } from "./notifications.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./reporting/call_sites.ts";
-import { LateMemory, type UnfreedMemory } from "./leaks.ts";
+import { UnfreedCandidates, type UnfreedMemory } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import type { CommunicatorRank } from "./observer/observed_communicators.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
@@ -43,7 +43,7 @@ export class Sanitizer {
   readonly #forgetEnd: () => void;
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
-  readonly #late = new LateMemory((at) => this.#observer?.allocationAt(at));
+  readonly #unfreed = new UnfreedCandidates((at) => this.#observer?.allocationAt(at));
   #beforeEnd: () => void = () => {};
 
   /**
@@ -71,7 +71,7 @@ export class Sanitizer {
     this.#reports = new Reports(checks, onEach, suppressions);
     this.#forgetReads = observeHostReads((source, operation) => this.#hostReads(source, operation));
     this.#forgetEnd = atProcessEnd((hasFailed) => this.#endWithProcess(hasFailed));
-    if (!this.#hasListener && suppressions !== undefined) tellOfUnused(suppressions);
+    if (!this.#hasListener && suppressions !== undefined) warnOfUnused(suppressions);
   }
 
   /** Returns a driver that does the same and is looked at. */
@@ -81,8 +81,8 @@ export class Sanitizer {
   }
 
   /** Notes that the program gets page-locked memory into its hands. */
-  givenToProgram(buffer: ArrayBufferLike): void {
-    this.#observer?.givenToProgram(buffer);
+  onExposedToProgram(buffer: ArrayBufferLike): void {
+    this.#observer?.onExposedToProgram(buffer);
   }
 
   /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
@@ -95,18 +95,18 @@ export class Sanitizer {
    *
    * @param key the same for all its ranks, and for no other communicator
    */
-  joins(key: string, rank: number, size: number): CommunicatorRank | undefined {
-    return this.#observer?.joins(key, rank, size);
+  onRankJoined(key: string, rank: number, size: number): CommunicatorRank | undefined {
+    return this.#observer?.onRankJoined(key, rank, size);
   }
 
   /** Forgets a rank, which makes no more collectives. */
-  leaves(rank: CommunicatorRank): void {
-    this.#observer?.leaves(rank);
+  onRankLeft(rank: CommunicatorRank): void {
+    this.#observer?.onRankLeft(rank);
   }
 
   /** Notes that streams were given collectives together, which wait for those of other ranks, here and elsewhere. */
-  worksTogether(collectives: readonly CollectiveOnStream[]): void {
-    this.#observer?.worksTogether(collectives);
+  onCollectives(collectives: readonly CollectiveOnStream[]): void {
+    this.#observer?.onCollectives(collectives);
     this.#reports.deliver();
   }
 
@@ -125,9 +125,9 @@ export class Sanitizer {
    *
    * @returns whether that is looked for
    */
-  isLate(...unfreed: readonly UnfreedMemory[]): boolean {
+  addUnfreed(...unfreed: readonly UnfreedMemory[]): boolean {
     if (!this.#checks.has("leak")) return false;
-    this.#late.add(unfreed);
+    this.#unfreed.add(unfreed);
     return true;
   }
 
@@ -137,16 +137,16 @@ export class Sanitizer {
    * @param before what has ended its use: "the Cuda object was disposed"
    * @returns whether it is looked for
    */
-  leaked(unfreed: readonly UnfreedMemory[], before: string): boolean {
-    if (!this.isLate(...unfreed)) return false;
-    for (const leak of this.#late.leaks()) this.#reports.addLeak(leak, before);
+  reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean {
+    if (!this.addUnfreed(...unfreed)) return false;
+    for (const leak of this.#unfreed.leaks()) this.#reports.addLeak(leak, before);
     for (const heap of this.#observer?.unfreedHeap() ?? []) this.#reports.addHeapLeak(heap, before);
     this.#reports.deliver();
     return true;
   }
 
   /** Calls back before the process ends, unless `finish` comes first. */
-  whenProcessEnds(report: () => void): void {
+  beforeProcessEnd(report: () => void): void {
     this.#beforeEnd = report;
   }
 
@@ -156,7 +156,7 @@ export class Sanitizer {
    * @param wait who waits, and for what: "a stream waits for an event of device 0"
    * @param created where the event was created
    */
-  waitedForNothing(wait: string, created: string): void {
+  reportUnrecordedWait(wait: string, created: string): void {
     this.#reports.addUnrecordedEvent({ wait, site: callSiteHere(), created: { stack: created } });
     this.#reports.deliver();
   }
@@ -220,7 +220,7 @@ function isSanitizerError(error: unknown): boolean {
 const watched = new WeakSet<Suppressions>();
 
 /** Tells at the end of the process which suppressions were of no use. */
-function tellOfUnused(suppressions: Suppressions): void {
+function warnOfUnused(suppressions: Suppressions): void {
   if (watched.has(suppressions)) return;
   watched.add(suppressions);
   atProcessEnd(() => {

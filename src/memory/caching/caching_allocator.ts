@@ -322,7 +322,7 @@ export class CachingAllocator implements Disposable {
 
   #reportLeaks(): void {
     const unfreed = this.#unfreed();
-    if (this.#session.sanitizer?.isLate(unfreed)) return;
+    if (this.#session.sanitizer?.addUnfreed(unfreed)) return;
     reportLeak({ ...unfreed, before: `${this.#name} was disposed` });
   }
 

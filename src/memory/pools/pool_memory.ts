@@ -175,7 +175,7 @@ export class PoolMemory {
 
   #reportLeaks(): void {
     const unfreed = this.contents.unfreed();
-    if (this.#session.sanitizer?.isLate(unfreed)) return;
+    if (this.#session.sanitizer?.addUnfreed(unfreed)) return;
     const advice = this.#session.debug
       ? "free them first"
       : "free them first; POOLPASS_DEBUG=1 shows where they were allocated";

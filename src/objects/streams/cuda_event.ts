@@ -256,7 +256,7 @@ export class CudaEvent implements Disposable {
     const waitForEvent = `${wait} an event of device ${this.device.ordinal}`;
     const { sanitizer } = this.#session;
     if (sanitizer === undefined) reportUnrecordedEvent(waitForEvent, origin);
-    else sanitizer.waitedForNothing(waitForEvent, origin);
+    else sanitizer.reportUnrecordedWait(waitForEvent, origin);
   }
 
   /** Destroys the event. Work that already waits for it is not affected. */

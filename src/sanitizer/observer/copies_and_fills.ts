@@ -52,12 +52,12 @@ function copiesWithHost(
       // Pageable memory is copied during the call, and page-locked memory later.
       driver.memcpyDtoHAsync(device, destination, source, stream, region && found);
       const host = hostMemory.rangeOf("write", destination);
-      const name = hostMemory.isOfProgram(destination.buffer) ? "copyTo" : "read";
+      const name = hostMemory.isExposedToProgram(destination.buffer) ? "copyTo" : "read";
       const accesses = [range("read", source, destination.byteLength), ...host];
       read.operation = work.add(name, { device, stream }, accesses);
       report();
       // A copy to pageable memory is done when the call returns.
-      if (host.length === 0) streams.hostKnows(streams.streamOf(device, stream));
+      if (host.length === 0) streams.syncHostWith(streams.streamOf(device, stream));
     },
   };
 }

@@ -50,7 +50,7 @@ export class ObservedDeviceMemory {
       },
       free: (device, address) => {
         driver.free(device, address);
-        this.#streams.hostKnowsDevice(device);
+        this.#streams.syncHostWithDevice(device);
         this.#freed(work.nextOfHost("free"), Number(address));
       },
     };

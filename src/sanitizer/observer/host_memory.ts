@@ -32,7 +32,7 @@ export class ObservedHostMemory {
   /** The buffers whose addresses the program has asked for. */
   readonly #reachable = new WeakSet<ArrayBufferLike>();
   /** Page-locked memory that the program itself reads. The library has some, too. */
-  readonly #ofProgram = new WeakSet<ArrayBufferLike>();
+  readonly #exposed = new WeakSet<ArrayBufferLike>();
 
   constructor(driver: Driver, parts: Parts) {
     this.#driver = driver;
@@ -60,7 +60,7 @@ export class ObservedHostMemory {
         const address = this.#addresses.get(buffer);
         driver.freeHost(allocation);
         // CUDA waits for what uses it.
-        for (const device of streams.devices) streams.hostKnowsDevice(device);
+        for (const device of streams.devices) streams.syncHostWithDevice(device);
         this.#addresses.delete(buffer);
         if (address !== undefined) work.freed(work.nextOfHost("free"), address);
       },
@@ -73,13 +73,13 @@ export class ObservedHostMemory {
   }
 
   /** Notes that the program gets memory into its hands. */
-  givenToProgram(buffer: ArrayBufferLike): void {
-    this.#ofProgram.add(buffer);
+  onExposedToProgram(buffer: ArrayBufferLike): void {
+    this.#exposed.add(buffer);
   }
 
   /** Whether the program itself reads memory. */
-  isOfProgram(buffer: ArrayBufferLike): boolean {
-    return this.#ofProgram.has(buffer);
+  isExposedToProgram(buffer: ArrayBufferLike): boolean {
+    return this.#exposed.has(buffer);
   }
 
   /** The address of a buffer. Undefined if it is not page-locked. */
@@ -133,7 +133,7 @@ export class ObservedHostMemory {
    */
   beforeCopyTo(destination: Uint8Array): void {
     this.#report(this.#sources.changesIn(destination));
-    if (!this.#ofProgram.has(destination.buffer) || this.#reachable.has(destination.buffer)) return;
+    if (!this.#exposed.has(destination.buffer) || this.#reachable.has(destination.buffer)) return;
     if (this.#isIdle(destination, "accesses")) destination.fill(unreadByte);
   }
 

@@ -14,7 +14,7 @@ import {
 } from "../kernel_accesses/launch_accesses.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
-import type { Deed } from "../order/stream_order.ts";
+import type { ObservedOperation } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
@@ -81,7 +81,7 @@ export class ObservedKernels {
   }
 
   /** Looks at what kernels that are done have noted. */
-  settle(): void {
+  collectInstrumented(): void {
     this.#instrumented?.settle();
   }
 
@@ -121,7 +121,7 @@ export class ObservedKernels {
         reports.addOfKernel({ finding, operation, region });
       }
     };
-    const deed: Deed = { operation, then };
+    const observed: ObservedOperation = { operation, then };
     const checker = this.#driver.checker!;
     const { checks, observesAccesses } = checker;
     checker.launch(launch, attributes, {
@@ -132,13 +132,13 @@ export class ObservedKernels {
       onFindings: (findings) => found = findings,
       onAccesses(accesses) {
         hostMemory.afterKernel(accesses);
-        deed.accesses = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
+        observed.accesses = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
           return { address: Number(address), byteLength, access: operation, source, first, parts };
         });
         order.proceed();
       },
     });
-    order.add(deed);
+    order.add(observed);
   }
 
   /** Launches a kernel whose accesses the driver does not say. */
@@ -148,7 +148,7 @@ export class ObservedKernels {
     { operation, launches }: { operation: Operation; launches: LaunchAccesses },
   ): void {
     const known = this.#instrumented && launches.of(launch);
-    if (known?.isExact === false && this.#launchInstrumented(launch, call, { deed: { operation }, known })) return;
+    if (known?.isExact === false && this.#launchInstrumented(launch, call, { observed: { operation }, known })) return;
     call(launch);
     const { certain, possible } = known ?? launches.of(launch);
     this.#parts.work.order.add({ operation, accesses: certain, possible });
@@ -158,12 +158,12 @@ export class ObservedKernels {
   #launchInstrumented(
     launch: KernelLaunch,
     call: (launch: KernelLaunch) => void,
-    { deed, known }: { deed: Deed; known: KnownAccesses },
+    { observed, known }: { observed: ObservedOperation; known: KnownAccesses },
   ): boolean {
     const { order } = this.#parts.work;
     return this.#instrumented!.launch(launch, call, (noted) => {
-      deed.accesses = withSources(noted, known);
+      observed.accesses = withSources(noted, known);
       order.proceed();
-    }) && (order.add(deed), true);
+    }) && (order.add(observed), true);
   }
 }

@@ -6,7 +6,7 @@
 import { lastPoint, type Point, Timeline } from "../order/timelines.ts";
 
 /** How many calls are remembered that ranks of this process have made one after another. */
-const mostLate = 32;
+const maximumLateCalls = 32;
 
 /** A call of a communicator. */
 export interface RankCall {
@@ -16,10 +16,10 @@ export interface RankCall {
 }
 
 /** A call, and the stream that was given its work. */
-type CallOnTimeline = RankCall & { readonly timeline: Timeline };
+type TimelineCall = RankCall & { readonly timeline: Timeline };
 
 /** A call that several ranks of this process make together. */
-interface Meeting {
+interface Rendezvous {
   /** What the ranks that have called it had before, and what it reads of them. It has no work of its own. */
   readonly before: Timeline;
   /** The calls so far. */
@@ -30,9 +30,9 @@ interface Meeting {
 }
 
 /** Calls that streams are given together. */
-interface CallsTogether {
+interface JointCalls {
   /** Whether all their ranks are in this process. */
-  readonly isHere: boolean;
+  readonly isLocal: boolean;
   /** Notes that what is added then comes after what was added so far in all ranks. */
   wait(): void;
   /** Notes that all was added. */
@@ -48,7 +48,7 @@ export class CommunicatorRank {
   /** What comes before its next call: a communicator does one after another. It has no work of its own. */
   readonly before: Timeline;
   /** How many collectives it has made, and how many messages to and from each rank. */
-  readonly #counts = new Map<string, number>();
+  readonly #isReportable = new Map<string, number>();
 
   constructor(key: string, rank: number, size: number) {
     this.key = key;
@@ -65,8 +65,8 @@ export class CommunicatorRank {
       ? `${this.rank} ${peer.rank}`
       : `${peer.rank} ${this.rank}`;
     const kind = `${this.key} ${ranks}`;
-    const count = this.#counts.get(kind) ?? 0;
-    this.#counts.set(kind, count + 1);
+    const count = this.#isReportable.get(kind) ?? 0;
+    this.#isReportable.set(kind, count + 1);
     return `${kind} ${count}`;
   }
 }
@@ -76,9 +76,9 @@ export class ObservedCommunicators {
   /** The ranks of this process, by key. */
   readonly #ranks = new Map<string, Set<CommunicatorRank>>();
   /** The calls that not all of them have made yet, by name. */
-  readonly #meetings = new Map<string, Meeting>();
+  readonly #rendezvous = new Map<string, Rendezvous>();
   /** The last calls that one rank has made after another one had been given more work, perhaps. */
-  readonly #late: Meeting[] = [];
+  readonly #lateCalls: Rendezvous[] = [];
 
   /** Adds a rank. */
   join(key: string, rank: number, size: number): CommunicatorRank {
@@ -93,80 +93,80 @@ export class ObservedCommunicators {
   leave(rank: CommunicatorRank): void {
     const ranks = this.#ranks.get(rank.key);
     if (ranks === undefined || !ranks.delete(rank) || ranks.size > 1) return;
-    for (const name of this.#meetings.keys()) if (name.startsWith(`${rank.key} `)) this.#meetings.delete(name);
+    for (const name of this.#rendezvous.keys()) if (name.startsWith(`${rank.key} `)) this.#rendezvous.delete(name);
     if (ranks.size === 0) this.#ranks.delete(rank.key);
   }
 
   /** Notes that streams are given calls together: each waits for what comes before the others. */
-  meet(calls: readonly CallOnTimeline[]): CallsTogether {
-    const meetings = calls.map(({ rank, peer }) => this.#meetingOf(rank, peer));
-    for (const meeting of new Set(meetings)) {
-      if (meeting !== undefined && meeting.calls.length > 0) this.#noteLate(meeting);
+  beginCollectives(calls: readonly TimelineCall[]): JointCalls {
+    const joint = calls.map(({ rank, peer }) => this.#rendezvousOf(rank, peer));
+    for (const rendezvous of new Set(joint)) {
+      if (rendezvous !== undefined && rendezvous.calls.length > 0) this.#addLateCall(rendezvous);
     }
     const wait = (): void => {
       for (const [index, { rank, timeline }] of calls.entries()) {
-        rank.before.learnFrom(timeline);
-        meetings[index]?.before.learnFrom(timeline);
+        rank.before.joinTimeline(timeline);
+        joint[index]?.before.joinTimeline(timeline);
       }
       for (const [index, { rank, timeline }] of calls.entries()) {
-        timeline.learnFrom(rank.before);
-        if (meetings[index] !== undefined) timeline.learnFrom(meetings[index].before);
+        timeline.joinTimeline(rank.before);
+        if (joint[index] !== undefined) timeline.joinTimeline(joint[index].before);
       }
     };
     const end = (): void => {
-      for (const { rank, timeline } of calls) rank.before.learnFrom(timeline);
+      for (const { rank, timeline } of calls) rank.before.joinTimeline(timeline);
       for (const [index, { rank, timeline }] of calls.entries()) {
-        timeline.learnFrom(rank.before);
-        const meeting = meetings[index];
-        if (meeting === undefined) continue;
-        meeting.calls.push(lastPoint(timeline));
-        if (meeting.calls.length >= meeting.rankCount) this.#meetings.delete(meeting.name);
+        timeline.joinTimeline(rank.before);
+        const rendezvous = joint[index];
+        if (rendezvous === undefined) continue;
+        rendezvous.calls.push(lastPoint(timeline));
+        if (rendezvous.calls.length >= rendezvous.rankCount) this.#rendezvous.delete(rendezvous.name);
       }
     };
     wait();
-    return { isHere: calls.every(({ rank }) => this.#ranks.get(rank.key)?.size === rank.size), wait, end };
+    return { isLocal: calls.every(({ rank }) => this.#ranks.get(rank.key)?.size === rank.size), wait, end };
   }
 
   /**
    * Notes that a timeline's next work comes after what another rank was given before a call that this timeline is known
    * to come after, although the other rank has called later.
    */
-  catchUp(timeline: Timeline): void {
-    if (this.#late.length === 0) return;
-    for (const { before, calls } of this.#late) {
+  joinLateCalls(timeline: Timeline): void {
+    if (this.#lateCalls.length === 0) return;
+    for (const { before, calls } of this.#lateCalls) {
       const known = timeline.known();
       const isAfter = calls.some((call) =>
         call.timeline === timeline || (known.get(call.timeline) ?? 0) >= call.position
       );
-      if (isAfter) timeline.learnFrom(before);
+      if (isAfter) timeline.joinTimeline(before);
     }
   }
 
   /** Forgets a timeline that is retired. */
   forget(timeline: Timeline): void {
     for (const ranks of this.#ranks.values()) for (const { before } of ranks) before.forget(timeline);
-    for (const { before } of [...this.#meetings.values(), ...this.#late]) before.forget(timeline);
+    for (const { before } of [...this.#rendezvous.values(), ...this.#lateCalls]) before.forget(timeline);
   }
 
   /** The call that a rank makes next, if others of this process make it, too. */
-  #meetingOf(rank: CommunicatorRank, peer: RankCall["peer"]): Meeting | undefined {
+  #rendezvousOf(rank: CommunicatorRank, peer: RankCall["peer"]): Rendezvous | undefined {
     const name = rank.nextCall(peer);
     const here = [...this.#ranks.get(rank.key) ?? []];
     const { length: rankCount } = peer === undefined
       ? here
       : here.filter((other) => other === rank || other.rank === peer.rank);
     if (rankCount < 2) return undefined;
-    let meeting = this.#meetings.get(name);
-    if (meeting === undefined) {
-      meeting = { before: new Timeline(name), calls: [], name, rankCount };
-      this.#meetings.set(name, meeting);
+    let rendezvous = this.#rendezvous.get(name);
+    if (rendezvous === undefined) {
+      rendezvous = { before: new Timeline(name), calls: [], name, rankCount };
+      this.#rendezvous.set(name, rendezvous);
     }
-    return meeting;
+    return rendezvous;
   }
 
-  #noteLate(meeting: Meeting): void {
-    if (this.#late.includes(meeting)) return;
-    this.#late.push(meeting);
-    if (this.#late.length > mostLate) this.#late.shift();
+  #addLateCall(rendezvous: Rendezvous): void {
+    if (this.#lateCalls.includes(rendezvous)) return;
+    this.#lateCalls.push(rendezvous);
+    if (this.#lateCalls.length > maximumLateCalls) this.#lateCalls.shift();
   }
 }

@@ -6,7 +6,7 @@
 import { type Driver, eventFlags } from "../../driver.ts";
 import type { CallSite } from "../reporting/call_sites.ts";
 import { type Clock, type Point, Timeline } from "../order/timelines.ts";
-import { isForProgram, type ObservedStreams } from "./observed_streams.ts";
+import { isVisibleToProgram, type ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
 /** An event, as far as it is observed. */
@@ -68,7 +68,7 @@ export class ObservedEvents {
         const observed = this.#eventOf(event);
         if (observed.handle === undefined) {
           observed.handle = processes.shared(handle);
-          this.#tellRecord(observed);
+          this.#publishEventRecord(observed);
         }
         return handle;
       },
@@ -85,7 +85,7 @@ export class ObservedEvents {
         const observed = this.#eventOf(event);
         const record = this.#streams.next(device, stream);
         // Others may wait for the record as soon as it is there.
-        if (observed.handle !== undefined) this.#tellRecord({ ...observed, record, clock: undefined });
+        if (observed.handle !== undefined) this.#publishEventRecord({ ...observed, record, clock: undefined });
         driver.eventRecord(device, event, stream);
         observed.record = record;
         observed.recorded = this.#work.site;
@@ -94,9 +94,9 @@ export class ObservedEvents {
       },
       ctxRecordEvent: (device, event) => {
         const all = new Timeline("all streams");
-        for (const stream of this.#streams.allOf(device)) all.learnFrom(stream);
+        for (const stream of this.#streams.allOf(device)) all.joinTimeline(stream);
         const observed = this.#eventOf(event);
-        this.#tellRecord({ ...observed, record: undefined, clock: all.known() });
+        this.#publishEventRecord({ ...observed, record: undefined, clock: all.known() });
         driver.ctxRecordEvent(device, event);
         observed.record = undefined;
         observed.clock = all.known();
@@ -108,21 +108,21 @@ export class ObservedEvents {
     return {
       streamWaitEvent: (device, stream, event) => {
         driver.streamWaitEvent(device, stream, event);
-        this.#learn(this.#streams.streamOf(device, stream), event);
+        this.#joinRecords(this.#streams.streamOf(device, stream), event);
       },
       eventQuery: (event, options) => {
         const isDone = driver.eventQuery(event, options);
-        if (isDone && isForProgram(options)) this.#hostKnows(event);
+        if (isDone && isVisibleToProgram(options)) this.#syncHostWith(event);
         return isDone;
       },
       eventSynchronize: (event) => {
         driver.eventSynchronize(event);
-        this.#hostKnows(event);
+        this.#syncHostWith(event);
       },
       eventElapsedTime: (start, end) => {
         const milliseconds = driver.eventElapsedTime(start, end);
-        this.#hostKnows(start);
-        this.#hostKnows(end);
+        this.#syncHostWith(start);
+        this.#syncHostWith(end);
         return milliseconds;
       },
     };
@@ -136,25 +136,25 @@ export class ObservedEvents {
     return observed;
   }
 
-  #hostKnows(event: bigint): void {
-    this.#learn(this.#streams.host, event);
-    this.#streams.hasWaited();
+  #syncHostWith(event: bigint): void {
+    this.#joinRecords(this.#streams.host, event);
+    this.#streams.afterHostSync();
   }
 
   /** Notes that a timeline's next work comes after the records of an event, here and in other processes. */
-  #learn(timeline: Timeline, event: bigint): void {
+  #joinRecords(timeline: Timeline, event: bigint): void {
     const { record, recorded, clock, handle } = this.#eventOf(event);
     if (record !== undefined) {
-      if (recorded !== undefined) timeline.noteWait(record, recorded);
-      timeline.learnAll(record.clock);
-      timeline.learn(record.timeline, record.position);
+      if (recorded !== undefined) timeline.recordWait(record, recorded);
+      timeline.join(record.clock);
+      timeline.joinPoint(record.timeline, record.position);
     }
-    if (clock !== undefined) timeline.learnAll(clock);
+    if (clock !== undefined) timeline.join(clock);
     if (handle === undefined) return;
-    for (const other of this.#streams.processes.knownBy(handle)) timeline.learnAll(other);
+    for (const other of this.#streams.processes.clocksOf(handle)) timeline.join(other);
   }
 
-  #tellRecord({ handle, record, clock }: ObservedEvent): void {
+  #publishEventRecord({ handle, record, clock }: ObservedEvent): void {
     if (handle === undefined || record === undefined && clock === undefined) return;
     this.#streams.processes.recorded(handle, record === undefined ? [] : [record], record?.clock ?? clock!);
   }

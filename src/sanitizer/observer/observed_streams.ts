@@ -36,7 +36,7 @@ interface Parts {
 }
 
 /** Whether the program gets to know what a driver is asked. */
-export function isForProgram(options: QueryOptions | undefined): boolean {
+export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
   return !options?.peek && !options?.forLibrary;
 }
 
@@ -101,31 +101,31 @@ export class ObservedStreams {
       },
       streamQuery: (device, stream, options) => {
         const isDone = driver.streamQuery(device, stream, options);
-        if (isDone && isForProgram(options)) this.hostKnows(this.streamOf(device, stream));
+        if (isDone && isVisibleToProgram(options)) this.syncHostWith(this.streamOf(device, stream));
         return isDone;
       },
       streamSynchronize: (device, stream) => {
         driver.streamSynchronize(device, stream);
-        this.hostKnows(this.streamOf(device, stream));
+        this.syncHostWith(this.streamOf(device, stream));
       },
       deviceSynchronize: (device) => {
         driver.deviceSynchronize(device);
-        this.hostKnowsDevice(device);
+        this.syncHostWithDevice(device);
       },
     };
   }
 
   /** The next work of a stream. */
   next(device: number, stream: bigint): Point {
-    this.processes.ask();
+    this.processes.beginOperation();
     const timeline = this.streamOf(device, stream);
-    timeline.learnFrom(this.host);
+    timeline.joinTimeline(this.host);
     if (timeline.isBlocking) {
       for (const other of this.allOf(device)) {
-        if (areOrderedByDefaultStream(timeline, other)) timeline.learnFrom(other);
+        if (areOrderedByDefaultStream(timeline, other)) timeline.joinTimeline(other);
       }
     }
-    this.communicators.catchUp(timeline);
+    this.communicators.joinLateCalls(timeline);
     timeline.position++;
     return lastPoint(timeline);
   }
@@ -135,23 +135,23 @@ export class ObservedStreams {
    *
    * @param add Adds what they read, and what they write then.
    */
-  workTogether(
+  onCollectives(
     calls: readonly (StreamHandle & RankCall)[],
     add: { readonly read: () => void; readonly write: () => void },
   ): void {
-    const meeting = this.communicators.meet(calls.map(({ device, stream, rank, peer }) => {
+    const rendezvous = this.communicators.beginCollectives(calls.map(({ device, stream, rank, peer }) => {
       return { rank, peer, timeline: this.streamOf(device, stream) };
     }));
     add.read();
-    meeting.wait();
+    rendezvous.wait();
     add.write();
-    meeting.end();
-    if (meeting.isHere) return;
+    rendezvous.end();
+    if (rendezvous.isLocal) return;
     for (const { device, stream } of calls) {
       const point = lastPoint(this.streamOf(device, stream));
       this.#pendingCollectives.set(point.timeline, point);
     }
-    this.processes.madeCollective();
+    this.processes.onCollectiveEnqueued();
   }
 
   /** What the host does next. */
@@ -186,36 +186,36 @@ export class ObservedStreams {
   }
 
   /** Notes that the host knows the work of a stream to be done. */
-  hostKnows(timeline: Timeline): void {
-    this.host.learnFrom(timeline);
+  syncHostWith(timeline: Timeline): void {
+    this.host.joinTimeline(timeline);
     const all = timeline.isDefault ? this.allOf(timeline.device!) : [];
-    for (const other of all) if (areOrderedByDefaultStream(timeline, other)) this.host.learnFrom(other);
-    this.hasWaited();
+    for (const other of all) if (areOrderedByDefaultStream(timeline, other)) this.host.joinTimeline(other);
+    this.afterHostSync();
   }
 
   /** Notes that the host knows the work of all streams of a device to be done. */
-  hostKnowsDevice(device: number): void {
-    for (const stream of this.allOf(device)) this.host.learnFrom(stream);
-    this.hasWaited();
+  syncHostWithDevice(device: number): void {
+    for (const stream of this.allOf(device)) this.host.joinTimeline(stream);
+    this.afterHostSync();
   }
 
   /** Notes that the host knows more than before: copies may be done, and streams that were destroyed. */
-  hasWaited(): void {
-    this.communicators.catchUp(this.host);
+  afterHostSync(): void {
+    this.communicators.joinLateCalls(this.host);
     this.#parts.beforeWait();
-    this.processes.tellKnown();
+    this.processes.publishKnown();
     this.processes.read();
-    this.#finishCollectives();
+    this.#retireCollectives();
     this.#parts.afterWait({ ...lastPoint(this.host), assumed: this.#assumed });
     this.#retire();
   }
 
-  #finishCollectives(): void {
+  #retireCollectives(): void {
     if (this.#pendingCollectives.size === 0) return;
     for (const [timeline, point] of this.#pendingCollectives) {
       if (this.isKnown(point)) this.#pendingCollectives.delete(timeline);
     }
-    if (this.#pendingCollectives.size === 0) this.processes.finishedCollectives();
+    if (this.#pendingCollectives.size === 0) this.processes.onCollectivesCompleted();
   }
 
   /** Takes all that comes before a point, and the point, to be known to the host. */
@@ -227,7 +227,7 @@ export class ObservedStreams {
       assumed.set(other, Math.max(assumed.get(other) ?? 0, known));
     }
     this.#assumed = assumed;
-    this.hasWaited();
+    this.afterHostSync();
   }
 
   /** Forgets the destroyed streams whose work the host knows to be done: a program may use a new stream for each task. */

@@ -9,7 +9,7 @@ import type { Operation, Point } from "../order/timelines.ts";
 import type { RangeAccess, SharedContents, StreamOrder } from "../order/stream_order.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 
-const nothing: readonly RangeAccess[] = [];
+const none: readonly RangeAccess[] = [];
 
 /** The work of streams and of the host. */
 export class ObservedWork {
@@ -56,13 +56,13 @@ export class ObservedWork {
     contents?: () => SharedContents | undefined,
   ): void {
     this.#live.set(address, { operation, byteLength });
-    this.order.add({ operation, allocates: { address, byteLength, contents }, accesses: nothing });
+    this.order.add({ operation, allocates: { address, byteLength, contents }, accesses: none });
   }
 
   /** Adds an operation that frees. */
   freed(operation: Operation, address: number): void {
     this.#live.set(address, undefined);
-    this.order.add({ operation, frees: address, accesses: nothing });
+    this.order.add({ operation, frees: address, accesses: none });
   }
 
   /** The allocation at an address that was not freed. */

@@ -55,11 +55,11 @@ export class Observer {
     this.#driver = driver;
     this.#reports = reports;
     const reportsHostReads = options.withHostReads === true && driver.checker?.checks.has("initialization") === true;
-    const order = new StreamOrder(reports, (operation, access) => streams.processes.accessed(operation, access));
+    const order = new StreamOrder(reports, (operation, access) => streams.processes.onAccess(operation, access));
     const streams = this.#streams = new ObservedStreams({
       reports,
       order,
-      beforeWait: () => kernels.settle(),
+      beforeWait: () => kernels.collectInstrumented(),
       afterWait: (now) => hostMemory.compareBefore(now),
     });
     const work = this.work = new ObservedWork(order, streams);
@@ -118,17 +118,17 @@ export class Observer {
   }
 
   /** Adds a rank of a communicator. */
-  joins(key: string, rank: number, size: number): CommunicatorRank {
+  onRankJoined(key: string, rank: number, size: number): CommunicatorRank {
     return this.#streams.communicators.join(key, rank, size);
   }
 
   /** Forgets a rank, which makes no more collectives. */
-  leaves(rank: CommunicatorRank): void {
+  onRankLeft(rank: CommunicatorRank): void {
     this.#streams.communicators.leave(rank);
   }
 
   /** Notes that streams were given collectives together. */
-  worksTogether(collectives: readonly CollectiveOnStream[]): void {
+  onCollectives(collectives: readonly CollectiveOnStream[]): void {
     const add = (wanted: "read" | "write"): void => {
       for (const { name, site, device, stream, accesses } of collectives) {
         const ranges = accesses.filter(({ access }) => access === wanted);
@@ -141,7 +141,7 @@ export class Observer {
       }
     };
     // Whoever has its result knows what the others gave to be read, but not that they have theirs.
-    this.#streams.workTogether(collectives, { read: () => add("read"), write: () => add("write") });
+    this.#streams.onCollectives(collectives, { read: () => add("read"), write: () => add("write") });
   }
 
   /** Notes that an allocator has handed out a part of its memory. */
@@ -159,8 +159,8 @@ export class Observer {
   }
 
   /** Notes that the program gets page-locked memory into its hands. */
-  givenToProgram(buffer: ArrayBufferLike): void {
-    this.#hostMemory.givenToProgram(buffer);
+  onExposedToProgram(buffer: ArrayBufferLike): void {
+    this.#hostMemory.onExposedToProgram(buffer);
   }
 
   /** Notes that the host reads page-locked memory, if it is such. */

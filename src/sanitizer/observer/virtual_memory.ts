@@ -4,7 +4,7 @@
  * @module
  */
 import type { Driver } from "../../driver.ts";
-import { MemoryHistory, PossibleTouches } from "../memory_history.ts";
+import { MemoryHistory, PossibleAccesses } from "../memory_history.ts";
 import { identityOf } from "../processes/shared_memory.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { SharedContents } from "../order/stream_order.ts";
@@ -76,7 +76,7 @@ export class ObservedVirtualMemory {
         const memory = this.#memoryOf(handle), at = Number(address);
         const contents = memory.contents ??= {
           history: new MemoryHistory(byteLength),
-          possible: new PossibleTouches(),
+          possible: new PossibleAccesses(),
         };
         memory.mappings.set(at, byteLength);
         this.#mapped.set(at, memory);

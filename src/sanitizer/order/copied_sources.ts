@@ -1,73 +1,74 @@
 /**
- * The page-locked memory that copies read later: a program must not change it before they are done.
+ * Finds changes of page-locked memory that a pending copy may still read.
  *
- * Changes by the program itself are not seen, but found: whatever differs, when the program learns that a copy is done,
- * from what the memory held when the copy was asked for.
+ * Writes of the program itself cannot be observed. So the source's content is kept when the copy is enqueued, and compared
+ * when the program learns that the copy is complete.
  *
  * @module
  */
 import { isBefore, type Operation, type Point } from "./timelines.ts";
 
-/** A copy that may not be done. */
+/** The source of a copy that may be pending. */
 interface CopiedSource {
   readonly operation: Operation;
   readonly source: Uint8Array;
-  /** What the source held. */
+  /** The content of the source when the copy was enqueued. */
   readonly copy: Uint8Array;
 }
 
 /** A range of a buffer. */
 type BufferRange = Pick<Uint8Array, "buffer" | "byteOffset" | "byteLength">;
 
-/** Bytes that were changed too early. */
+/** Bytes that were changed while a copy could still read them. */
 export interface EarlyChange {
   readonly operation: Operation;
   readonly buffer: ArrayBufferLike;
-  /** Offsets of the first changed byte in the source, and of the byte behind the last one. */
+  /** The offset in the source of the first changed byte. */
   readonly begin: number;
+  /** The offset behind the last changed byte. */
   readonly end: number;
   readonly byteLength: number;
 }
 
-/** The sources of copies that may not be done. */
+/** The sources of copies that may be pending. */
 export class CopiedSources {
   readonly #pending = new Set<CopiedSource>();
 
-  /** Whether all copies are done. */
+  /** Whether no copy may be pending. */
   get isEmpty(): boolean {
     return this.#pending.size === 0;
   }
 
-  /** Adds a copy. */
+  /** Adds the source of a copy that was enqueued. */
   add(operation: Operation, source: Uint8Array): void {
-    // A source that is copied again and again is kept once.
+    // A source that is copied again unchanged shares the kept content.
     const same = [...this.#pending].findLast((other) => isSameRange(other.source, source));
     const isUnchanged = same !== undefined && firstDifference(source, same.copy) < 0;
     this.#pending.add({ operation, source, copy: isUnchanged ? same.copy : source.slice() });
   }
 
-  /** Compares the sources of the copies that are known to be done at some point. */
+  /** Compares and removes the sources of copies that come before a point. */
   changesBefore(point: Point): EarlyChange[] {
-    return this.#take(({ operation }) => isBefore(operation, point));
+    return this.#remove(({ operation }) => isBefore(operation, point));
   }
 
-  /** Compares the sources in some memory, which something else is about to write. */
+  /** Compares and removes the sources in memory that another operation is about to write. */
   changesIn(memory: Uint8Array): EarlyChange[] {
-    return this.#take(({ source }) => overlap(source, memory));
+    return this.#remove(({ source }) => overlap(source, memory));
   }
 
-  /** Forgets the sources in a range of a buffer, which something else has written. */
+  /** Removes the sources in a range that another operation has written. */
   forget(range: BufferRange): void {
     for (const each of this.#pending) if (overlap(each.source, range)) this.#pending.delete(each);
   }
 
-  #take(isWanted: (source: CopiedSource) => boolean): EarlyChange[] {
+  #remove(isWanted: (source: CopiedSource) => boolean): EarlyChange[] {
     const changes: EarlyChange[] = [];
     for (const each of this.#pending) {
       if (!isWanted(each)) continue;
       this.#pending.delete(each);
       const { operation, source, copy } = each;
-      // The memory of a detached buffer is gone.
+      // A detached buffer has no memory to compare.
       const begin = source.length < copy.length ? -1 : firstDifference(source, copy);
       if (begin < 0) continue;
       const end = source.findLastIndex((byte, index) => byte !== copy[index]) + 1;

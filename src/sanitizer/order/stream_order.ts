@@ -1,13 +1,13 @@
 /**
- * Finds accesses to memory that nothing orders, and those before its allocation or after its free.
+ * Finds accesses to memory that are unordered, and accesses before its allocation or after its free.
  *
- * Operations are looked at in the order in which the program asked for them, whatever the order in which a device does
- * them: an operation waits until it is known what those before it have accessed. So the same calls give the same reports.
+ * Operations are checked in the order in which the program enqueued them, whatever the order in which a device runs them:
+ * an operation is queued until the accesses of those before it are known. So the same calls give the same reports.
  *
  * @module
  */
 import type { AccessParts, ThreadIndex } from "../../kernel_checker.ts";
-import { MemoryHistory, PossibleTouches, type Touch } from "../memory_history.ts";
+import { type MemoryAccess, MemoryHistory, PossibleAccesses } from "../memory_history.ts";
 import { isBefore, type Operation } from "./timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import { shiftedParts, sourceOfAll } from "../access_parts.ts";
@@ -18,73 +18,74 @@ export interface RangeAccess {
   readonly byteLength: number;
   readonly access: "read" | "write" | "atomic";
   readonly source?: string | undefined;
-  /** Who accesses the first of the bytes. */
+  /** The thread that accesses the first of the bytes. */
   readonly first?: ThreadIndex | undefined;
   readonly parts?: AccessParts | undefined;
 }
 
-/** An access that may be anywhere in the allocation that has an address. */
+/** An access that may be anywhere in the allocation that contains an address. */
 export interface PossibleAccess {
   readonly address: number;
   readonly access: "read" | "write" | "atomic";
   readonly source: string;
 }
 
-/** What was done with memory that has several addresses, by any of them. */
+/** The shadow state of memory that has several addresses: its accesses by any of them. */
 export interface SharedContents {
   readonly history: MemoryHistory;
-  readonly possible: PossibleTouches;
+  readonly possible: PossibleAccesses;
 }
 
 /** Memory that an operation allocates, or maps. */
 interface AllocatedRange {
   readonly address: number;
   readonly byteLength: number;
-  /** What was done with it by other addresses. Called when all operations before have been looked at. */
+  /** Returns the shadow state that its other addresses share. Called when all earlier operations were checked. */
   readonly contents?: (() => SharedContents | undefined) | undefined;
 }
 
-/** An operation, and what it does. */
-export interface Deed {
+/** An operation with its effects on memory. */
+export interface ObservedOperation {
+  /** Undefined for a mere callback. */
   readonly operation?: Operation;
-  /** Called when all operations before it have been looked at. */
+  /** Called when all earlier operations were checked. */
   readonly then?: () => void;
   readonly allocates?: AllocatedRange | undefined;
   /** The address of the allocation that it frees. */
   readonly frees?: number | undefined;
-  /** What it accesses. Undefined until that is known. */
+  /** The ranges that it accesses. Undefined until they are known. */
   accesses?: readonly RangeAccess[] | undefined;
-  /** What else it may access, if that is to be reported. */
+  /** Further possible accesses, if those are to be reported. */
   possible?: readonly PossibleAccess[];
 }
 
-/** An allocation. */
+/** An allocation with its shadow state. */
 export interface Region {
   readonly address: number;
   readonly byteLength: number;
-  /** What was done by its own addresses. */
+  /** The accesses by its own addresses. */
   history: MemoryHistory;
-  possible: PossibleTouches | undefined;
-  /** Undefined if the memory has no other addresses. */
+  possible: PossibleAccesses | undefined;
+  /** The accesses by all of the memory's addresses. Undefined if it has only one. */
   contents: SharedContents | undefined;
   readonly allocated: Operation;
   freed: Operation | undefined;
 }
 
-/** That of freed memory. */
+/** The history of freed memory. */
 const noHistory = new MemoryHistory(0);
 
-/** Looks at operations in order. */
+/** Checks operations in order. */
 export class StreamOrder {
   readonly #reports: Reports;
   readonly #onAccess: (operation: Operation, access: RangeAccess) => void;
-  /** Those that wait, in order. */
-  readonly #waiting: Deed[] = [];
-  /** By address, in order. None overlap. */
+  /** The operations that are not checked yet, in order. */
+  readonly #queue: ObservedOperation[] = [];
+  /** By address. None overlap. */
   readonly #regions: Region[] = [];
 
   /**
-   * @param reports where mistakes go
+   * @param reports takes the mistakes
    * @param onAccess called with each access, in order
    */
   constructor(reports: Reports, onAccess: (operation: Operation, access: RangeAccess) => void) {
@@ -92,23 +93,23 @@ export class StreamOrder {
     this.#onAccess = onAccess;
   }
 
-  /** Adds an operation. */
-  add(deed: Deed): void {
-    if (this.#waiting.length === 0 && deed.accesses !== undefined) return this.#visit(deed);
-    this.#waiting.push(deed);
+  /** Adds an operation, and checks it once all earlier ones were checked and its accesses are known. */
+  add(observed: ObservedOperation): void {
+    if (this.#queue.length === 0 && observed.accesses !== undefined) return this.#visit(observed);
+    this.#queue.push(observed);
     this.proceed();
   }
 
-  /** Looks at the operations up to the first whose accesses are not known. */
+  /** Checks the queued operations up to the first whose accesses are unknown. */
   proceed(): void {
     let count = 0;
-    for (; count < this.#waiting.length && this.#waiting[count]!.accesses !== undefined; count++) {
-      this.#visit(this.#waiting[count]!);
+    for (; count < this.#queue.length && this.#queue[count]!.accesses !== undefined; count++) {
+      this.#visit(this.#queue[count]!);
     }
-    this.#waiting.splice(0, count);
+    this.#queue.splice(0, count);
   }
 
-  #visit({ operation, then, allocates, frees, accesses = [], possible = [] }: Deed): void {
+  #visit({ operation, then, allocates, frees, accesses = [], possible = [] }: ObservedOperation): void {
     then?.();
     if (operation === undefined) return;
     if (allocates !== undefined) this.#allocate(operation, allocates);
@@ -134,19 +135,19 @@ export class StreamOrder {
       allocated: operation,
       freed: undefined,
     };
-    // Memory is mostly allocated where some was freed.
+    // The common case: memory is allocated again that was freed.
     if (last === first + 1) this.#regions[first] = region;
     else this.#regions.splice(first, last - first, region);
   }
 
-  #access(operation: Operation, { address, byteLength, access, source, first, parts }: RangeAccess): void {
+  #access(operation: Operation, { address, byteLength, access: kind, source, first, parts }: RangeAccess): void {
     const end = address + byteLength;
     for (let index = this.#indexFrom(address); index < this.#regions.length; index++) {
       const region = this.#regions[index]!;
       if (region.address >= end) return;
-      const touch: Touch = {
+      const access: MemoryAccess = {
         operation,
-        access,
+        kind,
         begin: Math.max(0, address - region.address),
         end: Math.min(region.byteLength, end - region.address),
         source,
@@ -154,43 +155,43 @@ export class StreamOrder {
         parts: parts && shiftedParts(parts, address - region.address),
       };
       if (region.freed !== undefined) {
-        this.#reports.addFreed({ region, touch, freed: region.freed });
+        this.#reports.addFreed({ region, access, freed: region.freed });
         continue;
       }
-      const ownConflicts = region.history.add(touch);
-      const conflicts = region.contents?.history.add(touch) ?? ownConflicts;
+      const ownConflicts = region.history.add(access);
+      const conflicts = region.contents?.history.add(access) ?? ownConflicts;
       for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
-      // What comes after all accesses so far comes after the allocation, too: one report is enough.
+      // A conflict is enough: what orders the access after the earlier one orders it after the allocation, too.
       if (conflicts.length === 0 && !isBefore(region.allocated, operation)) {
-        this.#reports.addUnallocated({ region, touch });
+        this.#reports.addUnallocated({ region, access });
       }
-      for (const conflict of (region.contents ?? region).possible?.conflictsWith(touch) ?? []) {
+      for (const conflict of (region.contents ?? region).possible?.conflictsWith(access) ?? []) {
         this.#reports.addConflict({ region, conflict });
       }
     }
   }
 
-  #mayAccess(operation: Operation, { address, access, source }: PossibleAccess): void {
+  #mayAccess(operation: Operation, { address, access: kind, source }: PossibleAccess): void {
     const region = this.regionAt(address);
     if (region === undefined) return;
-    const touch: Touch = { operation, access, begin: 0, end: region.byteLength, source, isPossible: true };
-    if (region.freed !== undefined) return this.#reports.addFreed({ region, touch, freed: region.freed });
-    region.possible ??= new PossibleTouches();
-    const ownConflicts = region.possible.add(touch, region.history);
-    const conflicts = region.contents?.possible.add(touch, region.contents.history) ?? ownConflicts;
+    const access: MemoryAccess = { operation, kind, begin: 0, end: region.byteLength, source, isPossible: true };
+    if (region.freed !== undefined) return this.#reports.addFreed({ region, access, freed: region.freed });
+    region.possible ??= new PossibleAccesses();
+    const ownConflicts = region.possible.add(access, region.history);
+    const conflicts = region.contents?.possible.add(access, region.contents.history) ?? ownConflicts;
     for (const conflict of conflicts) this.#reports.addConflict({ region, conflict });
   }
 
   #free(operation: Operation, address: number): void {
     const region = this.#regions[this.#indexFrom(address)];
-    // A slab whose parts were handed out is not there any more: they were freed before it.
+    // The parts of a slab have replaced it as regions, and were freed before it.
     if (region?.address !== address || region.freed !== undefined) return;
     if (!isBefore(region.allocated, operation)) this.#reports.addFreedBeforeAllocation({ region, freed: operation });
-    for (const touch of region.history.unfinished(operation)) {
-      this.#reports.addFreed({ region, touch, freed: operation });
+    for (const access of region.history.unorderedWith(operation)) {
+      this.#reports.addFreed({ region, access, freed: operation });
     }
-    for (const touch of region.possible?.unfinished(operation) ?? []) {
-      this.#reports.addFreed({ region, touch, freed: operation });
+    for (const access of region.possible?.unorderedWith(operation) ?? []) {
+      this.#reports.addFreed({ region, access, freed: operation });
     }
     region.freed = operation;
     region.history = noHistory;
@@ -198,29 +199,29 @@ export class StreamOrder {
     region.contents = undefined;
   }
 
-  /** What was and will be done with an allocation, for other addresses of its memory. Undefined if there is none. */
+  /** The shadow state of the allocation at an address, to share with other addresses of its memory. */
   contentsAt(address: number): SharedContents | undefined {
     const region = this.regionAt(address);
     if (region?.address !== address || region.freed !== undefined) return undefined;
     return region.contents ??= {
       history: region.history.copy(),
-      possible: region.possible?.copy() ?? new PossibleTouches(),
+      possible: region.possible?.copy() ?? new PossibleAccesses(),
     };
   }
 
-  /** The accesses to a range of addresses, each with its addresses, as far as later ones may conflict with them. */
-  touches(begin: number, end: number): Touch[] {
-    const found: Touch[] = [];
+  /** The accesses to a range of addresses that later ones can conflict with, in addresses instead of offsets. */
+  accessesIn(begin: number, end: number): MemoryAccess[] {
+    const found: MemoryAccess[] = [];
     for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {
       const { address, freed, history } = this.#regions[index]!;
       if (address >= end) break;
       if (freed !== undefined) continue;
-      for (const touch of history.touches(begin - address, end - address)) {
+      for (const access of history.accessesIn(begin - address, end - address)) {
         found.push({
-          ...touch,
-          begin: touch.begin + address,
-          end: touch.end + address,
-          source: sourceOfAll(touch),
+          ...access,
+          begin: access.begin + address,
+          end: access.end + address,
+          source: sourceOfAll(access),
           parts: undefined,
         });
       }
@@ -228,21 +229,21 @@ export class StreamOrder {
     return found;
   }
 
-  /** The allocation that an address lies in, whether or not it was freed. */
+  /** The allocation that contains an address, freed or not. */
   regionAt(address: number): Region | undefined {
     const region = this.#regions[this.#indexFrom(address)];
     return region !== undefined && region.address <= address ? region : undefined;
   }
 
   /**
-   * Whether nothing that is not known to come before an operation accesses a range, or writes it. What kernels that wait
-   * will access is not known.
+   * Whether every operation that accesses a range, or writes it, is ordered before an operation. Ignores kernels whose
+   * accesses are not known yet.
    */
   isIdle(operation: Operation, { begin, end }: { begin: number; end: number }, by: "accesses" | "writes"): boolean {
     const isPending = (other: Operation | undefined, access: RangeAccess["access"]) =>
       other !== undefined && (by === "accesses" || access !== "read") &&
       (other.timeline.isForeign || !isBefore(other, operation));
-    const waits = this.#waiting.some(({ operation, accesses = [] }) =>
+    const waits = this.#queue.some(({ operation, accesses = [] }) =>
       accesses.some(({ address, byteLength, access }) =>
         address < end && begin < address + byteLength && isPending(operation, access)
       )
@@ -251,8 +252,8 @@ export class StreamOrder {
     for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {
       const { address, history } = this.#regions[index]!;
       if (address >= end) break;
-      const touches = history.within(begin - address, end - address);
-      if (touches.some((touch) => isPending(touch.operation, touch.access))) return false;
+      const accesses = history.latestIn(begin - address, end - address);
+      if (accesses.some((access) => isPending(access.operation, access.kind))) return false;
     }
     return true;
   }

@@ -1,51 +1,56 @@
 /**
- * The order of work: what is known, at each point of a stream's work, to be done before.
+ * The happens-before order of operations, by vector clocks: each stream is a timeline, and so is the host. A timeline's
+ * clock says, for every other timeline, how much of its work comes before the next operation here. A wait joins the
+ * clock of what is waited for into the clock of whoever waits.
+ *
+ * @see Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978)
+ * @see Friedemann Mattern, "Virtual Time and Global States of Distributed Systems" (1989), for vector clocks
  *
  * @module
  */
 import type { CallSite } from "../reporting/call_sites.ts";
 
-/** How far other timelines are known to have got. */
+/** A vector clock: for each other timeline, the position up to which its work comes before. */
 export type Clock = ReadonlyMap<Timeline, number>;
 
-/** How many waits are remembered: kernels run, and are looked at, long after the program has asked for them. */
-const mostWaits = 8;
+/** The waits that are kept: kernels run, and are checked, long after they were enqueued. */
+const maximumWaits = 8;
 
-/** A wait for an event. */
+/** A wait of a timeline for an event that another one recorded. */
 export interface EventWait {
-  /** The position of the record in the timeline that has recorded the event. */
+  /** The position of the record in the other timeline. */
   readonly recordedAt: number;
   /** Where the program recorded it. */
   readonly recorded: CallSite;
-  /** How much work the timeline that waits was given before. */
+  /** The position of the waiting timeline before the wait. */
   readonly waitsAfter: number;
 }
 
-/** The work of a stream, in order, or what the host does. */
+/** The operations of a stream, or of the host, in order. */
 export class Timeline {
-  /** How messages call it: `"stream 1 of device 0"`. */
+  /** Its name in messages: `"stream 1 of device 0"`. */
   name: string;
   readonly device: number | undefined;
   /** Whether its work and that of the device's default stream wait for each other. */
   readonly isBlocking: boolean;
   readonly isDefault: boolean;
-  /** Whether others, who are not observed, give it work too, and order that. */
+  /** Whether unobserved code may enqueue and order work on it, too, as on a wrapped stream. */
   readonly isForeign: boolean;
-  /** Its process, if that is another one. */
+  /** The process that it belongs to, if that is another one. */
   readonly pid: number | undefined;
-  /** Where the program created the stream, if it did. */
+  /** Where the program created the stream. Undefined for a default stream and for the host. */
   readonly created: CallSite | undefined;
-  /** How much work it was given. */
+  /** The number of its operations. */
   position = 0;
-  /** Whether it gets no more work, and everything comes after what it had. */
+  /** Whether it gets no more operations, and those that it had come before everything that follows. */
   isRetired = false;
   #known = new Map<Timeline, number>();
-  /** Whether somebody has the map, which must then not change. */
+  /** Whether `known` has returned the map, which must then be copied before it changes. */
   #isShared = false;
-  /** The last waits for each other one, for what reports say. */
+  /** The last waits for each other timeline, for the advice of reports. */
   readonly #waits = new Map<Timeline, EventWait[]>();
-  /** What another timeline knew when this one last learned all of it. */
-  #learned: Clock | undefined;
+  /** The clock that `joinTimeline` joined last: joining it again would change nothing. */
+  #lastJoined: Clock | undefined;
 
   constructor(
     name: string,
@@ -67,38 +72,38 @@ export class Timeline {
     this.created = created;
   }
 
-  /** What is done before its next work, its own work aside. The returned map does not change. */
+  /** The clock of its next operation, without its own position. The returned map does not change. */
   known(): Clock {
     this.#isShared = true;
     return this.#known;
   }
 
-  /** Notes that its next work comes after that of another timeline, up to a position. */
-  learn(other: Timeline, position: number): void {
+  /** Orders its next operation after those of another timeline, up to a position. */
+  joinPoint(other: Timeline, position: number): void {
     if (other === this || other.isRetired || position === 0 || (this.#known.get(other) ?? 0) >= position) return;
     if (this.#isShared) this.#known = new Map(this.#known);
     this.#isShared = false;
     this.#known.set(other, position);
   }
 
-  /** Notes that its next work waits for an event of another timeline. */
-  noteWait(record: Pick<Point, "timeline" | "position">, recorded: CallSite): void {
+  /** Keeps a wait of its next operation for an event of another timeline, for the advice of reports. */
+  recordWait(record: Pick<Point, "timeline" | "position">, recorded: CallSite): void {
     const { timeline, position: recordedAt } = record;
     let waits = this.#waits.get(timeline);
     if (waits === undefined) this.#waits.set(timeline, waits = []);
     if ((waits.at(-1)?.recordedAt ?? 0) >= recordedAt) return;
     waits.push({ recordedAt, recorded, waitsAfter: this.position });
-    if (waits.length > mostWaits) waits.shift();
+    if (waits.length > maximumWaits) waits.shift();
   }
 
-  /** The last wait that comes before some of its work, for an event that another one recorded before some of its own. */
+  /** The last wait before a position for an event that was recorded too early: before `earlier` in its timeline. */
   waitFor(earlier: Point, before: number): EventWait | undefined {
     return this.#waits.get(earlier.timeline)?.findLast(({ recordedAt, waitsAfter }) => {
       return recordedAt < earlier.position && waitsAfter < before;
     });
   }
 
-  /** Forgets a timeline that is retired. */
+  /** Removes a retired timeline. */
   forget(other: Timeline): void {
     this.#waits.delete(other);
     if (!this.#known.has(other)) return;
@@ -107,36 +112,36 @@ export class Timeline {
     this.#known.delete(other);
   }
 
-  /** Notes that its next work comes after what a clock says. */
-  learnAll(clock: Clock): void {
+  /** Joins a clock: orders its next operation after what the clock says. */
+  join(clock: Clock): void {
     if (clock === this.#known) return;
-    for (const [other, position] of clock) this.learn(other, position);
+    for (const [other, position] of clock) this.joinPoint(other, position);
   }
 
-  /** Notes that its next work comes after all work that another timeline was given, and after what that came after. */
-  learnFrom(other: Timeline): void {
+  /** Orders its next operation after all operations of another timeline so far. */
+  joinTimeline(other: Timeline): void {
     const clock = other.known();
-    if (clock !== this.#learned) this.learnAll(clock);
-    this.#learned = clock;
-    this.learn(other, other.position);
+    if (clock !== this.#lastJoined) this.join(clock);
+    this.#lastJoined = clock;
+    this.joinPoint(other, other.position);
   }
 }
 
-/** A point in a timeline, with what is done before. */
+/** An operation's place in its timeline, with its clock. */
 export interface Point {
   readonly timeline: Timeline;
   readonly position: number;
   readonly clock: Clock;
-  /** What is taken to come before, too, because nothing is known of who may order it. */
+  /** What is assumed to come before, too, because unobserved processes may order it. */
   readonly assumed?: Clock;
 }
 
-/** The point of the work that a timeline was given last. */
+/** The point of a timeline's last operation. */
 export function lastPoint(timeline: Timeline): Point {
   return { timeline, position: timeline.position, clock: timeline.known() };
 }
 
-/** Whether one point is known to come before another. */
+/** Whether one point happens before another, or is assumed to. */
 export function isBefore(a: Point, b: Point): boolean {
   if (a.timeline === b.timeline) return a.position <= b.position;
   if (a.timeline.isRetired || a.timeline.isForeign || b.timeline.isForeign) return true;

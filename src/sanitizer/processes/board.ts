@@ -21,14 +21,14 @@ import {
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
 /** The place of a process, until it leaves. */
-export interface Place {
+export interface BoardSlot {
   readonly slot: number;
   /** Counts the processes that had the slot. */
   readonly generation: number;
 }
 
 /** Another process. */
-export interface Peer extends Place {
+export interface Peer extends BoardSlot {
   readonly pid: number;
 }
 
@@ -63,7 +63,7 @@ const ringByteLength = 1 << 20;
 export const maximumRecord = 8192;
 const maximumFrame = 4 + maximumRecord;
 
-interface Reading {
+interface ReadPosition {
   readonly peer: Peer;
   position: number;
 }
@@ -84,7 +84,7 @@ export class Board {
   #bystanderCount: number;
   #mayHaveBystander: boolean;
   /** By slot. */
-  readonly #readings = new Map<number, Reading>();
+  readonly #positions = new Map<number, ReadPosition>();
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
 
@@ -185,13 +185,13 @@ export class Board {
   }
 
   /** How much work a peer had asked for when it last appended something. */
-  askedBy({ slot, generation }: Place): number {
+  sequenceOf({ slot, generation }: BoardSlot): number {
     const entry = this.#entry(slot);
     return entry.generation === generation ? entry.asked : Infinity;
   }
 
   /** Whether a process still has its place. */
-  hasPlace({ slot, generation }: Place): boolean {
+  holdsSlot({ slot, generation }: BoardSlot): boolean {
     return this.#entry(slot).generation === generation &&
       isRangeLocked(this.#fd, { offset: slot * entryByteLength, byteLength: entryByteLength });
   }
@@ -214,7 +214,7 @@ export class Board {
   }
 
   #readSlot(slot: number, entry: Entry, reader: BoardReader): void {
-    let reading = this.#readings.get(slot);
+    let reading = this.#positions.get(slot);
     if (reading !== undefined && reading.peer.generation !== entry.generation) {
       reader.gone(reading.peer);
       // Otherwise another process has the slot now.
@@ -224,8 +224,8 @@ export class Board {
     if (reading === undefined) {
       const peer = { slot, generation: entry.generation, pid: entry.pid };
       // Those that have ended have left what they had told.
-      const isThere = this.hasPlace(peer);
-      this.#readings.set(slot, reading = { peer, position: isThere ? 0 : entry.appended });
+      const isThere = this.holdsSlot(peer);
+      this.#positions.set(slot, reading = { peer, position: isThere ? 0 : entry.appended });
       if (isThere) reader.found(peer);
     }
     const { peer, position } = reading;

@@ -12,12 +12,12 @@ import { connectedProcesses, hasManyConnections } from "../notifications.ts";
 import { type Clock, lastPoint, type Operation, type Point, type Timeline } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
-import { Announcements } from "./publisher.ts";
+import { Publisher } from "./publisher.ts";
 import { Board, type BoardReader, Bystander, type Peer } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, nameOf, type SentAccess } from "./records.ts";
 import { SharedAccesses } from "./shared_accesses.ts";
-import type { PeerTouch, SharedMemory } from "./shared_memory.ts";
+import type { PeerAccess, SharedMemory } from "./shared_memory.ts";
 
 /** What it works with. */
 interface Parts {
@@ -31,10 +31,10 @@ interface Parts {
 /** The processes that share memory with this one. */
 export class OtherProcesses implements BoardReader {
   readonly #parts: Parts;
-  readonly #announcements: Announcements;
+  readonly #publisher: Publisher;
   /** Undefined until something is shared. */
   #peers: Peers | undefined;
-  #hasTried = false;
+  #hasTriedToJoin = false;
   readonly #accesses: SharedAccesses;
   /** The memory that this process shares, and its handles, by addresses. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
@@ -46,24 +46,28 @@ export class OtherProcesses implements BoardReader {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    const announcements = this.#announcements = new Announcements(parts.host);
-    this.#accesses = new SharedAccesses({ ...parts, announcements, counts: (own, touch) => this.#counts(own, touch) });
+    const publisher = this.#publisher = new Publisher(parts.host);
+    this.#accesses = new SharedAccesses({
+      ...parts,
+      publisher,
+      isReportable: (own, access) => this.#isReportable(own, access),
+    });
   }
 
   /** Whether anything is shared. */
   get hasJoined(): boolean {
-    return this.#announcements.board !== undefined;
+    return this.#publisher.board !== undefined;
   }
 
   /** How much work was asked for. */
   get asked(): number {
-    return this.#announcements.asked;
+    return this.#publisher.asked;
   }
 
   /** Counts work that is asked for, when what others have told was read. */
-  ask(): void {
+  beginOperation(): void {
     this.read();
-    this.#announcements.asked++;
+    this.#publisher.asked++;
   }
 
   /** Notes that others may map memory of this process. */
@@ -80,7 +84,7 @@ export class OtherProcesses implements BoardReader {
     }
     if (share.handles.has(hexadecimal)) return;
     share.handles.add(hexadecimal);
-    this.#announcements.tell({ type: "share", share: share.memory.name[2], handle: hexadecimal, byteLength });
+    this.#publisher.publish({ type: "share", share: share.memory.name[2], handle: hexadecimal, byteLength });
   }
 
   /** Notes that memory of another process was mapped. */
@@ -89,7 +93,7 @@ export class OtherProcesses implements BoardReader {
     if (board === undefined) return;
     this.read();
     const found = [...this.#peers ?? []].flatMap((peer) => peer.memoryOf(handle.toHex()))
-      .filter(({ peer }) => board.hasPlace(peer));
+      .filter(({ peer }) => board.holdsSlot(peer));
     // If several processes say that it is theirs, it is not known whose it is.
     if (found.length !== 1) return;
     const [memory] = found as [typeof found[0]];
@@ -122,7 +126,7 @@ export class OtherProcesses implements BoardReader {
     if (!this.hasJoined) return;
     const share = this.#shares.get(address)?.memory.name[2];
     this.#shares.delete(address);
-    if (share !== undefined) this.#announcements.tell({ type: "free", share });
+    if (share !== undefined) this.#publisher.publish({ type: "free", share });
     this.#inOrder(() => this.#accesses.remove(address, operation));
   }
 
@@ -133,11 +137,11 @@ export class OtherProcesses implements BoardReader {
 
   /** Tells others what comes before the record of an event. To be called before it is recorded. */
   recorded(handle: string, points: readonly Point[], clock: Clock): void {
-    this.#announcements.tellRecord(handle, points, clock);
+    this.#publisher.publishEventRecord(handle, points, clock);
   }
 
   /** What comes before the last records of an event by other processes. To be called after a wait for it. */
-  knownBy(handle: string): Clock[] {
+  clocksOf(handle: string): Clock[] {
     this.read();
     const clocks: Clock[] = [];
     for (const { events } of this.#peers ?? []) {
@@ -150,57 +154,57 @@ export class OtherProcesses implements BoardReader {
   }
 
   /** Compares an access of this process with those of others, and tells them. */
-  accessed(operation: Operation, access: RangeAccess): void {
+  onAccess(operation: Operation, access: RangeAccess): void {
     if (!this.hasJoined || operation.timeline.isForeign) return;
     this.#accesses.addOwn(operation, access);
   }
 
   /** Notes a collective with ranks of other processes. */
-  madeCollective(): void {
+  onCollectiveEnqueued(): void {
     this.#hasCollectives = true;
     // Each time: others learn how much was asked for before.
-    this.#announcements.tell({ type: "collective", isPending: true });
+    this.#publisher.publish({ type: "collective", isPending: true });
   }
 
   /** Notes that the host knows all collectives with ranks of other processes to be done. */
-  finishedCollectives(): void {
+  onCollectivesCompleted(): void {
     this.#hasCollectives = false;
     if (!this.hasJoined) return;
     this.hasBystander();
-    this.#announcements.tell({ type: "collective", isPending: false });
+    this.#publisher.publish({ type: "collective", isPending: false });
   }
 
   /** Tells others what the host knows to be done. */
-  tellKnown(): void {
-    this.#announcements.tellKnown();
+  publishKnown(): void {
+    this.#publisher.publishKnown();
   }
 
   /** Tells others that the work of a stream is done, and that it gets no more. */
   retired(timeline: Timeline): void {
-    this.#announcements.retire(timeline);
+    this.#publisher.retire(timeline);
   }
 
   /** Reads what others have told. */
   read(): void {
     if (!this.hasJoined) return;
     // One that has ended may have ordered all that was asked for before, and nothing since.
-    if (this.#announcements.tellConnected()) this.hasBystander();
+    if (this.#publisher.publishConnections()) this.hasBystander();
     try {
-      this.#announcements.board?.read(this);
+      this.#publisher.board?.read(this);
     } catch {
-      this.#announcements.fail();
+      this.#publisher.fail();
     }
   }
 
   /** Ends it: this process orders everything from now on. */
   leave(): void {
-    this.#announcements.end();
+    this.#publisher.end();
   }
 
   /** Called with each new peer. */
   found(peer: Peer): void {
     this.#peers!.of(peer);
-    if (connectedProcesses().has(peer.pid)) this.#announcements.tell({ type: "tells", pid: peer.pid });
+    if (connectedProcesses().has(peer.pid)) this.#publisher.publish({ type: "publishes", pid: peer.pid });
   }
 
   /** Called with each record of a peer. */
@@ -219,15 +223,15 @@ export class OtherProcesses implements BoardReader {
         return this.#inOrder(() => this.#accesses.forget([peer.slot, peer.generation, record.share]));
       case "known":
         for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
-          this.#parts.host.learn(timeline, position);
-          this.#announcements.noteTold(timeline);
+          this.#parts.host.joinPoint(timeline, position);
+          this.#publisher.addReceived(timeline);
         }
         return;
       case "event":
         return state.addEvent(record.handle, record.clock && this.#peers!.clockOf(record.clock));
       case "connected":
         return state.addConnected(record.pids);
-      case "tells":
+      case "publishes":
         return void state.connected.delete(record.pid);
       case "ended":
         state.connected.delete(record.pid);
@@ -238,14 +242,14 @@ export class OtherProcesses implements BoardReader {
       case "retired":
         return this.#retire(state.timelines.get(record.stream));
       case "access":
-        return this.#arrived(state, record);
+        return this.#onAccess(state, record);
     }
   }
 
   /** Called when records were lost: they may have told of any order. */
   lost(): void {
     // What this process tells from now on may lack the order, too.
-    this.#announcements.board?.warn();
+    this.#publisher.board?.warn();
     this.hasBystander();
   }
 
@@ -262,18 +266,18 @@ export class OtherProcesses implements BoardReader {
   }
 
   #join(): Board | undefined {
-    if (!this.#hasTried) {
-      this.#hasTried = true;
+    if (!this.#hasTriedToJoin) {
+      this.#hasTriedToJoin = true;
       const board = Board.join();
-      if (board instanceof Bystander) this.#announcements.watch(board);
+      if (board instanceof Bystander) this.#publisher.setBystander(board);
       else if (board !== undefined) {
-        this.#peers = new Peers(board.own, (number) => this.#announcements.timelineOf(number));
-        this.#announcements.begin(board);
-        if (this.#hasCollectives) this.madeCollective();
+        this.#peers = new Peers(board.own, (number) => this.#publisher.timelineOf(number));
+        this.#publisher.begin(board);
+        if (this.#hasCollectives) this.onCollectiveEnqueued();
         this.read();
       }
     }
-    return this.#announcements.board;
+    return this.#publisher.board;
   }
 
   #share(memory: SharedMemory): void {
@@ -287,7 +291,7 @@ export class OtherProcesses implements BoardReader {
   }
 
   /** Handles an access of another process, in the order in which it is known here. */
-  #arrived(peer: PeerState, sent: SentAccess): void {
+  #onAccess(peer: PeerState, sent: SentAccess): void {
     const timeline = peer.timeline(sent.stream);
     if (timeline === undefined) return;
     timeline.name = `${sent.streamName} of process ${peer.pid}`;
@@ -301,28 +305,28 @@ export class OtherProcesses implements BoardReader {
       clock: this.#peers!.clockOf(sent.clock),
     };
     const source = sent.source === "" ? undefined : sent.source;
-    const touch: PeerTouch = { operation, access, begin, end, source, peer };
+    const made: PeerAccess = { operation, kind: access, begin, end, source, peer };
     // What is asked for from now on comes after this, and only that.
     const known = lastPoint(this.#parts.host);
-    this.#inOrder(() => this.#accesses.addOfPeer(sent.share, touch, known));
+    this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
   }
 
   /**
    * Whether what this and another process do may be reported. Nothing is known of the order of processes that have
    * ended, and one that does not tell may have waited for any event, and let others know.
    */
-  #counts(own: Operation, { peer, operation }: PeerTouch): boolean {
-    const { board } = this.#announcements;
+  #isReportable(own: Operation, { peer, operation }: PeerAccess): boolean {
+    const { board } = this.#publisher;
     if (this.#hasCollectives || peer.hasCollectives) return false;
     return operation.asked > peer.horizon && own.asked > this.#ownHorizon && !hasManyConnections() &&
-      board?.hasPlace(peer) === true && !board.hasBystander() &&
+      board?.holdsSlot(peer) === true && !board.hasBystander() &&
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);
   }
 
   /** Takes everything that others have asked for to be ordered. */
   #orderAll(): void {
-    const { board } = this.#announcements;
-    for (const peer of this.#peers!) peer.horizon = Math.max(peer.horizon, board?.askedBy(peer) ?? Infinity);
+    const { board } = this.#publisher;
+    for (const peer of this.#peers!) peer.horizon = Math.max(peer.horizon, board?.sequenceOf(peer) ?? Infinity);
   }
 
   #retire(timeline: PeerTimeline | undefined): void {
@@ -331,7 +335,7 @@ export class OtherProcesses implements BoardReader {
     // What was asked for before must not be taken to come after it.
     this.#inOrder(() => {
       timeline.isRetired = true;
-      this.#announcements.retire(timeline);
+      this.#publisher.retire(timeline);
       this.#parts.forget(timeline);
     });
   }

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Clock, Timeline } from "../order/timelines.ts";
-import type { Peer, Place } from "./board.ts";
+import type { BoardSlot, Peer } from "./board.ts";
 import type { SentPoint } from "./records.ts";
 
 /** A stream of another process. */
@@ -33,11 +33,11 @@ const maximumEvents = 16_384;
 const maximumConnected = 4096;
 
 /** The processes that have told what they do, also those that have ended. */
-const tellers = new Set<number>();
+const publishers = new Set<number>();
 
 /** Whether a process tells what it does, or did. */
-export function tells(pid: number): boolean {
-  return tellers.has(pid);
+export function publishes(pid: number): boolean {
+  return publishers.has(pid);
 }
 
 /** What is known of another process. */
@@ -134,18 +134,18 @@ export class Peers implements Iterable<PeerState> {
     let state = this.#states.get(key);
     if (state === undefined) {
       this.#states.set(key, state = new PeerState(peer));
-      if (tellers.size < maximumConnected) tellers.add(peer.pid);
+      if (publishers.size < maximumConnected) publishers.add(peer.pid);
     }
     return state;
   }
 
   /** Whether all of some processes tell what they do. */
   include(pids: Iterable<number>): boolean {
-    return [...pids].every((pid) => pid === this.#own.pid || tells(pid));
+    return [...pids].every((pid) => pid === this.#own.pid || publishes(pid));
   }
 
   /** Forgets a process. */
-  delete(peer: Place): void {
+  delete(peer: BoardSlot): void {
     this.#states.delete(keyOf(peer));
   }
 
@@ -166,6 +166,6 @@ export class Peers implements Iterable<PeerState> {
   }
 }
 
-function keyOf({ slot, generation }: Place): string {
+function keyOf({ slot, generation }: BoardSlot): string {
   return `${slot} ${generation}`;
 }

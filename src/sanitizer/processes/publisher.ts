@@ -6,17 +6,17 @@
 import { hasEnded } from "../../../ffi/native/shim/processes.ts";
 import { connectedProcesses, connectionCount, endedProcesses, hasManyConnections } from "../notifications.ts";
 import { stackOf } from "../reporting/call_sites.ts";
-import type { Touch } from "../memory_history.ts";
+import type { MemoryAccess } from "../memory_history.ts";
 import type { Clock, Operation, Point, Timeline } from "../order/timelines.ts";
 import type { Board, Bystander } from "./board.ts";
-import { PeerTimeline, tells } from "./peers.ts";
+import { PeerTimeline, publishes } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
 /** A kernel that accesses every other element has more pieces of memory than others should be told. */
 const maximumPieces = 64;
 
 /** The streams of this process by numbers, and what others were told of them. */
-export class Announcements {
+export class Publisher {
   /** Counts the work that was asked for. */
   asked = 0;
   readonly #host: Timeline;
@@ -26,14 +26,14 @@ export class Announcements {
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
   /** What others were told to be done, or have told. */
-  readonly #told = new Map<Timeline, number>();
+  readonly #published = new Map<Timeline, number>();
   /** The operation that was told last, and how many pieces of memory that it accesses. */
   #lastOperation: Operation | undefined;
   #pieceCount = 0;
   /** How many connections there were when others were told of them last. */
   #connectionCount = 0;
   /** The processes that others were told this one is connected to. */
-  readonly #toldConnected = new Set<number>();
+  readonly #publishedConnections = new Set<number>();
   /** How many that have ended others were told of. */
   #endedCount = 0;
 
@@ -44,7 +44,7 @@ export class Announcements {
   /** Begins to tell others. */
   begin(board: Board): void {
     this.#board = board;
-    this.tellKnown();
+    this.publishKnown();
   }
 
   /** Ends it: others take this process to order everything from now on. */
@@ -56,7 +56,7 @@ export class Announcements {
   }
 
   /** Notes that it cannot tell others. */
-  watch(bystander: Bystander): void {
+  setBystander(bystander: Bystander): void {
     this.#bystander = bystander;
   }
 
@@ -81,7 +81,7 @@ export class Announcements {
   }
 
   /** Tells a record. */
-  tell(record: SentRecord): void {
+  publish(record: SentRecord): void {
     try {
       this.#board?.append(encodeRecord(record), this.asked);
     } catch {
@@ -91,60 +91,60 @@ export class Announcements {
   }
 
   /** Tells what comes before the record of an event. */
-  tellRecord(handle: string, points: readonly Point[], clock: Clock): void {
+  publishEventRecord(handle: string, points: readonly Point[], clock: Clock): void {
     if (this.#board === undefined) return;
     const all = new Map(clock);
     for (const { timeline, position } of points) all.set(timeline, position);
     const isUnknown = [...all.keys()].some(({ isForeign }) => isForeign);
     const sent = isUnknown ? undefined : this.#sentClock(all);
-    this.tell({ type: "event", handle, ...sent === undefined ? {} : { clock: sent } });
+    this.publish({ type: "event", handle, ...sent === undefined ? {} : { clock: sent } });
   }
 
   /** Tells what the host knows to be done. */
-  tellKnown(): void {
+  publishKnown(): void {
     if (this.#board === undefined) return;
     const changed = new Map<Timeline, number>();
     for (const [timeline, position] of this.#host.known()) {
-      if (this.#told.get(timeline) === position) continue;
+      if (this.#published.get(timeline) === position) continue;
       changed.set(timeline, position);
-      this.#told.set(timeline, position);
+      this.#published.set(timeline, position);
     }
     const points = this.#pointsOf(changed);
     for (let at = 0; at < points.length; at += maximumPoints) {
-      this.tell({ type: "known", clock: points.slice(at, at + maximumPoints) });
+      this.publish({ type: "known", clock: points.slice(at, at + maximumPoints) });
     }
   }
 
   /** Notes what the host knows because others have told it. */
-  noteTold(timeline: Timeline): void {
+  addReceived(timeline: Timeline): void {
     const position = this.#host.known().get(timeline);
-    if (position !== undefined) this.#told.set(timeline, position);
+    if (position !== undefined) this.#published.set(timeline, position);
   }
 
   /** Notes that a stream is retired, and tells if it is one of this process. */
   retire(timeline: Timeline): void {
-    this.#told.delete(timeline);
+    this.#published.delete(timeline);
     const number = this.#numbers.get(timeline);
     if (number === undefined) return;
     this.#numbers.delete(timeline);
     this.#timelines.delete(number);
-    this.tell({ type: "retired", stream: number });
+    this.publish({ type: "retired", stream: number });
   }
 
   /**
    * Tells which processes may order what this one does, and which do not any more. Returns whether one has ended that
    * did not tell what it did.
    */
-  tellConnected(): boolean {
-    const ended = endedProcesses({ isLeftOut: tells, hasEnded });
+  publishConnections(): boolean {
+    const ended = endedProcesses({ isLeftOut: publishes, hasEnded });
     const isNew = ended.length > this.#endedCount;
     for (const pid of ended.slice(this.#endedCount)) {
-      if (this.#toldConnected.delete(pid)) this.tell({ type: "ended", pid });
+      if (this.#publishedConnections.delete(pid)) this.publish({ type: "ended", pid });
     }
     this.#endedCount = ended.length;
     if (connectionCount() !== this.#connectionCount) {
       this.#connectionCount = connectionCount();
-      this.#tellNewlyConnected();
+      this.#publishNewConnections();
     }
     return isNew;
   }
@@ -153,7 +153,7 @@ export class Announcements {
    * Tells an access to shared memory, even if the host knows it to be done by now: others have asked for work before
    * they were told that.
    */
-  tellAccess(share: ShareName, { operation, access, begin, end, source }: Touch): void {
+  publishAccess(share: ShareName, { operation, kind, begin, end, source }: MemoryAccess): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
     if (operation !== this.#lastOperation) this.#pieceCount = 0;
     this.#lastOperation = operation;
@@ -162,10 +162,10 @@ export class Announcements {
     const [point] = this.#pointsOf(new Map([[operation.timeline, operation.position]]));
     // Without its whole clock, others would take it for unordered.
     if (clock === undefined || point === undefined) return;
-    this.tell({
+    this.publish({
       type: "access",
       share,
-      access,
+      access: kind,
       begin,
       end,
       stream: point[2],
@@ -179,12 +179,12 @@ export class Announcements {
     });
   }
 
-  #tellNewlyConnected(): void {
-    if (hasManyConnections()) return this.tell({ type: "connected" });
-    const pids = [...connectedProcesses()].filter((pid) => !tells(pid) && !this.#toldConnected.has(pid));
-    for (const pid of pids) this.#toldConnected.add(pid);
+  #publishNewConnections(): void {
+    if (hasManyConnections()) return this.publish({ type: "connected" });
+    const pids = [...connectedProcesses()].filter((pid) => !publishes(pid) && !this.#publishedConnections.has(pid));
+    for (const pid of pids) this.#publishedConnections.add(pid);
     for (let at = 0; at < pids.length; at += maximumPoints) {
-      this.tell({ type: "connected", pids: pids.slice(at, at + maximumPoints) });
+      this.publish({ type: "connected", pids: pids.slice(at, at + maximumPoints) });
     }
   }
 

@@ -56,7 +56,7 @@ export type SentRecord =
   /** The process is connected to others, by their numbers. Without them, to any. */
   | { readonly type: "connected"; readonly pids?: readonly number[] }
   /** A process that it is connected to tells what it does. */
-  | { readonly type: "tells"; readonly pid: number }
+  | { readonly type: "publishes"; readonly pid: number }
   /** A process that it was connected to, and that did not tell what it did, has ended. */
   | { readonly type: "ended"; readonly pid: number }
   /**
@@ -113,7 +113,7 @@ function isRecord(value: Record<string, unknown>): boolean {
       return isHandle(value.handle) && (value.clock === undefined || isClock(value.clock));
     case "connected":
       return value.pids === undefined || Array.isArray(value.pids) && value.pids.every(isCount);
-    case "tells":
+    case "publishes":
     case "ended":
       return isCount(value.pid);
     case "collective":

@@ -3,22 +3,22 @@
  *
  * @module
  */
-import type { Touch } from "../memory_history.ts";
+import type { MemoryAccess } from "../memory_history.ts";
 import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
 import { shiftedParts, sourceOfAll } from "../access_parts.ts";
-import type { Announcements } from "./publisher.ts";
+import type { Publisher } from "./publisher.ts";
 import type { ShareName } from "./records.ts";
-import { type FreedMemory, type PeerTouch, SharedMemories, type SharedMemory } from "./shared_memory.ts";
+import { type FreedMemory, type PeerAccess, SharedMemories, type SharedMemory } from "./shared_memory.ts";
 
 /** What it works with. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  readonly announcements: Announcements;
+  readonly publisher: Publisher;
   /** Whether what this and another process do may be reported. */
-  readonly counts: (own: Operation, touch: PeerTouch) => boolean;
+  readonly isReportable: (own: Operation, access: PeerAccess) => boolean;
 }
 
 /** The accesses to shared memory. Follows the operations: they are looked at later than they are asked for. */
@@ -37,8 +37,8 @@ export class SharedAccesses {
    */
   share(memory: SharedMemory, known: Point): void {
     this.#memories.add(memory);
-    for (const touch of this.#touchesOf(memory)) {
-      if (!isBefore(touch.operation, known)) this.#parts.announcements.tellAccess(memory.name, touch);
+    for (const access of this.#accessesIn(memory)) {
+      if (!isBefore(access.operation, known)) this.#parts.publisher.publishAccess(memory.name, access);
     }
   }
 
@@ -53,7 +53,7 @@ export class SharedAccesses {
     // What others do with memory does not hinder those who only unmap it.
     if (memory?.isOwn !== true) return;
     const freed = { operation, byteLength: memory.byteLength };
-    for (const touch of this.#memories.touchesOf(memory.name)) this.#checkFreed(freed, touch);
+    for (const access of this.#memories.peerAccessesOf(memory.name)) this.#checkFreed(freed, access);
     this.#memories.forget(memory.name);
     this.#memories.addFreed(memory.name, freed);
   }
@@ -64,22 +64,22 @@ export class SharedAccesses {
   }
 
   /** Compares an access of this process with those of others, and tells them. */
-  addOwn(operation: Operation, { address, byteLength, access, source, parts }: RangeAccess): void {
+  addOwn(operation: Operation, { address, byteLength, access: kind, source, parts }: RangeAccess): void {
     for (const memory of this.#memories.overlapping(address, address + byteLength)) {
       const begin = Math.max(0, address - memory.address);
       const end = Math.min(memory.byteLength, address + byteLength - memory.address);
-      const touch: Touch = {
+      const access: MemoryAccess = {
         operation,
-        access,
+        kind,
         begin,
         end,
         source,
         parts: parts && shiftedParts(parts, address - memory.address),
       };
-      for (const other of this.#memories.touchesOf(memory.name)) {
-        if (!isBefore(other.operation, operation)) this.#report(memory, touch, other);
+      for (const other of this.#memories.peerAccessesOf(memory.name)) {
+        if (!isBefore(other.operation, operation)) this.#report(memory, access, other);
       }
-      this.#parts.announcements.tellAccess(memory.name, { ...touch, source: sourceOfAll(touch) });
+      this.#parts.publisher.publishAccess(memory.name, { ...access, source: sourceOfAll(access) });
     }
   }
 
@@ -88,35 +88,37 @@ export class SharedAccesses {
    *
    * @param known what the host knew to be done when it was told of the access
    */
-  addOfPeer(name: ShareName, touch: PeerTouch, known: Point): void {
+  addOfPeer(name: ShareName, access: PeerAccess, known: Point): void {
     for (const memory of this.#memories.named(name)) {
-      for (const own of this.#touchesOf(memory)) {
-        const isOrdered = isBefore(own.operation, touch.operation) || isBefore(touch.operation, own.operation);
-        if (!isOrdered) this.#report(memory, own, touch);
+      for (const own of this.#accessesIn(memory)) {
+        const isOrdered = isBefore(own.operation, access.operation) || isBefore(access.operation, own.operation);
+        if (!isOrdered) this.#report(memory, own, access);
       }
     }
     const freed = this.#memories.freedOf(name);
-    if (freed !== undefined) return this.#checkFreed(freed, touch);
-    if (!isBefore(touch.operation, known)) this.#memories.addTouch(name, touch, known);
+    if (freed !== undefined) return this.#checkFreed(freed, access);
+    if (!isBefore(access.operation, known)) this.#memories.addAccess(name, access, known);
   }
 
   /** Reports an access of another process that may come after memory of this one was freed. */
-  #checkFreed({ operation, byteLength }: FreedMemory, touch: PeerTouch): void {
-    if (isBefore(touch.operation, operation) || !this.#parts.counts(operation, touch)) return;
-    this.#parts.reports.addFreed({ region: { byteLength }, touch, freed: operation });
+  #checkFreed({ operation, byteLength }: FreedMemory, access: PeerAccess): void {
+    if (isBefore(access.operation, operation) || !this.#parts.isReportable(operation, access)) return;
+    this.#parts.reports.addFreed({ region: { byteLength }, access, freed: operation });
   }
 
   /** What this process has done with memory since it was last written. */
-  #touchesOf({ address, byteLength }: SharedMemory): Touch[] {
-    return this.#parts.order.touches(address, address + byteLength).map((touch) => {
-      return { ...touch, begin: touch.begin - address, end: touch.end - address };
+  #accessesIn({ address, byteLength }: SharedMemory): MemoryAccess[] {
+    return this.#parts.order.accessesIn(address, address + byteLength).map((access) => {
+      return { ...access, begin: access.begin - address, end: access.end - address };
     });
   }
 
-  #report(memory: SharedMemory, own: Touch, other: PeerTouch): void {
+  #report(memory: SharedMemory, own: MemoryAccess, other: PeerAccess): void {
     const begin = Math.max(own.begin, other.begin), end = Math.min(own.end, other.end);
-    const mayOverlap = own.access === other.access && own.access !== "write";
-    if (mayOverlap || begin >= end || own.operation.timeline.isForeign || !this.#parts.counts(own.operation, other)) {
+    const mayOverlap = own.kind === other.kind && own.kind !== "write";
+    if (
+      mayOverlap || begin >= end || own.operation.timeline.isForeign || !this.#parts.isReportable(own.operation, other)
+    ) {
       return;
     }
     const allocated = this.#parts.order.regionAt(memory.address + begin)?.allocated;

@@ -5,7 +5,7 @@
  */
 import { describeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import type { OsHandle } from "../../driver.ts";
-import type { Touch } from "../memory_history.ts";
+import type { MemoryAccess } from "../memory_history.ts";
 import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { PeerState } from "./peers.ts";
 import type { ShareName } from "./records.ts";
@@ -20,7 +20,7 @@ export interface SharedMemory {
 }
 
 /** An access of another process. */
-export interface PeerTouch extends Touch {
+export interface PeerAccess extends MemoryAccess {
   readonly peer: PeerState;
 }
 
@@ -31,7 +31,7 @@ export interface FreedMemory {
 }
 
 /** What is remembered at most: of one memory, and in how many. */
-const maximumTouches = 256;
+const maximumAccesses = 256;
 const maximumNames = 16_384;
 const maximumFreed = 1024;
 
@@ -40,7 +40,7 @@ export class SharedMemories {
   /** In the order of their addresses. */
   readonly #memories: SharedMemory[] = [];
   /** What others have done with memory, by its name, here or not, and is not known to be done. */
-  readonly #touches = new Map<string, PeerTouch[]>();
+  readonly #accesses = new Map<string, PeerAccess[]>();
 
   /** What this process has freed last, by its name: what kernels of others access may be known later. */
   readonly #freed = new Map<string, FreedMemory>();
@@ -74,18 +74,18 @@ export class SharedMemories {
   }
 
   /** What others do with memory. */
-  touchesOf(name: ShareName): readonly PeerTouch[] {
-    return this.#touches.get(name.join()) ?? [];
+  peerAccessesOf(name: ShareName): readonly PeerAccess[] {
+    return this.#accesses.get(name.join()) ?? [];
   }
 
   /** Remembers what another process does. Forgets what is known to be done at a point, and what comes before it. */
-  addTouch(name: ShareName, touch: PeerTouch, known: Point): void {
+  addAccess(name: ShareName, access: PeerAccess, known: Point): void {
     const key = name.join();
-    const isNeeded = (other: PeerTouch) => !isBefore(other.operation, known) && !isSameAgain(other, touch);
-    const touches = [...(this.#touches.get(key) ?? []).filter(isNeeded), touch].slice(-maximumTouches);
-    this.#touches.delete(key);
-    this.#touches.set(key, touches);
-    if (this.#touches.size > maximumNames) this.#touches.delete(this.#touches.keys().next().value!);
+    const isNeeded = (other: PeerAccess) => !isBefore(other.operation, known) && !supersedes(other, access);
+    const accesses = [...(this.#accesses.get(key) ?? []).filter(isNeeded), access].slice(-maximumAccesses);
+    this.#accesses.delete(key);
+    this.#accesses.set(key, accesses);
+    if (this.#accesses.size > maximumNames) this.#accesses.delete(this.#accesses.keys().next().value!);
   }
 
   /** Notes that this process has freed memory. */
@@ -101,7 +101,7 @@ export class SharedMemories {
 
   /** Forgets what others have done with memory. */
   forget(name: ShareName): void {
-    this.#touches.delete(name.join());
+    this.#accesses.delete(name.join());
   }
 
   /** The index of the first memory that ends behind an address. */
@@ -118,8 +118,8 @@ export class SharedMemories {
 }
 
 /** Whether a stream does the same again: what comes after the second time comes after the first, too. */
-function isSameAgain(first: PeerTouch, second: PeerTouch): boolean {
-  return first.operation.timeline === second.operation.timeline && first.access === second.access &&
+function supersedes(first: PeerAccess, second: PeerAccess): boolean {
+  return first.operation.timeline === second.operation.timeline && first.kind === second.kind &&
     first.begin === second.begin && first.end === second.end;
 }
 

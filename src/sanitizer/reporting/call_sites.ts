@@ -62,7 +62,7 @@ function escaped(text: string): string {
 }
 
 /** A line of a call stack. */
-export interface Place {
+export interface StackFrame {
   /** The function, if it has a name. */
   readonly name: string | undefined;
   /** A path, or the URL of what is no file. */
@@ -75,7 +75,7 @@ export interface Place {
 const frame = /^at (?:async )?(?:(?:(.*?) \(|([^\s/]*)@)(.*?):(\d+)(?::(\d+))?\)?|(.*?):(\d+)(?::(\d+))?)$/;
 
 /** The places of a call stack, from the innermost on. */
-export function placesOf(stack: string): Place[] {
+export function placesOf(stack: string): StackFrame[] {
   return stack.split("\n").flatMap((line) => {
     const match = frame.exec(line.trim());
     if (match === null) return [];
@@ -90,7 +90,7 @@ export function placesOf(stack: string): Place[] {
 }
 
 /** Where the program called what a report is about: the later access, unless that is not known. */
-export function placeOf({ accesses }: SanitizerReport): Place | undefined {
+export function placeOf({ accesses }: SanitizerReport): StackFrame | undefined {
   for (const { stack } of accesses) {
     const [place] = placesOf(stack);
     if (place !== undefined) return place;
@@ -107,7 +107,7 @@ export function shortPlaceOf(report: SanitizerReport): string | undefined {
 }
 
 /** `script.ts:14`. */
-export function shortNameOf({ file, line }: Place): string {
+export function shortNameOf({ file, line }: StackFrame): string {
   return `${file.slice(file.lastIndexOf("/") + 1)}:${line}`;
 }
 

@@ -7,9 +7,9 @@ import type { Suppression, Suppressions, UsedSuppression } from "./suppressions.
 import type { SanitizerReport } from "./sanitizer_report.ts";
 
 /** A mistake that was found, perhaps again. */
-export interface Sighting extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
+export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
   /** The two operations. What they do wrong in several places of memory is counted once. */
-  readonly occasion?: readonly [later: object, earlier: object] | undefined;
+  readonly operationPair?: readonly [later: object, earlier: object] | undefined;
   /** How often it was found at once. */
   readonly count?: number | undefined;
   message(): string;
@@ -45,27 +45,27 @@ export class FoundMistakes {
   }
 
   /** Counts a mistake. Returns its report if it is new and not suppressed. */
-  add(sighting: Sighting): SanitizerReport | undefined {
-    const { check, kind, accesses, occasion, count = 1 } = sighting;
+  add(sighting: FoundMistake): SanitizerReport | undefined {
+    const { check, kind, accesses, operationPair, count = 1 } = sighting;
     const key = [kind, ...accesses.flatMap(({ operation, source, stack }) => [operation, source, stack])].join("\0");
     const known = this.#mistakes.get(key);
     if (known !== undefined) {
-      this.#countAgain(known, occasion, count);
+      this.#countAgain(known, operationPair, count);
       return undefined;
     }
     const suppression = this.#suppressions?.find(sighting);
     const report = suppression === undefined
       ? { check, kind, message: sighting.message(), accesses, count }
       : undefined;
-    const [later, earlier] = occasion ?? [];
+    const [later, earlier] = operationPair ?? [];
     this.#mistakes.set(key, { report, suppression, later, earlier: new Set(earlier && [earlier]) });
     if (suppression !== undefined) this.#countSuppressed(suppression, count);
     return report;
   }
 
-  #countAgain(mistake: Mistake, occasion: Sighting["occasion"], count: number): void {
-    if (occasion !== undefined) {
-      const [later, earlier] = occasion;
+  #countAgain(mistake: Mistake, operationPair: FoundMistake["operationPair"], count: number): void {
+    if (operationPair !== undefined) {
+      const [later, earlier] = operationPair;
       if (mistake.later !== later) mistake.earlier.clear();
       else if (mistake.earlier.has(earlier)) return;
       mistake.later = later;

@@ -4,25 +4,25 @@
  * @module
  */
 import { placesOf, shortNameOf, stackOf } from "./call_sites.ts";
-import type { Sighting } from "./found_mistakes.ts";
+import type { FoundMistake } from "./found_mistakes.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";
 
 /** An allocation, for messages. */
-export interface Memory {
+export interface ReportedMemory {
   readonly byteLength: number;
   readonly allocated?: Operation;
 }
 
 /** A mistake before it is worded. */
-export interface Finding extends Pick<Sighting, "occasion" | "count"> {
+export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "count"> {
   /** Default: the order of streams. */
   readonly check?: SanitizerCheck;
   readonly kind: string;
   /** The later access, then the earlier one if there are two. */
   readonly accesses: readonly SanitizerAccess[];
   /** Undefined if it is not about a buffer. */
-  readonly memory?: Memory | undefined;
+  readonly memory?: ReportedMemory | undefined;
   /** What it is about, if that is no buffer. */
   readonly place?: string | undefined;
   /** The operations that access, for what is told of their streams. */
@@ -36,30 +36,30 @@ export interface Finding extends Pick<Sighting, "occasion" | "count"> {
 }
 
 /** The message of a report. */
-export function messageOf(finding: Finding): string {
+export function messageOf(finding: UnwordedReport): string {
   const { kind, accesses, memory, place, bytes, problem, advice } = finding;
   const allocated = memory?.allocated === undefined ? "" : stackOf(memory.allocated.site);
-  const isTold = accesses.some(({ access, stack }) => access === "allocate" && stack === allocated);
+  const isDescribed = accesses.some(({ access, stack }) => access === "allocate" && stack === allocated);
   const where = place ?? (memory === undefined ? undefined : rangeOf(memory, bytes));
   return [
     `poolpass sanitizer: ${kind}${where === undefined ? "" : `: ${where}`}`,
     `  ${capitalized(problem)}.`,
     ...accesses.flatMap((access, index) => describe(access, accesses[index - 1])),
     ...creationsOf(finding),
-    ...allocated === "" || isTold ? [] : ["  The buffer was allocated", ...indented(allocated)],
+    ...allocated === "" || isDescribed ? [] : ["  The buffer was allocated", ...indented(allocated)],
     `  ${advice}.`,
   ].join("\n");
 }
 
 /** Where the streams of the operations were created, each once. */
-function creationsOf({ operations = [] }: Finding): string[] {
+function creationsOf({ operations = [] }: UnwordedReport): string[] {
   return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
     const [place] = created === undefined ? [] : placesOf(stackOf(created));
     return place === undefined ? [] : `  ${capitalized(name)} was created at ${shortNameOf(place)}`;
   });
 }
 
-function rangeOf({ byteLength }: Memory, bytes: Finding["bytes"]): string {
+function rangeOf({ byteLength }: ReportedMemory, bytes: UnwordedReport["bytes"]): string {
   return bytes === undefined || bytes.begin === 0 && bytes.end >= byteLength
     ? `all ${byteLength} bytes of a buffer`
     : `bytes ${bytes.begin} to ${bytes.end - 1} of a buffer of ${byteLength} bytes`;

@@ -9,18 +9,20 @@ import type { EarlyChange } from "../order/copied_sources.ts";
 import type { LaunchFinding, UnfreedHeap } from "../../kernel_checker.ts";
 import { FoundMistakes } from "./found_mistakes.ts";
 import type { Leak } from "../leaks.ts";
-import type { Conflict, Touch } from "../memory_history.ts";
-import { type Finding, freeLater, type Memory, messageOf, orderBy } from "./messages.ts";
+import type { Conflict, MemoryAccess } from "../memory_history.ts";
+import { freeLater, messageOf, orderBy, type ReportedMemory, type UnwordedReport } from "./messages.ts";
 import { isBefore, type Operation, type Timeline } from "../order/timelines.ts";
 import type { Suppressions, UsedSuppression } from "./suppressions.ts";
 import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
-import { partsOfConflict, partsOfTouch } from "../access_parts.ts";
+import { partsOfAccess, partsOfConflict } from "../access_parts.ts";
 
 /** A mistake of a kernel, its launch, and the buffer that it is about. */
 export interface KernelMistake {
   readonly finding: LaunchFinding;
   readonly operation: Operation;
-  readonly region: Required<Memory> & { readonly address: number; readonly freed: Operation | undefined } | undefined;
+  readonly region:
+    | Required<ReportedMemory> & { readonly address: number; readonly freed: Operation | undefined }
+    | undefined;
 }
 
 /** The reports of a `Cuda` object. */
@@ -57,15 +59,15 @@ export class Reports {
   }
 
   /** Two accesses to the same bytes that nothing orders. */
-  addConflict({ region, conflict }: { region: Memory; conflict: Conflict }): void {
+  addConflict({ region, conflict }: { region: ReportedMemory; conflict: Conflict }): void {
     for (const part of partsOfConflict(conflict)) this.#addConflict(region, part);
   }
 
-  #addConflict(region: Memory, { later, earlier, begin, end }: Conflict): void {
+  #addConflict(region: ReportedMemory, { later, earlier, begin, end }: Conflict): void {
     this.#add({
-      kind: kindOf(`unordered-${earlier.access}-${later.access}`, [earlier, later]),
+      kind: kindOf(`unordered-${earlier.kind}-${later.kind}`, [earlier, later]),
       accesses: [accessOf(later, begin), accessOf(earlier, begin)],
-      occasion: [later.operation, earlier.operation],
+      operationPair: [later.operation, earlier.operation],
       operations: [later.operation, earlier.operation],
       memory: region,
       bytes: { begin, end },
@@ -75,49 +77,49 @@ export class Reports {
   }
 
   /** An access to memory after its free, or one that may happen after it. */
-  addFreed({ region, touch, freed }: { region: Memory; touch: Touch; freed: Operation }): void {
-    for (const part of partsOfTouch(touch)) this.#addFreed(region, part, freed);
+  addFreed({ region, access, freed }: { region: ReportedMemory; access: MemoryAccess; freed: Operation }): void {
+    for (const part of partsOfAccess(access)) this.#addFreed(region, part, freed);
   }
 
-  #addFreed(region: Memory, touch: Touch, freed: Operation): void {
-    const isLater = isBefore(freed, touch.operation);
+  #addFreed(region: ReportedMemory, access: MemoryAccess, freed: Operation): void {
+    const isLater = isBefore(freed, access.operation);
     this.#add({
-      kind: kindOf("use-after-free", [touch]),
+      kind: kindOf("use-after-free", [access]),
       accesses: [
-        isLater ? accessOf(touch) : operationOf(freed, "free"),
-        isLater ? operationOf(freed, "free") : accessOf(touch),
+        isLater ? accessOf(access) : operationOf(freed, "free"),
+        isLater ? operationOf(freed, "free") : accessOf(access),
       ],
       memory: region,
-      bytes: touch,
-      occasion: [touch.operation, freed],
-      operations: [touch.operation, freed],
+      bytes: access,
+      operationPair: [access.operation, freed],
+      operations: [access.operation, freed],
       problem: isLater
-        ? `${nounOf(touch)} comes after the memory was freed`
-        : `The memory may be freed, and given to others, before ${nounOf(touch)} is done`,
-      advice: isLater ? "Free the memory after its last use" : freeLater(touch.operation, freed),
+        ? `${nounOf(access)} comes after the memory was freed`
+        : `The memory may be freed, and given to others, before ${nounOf(access)} is done`,
+      advice: isLater ? "Free the memory after its last use" : freeLater(access.operation, freed),
     });
   }
 
   /** An access that may happen before the allocation. */
-  addUnallocated({ region, touch }: { region: Required<Memory>; touch: Touch }): void {
-    for (const part of partsOfTouch(touch)) this.#addUnallocated(region, part);
+  addUnallocated({ region, access }: { region: Required<ReportedMemory>; access: MemoryAccess }): void {
+    for (const part of partsOfAccess(access)) this.#addUnallocated(region, part);
   }
 
-  #addUnallocated(region: Required<Memory>, touch: Touch): void {
+  #addUnallocated(region: Required<ReportedMemory>, access: MemoryAccess): void {
     this.#add({
       kind: "use-before-allocation",
-      accesses: [accessOf(touch), operationOf(region.allocated, "allocate")],
+      accesses: [accessOf(access), operationOf(region.allocated, "allocate")],
       memory: region,
-      bytes: touch,
-      occasion: [touch.operation, region.allocated],
-      operations: [touch.operation, region.allocated],
-      problem: `${nounOf(touch)} may happen before the memory is allocated`,
-      advice: orderBy(region.allocated, touch.operation),
+      bytes: access,
+      operationPair: [access.operation, region.allocated],
+      operations: [access.operation, region.allocated],
+      problem: `${nounOf(access)} may happen before the memory is allocated`,
+      advice: orderBy(region.allocated, access.operation),
     });
   }
 
   /** A free that may happen before the allocation. */
-  addFreedBeforeAllocation({ region, freed }: { region: Required<Memory>; freed: Operation }): void {
+  addFreedBeforeAllocation({ region, freed }: { region: Required<ReportedMemory>; freed: Operation }): void {
     this.#add({
       kind: "use-before-allocation",
       accesses: [operationOf(freed, "free"), operationOf(region.allocated, "allocate")],
@@ -244,7 +246,7 @@ export class Reports {
     });
   }
 
-  #add(finding: Finding): void {
+  #add(finding: UnwordedReport): void {
     const { check = "stream-order" } = finding;
     if (!this.#checks.has(check)) return;
     const report = this.#found.add({ ...finding, check, message: () => messageOf(finding) });
@@ -261,9 +263,12 @@ export class Reports {
 }
 
 /** @param begin the first of the bytes that a mistake is about: the thread that accesses them is known for those alone */
-function accessOf({ operation, access, source, first, ...touch }: Touch, begin: number = touch.begin): SanitizerAccess {
-  const described = operationOf(operation, access);
-  const who = begin === touch.begin ? first : undefined;
+function accessOf(
+  { operation, kind, source, first, ...access }: MemoryAccess,
+  begin: number = access.begin,
+): SanitizerAccess {
+  const described = operationOf(operation, kind);
+  const who = begin === access.begin ? first : undefined;
   return source === undefined ? described : { ...described, source, ...who };
 }
 
@@ -283,12 +288,12 @@ function streamOf({ name, device, pid }: Timeline): string | undefined {
 }
 
 /** An access, in a sentence: "the write of kernel scale". */
-function nounOf({ access, operation, isPossible }: Touch): string {
-  const noun = access === "atomic" ? "atomic access" : access;
+function nounOf({ kind, operation, isPossible }: MemoryAccess): string {
+  const noun = kind === "atomic" ? "atomic access" : kind;
   return isPossible ? `a possible ${noun} of ${operation.name}` : `the ${noun} of ${operation.name}`;
 }
 
 /** The kind of a mistake that is none if one of the accesses is elsewhere, or is not made. */
-function kindOf(kind: string, touches: readonly Touch[]): string {
-  return touches.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
+function kindOf(kind: string, accesses: readonly MemoryAccess[]): string {
+  return accesses.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
 }
