@@ -28,18 +28,20 @@ interface HostMemory {
 }
 
 /**
- * Work that is done, as far as its stream knows, and has failed all the same. Each method throws its error if a wait for
- * what it names must not succeed. `isDone` is what the driver says.
+ * Errors of work that has failed although its stream has completed it, as aborted collectives do. The first three methods
+ * throw the error if a wait for a stream, an event or a device must not succeed.
  */
-export interface WorkFaults {
-  ofStream(device: number, stream: bigint, isDone: boolean): void;
-  ofEvent(event: bigint, isDone: boolean): void;
-  /** To be called when all is done. */
-  ofDevice(device: number): void;
-  /** Calls a function whose waits are the library's own: the errors are left to the program's. */
-  unheard<Result>(action: () => Result): Result;
-  /** Notes that the program no longer uses a stream, which may be destroyed at any time. */
-  streamLeft(device: number, stream: bigint): void;
+export interface WaitErrors {
+  /** @param isDone whether the stream is idle, by the driver */
+  throwErrorOfStream(device: number, stream: bigint, isDone: boolean): void;
+  /** @param isDone whether the event is complete, by the driver */
+  throwErrorOfEvent(event: bigint, isDone: boolean): void;
+  /** Call once all work of the device is complete. */
+  throwErrorOfDevice(device: number): void;
+  /** Calls a function without throwing such errors: its waits are the library's own, and the program's waits throw them. */
+  withoutErrors<Result>(action: () => Result): Result;
+  /** Call when the program no longer uses a stream, which may be destroyed at any time from now on. */
+  onStreamReleased(device: number, stream: bigint): void;
 }
 
 /** Lists how the software device supports the instructions of a module. */
@@ -95,7 +97,7 @@ export class Session {
   /** The launches that the error of a lost device lists. */
   readonly launches: RecentLaunches;
   #driver: Driver;
-  #faults: WorkFaults | undefined;
+  #waitErrors: WaitErrors | undefined;
   readonly #deferred = new DeferredReleases();
   /** Page-locked memory by its buffer. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
@@ -146,23 +148,23 @@ export class Session {
     return this.#driver;
   }
 
-  /** What work has suffered from other processes. Undefined until there is a communicator. */
-  get faults(): WorkFaults | undefined {
-    return this.#faults;
+  /** The errors of failed collectives. Undefined until there is a communicator. */
+  get waitErrors(): WaitErrors | undefined {
+    return this.#waitErrors;
   }
 
   /**
-   * Lets waits find out that work cannot end: from now on, they ask `faults`, and the session's calls go to `driver`, a
-   * layer above the session's driver so far.
+   * Makes waits throw errors of failed collectives: from now on, they ask `waitErrors`, and the session's calls go to
+   * `driver`, a layer above the session's driver so far.
    */
-  guardWaits(faults: WorkFaults, driver: Driver): void {
-    this.#faults = faults;
+  guardWaits(waitErrors: WaitErrors, driver: Driver): void {
+    this.#waitErrors = waitErrors;
     this.#driver = driver;
   }
 
-  /** Calls a function whose waits are the library's own: the errors of collectives are left to the program's. */
-  unheard<Result>(wait: () => Result): Result {
-    return this.#faults === undefined ? wait() : this.#faults.unheard(wait);
+  /** Calls a function whose waits are the library's own: they throw no errors of collectives, which the program's do. */
+  withoutCollectiveErrors<Result>(wait: () => Result): Result {
+    return this.#waitErrors === undefined ? wait() : this.#waitErrors.withoutErrors(wait);
   }
 
   get hasEnded(): boolean {

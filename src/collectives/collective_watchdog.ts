@@ -14,7 +14,7 @@ import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
-import { type CollectiveFaults, faultsOf } from "./collective_faults.ts";
+import { type StreamErrors, streamErrorsOf } from "./stream_errors.ts";
 import { namesOfRanks } from "./communicator_creation.ts";
 import type { Epoch, StreamPoint, StreamState, UnfinishedWork, WatchedCommunicator } from "./stream_state.ts";
 
@@ -76,7 +76,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   /** The error that has ended the communicator. */
   failure: Error | undefined;
   readonly #parts: WatchedParts;
-  readonly #errors: CollectiveFaults;
+  readonly #errors: StreamErrors;
   /** The work of each stream that has no end marker yet. */
   readonly #unmarked = new Map<CudaStream, EnqueuedWork>();
   #lastStream: CudaStream | undefined;
@@ -99,7 +99,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
 
   constructor(parts: WatchedParts) {
     this.#parts = parts;
-    this.#errors = faultsOf(parts.session);
+    this.#errors = streamErrorsOf(parts.session);
   }
 
   get isSaturated(): boolean {
@@ -123,7 +123,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.#reservation = isSameStream ? Math.min(2 * this.#reservation, maximumReservation) : 1;
     this.#slotsLeft = this.#reservation - 1;
     const { device: { ordinal }, unsafeHandle } = stream;
-    this.#errors.takeRoom(ordinal, unsafeHandle, this.#reservation);
+    this.#errors.reserveSlots(ordinal, unsafeHandle, this.#reservation);
     if (!isSameStream) this.#errors.recordOtherEnds(this, ordinal, unsafeHandle);
   }
 
@@ -131,10 +131,10 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   afterEnqueue(stream: CudaStream, isMessage = false): void {
     if (stream !== this.#lastStream) this.#beginWork(stream);
     const work = this.#lastWork!;
-    const { now } = this.#errors;
-    if (work.last !== now) {
+    const { epoch } = this.#errors;
+    if (work.last !== epoch) {
       (work.earlierCounts ??= []).push({ epoch: work.last, count: work.count });
-      work.last = now;
+      work.last = epoch;
     }
     if (isMessage) work.hasMessages = true;
     else work.count = ++this.#count;
@@ -145,7 +145,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
     this.#lastWork = this.#unmarked.get(stream);
     if (this.#lastWork !== undefined) return;
     const { device: { ordinal: device }, unsafeHandle: handle } = stream;
-    const { now } = this.#errors;
+    const { epoch } = this.#errors;
     const state = this.#errors.beginWork(this, device, handle);
     // A disposed stream takes no more end markers.
     const unsubscribe = whenStreamDisposed(stream, () => this.poll());
@@ -155,8 +155,8 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       stream: state,
       timeout,
       sequence: this.#errors.nextSequence(),
-      first: now,
-      last: now,
+      first: epoch,
+      last: epoch,
       deadline: undefined,
       extension: 0,
       device,

@@ -10,7 +10,7 @@ export interface Waitable {
 /** What destroys markers: the session. */
 interface MarkerOwner {
   readonly driver: Driver;
-  unheard<Result>(wait: () => Result): Result;
+  withoutCollectiveErrors<Result>(wait: () => Result): Result;
   destroyMarker(marker: bigint): void;
 }
 
@@ -75,7 +75,7 @@ export class CompletedEvents {
     if (this.#markers.size === 0 && this.#keptEvents.size === 0 && this.#waitables.size === 0) return false;
     const session = this.#session;
     ignoreLoss(() =>
-      session.unheard(() => {
+      session.withoutCollectiveErrors(() => {
         const { driver } = session;
         for (const marker of this.#markers) driver.eventSynchronize(marker);
         for (const event of this.#keptEvents) driver.eventSynchronize(event);

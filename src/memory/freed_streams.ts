@@ -14,7 +14,7 @@ import {
   pendingWorkOf,
   progressOf,
 } from "../objects/streams/cuda_stream.ts";
-import { finishedUnheard, unheard } from "../objects/streams/unheard_waits.ts";
+import { finishedWithoutErrors, withoutCollectiveErrors } from "../objects/streams/library_waits.ts";
 import { allSettledUnseen } from "../support/lost_devices.ts";
 import type { Session } from "../session.ts";
 
@@ -50,14 +50,14 @@ export class FreedStreams {
   /** Resolves when the frees are complete, or their device is lost. */
   async finished(): Promise<void> {
     this.#sweep();
-    await allSettledUnseen([...this.#streams, ...this.#devices].map(finishedUnheard));
+    await allSettledUnseen([...this.#streams, ...this.#devices].map(finishedWithoutErrors));
   }
 
   /** Blocks until the frees are complete. */
   synchronize(): void {
     this.#sweep();
-    for (const stream of this.#streams) unheard(stream.device, () => stream.synchronize());
-    for (const device of this.#devices) unheard(device, () => device.synchronize());
+    for (const stream of this.#streams) withoutCollectiveErrors(stream.device, () => stream.synchronize());
+    for (const device of this.#devices) withoutCollectiveErrors(device, () => device.synchronize());
     this.#streams.clear();
     this.#devices.clear();
     this.#last = undefined;

@@ -105,7 +105,7 @@ export class CudaDevice {
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
     this.#streams = new DeviceStreams(session, this.defaultStream);
-    registerDevice(this, { session, finishedUnheard: () => this.#finish({}, false) });
+    registerDevice(this, { session, finishedWithoutErrors: () => this.#finish({}, false) });
   }
 
   /**
@@ -717,7 +717,7 @@ export class CudaDevice {
   synchronize(): void {
     try {
       this.#session.driver.deviceSynchronize(this.ordinal);
-      this.#session.faults?.ofDevice(this.ordinal);
+      this.#session.waitErrors?.throwErrorOfDevice(this.ordinal);
       for (const stream of this.#session.streams) if (stream.device === this) progressOf(stream).completeAll();
     } catch (error) {
       throw cannot(`wait for device ${this.ordinal}`, error);
@@ -740,9 +740,9 @@ export class CudaDevice {
     await this.#finish(options, true);
   }
 
-  async #finish(options: WaitOptions, isHeard: boolean): Promise<void> {
+  async #finish(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     try {
-      await this.#streams.finished(options, isHeard);
+      await this.#streams.finished(options, throwsErrors);
     } catch (error) {
       const awaited = `device ${this.ordinal}`;
       throw cannot(`wait for ${awaited}`, errorOfWait(driverErrorOf(error), awaited, options));

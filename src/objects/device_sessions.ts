@@ -12,19 +12,19 @@ import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 interface DeviceParts {
   readonly session: Session;
   /** Does what `CudaDevice.finished` does, and leaves errors of collectives to the program's waits. */
-  readonly finishedUnheard: () => Promise<void>;
+  readonly finishedWithoutErrors: () => Promise<void>;
 }
 
 const parts = new WeakMap<CudaDevice, DeviceParts>();
 
 /** Registers the session of a new device. */
-export function registerDevice(device: CudaDevice, ofDevice: DeviceParts): void {
-  parts.set(device, ofDevice);
+export function registerDevice(device: CudaDevice, throwErrorOfDevice: DeviceParts): void {
+  parts.set(device, throwErrorOfDevice);
 }
 
 /** Resolves when all work of a device is done. Errors of collectives are left to the program's waits. */
-export function deviceFinishedUnheard(device: CudaDevice): Promise<void> {
-  return parts.get(device)!.finishedUnheard();
+export function deviceFinishedWithoutErrors(device: CudaDevice): Promise<void> {
+  return parts.get(device)!.finishedWithoutErrors();
 }
 
 /** The session of a device. Throws a `TypeError` unless `device` is one. */

@@ -54,9 +54,9 @@ testOf("a file of anything is used", () => {
   first.append("hello", 1);
   assertEquals(toldTo(second), ["hello"]);
   assertEquals(first.own.generation < Number.MAX_SAFE_INTEGER, true);
-  assertEquals(second.hasPlace(first.own), true);
+  assertEquals(second.holdsSlot(first.own), true);
   first.leave();
-  assertEquals(second.hasPlace(first.own), false);
+  assertEquals(second.holdsSlot(first.own), false);
   second.leave();
 });
 
@@ -89,7 +89,7 @@ testOf("processes that have no place keep the others from reports while they are
   assertEquals([toldTo(first), toldTo(first), first.hasBystander()], [["bystander"], [], false]);
   // One that cannot tell any more.
   const bystander = boards.at(-1)!.abandon();
-  assertEquals(first.hasPlace(boards.at(-1)!.own), false);
+  assertEquals(first.holdsSlot(boards.at(-1)!.own), false);
   assertEquals(toldTo(first), ["bystander"]);
   bystander.leave();
   for (const board of boards.slice(0, -1)) board.leave();

@@ -3,7 +3,7 @@ import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./alloc
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
-import { unheard } from "../../objects/streams/unheard_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
 import { isOutOfMemory, outOfMemory, type Refusal } from "../pools/pool_contents.ts";
@@ -280,7 +280,7 @@ export class Slabs implements CacheMemory {
       const deadline = performance.now() + idleTimeoutMilliseconds;
       for (const stream of streams) {
         if (becomesIdle(stream, deadline)) {
-          unheard(stream.device, () => stream.synchronize());
+          withoutCollectiveErrors(stream.device, () => stream.synchronize());
         }
       }
       lastRefusal = this.#grow(byteLength, list);
@@ -391,7 +391,7 @@ function isIdle(slab: Slab): boolean {
 /** Waits until the deadline for a stream to become idle. Returns whether it did. */
 function becomesIdle(stream: CudaStream, deadline: number): boolean {
   do {
-    if (unheard(stream.device, () => stream.query())) return true;
+    if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;
   } while (performance.now() < deadline);
   return false;
 }

@@ -76,7 +76,7 @@ export class ExportDataLayout {
     let passing: CudaError | undefined;
     for (const place of places) {
       try {
-        return this.#isKnown = this.#session.unheard(() => isExportDataKnown(driver, device, place));
+        return this.#isKnown = this.#session.withoutCollectiveErrors(() => isExportDataKnown(driver, device, place));
       } catch (error) {
         if (!(error instanceof CudaError)) throw error;
         // Devices that cannot export, such as those of WSL, fail for good.

@@ -78,7 +78,7 @@ export async function readBytes(
       const { piece, staging } = inFlight[0]!;
       await waitUntil(() => {
         const isDone = allocation.session.driver.eventQuery(staging.event);
-        allocation.session.faults?.ofEvent(staging.event, isDone);
+        allocation.session.waitErrors?.throwErrorOfEvent(staging.event, isDone);
         return isDone;
       }, waitOptions);
       progressOf(stream).complete(staging.position);
@@ -102,7 +102,7 @@ export function readBytesSync(place: CopyPlace, byteLength: number, stream: Cuda
     const staging = enqueue(place, piece, stream);
     try {
       place.allocation.session.driver.eventSynchronize(staging.event);
-      place.allocation.session.faults?.ofEvent(staging.event, true);
+      place.allocation.session.waitErrors?.throwErrorOfEvent(staging.event, true);
       progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
     } finally {

@@ -153,7 +153,7 @@ export class CudaEvent implements Disposable {
     }
     try {
       const isComplete = this.#session.driver.eventQuery(handleOf(this));
-      this.#session.faults?.ofEvent(handleOf(this), isComplete);
+      this.#session.waitErrors?.throwErrorOfEvent(handleOf(this), isComplete);
       if (isComplete && !this.#isInterprocess) {
         this.#session.completed.add(this);
         this.#recordedBy?.complete(this.#position);
@@ -173,7 +173,7 @@ export class CudaEvent implements Disposable {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
     try {
       this.#session.driver.eventSynchronize(handleOf(this));
-      this.#session.faults?.ofEvent(handleOf(this), true);
+      this.#session.waitErrors?.throwErrorOfEvent(handleOf(this), true);
       this.#recordedBy?.complete(this.#position);
     } catch (error) {
       throw cannot(`wait for an event of device ${this.device.ordinal}`, error);

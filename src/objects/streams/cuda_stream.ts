@@ -55,7 +55,7 @@ export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () 
 export let progressOf: (stream: CudaStream) => StreamProgress;
 
 /** What `CudaStream.finished` does. If it is not heard, errors of collectives are left to the program's waits. */
-export let finishStream: (stream: CudaStream, options: WaitOptions, isHeard: boolean) => Promise<void>;
+export let finishStream: (stream: CudaStream, options: WaitOptions, throwsErrors: boolean) => Promise<void>;
 
 /** Returns where the launches on a stream are noted. */
 export let launchesOf: (stream: CudaStream) => StreamLaunches;
@@ -151,7 +151,7 @@ export class CudaStream implements Disposable {
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
     };
     progressOf = (stream) => stream.#progress;
-    finishStream = (stream, options, isHeard) => stream.#finish(options, isHeard);
+    finishStream = (stream, options, throwsErrors) => stream.#finish(options, throwsErrors);
     launchesOf = (stream) => stream.#launches ??= stream.#addLaunches();
     markEnd = (stream) => {
       const { marker, position } = stream.#mark();
@@ -279,7 +279,7 @@ export class CudaStream implements Disposable {
   query(): boolean {
     try {
       const isComplete = this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
-      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle, isComplete);
+      this.#session.waitErrors?.throwErrorOfStream(this.device.ordinal, this.unsafeHandle, isComplete);
       if (isComplete) {
         this.#session.completed.add(this);
         this.#progress.completeAll();
@@ -298,7 +298,7 @@ export class CudaStream implements Disposable {
   synchronize(): void {
     try {
       this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
-      this.#session.faults?.ofStream(this.device.ordinal, this.unsafeHandle, true);
+      this.#session.waitErrors?.throwErrorOfStream(this.device.ordinal, this.unsafeHandle, true);
       this.#progress.completeAll();
     } catch (error) {
       throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);
@@ -316,11 +316,11 @@ export class CudaStream implements Disposable {
     await this.#finish(options, true);
   }
 
-  async #finish(options: WaitOptions, isHeard: boolean): Promise<void> {
+  async #finish(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     void this.unsafeHandle;
     try {
       const { marker, position } = this.#mark();
-      await this.#markers.wait(marker, options, isHeard);
+      await this.#markers.wait(marker, options, throwsErrors);
       this.#progress.complete(position);
     } catch (error) {
       const awaited = `a stream of device ${this.device.ordinal}`;
@@ -388,7 +388,7 @@ export class CudaStream implements Disposable {
       ignoreLoss(() => this.#onDispose?.(handle));
     } finally {
       if (this.#isForeign) {
-        this.#session.faults?.streamLeft(this.device.ordinal, handle);
+        this.#session.waitErrors?.onStreamReleased(this.device.ordinal, handle);
       } else {
         this.#session.opened.delete(this.#opened!);
         ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));

@@ -52,10 +52,10 @@ export class DeviceStreams {
   /**
    * Resolves when all work enqueued so far is done.
    *
-   * @param isHeard whether it rejects with errors of collectives
+   * @param throwsErrors whether to reject with errors of failed collectives
    */
-  async finished(options: WaitOptions, isHeard: boolean): Promise<void> {
-    const known = () => this.#knownStreamsFinished(options, isHeard);
+  async finished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
+    const known = () => this.#knownStreamsFinished(options, throwsErrors);
     if (!this.#session.driver.hasContextEvents || this.#isCapturing()) return await known();
     // Pools count memory as free after a synchronization with an event of the stream, but not with one of the context.
     const ends = [...this.#created].map(markEnd);
@@ -65,7 +65,7 @@ export class DeviceStreams {
       if (marker === undefined) return await known();
       const progress = progressOf(this.#defaultStream);
       const position = progress.record();
-      await this.#markers.wait(marker, options, isHeard);
+      await this.#markers.wait(marker, options, throwsErrors);
       isComplete = true;
       progress.complete(position);
       // An event on the default stream would be a barrier: pools count its work as done if it is still idle then.
@@ -97,15 +97,15 @@ export class DeviceStreams {
   }
 
   /** Resolves when all work enqueued so far on the streams that this object knows is done. */
-  async #knownStreamsFinished(options: WaitOptions, isHeard: boolean): Promise<void> {
+  async #knownStreamsFinished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const { driver } = this.#session;
     const streams = [...this.#created].filter(({ unsafeHandle }) => {
       return !driver.streamIsCapturing(this.#device, unsafeHandle);
     });
     await Promise.all([
-      this.#defaultStreamFinished(options, isHeard),
-      ...streams.map((stream) => finishStream(stream, options, isHeard)),
-      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options, isHeard)),
+      this.#defaultStreamFinished(options, throwsErrors),
+      ...streams.map((stream) => finishStream(stream, options, throwsErrors)),
+      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options, throwsErrors)),
     ]);
   }
 
@@ -113,7 +113,7 @@ export class DeviceStreams {
    * Resolves when the default stream's work so far is done. A record on the default stream itself would make blocking
    * streams wait for each other. So this records on a new blocking stream, which waits for the default stream only.
    */
-  async #defaultStreamFinished(options: WaitOptions, isHeard: boolean): Promise<void> {
+  async #defaultStreamFinished(options: WaitOptions, throwsErrors: boolean): Promise<void> {
     const { driver } = this.#session;
     const marker = this.#defaultStreamMarkers.record((event) => {
       const stream = driver.streamCreateWithPriority(this.#device, streamFlags.default, 0);
@@ -125,7 +125,7 @@ export class DeviceStreams {
     });
     const progress = progressOf(this.#defaultStream);
     const position = progress.record();
-    await this.#defaultStreamMarkers.wait(marker, options, isHeard);
+    await this.#defaultStreamMarkers.wait(marker, options, throwsErrors);
     progress.complete(position);
   }
 
@@ -151,11 +151,11 @@ export class DeviceStreams {
     return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);
   }
 
-  async #disposedStreamFinished(marker: bigint, options: WaitOptions, isHeard: boolean): Promise<void> {
+  async #disposedStreamFinished(marker: bigint, options: WaitOptions, throwsErrors: boolean): Promise<void> {
     await waitUntil(() => {
       if (!this.#disposedStreamMarkers.has(marker)) return true;
       const isDone = this.#session.driver.eventQuery(marker);
-      if (isHeard) this.#session.faults?.ofEvent(marker, isDone);
+      if (throwsErrors) this.#session.waitErrors?.throwErrorOfEvent(marker, isDone);
       return isDone;
     }, options);
     if (!this.#disposedStreamMarkers.has(marker)) return;

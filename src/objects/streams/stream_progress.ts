@@ -205,14 +205,14 @@ export class Markers implements Disposable {
   /**
    * Resolves when a marker is complete.
    *
-   * @param isHeard whether it rejects with errors of collectives
+   * @param throwsErrors whether to reject with errors of failed collectives
    */
-  async wait(marker: Marker, options: WaitOptions, isHeard: boolean): Promise<void> {
+  async wait(marker: Marker, options: WaitOptions, throwsErrors: boolean): Promise<void> {
     try {
       // Reads the driver at each poll, because the session replaces it at its end.
       await waitUntil(() => {
         const isDone = this.#session.driver.eventQuery(marker.event);
-        if (isHeard) this.#session.faults?.ofEvent(marker.event, isDone);
+        if (throwsErrors) this.#session.waitErrors?.throwErrorOfEvent(marker.event, isDone);
         return isDone;
       }, options);
       this.complete(marker);

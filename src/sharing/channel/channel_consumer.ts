@@ -1,6 +1,6 @@
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
+import { finishedWithoutErrors } from "../../objects/streams/library_waits.ts";
 import { countOf, escapeControls, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -249,7 +249,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     await this.#freedOn.finished();
     await Promise.all([...this.#beingRead].map(readsDone));
     const isFreed = this.#parts.freeRing();
-    await allSettledUnseen([finishedUnheard(this.#parts.whole.stream)]);
+    await allSettledUnseen([finishedWithoutErrors(this.#parts.whole.stream)]);
     this.#hasLeft = true;
     this.#parts.close(isFreed);
   }
@@ -276,7 +276,9 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
     const releaseStream = allocation.releaseStream(stream);
     if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
-    else void allSettledUnseen([finishedUnheard(releaseStream), readsDone(slot.buffer)]).then(() => sendRelease(0));
+    else {void allSettledUnseen([finishedWithoutErrors(releaseStream), readsDone(slot.buffer)]).then(() =>
+        sendRelease(0)
+      );}
     this.#freedOn.add(releaseStream);
     this.#held.delete(slot);
     this.#full.delete(index);

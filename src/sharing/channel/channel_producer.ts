@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { unheard } from "../../objects/streams/unheard_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/pools/memory_pool.ts";
@@ -377,7 +377,7 @@ function missingConsumers(joined: number, minimum: number): string {
 /** Whether the last write to a slot is done. If the device is lost, nothing is written any more. */
 function isWritten({ device, event }: LocalEvent): boolean {
   try {
-    return unheard(device, () => event.query());
+    return withoutCollectiveErrors(device, () => event.query());
   } catch {
     return true;
   }

@@ -5,7 +5,7 @@
  */
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { finishedUnheard, unheard } from "../../objects/streams/unheard_waits.ts";
+import { finishedWithoutErrors, withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
@@ -77,7 +77,9 @@ export class ChannelSlots {
     this.#slotOwner = { channel: parts.name, returnSlot: (slot) => this.#returnSlot(slot) };
     this.#wait = { awaited: `a free slot of "${parts.name}"`, why: () => this.#whyNone(), known: reserveOptions };
     // Until the stream has reached the ring's allocation, its memory may belong to another buffer.
-    const isAllocated = unheard(stream.device, () => stream.query()) ? () => true : workDone(stream).isDone;
+    const isAllocated = withoutCollectiveErrors(stream.device, () => stream.query())
+      ? () => true
+      : workDone(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);
   }
 
@@ -153,7 +155,7 @@ export class ChannelSlots {
     const hasEvent = stream.device === device;
     if (hasEvent) {
       stream.record(event);
-    } else if (!unheard(stream.device, () => stream.query())) {
+    } else if (!withoutCollectiveErrors(stream.device, () => stream.query())) {
       throw new TypeError(
         `Cannot send slot ${slot.index}: it is written by a stream of device ${stream.device.ordinal}, and the ` +
           `channel lies on device ${device.ordinal}; make a stream of device ${device.ordinal} wait for it`,
@@ -166,7 +168,7 @@ export class ChannelSlots {
   /** Frees a slot that nobody reads any more, once the last write to it is done. */
   release(index: number): void {
     const { device, event } = this.#parts.events[index]!;
-    this.#settle(index, () => unheard(device, () => event.query()));
+    this.#settle(index, () => withoutCollectiveErrors(device, () => event.query()));
   }
 
   /** Frees the ring, once all work is done that its stream cannot wait for. `close` must be called first. */
@@ -230,7 +232,9 @@ export class ChannelSlots {
     this.#settling.clear();
     if (ring.stream.disposed) return;
     ignoreLoss(() => {
-      for (const { device, event } of events) if (!unheard(device, () => event.query())) ring.stream.wait(event);
+      for (const { device, event } of events) {
+        if (!withoutCollectiveErrors(device, () => event.query())) ring.stream.wait(event);
+      }
     });
   }
 
@@ -289,7 +293,7 @@ function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done:
   const end = (): void => {
     isDone = true;
   };
-  return { isDone: () => isDone, done: finishedUnheard(work).then(end, end) };
+  return { isDone: () => isDone, done: finishedWithoutErrors(work).then(end, end) };
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
-import { unheard } from "../../objects/streams/unheard_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/errors.ts";
 import { parseUuid } from "../../support/uuid.ts";
@@ -87,12 +87,15 @@ export class LocalEvents {
     wait.waiting.add(waiting);
     if (wait.waiting.size === 1) {
       this.#waits.set(localEvent, wait);
-      wait.cancel = whenDone(() => unheard(localEvent.device, () => localEvent.event.query()), (error) => {
-        this.#waits.delete(localEvent);
-        const all = [...wait.waiting];
-        wait.waiting.clear();
-        runEach(...all.map((each) => () => each.callback(error)));
-      });
+      wait.cancel = whenDone(
+        () => withoutCollectiveErrors(localEvent.device, () => localEvent.event.query()),
+        (error) => {
+          this.#waits.delete(localEvent);
+          const all = [...wait.waiting];
+          wait.waiting.clear();
+          runEach(...all.map((each) => () => each.callback(error)));
+        },
+      );
     }
     return () => {
       if (!wait.waiting.delete(waiting) || wait.waiting.size > 0) return;

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
+import { finishedWithoutErrors } from "../../objects/streams/library_waits.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";
@@ -103,7 +103,7 @@ export class ReleaseEvents {
       this.#pending--;
       this.#onSettled();
     };
-    finishedUnheard(stream).catch((error) => {
+    finishedWithoutErrors(stream).catch((error) => {
       if (!isLoss(error)) throw error;
       noteUnseen(error);
     }).then(() => send(0), () => this.#onStuck()).then(settle);

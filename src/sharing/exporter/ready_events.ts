@@ -7,7 +7,7 @@ import { type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_
 import { whenDone } from "../../support/waiting/waiting.ts";
 import type { OfferRecord } from "./offer.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
-import { unheard } from "../../objects/streams/unheard_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 
 /** A ready event: it is recorded behind the work that must be done before offers may be read. */
@@ -221,7 +221,7 @@ export class DeviceWatch {
     try {
       for (const { device, event } of this.#pending()) {
         isPending = true;
-        unheard(device, () => event.query());
+        withoutCollectiveErrors(device, () => event.query());
       }
     } catch (error) {
       return this.#onLost(error);

@@ -1,7 +1,7 @@
 import { Cuda, sessionOf } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { OpenedObject, OpenedObjects } from "../../objects/opened_objects.ts";
-import { finishedUnheard } from "../../objects/streams/unheard_waits.ts";
+import { finishedWithoutErrors } from "../../objects/streams/library_waits.ts";
 import { countOf, escapeControls, printAs, refuseUsing } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -402,7 +402,7 @@ export class Importer implements AsyncDisposable {
       if (mapped instanceof DeviceBuffer) allocationOf(mapped).owner.useEnd = importerEnd;
       if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
         // The stream's work continues, and only the whole device can be waited for.
-        await finishedUnheard(mapped.device);
+        await finishedWithoutErrors(mapped.device);
         mapped.stream = mapped.device.defaultStream;
       }
       ignoreLoss(() => mapped[Symbol.dispose]());

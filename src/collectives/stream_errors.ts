@@ -1,0 +1,525 @@
+/**
+ * Propagates errors of failed collectives to the streams whose work depends on them, and keeps the host from blocking
+ * behind collectives that can never complete. See README.md in this folder.
+ *
+ * CUDA knows nothing of either: to a stream, a collective that was aborted has completed. So the streams with collectives
+ * are tracked here, and the events that are recorded on them and waited for. A wait of the program for any of those polls
+ * the communicators' watchdogs, and throws their error.
+ *
+ * @module
+ */
+import { type CallEffects, effectsOf, takesSlot } from "../call_effects.ts";
+import {
+  areOrderedByDefaultStream,
+  defaultStream,
+  type Driver,
+  type KernelLaunch,
+  type QueryOptions,
+  streamFlags,
+} from "../driver.ts";
+import { intercept } from "../driver_layers.ts";
+import { forEachSessionOfSharedContexts, type Session, type WaitErrors } from "../session.ts";
+import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
+import { pause } from "../support/waiting/pause.ts";
+import { LaunchThrottle } from "./launch_throttle.ts";
+import {
+  type Epoch,
+  type EventRecord,
+  type FailureCause,
+  isBehindFailure,
+  isSameCause,
+  isUnthrown,
+  renewedDeadline,
+  type StreamFailure,
+  type StreamPoint,
+  StreamState,
+  type UnfinishedWork,
+  type WaitEdge,
+  type WatchedCommunicator,
+} from "./stream_state.ts";
+
+const errorsOfSessions = new WeakMap<Session, StreamErrors>();
+/** Those with unfinished collectives whose drivers share contexts: some calls wait for the streams of all sessions. */
+const unfinishedInSharedContexts = new Set<StreamErrors>();
+/**
+ * Milliseconds for which a wait spins, as CUDA's own waits do, before it pauses between two queries. A pause takes some
+ * 0.08 ms. Ranks that run on the host share its processors, and so spin for less.
+ */
+const spinMilliseconds = 5;
+const spinMillisecondsOnHost = 0.5;
+const pauseMilliseconds = 0.02;
+/** Milliseconds before a wait polls the watchdogs: most collectives complete within that. */
+const quietMilliseconds = 0.5;
+const forLibrary: QueryOptions = { forLibrary: true };
+/** The most failures that are kept of a stream. */
+const maximumFailures = 64;
+/** The most destroyed streams that are kept because no wait has thrown their errors. */
+const maximumDestroyed = 256;
+/** The number of wait edges below which pruning is not worth its cost. */
+const minimumPruneThreshold = 256;
+
+/** The errors of a session's streams. From the first call on, the session's waits throw them. */
+export function streamErrorsOf(session: Session): StreamErrors {
+  // The waits of other sessions may be for this one's collectives.
+  if (session.driver.contextsAreShared) forEachSessionOfSharedContexts(guard);
+  return guard(session);
+}
+
+function guard(session: Session): StreamErrors {
+  let errors = errorsOfSessions.get(session);
+  if (errors === undefined) {
+    errorsOfSessions.set(session, errors = new StreamErrors(session));
+    session.guardWaits(errors, errors.driver);
+  }
+  return errors;
+}
+
+/** Propagates errors of failed collectives to the streams of a session whose work depends on them. */
+export class StreamErrors implements WaitErrors {
+  /** A layer above the session's driver whose calls do not block behind collectives that can never complete. */
+  readonly driver: Driver;
+  /** The current epoch: that of the work that is enqueued now. */
+  epoch: Epoch = 0;
+  #sequence = 0;
+  /** By handle; default streams by -1 minus the device's ordinal. */
+  readonly #streams = new Map<bigint, StreamState>();
+  /** Destroyed streams whose work may still be running, or whose errors no wait has thrown. */
+  readonly #destroyed = new Set<StreamState>();
+  readonly #records = new Map<bigint, EventRecord>();
+  readonly #unfinished = new Set<WatchedCommunicator>();
+  /** The epochs in which streams were created, since there are communicators. */
+  readonly #created = new Map<bigint, Epoch>();
+  /** The driver below the layer. */
+  readonly #guarded: Driver;
+  readonly #spinMilliseconds: number;
+  readonly #onlyThis: ReadonlySet<StreamErrors> = new Set([this]);
+  /** Number of wait edges at which edges that can no longer propagate an error are pruned. */
+  #pruneThreshold = minimumPruneThreshold;
+  #waitEdgeCount = 0;
+  #areSuppressed = false;
+  readonly #throttle: LaunchThrottle;
+
+  constructor(session: Session) {
+    const { driver } = session;
+    this.#guarded = driver;
+    this.#throttle = new LaunchThrottle({
+      createEvent: (device) => session.createMarker(device),
+      destroyEvent: (event) => session.destroyMarker(event),
+      record: (device, event, stream) => {
+        if (!driver.streamIsCapturing(device, stream)) this.driver.eventRecord(device, event, stream);
+      },
+      await: (event) => this.#pollUntil(() => driver.eventQuery(event, forLibrary)),
+    }, { isSanitized: session.sanitizer !== undefined });
+    this.#spinMilliseconds = driver.runsOnHost ? spinMillisecondsOnHost : spinMilliseconds;
+    this.driver = this.#guard(driver);
+  }
+
+  /** Call before kernels, copies or collectives are enqueued on a stream. Waits, if need be, until they fit. */
+  reserveSlots(device: number, stream: bigint, calls?: number): void {
+    if (this.#isAnyUnfinished) this.#throttle.reserve(device, stream, keyOf(device, stream), calls);
+  }
+
+  /** Call when a communicator enqueues work on a stream. Returns the stream's state. */
+  beginWork(communicator: WatchedCommunicator, device: number, stream: bigint): StreamState {
+    this.#unfinished.add(communicator);
+    if (this.#guarded.contextsAreShared) unfinishedInSharedContexts.add(this);
+    const state = this.#stateOf(device, stream);
+    // The default stream waits for blocking streams, and so gets their errors.
+    if (state.isBlocking) this.#stateOf(device, defaultStream);
+    return state;
+  }
+
+  /** Call before enqueuing: records where other communicators' work on the stream ends, so that a hang can be attributed. */
+  recordOtherEnds(communicator: WatchedCommunicator, device: number, stream: bigint): void {
+    const state = this.#streams.get(keyOf(device, stream));
+    if (state === undefined || this.#unfinished.size === 0) return;
+    this.#recordEnds([state, ...this.#implicitDependents(state)], communicator);
+  }
+
+  /** Records end markers behind the work of communicators on streams that has none yet. */
+  #recordEnds(streams: readonly StreamState[], except?: WatchedCommunicator): void {
+    for (const { unfinished } of streams) {
+      for (const { owner, deadline } of unfinished) {
+        // The loss of another device does not concern this one.
+        if (deadline === undefined && owner !== except && !owner.isSaturated) ignoreLoss(() => owner.recordEnd());
+      }
+    }
+  }
+
+  /** Counts the work that is enqueued. */
+  nextSequence(): number {
+    return this.#sequence++;
+  }
+
+  /** Call when a communicator has no unfinished work any more. */
+  endWork(communicator: WatchedCommunicator): void {
+    this.#unfinished.delete(communicator);
+    if (this.#unfinished.size === 0) unfinishedInSharedContexts.delete(this);
+    for (const state of this.#destroyed) if (state.isSettled) this.#destroyed.delete(state);
+    if (this.#waitEdgeCount > 0 && this.#unfinished.size === 0) this.#pruneWaitEdges();
+  }
+
+  /** Propagates the failure of collectives to their stream, from the first of them on, and to all dependent streams. */
+  propagate(stream: StreamState, { first, last }: Pick<UnfinishedWork, "first" | "last">, cause: FailureCause): void {
+    const now = performance.now();
+    const foundAt = ++this.epoch;
+    for (const [each, { since, isImplicit }] of this.#dependents(stream, first)) {
+      // A wait may have thrown the error of another rank of the same communicator already.
+      const thrown = each.failures.find((other) => {
+        return isSameCause(other, cause) && !isUnthrown(other) && Math.max(last, since) < other.thrownAt;
+      });
+      each.failures.push({ ...cause, since, foundAt, isImplicit, thrownAt: thrown?.thrownAt ?? Infinity });
+      if (each.failures.length > maximumFailures) each.failures.shift();
+      // The timeout of the work behind the failed work starts now.
+      for (const work of each.unfinished) if (work.last >= since) work.deadline = renewedDeadline(work, now);
+    }
+  }
+
+  /** Whether work depends on no earlier unfinished work of another communicator, so that its timeout counts. */
+  isInTurn(stream: StreamState, { owner, sequence, last }: UnfinishedWork): boolean {
+    for (const each of [...this.#streams.values(), ...this.#destroyed]) {
+      if (each !== stream && each.waitEdges.length === 0 && !(each.isBlocking && stream.isBlocking)) continue;
+      for (const other of each.unfinished) {
+        if (other.owner === owner || other.sequence > sequence) continue;
+        const dependent = this.#dependents(each, other.first).get(stream);
+        if (dependent !== undefined && dependent.since <= last) return false;
+      }
+    }
+    return true;
+  }
+
+  /**
+   * For every stream reachable through event waits from `stream`: the earliest epoch after which its work depends on work
+   * enqueued on `stream` after `since`.
+   */
+  #dependents(stream: StreamState, since: Epoch): Map<StreamState, { since: Epoch; isImplicit: boolean }> {
+    const reached = new Map<StreamState, { since: Epoch; isImplicit: boolean }>();
+    const reach = (start: StreamState, isImplicit: boolean): void => {
+      const stack: Pick<WaitEdge, "stream" | "since">[] = [{ stream: start, since }];
+      for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+        const { stream, since } = next;
+        if ((reached.get(stream)?.since ?? Infinity) <= since) continue;
+        reached.set(stream, { since, isImplicit });
+        for (const edge of stream.waitEdges) if (edge.before > since) stack.push(edge);
+      }
+    };
+    reach(stream, false);
+    // One step only: whether the default stream has work between that of two blocking streams is unknown.
+    for (const other of this.#implicitDependents(stream)) reach(other, true);
+    return reached;
+  }
+
+  /**
+   * The epoch before which a stream's work is complete, as far as event records after `since` show. Call before the work
+   * is revoked, which completes it, too.
+   */
+  completedBefore(stream: StreamState, since: Epoch, isComplete: (event: bigint) => boolean): Epoch {
+    let epoch = since;
+    for (const [event, { of, at }] of this.#records) {
+      if (of === stream && at > epoch && isComplete(event)) epoch = at;
+    }
+    return epoch;
+  }
+
+  withoutErrors<Result>(action: () => Result): Result {
+    const areSuppressed = this.#areSuppressed;
+    this.#areSuppressed = true;
+    try {
+      return action();
+    } finally {
+      this.#areSuppressed = areSuppressed;
+    }
+  }
+
+  throwErrorOfStream(device: number, stream: bigint, isDone: boolean): void {
+    if (this.#areSuppressed) return;
+    const state = this.#stateIfRelevant(device, stream);
+    if (!isDone || state === undefined) {
+      this.#pollIfDue();
+    } else {
+      const completed = { stream: state, before: ++this.epoch };
+      this.#forEachUnfinished((communicator) => communicator.complete(completed));
+    }
+    if (state !== undefined) this.#throw(state.failures.filter(isUnthrown));
+  }
+
+  throwErrorOfEvent(event: bigint, isDone: boolean): void {
+    if (this.#areSuppressed) return;
+    const record = this.#records.get(event);
+    if (!isDone) this.#pollIfDue();
+    else if (record === undefined || typeof record.of === "number") this.#poll();
+    else this.#poll({ stream: record.of, before: record.at });
+    if (record === undefined) return;
+    this.#throw(
+      this.#statesOf(record).flatMap(({ failures }) => failures.filter((failure) => isBehindFailure(record, failure))),
+    );
+  }
+
+  throwErrorOfDevice(device: number): void {
+    if (this.#areSuppressed) return;
+    this.#poll();
+    const failures = this.#allStatesOf(device).flatMap(({ failures }) => failures.filter(isUnthrown));
+    this.#throw(failures);
+  }
+
+  onStreamReleased(device: number, stream: bigint): void {
+    const key = keyOf(device, stream);
+    const state = this.#streams.get(key);
+    this.#streams.delete(key);
+    this.#created.delete(key);
+    this.#throttle.forget(key);
+    if (state === undefined || state.isSettled) return;
+    this.#destroyed.add(state);
+    if (this.#destroyed.size <= maximumDestroyed) return;
+    // Only a wait for the whole device could still throw its error.
+    const oldest = this.#destroyed.values().find(({ unfinished }) => unfinished.size === 0);
+    if (oldest !== undefined) this.#destroyed.delete(oldest);
+  }
+
+  /** Throws the first failure that no wait has thrown yet, or else the first one. */
+  #throw(failures: readonly StreamFailure[]): void {
+    const failure = failures.find(isUnthrown) ?? failures[0];
+    if (failure === undefined) return;
+    const epoch = ++this.epoch;
+    for (const each of failures) if (isSameCause(each, failure) && isUnthrown(each)) each.thrownAt = epoch;
+    throw failure.error;
+  }
+
+  #pollIfDue(): void {
+    this.#forEachUnfinished((communicator) => communicator.pollIfDue());
+  }
+
+  #poll(completed?: StreamPoint): void {
+    this.#forEachUnfinished((communicator) => communicator.poll(completed));
+  }
+
+  #forEachUnfinished(action: (communicator: WatchedCommunicator) => void): void {
+    for (const communicator of this.#unfinished) {
+      try {
+        action(communicator);
+      } catch (error) {
+        // The call itself throws the loss of its own device, and another device's loss does not concern it.
+        if (!isLoss(error)) throw error;
+      }
+    }
+  }
+
+  #stateOf(device: number, stream: bigint): StreamState {
+    const key = keyOf(device, stream);
+    let state = this.#streams.get(key);
+    if (state === undefined) {
+      const isDefault = key < 0n;
+      const isBlocking = isDefault || this.#guarded.streamGetFlags(device, stream) !== streamFlags.nonBlocking;
+      this.#streams.set(key, state = new StreamState(device, { isDefault, isBlocking }));
+      const ofDefault = isBlocking && !isDefault ? this.#streams.get(keyOf(device, defaultStream)) : undefined;
+      const created = this.#created.get(key) ?? 0;
+      for (const failure of ofDefault?.failures ?? []) {
+        if (!failure.isImplicit && failure.foundAt > created) state.failures.push({ ...failure, isImplicit: true });
+      }
+    }
+    return state;
+  }
+
+  /** The state of a stream that has one, or needs one because its device's default stream has one. */
+  #stateIfRelevant(device: number, stream: bigint): StreamState | undefined {
+    return this.#streams.get(keyOf(device, stream)) ??
+      (this.#streams.has(keyOf(device, defaultStream)) ? this.#stateOf(device, stream) : undefined);
+  }
+
+  /** The states of a device's streams, destroyed ones included. */
+  #allStatesOf(device: number): StreamState[] {
+    return [...this.#streams.values(), ...this.#destroyed].filter((state) => state.device === device);
+  }
+
+  /** The streams that wait for a stream by CUDA's rules for the default stream. */
+  #implicitDependents(stream: StreamState): StreamState[] {
+    if (!stream.isBlocking) return [];
+    return [...this.#streams.values()].filter((other) => areOrderedByDefaultStream(stream, other));
+  }
+
+  /** The states of the streams that an event was recorded behind. */
+  #statesOf({ of }: EventRecord): StreamState[] {
+    return typeof of === "number" ? this.#allStatesOf(of) : [of];
+  }
+
+  /** Adds the edges of a stream's wait for an event, and propagates the failures before the event. */
+  #addWaitEdges(record: EventRecord, stream: StreamState): void {
+    const since = ++this.epoch;
+    for (const awaited of this.#statesOf(record)) {
+      if (awaited === stream) continue;
+      awaited.waitEdges.push({ stream, before: record.at, since });
+      this.#waitEdgeCount++;
+      // Later failures follow the edge; earlier ones have been propagated without it.
+      const failed = awaited.failures.filter((failure) => isBehindFailure(record, failure));
+      const causes = new Map(failed.map(({ error, identity }) => [error, { error, identity }]));
+      for (const cause of causes.values()) this.propagate(stream, { first: since, last: Infinity }, cause);
+    }
+    if (this.#waitEdgeCount > this.#pruneThreshold) this.#pruneWaitEdges();
+  }
+
+  /** Removes the edges that can no longer propagate an error, because all work before them is complete. */
+  #pruneWaitEdges(): void {
+    const all = [...this.#streams.values(), ...this.#destroyed];
+    let oldest = Infinity;
+    for (const { unfinished } of all) for (const { first } of unfinished) oldest = Math.min(oldest, first);
+    this.#waitEdgeCount = 0;
+    for (const state of all) {
+      if (state.waitEdges.length === 0) continue;
+      state.waitEdges = state.waitEdges.filter(({ before }) => before > oldest);
+      this.#waitEdgeCount += state.waitEdges.length;
+    }
+    this.#pruneThreshold = Math.max(minimumPruneThreshold, 2 * this.#waitEdgeCount);
+  }
+
+  /** The sessions whose collectives a wait of this session may depend on. */
+  get #involved(): ReadonlySet<StreamErrors> {
+    return this.#guarded.contextsAreShared ? unfinishedInSharedContexts : this.#onlyThis;
+  }
+
+  get #isAnyUnfinished(): boolean {
+    return this.#unfinished.size > 0 || this.#guarded.contextsAreShared && unfinishedInSharedContexts.size > 0;
+  }
+
+  /** Waits, polling, until a condition holds or no collective is unfinished any more. */
+  #pollUntil(isDone: () => boolean): void {
+    const start = performance.now();
+    while (this.#isAnyUnfinished && !isDone()) {
+      const waited = performance.now() - start;
+      if (waited >= quietMilliseconds) { for (const errors of this.#involved) errors.#pollIfDue(); }
+      if (waited > this.#spinMilliseconds) pause(pauseMilliseconds);
+    }
+  }
+
+  #pollUntilIdle(device: number): void {
+    for (const errors of this.#involved) {
+      for (const [key, each] of errors.#streams) {
+        if (each.device === device) this.#pollUntil(() => errors.#isIdle(device, key < 0n ? defaultStream : key));
+      }
+      for (const state of errors.#destroyed) {
+        if (state.device === device) this.#pollUntil(() => [...state.unfinished].every(pollIsOver));
+      }
+    }
+  }
+
+  #isIdle(device: number, stream: bigint): boolean {
+    try {
+      return this.#guarded.streamQuery(device, stream, forLibrary);
+    } catch (error) {
+      // The owner of a wrapped stream has destroyed it.
+      if (!isInvalidHandle(error)) throw error;
+      this.onStreamReleased(device, stream);
+      return true;
+    }
+  }
+
+  /** The devices with streams that are tracked. */
+  #devices(): Set<number> {
+    const all = [...this.#involved].flatMap((errors) => [...errors.#streams.values(), ...errors.#destroyed]);
+    return new Set(all.map(({ device }) => device));
+  }
+
+  /** Returns the layer that tracks streams and events, and that polls before each call that blocks. */
+  #guard(driver: Driver): Driver {
+    const calls: Partial<Driver> = {
+      eventRecord: (device, event, stream) => {
+        driver.eventRecord(device, event, stream);
+        const state = this.#stateIfRelevant(device, stream);
+        if (state !== undefined) this.#records.set(event, { of: state, at: ++this.epoch });
+        else if (this.#records.size > 0) this.#records.delete(event);
+      },
+      ctxRecordEvent: (device, event) => {
+        driver.ctxRecordEvent(device, event);
+        this.#records.set(event, { of: device, at: ++this.epoch });
+      },
+      eventDestroy: (device, event) => {
+        this.#records.delete(event);
+        driver.eventDestroy(device, event);
+      },
+      streamCreateWithPriority: (device, flags, priority) => {
+        const stream = driver.streamCreateWithPriority(device, flags, priority);
+        this.#created.set(stream, ++this.epoch);
+        return stream;
+      },
+      streamWaitEvent: (device, stream, event) => {
+        const record = this.#records.get(event);
+        // The wait may put later work behind another communicator's, so the work before it gets an end marker of its own.
+        const state = record === undefined || this.#unfinished.size < 2
+          ? undefined
+          : this.#streams.get(keyOf(device, stream));
+        if (state !== undefined) this.#recordEnds([state]);
+        driver.streamWaitEvent(device, stream, event);
+        if (record === undefined) return;
+        this.#addWaitEdges(record, this.#stateOf(device, stream));
+      },
+      streamDestroy: (device, stream) => {
+        this.onStreamReleased(device, stream);
+        driver.streamDestroy(device, stream);
+      },
+    };
+    return intercept(driver, calls, (name, method) => {
+      const effects = effectsOf(name);
+      // Launches come first, because to spread their parameters takes longer than all else that they need here.
+      if (effects.stream === "launch") {
+        return (launch, attributes) => {
+          const { device, stream } = launch as KernelLaunch;
+          this.reserveSlots(device, stream);
+          return method.call(driver, launch, attributes);
+        };
+      }
+      // A call that takes a slot does not block: copies of pageable memory that would go through page-locked memory.
+      const before = takesSlot(effects) ? this.#slotReservation(effects) : this.#pollingWait(effects);
+      if (before === undefined) return method.bind(driver);
+      return (...parameters) => {
+        before(parameters);
+        return Reflect.apply(method, driver, parameters);
+      };
+    });
+  }
+
+  /** A function that reserves a slot for a call that enqueues a copy or a fill. */
+  #slotReservation({ stream }: CallEffects): (parameters: readonly unknown[]) => void {
+    return (parameters) => this.reserveSlots(parameters[0] as number, parameters[stream as number] as bigint);
+  }
+
+  /** A function that waits, polling, for what a call blocks on. Undefined if the call does not block. */
+  #pollingWait(
+    { blocksOn, mayBlockOn, loads = false }: CallEffects,
+  ): ((parameters: readonly unknown[]) => void) | undefined {
+    const driver = this.#guarded;
+    switch (loads && !driver.loadingBlocks ? undefined : blocksOn ?? mayBlockOn) {
+      case "stream":
+        return ([device, stream]) =>
+          this.#pollUntil(() => driver.streamQuery(device as number, stream as bigint, forLibrary));
+      case "event":
+        return ([event]) => this.#pollUntil(() => driver.eventQuery(event as bigint, forLibrary));
+      case "device":
+        return ([device]) => this.#pollUntilIdle(device as number);
+      case "all devices":
+        return () => {
+          for (const device of this.#devices()) this.#pollUntilIdle(device);
+        };
+    }
+  }
+}
+
+function keyOf(device: number, stream: bigint): bigint {
+  return stream === defaultStream ? -1n - BigInt(device) : stream;
+}
+
+function isInvalidHandle(error: unknown): boolean {
+  return error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
+}
+
+/** Polls the watchdog of work. Returns whether the work is complete, has failed, or is lost with its device. */
+function pollIsOver(work: UnfinishedWork): boolean {
+  const { owner, stream: { unfinished } } = work;
+  if (!unfinished.has(work)) return true;
+  try {
+    owner.poll();
+  } catch (error) {
+    if (!isLoss(error)) throw error;
+    return true;
+  }
+  return !unfinished.has(work);
+}
