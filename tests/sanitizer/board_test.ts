@@ -1,4 +1,4 @@
-/** The files in which processes tell each other their order, when they hold what they should not. */
+/** The files in which processes publish what they do, when they hold what they should not. */
 import { assert, assertEquals } from "@std/assert";
 import { closeSync, ftruncateSync, openSync, statSync, writeSync } from "node:fs";
 import process from "node:process";
@@ -10,22 +10,22 @@ const path = `/dev/shm/${boardOfTest}-${process.geteuid?.()}`;
 const slots = 64;
 const skip = process.platform !== "linux" && "the files are in /dev/shm";
 
-/** Notes what it is told. */
+/** Records its calls. */
 class Listener implements BoardReader {
-  readonly told: string[] = [];
-  found = (): void => void this.told.push("found");
-  lost = (): void => void this.told.push("lost");
-  gone = (): void => void this.told.push("gone");
-  hasBystander = (): void => void this.told.push("bystander");
-  record(_peer: unknown, text: string): void {
-    this.told.push(text);
+  readonly calls: string[] = [];
+  onPeer = (): void => void this.calls.push("found");
+  onRecordsLost = (): void => void this.calls.push("lost");
+  onPeerGone = (): void => void this.calls.push("gone");
+  onBystander = (): void => void this.calls.push("bystander");
+  onRecord(_peer: unknown, text: string): void {
+    this.calls.push(text);
   }
 }
 
-function toldTo(board: Board): string[] {
+function readBy(board: Board): string[] {
   const listener = new Listener();
   board.read(listener);
-  return [...new Set(listener.told)];
+  return [...new Set(listener.calls)];
 }
 
 function joined(): Board {
@@ -50,9 +50,9 @@ testOf("a file of anything is used", () => {
   joined().leave();
   withFile((file) => writeSync(file, new Uint8Array(8192).fill(0xff), 0, 8192, 0));
   const [first, second] = [joined(), joined()];
-  for (const board of [first, second]) toldTo(board);
+  for (const board of [first, second]) readBy(board);
   first.append("hello", 1);
-  assertEquals(toldTo(second), ["hello"]);
+  assertEquals(readBy(second), ["hello"]);
   assertEquals(first.own.generation < Number.MAX_SAFE_INTEGER, true);
   assertEquals(second.holdsSlot(first.own), true);
   first.leave();
@@ -63,39 +63,39 @@ testOf("a file of anything is used", () => {
 testOf("a file that was made shorter loses records, and nothing else", () => {
   const [first, second] = [joined(), joined()];
   first.append("one", 1);
-  assertEquals(toldTo(second), ["found", "one"]);
+  assertEquals(readBy(second), ["found", "one"]);
   withFile((file) => ftruncateSync(file, 0));
-  toldTo(second);
+  readBy(second);
   first.append("two", 2);
-  assert(toldTo(second).includes("lost"));
+  assert(readBy(second).includes("lost"));
   // Its own place is there again.
   second.append("four", 4);
   first.append("three", 3);
-  assertEquals(toldTo(second), ["three"]);
+  assertEquals(readBy(second), ["three"]);
   for (const board of [first, second]) board.leave();
 });
 
 testOf("processes that have no place keep the others from reports while they are there", () => {
   const boards = Array.from({ length: slots }, joined);
   const [first] = boards as [Board];
-  toldTo(first);
-  assertEquals(toldTo(first), []);
+  readBy(first);
+  assertEquals(readBy(first), []);
   const late = [Board.join(), Board.join()] as Bystander[];
   for (const each of late) assert(each instanceof Bystander);
-  assertEquals(toldTo(first), ["bystander"]);
+  assertEquals(readBy(first), ["bystander"]);
   late[0]!.leave();
-  assertEquals([toldTo(first), first.hasBystander()], [["bystander"], true]);
+  assertEquals([readBy(first), first.hasBystander()], [["bystander"], true]);
   late[1]!.leave();
-  assertEquals([toldTo(first), toldTo(first), first.hasBystander()], [["bystander"], [], false]);
+  assertEquals([readBy(first), readBy(first), first.hasBystander()], [["bystander"], [], false]);
   // One that cannot tell any more.
   const bystander = boards.at(-1)!.abandon();
   assertEquals(first.holdsSlot(boards.at(-1)!.own), false);
-  assertEquals(toldTo(first), ["bystander"]);
+  assertEquals(readBy(first), ["bystander"]);
   bystander.leave();
   for (const board of boards.slice(0, -1)) board.leave();
 });
 
-testOf("what killed processes have told takes no memory when the next one comes", () => {
+testOf("what killed processes have calls takes no memory when the next one comes", () => {
   const boards = [joined(), joined()];
   for (const board of boards) for (let time = 0; time < 100; time++) board.append(" ".repeat(8000), 0);
   const blocks = statSync(path).blocks;

@@ -445,11 +445,11 @@ class Liar implements Disposable {
   /** Listens to the others. */
   listen(): void {
     this.#board.read({
-      found: () => {},
-      lost: () => {},
-      gone: () => {},
-      hasBystander: () => {},
-      record: (peer, text) => void this.#heard.push({ peer, record: JSON.parse(text) }),
+      onPeer: () => {},
+      onRecordsLost: () => {},
+      onPeerGone: () => {},
+      onBystander: () => {},
+      onRecord: (peer, text) => void this.#heard.push({ peer, record: JSON.parse(text) }),
     });
   }
 

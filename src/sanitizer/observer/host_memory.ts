@@ -149,8 +149,8 @@ export class ObservedHostMemory {
   #isIdle(view: Uint8Array, by: "accesses" | "writes"): boolean {
     const [range] = this.rangeOf("read", view);
     if (range === undefined) return false;
-    const { streams: { host, processes: { asked } }, work } = this.#parts;
-    const now: Operation = { name: "host", site: {}, asked, ...lastPoint(host) };
+    const { streams: { host, processes: { sequence } }, work } = this.#parts;
+    const now: Operation = { name: "host", site: {}, sequence, ...lastPoint(host) };
     return work.order.isIdle(now, { begin: range.address, end: range.address + range.byteLength }, by);
   }
 

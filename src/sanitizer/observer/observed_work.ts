@@ -71,7 +71,7 @@ export class ObservedWork {
   }
 
   #operation(name: string, { timeline, position, clock }: Point): Operation {
-    const { processes: { asked }, assumed } = this.#streams;
-    return { name, site: this.site, asked, assumed, timeline, position, clock };
+    const { processes: { sequence }, assumed } = this.#streams;
+    return { name, site: this.site, sequence, assumed, timeline, position, clock };
   }
 }

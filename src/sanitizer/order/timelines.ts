@@ -155,5 +155,5 @@ export interface Operation extends Point {
   /** Where the program called it. */
   readonly site: CallSite;
   /** Its number in the order in which its process enqueued operations. */
-  readonly asked: number;
+  readonly sequence: number;
 }

@@ -1,12 +1,12 @@
 /**
- * Where the processes of a user that are looked at tell each other what they do, at once: each appends records to a ring
- * of its own, and reads those of the others.
+ * The board on which the sanitized processes of a user publish what they do: each appends records to a ring of its own,
+ * and reads the rings of the others.
  *
- * A message would come too late. What a process knows to be done must be known to all before it can tell a program of
- * another process by means that nobody sees, such as a pipe.
+ * Messages through sockets would arrive too late: what a process knows to be complete must be readable by all others
+ * before its program can pass that on by means that are not observed, such as a pipe.
  *
- * The rings lie in one named memory file, which is read and written but not mapped: nobody can end a process by making
- * it shorter. A process locks its place, so the system shows who has ended.
+ * The rings lie in one named memory file, which is read and written but not mapped: truncating it crashes nobody. A
+ * process holds a lock on its slot, so the system shows which processes have ended.
  *
  * @module
  */
@@ -20,42 +20,42 @@ import {
 } from "../../../ffi/native/shim/memory_files.ts";
 import { shim, shimRefusal } from "../../../ffi/native/shim/shim.ts";
 
-/** The place of a process, until it leaves. */
+/** A slot of the board while one process holds it. */
 export interface BoardSlot {
   readonly slot: number;
-  /** Counts the processes that had the slot. */
+  /** Counts the processes that have held the slot. */
   readonly generation: number;
 }
 
-/** Another process. */
+/** A process that holds a slot. */
 export interface Peer extends BoardSlot {
   readonly pid: number;
 }
 
-/** What a reader is told. */
+/** Takes what `Board.read` finds. */
 export interface BoardReader {
-  /** A peer has come. */
-  found(peer: Peer): void;
-  record(peer: Peer, text: string): void;
+  /** A peer has joined. */
+  onPeer(peer: Peer): void;
+  onRecord(peer: Peer, text: string): void;
   /** Records of a peer were overwritten before they were read, or are damaged. */
-  lost(peer: Peer): void;
-  gone(peer: Peer): void;
-  /** There is, or was since the last time, a process that may order what others do and does not tell. */
-  hasBystander(): void;
+  onRecordsLost(peer: Peer): void;
+  onPeerGone(peer: Peer): void;
+  /** There is a bystander, or was one since the last call of `read`. */
+  onBystander(): void;
 }
 
 /**
- * The file of the rings. Its name has the version of the format. Tests have files of their own: a process whose records
- * are damaged or lost silences all others that have the same file.
+ * The file of the rings. Its name contains the version of the format. Tests use files of their own: a process with damaged
+ * records silences all others on the same file.
  */
 export const boardFile = { name: "poolpass-order-1" };
 const slotCount = 64;
-/** Of a slot in the table: generation, bytes appended, work asked for (u64 each), process (u32), zero. */
+/** A slot's entry in the table: generation, bytes appended, operations enqueued (u64 each), pid (u32), zero. */
 const entryByteLength = 32;
 const tableByteLength = slotCount * entryByteLength;
-/** Counts the processes that have found no place, or have lost theirs (u64). They lock it. */
+/** The number of processes that became bystanders so far (u64). Bystanders hold locks on it. */
 const bystanders = { offset: tableByteLength, byteLength: 8 };
-/** A generation is the remainder: whatever a file holds, it is one that can be told. */
+/** Generations wrap around here, so that a file with any content gives one that fits a record. */
 const generationCount = 2 ** 48;
 const ringsBegin = 4096;
 const ringByteLength = 1 << 20;
@@ -71,11 +71,11 @@ interface ReadPosition {
 interface Entry {
   readonly generation: number;
   readonly appended: number;
-  readonly asked: number;
+  readonly sequence: number;
   readonly pid: number;
 }
 
-/** The place of this process among the others. */
+/** This process's slot on the board. */
 export class Board {
   readonly own: Peer;
   readonly #fd: number;
@@ -88,27 +88,27 @@ export class Board {
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
 
-  /** Takes a place. Returns a bystander if there is none, and undefined if the system lacks what it takes. */
+  /** Takes a slot. Returns a bystander if all are taken, and undefined if the system lacks named memory or locks. */
   static join(): Board | Bystander | undefined {
     if (shimRefusal() !== undefined) return undefined;
     let fd: number | undefined;
     try {
       fd = openNamedMemory(boardFile.name, ringsBegin + slotCount * ringByteLength);
       if (fd === undefined) return undefined;
-      // Two that try at the same time may both leave a slot.
+      // Two processes that try the same slot at once may both give it up, hence a second round.
       for (let attempt = 0; attempt < 2 * slotCount; attempt++) {
         const slot = attempt % slotCount;
         if (tryLock(fd, slot)) return new Board(fd, slot);
       }
       return new Bystander(fd);
     } catch {
-      // No memory, or no locks: what other processes do is then not known.
+      // There is no memory, or no locks: this process knows of no others then.
     }
     if (fd !== undefined) closeDescriptor(fd);
     return undefined;
   }
 
-  /** @param slot one that is locked */
+  /** @param slot the slot that this process has locked */
   private constructor(fd: number, slot: number) {
     this.#fd = fd;
     const bytes = new Uint8Array(entryByteLength);
@@ -123,7 +123,7 @@ export class Board {
     this.#releaseRings();
   }
 
-  /** Returns the memory of processes that were killed to the system. Whoever takes such a place now loses records. */
+  /** Returns the rings of killed processes to the system. A process that takes such a slot at this moment loses records. */
   #releaseRings(): void {
     const table = new Uint8Array(tableByteLength);
     readAt(this.#fd, table, { offset: 0 });
@@ -134,8 +134,12 @@ export class Board {
     }
   }
 
-  /** Appends a record. Whoever reads afterwards sees it. `asked` counts the work that was asked for so far. */
-  append(text: string, asked: number): void {
+  /**
+   * Appends a record, which every later `read` sees.
+   *
+   * @param sequence the number of operations that this process has enqueued so far
+   */
+  append(text: string, sequence: number): void {
     const body = this.#encoder.encode(text);
     if (body.length > maximumRecord) throw new RangeError(`Cannot append ${body.length} bytes: it is too long`);
     const frame = new Uint8Array(4 + body.length);
@@ -148,10 +152,10 @@ export class Board {
       writeAt(this.#fd, frame.subarray(first.length), { offset: ringOf(this.own.slot) });
     }
     this.#appended += frame.length;
-    this.#writeEntry(asked);
+    this.#writeEntry(sequence);
   }
 
-  /** Reads what others have appended. */
+  /** Reads the records that others have appended since the last call. */
   read(reader: BoardReader): void {
     const table = new Uint8Array(tableByteLength + bystanders.byteLength);
     readAt(this.#fd, table, { offset: 0 });
@@ -160,55 +164,55 @@ export class Board {
     const bystanderCount = words[bystanders.offset / 4]!;
     const mayHaveBystander = bystanderCount !== this.#bystanderCount || this.#mayHaveBystander;
     this.#bystanderCount = bystanderCount;
-    // Before what others have told since, and after it, because some may be new.
-    if (mayHaveBystander) reader.hasBystander();
-    // If somebody has emptied the file, others may have told what was never seen here.
-    if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.lost(this.own);
+    // Check before and after reading the records: a bystander may join in between.
+    if (mayHaveBystander) reader.onBystander();
+    // If the file was cleared, records of others may have been lost with it.
+    if (decodeEntry(table, this.own.slot).generation !== this.own.generation) reader.onRecordsLost(this.own);
     for (let slot = 0; slot < slotCount; slot++) {
-      // Most have nothing new. The low words of generation and appended bytes tell.
+      // Most slots have nothing new: the low words of their generation and appended bytes are the same.
       if (words[8 * slot] === before[8 * slot] && words[8 * slot + 2] === before[8 * slot + 2]) continue;
       if (slot !== this.own.slot) this.#readSlot(slot, decodeEntry(table, slot), reader);
     }
     if (!mayHaveBystander) return;
     this.#mayHaveBystander = this.hasBystander();
-    reader.hasBystander();
+    reader.onBystander();
   }
 
-  /** Lets others know that records were lost here: what this process tells from now on may lack an order. */
+  /** Makes the others note a bystander, because records were lost here: later ones of this process may lack an order. */
   warn(): void {
     countBystander(this.#fd);
   }
 
-  /** Whether a process may order what others do and does not tell. */
+  /** Whether some process may synchronize others' work without publishing its own (a bystander). */
   hasBystander(): boolean {
     return isRangeLocked(this.#fd, bystanders);
   }
 
-  /** How much work a peer had asked for when it last appended something. */
+  /** The number of operations that a peer had enqueued when it last appended a record. */
   sequenceOf({ slot, generation }: BoardSlot): number {
     const entry = this.#entry(slot);
-    return entry.generation === generation ? entry.asked : Infinity;
+    return entry.generation === generation ? entry.sequence : Infinity;
   }
 
-  /** Whether a process still has its place. */
+  /** Whether a process still holds its slot. */
   holdsSlot({ slot, generation }: BoardSlot): boolean {
     return this.#entry(slot).generation === generation &&
       isRangeLocked(this.#fd, { offset: slot * entryByteLength, byteLength: entryByteLength });
   }
 
-  /** Gives up the place to be a bystander, because it cannot tell what it does. */
+  /** Makes this process a bystander, and releases its slot. */
   abandon(): Bystander {
     const bystander = new Bystander(this.#fd);
     unlockRange(this.#fd, { offset: this.own.slot * entryByteLength, byteLength: entryByteLength });
     return bystander;
   }
 
-  /** Gives up the place. */
+  /** Releases the slot. */
   leave(): void {
     try {
       punchHole(this.#fd, { offset: ringOf(this.own.slot), byteLength: ringByteLength });
     } catch {
-      // The next process that has the place overwrites it.
+      // The next process with the slot overwrites the ring.
     }
     closeDescriptor(this.#fd);
   }
@@ -216,26 +220,26 @@ export class Board {
   #readSlot(slot: number, entry: Entry, reader: BoardReader): void {
     let reading = this.#positions.get(slot);
     if (reading !== undefined && reading.peer.generation !== entry.generation) {
-      reader.gone(reading.peer);
-      // Otherwise another process has the slot now.
-      if (entry.generation !== reading.peer.generation + 1) reader.lost(reading.peer);
+      reader.onPeerGone(reading.peer);
+      // With a larger step, processes between them have come and gone unread.
+      if (entry.generation !== reading.peer.generation + 1) reader.onRecordsLost(reading.peer);
       reading = undefined;
     }
     if (reading === undefined) {
       const peer = { slot, generation: entry.generation, pid: entry.pid };
-      // Those that have ended have left what they had told.
+      // The records of a process that has ended are no longer of use.
       const isThere = this.holdsSlot(peer);
       this.#positions.set(slot, reading = { peer, position: isThere ? 0 : entry.appended });
-      if (isThere) reader.found(peer);
+      if (isThere) reader.onPeer(peer);
     }
     const { peer, position } = reading;
     if (position === entry.appended) return;
     const bytes = this.#readRing(slot, entry, position);
     reading.position = entry.appended;
-    if (bytes === undefined || !this.#readFrames(peer, bytes, reader)) reader.lost(peer);
+    if (bytes === undefined || !this.#readFrames(peer, bytes, reader)) reader.onRecordsLost(peer);
   }
 
-  /** Reads from a position to the end. Returns undefined if that was overwritten. */
+  /** Reads a ring from a position to its end. Returns undefined if a part was overwritten. */
   #readRing(slot: number, { generation, appended }: Entry, position: number): Uint8Array | undefined {
     const byteLength = appended - position;
     if (!(byteLength >= 0 && byteLength <= ringByteLength)) return undefined;
@@ -249,14 +253,14 @@ export class Board {
     return isWhole ? bytes : undefined;
   }
 
-  /** Returns false if they are damaged. */
+  /** Returns false if the frames are damaged. */
   #readFrames(peer: Peer, bytes: Uint8Array, reader: BoardReader): boolean {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (let at = 0; at < bytes.length;) {
       if (at + 4 > bytes.length) return false;
       const length = view.getUint32(at, true);
       if (length > maximumRecord || at + 4 + length > bytes.length) return false;
-      reader.record(peer, this.#decoder.decode(bytes.subarray(at + 4, at + 4 + length)));
+      reader.onRecord(peer, this.#decoder.decode(bytes.subarray(at + 4, at + 4 + length)));
       at += 4 + length;
     }
     return true;
@@ -268,24 +272,27 @@ export class Board {
     return decodeEntry(bytes, 0);
   }
 
-  #writeEntry(asked: number): void {
+  #writeEntry(sequence: number): void {
     const bytes = new Uint8Array(entryByteLength);
     const view = new DataView(bytes.buffer);
     view.setBigUint64(0, BigInt(this.own.generation), true);
     view.setBigUint64(8, BigInt(this.#appended), true);
-    view.setBigUint64(16, BigInt(asked), true);
+    view.setBigUint64(16, BigInt(sequence), true);
     view.setUint32(24, this.own.pid, true);
     writeAt(this.#fd, bytes, { offset: this.own.slot * entryByteLength });
   }
 }
 
-/** A process that does not tell what it does, although others do. They report nothing as long as it is there. */
+/**
+ * A sanitized process that does not publish what it does. It may synchronize the others in ways that they cannot know, so
+ * they report nothing as long as it runs.
+ */
 export class Bystander {
   readonly #fd: number;
 
   constructor(fd: number) {
     this.#fd = fd;
-    // Whoever sees the count sees the lock.
+    // The lock comes first: whoever sees the new count sees the lock.
     lockRange(fd, bystanders);
     countBystander(fd);
   }
@@ -305,14 +312,14 @@ function countBystander(fd: number): void {
 function decodeEntry(bytes: Uint8Array, index: number): Entry {
   const view = new DataView(bytes.buffer, bytes.byteOffset + index * entryByteLength, entryByteLength);
   const number = (offset: number) => Number(view.getBigUint64(offset, true));
-  return { generation: number(0), appended: number(8), asked: number(16), pid: view.getUint32(24, true) };
+  return { generation: number(0), appended: number(8), sequence: number(16), pid: view.getUint32(24, true) };
 }
 
 function ringOf(slot: number): number {
   return ringsBegin + slot * ringByteLength;
 }
 
-/** Locks a slot that nobody has. Two that try at the same time may both leave it. */
+/** Locks a free slot. If two processes try at once, both may give it up. */
 function tryLock(fd: number, slot: number): boolean {
   const range = { offset: slot * entryByteLength, byteLength: entryByteLength };
   if (isRangeLocked(fd, range)) return false;

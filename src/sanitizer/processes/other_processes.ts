@@ -60,14 +60,14 @@ export class OtherProcesses implements BoardReader {
   }
 
   /** How much work was asked for. */
-  get asked(): number {
-    return this.#publisher.asked;
+  get sequence(): number {
+    return this.#publisher.sequence;
   }
 
   /** Counts work that is asked for, when what others have told was read. */
   beginOperation(): void {
     this.read();
-    this.#publisher.asked++;
+    this.#publisher.sequence++;
   }
 
   /** Notes that others may map memory of this process. */
@@ -170,7 +170,7 @@ export class OtherProcesses implements BoardReader {
   onCollectivesCompleted(): void {
     this.#hasCollectives = false;
     if (!this.hasJoined) return;
-    this.hasBystander();
+    this.onBystander();
     this.#publisher.publish({ type: "collective", isPending: false });
   }
 
@@ -188,33 +188,33 @@ export class OtherProcesses implements BoardReader {
   read(): void {
     if (!this.hasJoined) return;
     // One that has ended may have ordered all that was asked for before, and nothing since.
-    if (this.#publisher.publishConnections()) this.hasBystander();
+    if (this.#publisher.publishConnections()) this.onBystander();
     try {
       this.#publisher.board?.read(this);
     } catch {
-      this.#publisher.fail();
+      this.#publisher.becomeBystander();
     }
   }
 
   /** Ends it: this process orders everything from now on. */
   leave(): void {
-    this.#publisher.end();
+    this.#publisher.stop();
   }
 
   /** Called with each new peer. */
-  found(peer: Peer): void {
+  onPeer(peer: Peer): void {
     this.#peers!.of(peer);
     if (connectedProcesses().has(peer.pid)) this.#publisher.publish({ type: "publishes", pid: peer.pid });
   }
 
   /** Called with each record of a peer. */
-  record(peer: Peer, text: string): void {
+  onRecord(peer: Peer, text: string): void {
     const state = this.#peers!.of(peer);
     const record = decodeRecord(text);
     switch (record?.type) {
       case undefined:
         // Another version, or damaged: it may have told of any order.
-        return this.lost();
+        return this.onRecordsLost();
       case "share":
         return state.addMemory(record);
       case "free":
@@ -235,10 +235,10 @@ export class OtherProcesses implements BoardReader {
         return void state.connected.delete(record.pid);
       case "ended":
         state.connected.delete(record.pid);
-        return this.hasBystander();
+        return this.onBystander();
       case "collective":
         state.hasCollectives = record.isPending;
-        return this.hasBystander();
+        return this.onBystander();
       case "retired":
         return this.#retire(state.timelines.get(record.stream));
       case "access":
@@ -247,20 +247,20 @@ export class OtherProcesses implements BoardReader {
   }
 
   /** Called when records were lost: they may have told of any order. */
-  lost(): void {
+  onRecordsLost(): void {
     // What this process tells from now on may lack the order, too.
     this.#publisher.board?.warn();
-    this.hasBystander();
+    this.onBystander();
   }
 
   /** Called when a process does not, or did not, tell what it does: it may have ordered anything. */
-  hasBystander(): void {
+  onBystander(): void {
     this.#orderAll();
-    this.#ownHorizon = this.asked;
+    this.#ownHorizon = this.sequence;
   }
 
   /** Called when a process has ended. */
-  gone(peer: Peer): void {
+  onPeerGone(peer: Peer): void {
     for (const timeline of this.#peers!.of(peer).timelines.values()) this.#retire(timeline);
     this.#peers!.delete(peer);
   }
@@ -272,7 +272,7 @@ export class OtherProcesses implements BoardReader {
       if (board instanceof Bystander) this.#publisher.setBystander(board);
       else if (board !== undefined) {
         this.#peers = new Peers(board.own, (number) => this.#publisher.timelineOf(number));
-        this.#publisher.begin(board);
+        this.#publisher.start(board);
         if (this.#hasCollectives) this.onCollectiveEnqueued();
         this.read();
       }
@@ -299,7 +299,7 @@ export class OtherProcesses implements BoardReader {
     const operation: Operation = {
       name: sent.operation,
       site: { stack: sent.stack.replaceAll(/^/gm, "    ") },
-      asked,
+      sequence: asked,
       timeline,
       position,
       clock: this.#peers!.clockOf(sent.clock),
@@ -318,7 +318,7 @@ export class OtherProcesses implements BoardReader {
   #isReportable(own: Operation, { peer, operation }: PeerAccess): boolean {
     const { board } = this.#publisher;
     if (this.#hasCollectives || peer.hasCollectives) return false;
-    return operation.asked > peer.horizon && own.asked > this.#ownHorizon && !hasManyConnections() &&
+    return operation.sequence > peer.horizon && own.sequence > this.#ownHorizon && !hasManyConnections() &&
       board?.holdsSlot(peer) === true && !board.hasBystander() &&
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);
   }

@@ -1,5 +1,5 @@
 /**
- * What is known of the other processes: their streams, what they have shared, and which events they have recorded.
+ * What is known of other processes: their streams, the memory that they share, and the events that they have recorded.
  *
  * @module
  */
@@ -20,22 +20,22 @@ export class PeerTimeline extends Timeline {
   }
 }
 
-/** Memory of another process, which one or several handles lead to. */
+/** Memory that another process shares by one or several handles. */
 interface PeerMemory {
   readonly handles: readonly string[];
   readonly byteLength: number;
 }
 
-/** The most streams, memory and events of a peer that are remembered. A peer with more is taken to order everything. */
+/** The most streams, memory, events and connections of a peer that are kept. A peer with more counts as ordering all. */
 const maximumTimelines = 4096;
 const maximumMemory = 65_536;
 const maximumEvents = 16_384;
 const maximumConnected = 4096;
 
-/** The processes that have told what they do, also those that have ended. */
+/** The processes that publish their work, or did before they ended. */
 const publishers = new Set<number>();
 
-/** Whether a process tells what it does, or did. */
+/** Whether a process publishes its work, or did. */
 export function publishes(pid: number): boolean {
   return publishers.has(pid);
 }
@@ -45,19 +45,19 @@ export class PeerState implements Peer {
   readonly slot: number;
   readonly generation: number;
   readonly pid: number;
-  /** What it had asked for up to here is taken to come before and after everything. */
+  /** Its operations up to this sequence number count as ordered before and after everything. */
   horizon = 0;
-  /** Whether it has made collectives with ranks of other processes, and does not know them to be done. */
+  /** Whether it has enqueued collectives with ranks of other processes that it does not know to be complete. */
   hasCollectives = false;
-  /** By number. */
+  /** Its streams, by number. */
   readonly timelines: Map<number, PeerTimeline> = new Map();
-  /** By number. */
+  /** Its shared memory, by number. */
   readonly #memory: Map<number, PeerMemory> = new Map();
-  /** The numbers of memory, by handles. */
+  /** The numbers of its shared memory, by handle. */
   readonly #shares: Map<string, number> = new Map();
-  /** The processes that it is connected to, and that do not tell what they do as far as it has seen. */
+  /** The processes that it is connected to, without those that it has seen to publish their work. */
   readonly connected: Set<number> = new Set();
-  /** What comes before the last record of an event, by its handle. Undefined if that is everything. */
+  /** By handle, the clock of an event's last record. Undefined if all work counts as before it. */
   readonly events: Map<string, Clock | undefined> = new Map();
 
   constructor({ slot, generation, pid }: Peer) {
@@ -66,7 +66,7 @@ export class PeerState implements Peer {
     this.pid = pid;
   }
 
-  /** The stream of a number. Undefined if there are too many. */
+  /** The stream with a number. Undefined if it has too many. */
   timeline(number: number): PeerTimeline | undefined {
     let timeline = this.timelines.get(number);
     if (timeline === undefined && this.#hasPlaceIn(this.timelines, maximumTimelines)) {
@@ -88,18 +88,18 @@ export class PeerState implements Peer {
     this.#memory.delete(share);
   }
 
-  /** The memory that a handle leads to. */
+  /** The memory that a handle opens. */
   memoryOf(handle: string): { readonly peer: PeerState; readonly share: number; readonly byteLength: number }[] {
     const share = this.#shares.get(handle);
     return share === undefined ? [] : [{ peer: this, share, byteLength: this.#memory.get(share)!.byteLength }];
   }
 
-  /** Notes a record of an event. */
+  /** Adds a record of an event. */
   addEvent(handle: string, clock: Clock | undefined): void {
     if (this.events.has(handle) || this.#hasPlaceIn(this.events, maximumEvents)) this.events.set(handle, clock);
   }
 
-  /** Notes that it is connected to processes, or, without any, to too many. */
+  /** Adds processes that it is connected to; undefined stands for too many. */
   addConnected(pids: readonly number[] | undefined): void {
     if (pids === undefined) this.horizon = Infinity;
     for (const pid of pids ?? []) if (this.#hasPlaceIn(this.connected, maximumConnected)) this.connected.add(pid);
@@ -112,13 +112,13 @@ export class PeerState implements Peer {
   }
 }
 
-/** The other processes. */
+/** The other processes on the board. */
 export class Peers implements Iterable<PeerState> {
   readonly #states = new Map<string, PeerState>();
   readonly #own: Peer;
   readonly #ownTimeline: (number: number) => Timeline | undefined;
 
-  /** @param ownTimeline finds a stream of this process by its number */
+  /** @param ownTimeline finds a stream of this process by number */
   constructor(own: Peer, ownTimeline: (number: number) => Timeline | undefined) {
     this.#own = own;
     this.#ownTimeline = ownTimeline;
@@ -128,7 +128,7 @@ export class Peers implements Iterable<PeerState> {
     return this.#states.values();
   }
 
-  /** What is known of a process. */
+  /** The state of a process. */
   of(peer: Peer): PeerState {
     const key = keyOf(peer);
     let state = this.#states.get(key);
@@ -139,7 +139,7 @@ export class Peers implements Iterable<PeerState> {
     return state;
   }
 
-  /** Whether all of some processes tell what they do. */
+  /** Whether all of some processes publish their work. */
   include(pids: Iterable<number>): boolean {
     return [...pids].every((pid) => pid === this.#own.pid || publishes(pid));
   }
@@ -149,7 +149,7 @@ export class Peers implements Iterable<PeerState> {
     this.#states.delete(keyOf(peer));
   }
 
-  /** The clock that a process has sent. What it says of streams that are not known is left out. */
+  /** Decodes a clock, without its unknown streams. */
   clockOf(points: readonly SentPoint[]): Map<Timeline, number> {
     const clock = new Map<Timeline, number>();
     for (const [slot, generation, stream, position] of points) {
@@ -158,7 +158,7 @@ export class Peers implements Iterable<PeerState> {
         ? this.#ownTimeline(stream)
         : this.#states.get(keyOf({ slot, generation }))?.timeline(stream);
       if (timeline === undefined) continue;
-      // This process knows better what it has asked for.
+      // A record cannot claim more operations of this process than it has enqueued.
       const limit = isOwn ? timeline.position : Infinity;
       clock.set(timeline, Math.max(clock.get(timeline) ?? 0, Math.min(position, limit)));
     }

@@ -1,5 +1,5 @@
 /**
- * What this process tells the others.
+ * Publishes on the board what this process does with shared memory, and which of its work it knows to be complete.
  *
  * @module
  */
@@ -12,65 +12,65 @@ import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, publishes } from "./peers.ts";
 import { encodeRecord, maximumPoints, type SentPoint, type SentRecord, type ShareName } from "./records.ts";
 
-/** A kernel that accesses every other element has more pieces of memory than others should be told. */
+/** The most pieces of memory that are published of an operation: a kernel may access every other element. */
 const maximumPieces = 64;
 
-/** The streams of this process by numbers, and what others were told of them. */
+/** Publishes the records of this process. Numbers its streams for that. */
 export class Publisher {
-  /** Counts the work that was asked for. */
-  asked = 0;
+  /** The number of operations that were enqueued so far. */
+  sequence = 0;
   readonly #host: Timeline;
   #board: Board | undefined;
   #bystander: Bystander | undefined;
   readonly #numbers = new Map<Timeline, number>();
   readonly #timelines = new Map<number, Timeline>();
   #timelineCount = 0;
-  /** What others were told to be done, or have told. */
+  /** For each timeline, the position already published or received as complete. */
   readonly #published = new Map<Timeline, number>();
-  /** The operation that was told last, and how many pieces of memory that it accesses. */
+  /** The operation whose accesses were published last, and how many were. */
   #lastOperation: Operation | undefined;
   #pieceCount = 0;
-  /** How many connections there were when others were told of them last. */
+  /** The number of connections at the last publication. */
   #connectionCount = 0;
-  /** The processes that others were told this one is connected to. */
+  /** The processes that were published as connected to this one. */
   readonly #publishedConnections = new Set<number>();
-  /** How many that have ended others were told of. */
+  /** The number of ended processes at the last publication. */
   #endedCount = 0;
 
   constructor(host: Timeline) {
     this.#host = host;
   }
 
-  /** Begins to tell others. */
-  begin(board: Board): void {
+  /** Starts to publish on a board. */
+  start(board: Board): void {
     this.#board = board;
     this.publishKnown();
   }
 
-  /** Ends it: others take this process to order everything from now on. */
-  end(): void {
+  /** Leaves the board: from now on, the others assume that this process orders everything. */
+  stop(): void {
     this.#board?.leave();
     this.#board = undefined;
     this.#bystander?.leave();
     this.#bystander = undefined;
   }
 
-  /** Notes that it cannot tell others. */
+  /** Keeps this process's place among the bystanders, because the board is full. */
   setBystander(bystander: Bystander): void {
     this.#bystander = bystander;
   }
 
-  /** Ends it because others cannot be told, or what they tell cannot be read, and lets them know. */
-  fail(): void {
+  /** Makes this process a bystander, because it cannot publish its records or read those of others. */
+  becomeBystander(): void {
     try {
       this.#bystander = this.#board?.abandon();
       this.#board = undefined;
     } catch {
-      this.end();
+      this.stop();
     }
   }
 
-  /** Where it tells. Undefined if it does not. */
+  /** The board. Undefined if this process does not publish. */
   get board(): Board | undefined {
     return this.#board;
   }
@@ -80,17 +80,16 @@ export class Publisher {
     return this.#timelines.get(number);
   }
 
-  /** Tells a record. */
   publish(record: SentRecord): void {
     try {
-      this.#board?.append(encodeRecord(record), this.asked);
+      this.#board?.append(encodeRecord(record), this.sequence);
     } catch {
       // There is no memory, or the record is too long.
-      this.fail();
+      this.becomeBystander();
     }
   }
 
-  /** Tells what comes before the record of an event. */
+  /** Publishes what comes before the record of an event. */
   publishEventRecord(handle: string, points: readonly Point[], clock: Clock): void {
     if (this.#board === undefined) return;
     const all = new Map(clock);
@@ -100,7 +99,7 @@ export class Publisher {
     this.publish({ type: "event", handle, ...sent === undefined ? {} : { clock: sent } });
   }
 
-  /** Tells what the host knows to be done. */
+  /** Publishes what the host knows to be complete. */
   publishKnown(): void {
     if (this.#board === undefined) return;
     const changed = new Map<Timeline, number>();
@@ -115,13 +114,13 @@ export class Publisher {
     }
   }
 
-  /** Notes what the host knows because others have told it. */
+  /** Call when a record of another process has let the host know more of a timeline: it need not be published again. */
   addReceived(timeline: Timeline): void {
     const position = this.#host.known().get(timeline);
     if (position !== undefined) this.#published.set(timeline, position);
   }
 
-  /** Notes that a stream is retired, and tells if it is one of this process. */
+  /** Forgets a retired stream, and publishes that if it is one of this process. */
   retire(timeline: Timeline): void {
     this.#published.delete(timeline);
     const number = this.#numbers.get(timeline);
@@ -132,8 +131,8 @@ export class Publisher {
   }
 
   /**
-   * Tells which processes may order what this one does, and which do not any more. Returns whether one has ended that
-   * did not tell what it did.
+   * Publishes the processes that are newly connected to this one, and so may order its work, and those that have ended.
+   * Returns whether one has ended that never published its own work.
    */
   publishConnections(): boolean {
     const ended = endedProcesses({ isLeftOut: publishes, hasEnded });
@@ -150,8 +149,8 @@ export class Publisher {
   }
 
   /**
-   * Tells an access to shared memory, even if the host knows it to be done by now: others have asked for work before
-   * they were told that.
+   * Publishes an access to shared memory, even if the host knows it to be complete by now: others may have enqueued work
+   * before they knew that.
    */
   publishAccess(share: ShareName, { operation, kind, begin, end, source }: MemoryAccess): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
@@ -160,7 +159,7 @@ export class Publisher {
     if (++this.#pieceCount > maximumPieces) return;
     const clock = this.#sentClock(new Map([...operation.clock].filter(([each]) => each instanceof PeerTimeline)));
     const [point] = this.#pointsOf(new Map([[operation.timeline, operation.position]]));
-    // Without its whole clock, others would take it for unordered.
+    // Without its whole clock, others would report it as unordered.
     if (clock === undefined || point === undefined) return;
     this.publish({
       type: "access",
@@ -170,7 +169,7 @@ export class Publisher {
       end,
       stream: point[2],
       position: point[3],
-      asked: operation.asked,
+      asked: operation.sequence,
       clock,
       operation: operation.name,
       streamName: operation.timeline.name,
@@ -188,7 +187,7 @@ export class Publisher {
     }
   }
 
-  /** A clock for others. Undefined if it is too long. */
+  /** Encodes a clock. Undefined if it is too long for a record. */
   #sentClock(clock: Clock): SentPoint[] | undefined {
     const points = this.#pointsOf(clock);
     return points.length > maximumPoints ? undefined : points;
@@ -198,7 +197,7 @@ export class Publisher {
     const points: SentPoint[] = [];
     const { slot, generation } = this.#board!.own;
     for (const [timeline, position] of clock) {
-      // Hosts are taken to know of each other, and everything comes after what is retired.
+      // Hosts are assumed to be ordered among each other, and retired streams come before everything.
       if (timeline === this.#host || timeline.isRetired || timeline.isForeign) continue;
       if (timeline instanceof PeerTimeline) {
         points.push([timeline.peer.slot, timeline.peer.generation, timeline.number, position]);

@@ -1,22 +1,22 @@
 /**
- * What processes tell each other, as text. All of it is checked: another version, or a program that is no poolpass, may
- * have written it.
+ * The records that processes publish, as JSON. All fields are checked: another version of poolpass, or another program,
+ * may have written them.
  *
  * @module
  */
 import { escapeControlsInLines } from "../../support/printing.ts";
 import { sha256 } from "../../support/sha256.ts";
 
-/** A point of a stream's work: the slot and generation of its process, the stream's number there, and the position. */
+/** A position in a stream: the slot and generation of its process, the stream's number there, and the position. */
 export type SentPoint = readonly [slot: number, generation: number, stream: number, position: number];
 
 /**
- * Memory that is shared: the slot and generation of the process that allocated it, and its number there. The generation
- * of memory that belongs to no process is 0: see `nameOf`.
+ * The name of shared memory: the slot and generation of the process that allocated it, and its number there. Memory that
+ * belongs to no process has generation 0: see `nameOf`.
  */
 export type ShareName = readonly [slot: number, generation: number, share: number];
 
-/** The name of memory that belongs to no process: a digest of what it is called in all that have it. */
+/** The name of memory that belongs to no process: a digest of its identity, which is the same in all processes. */
 export function nameOf(identity: string): ShareName {
   const digest = new DataView(sha256(new TextEncoder().encode(identity)).buffer);
   const half = (offset: number) => digest.getUint32(offset) * 2 ** 16 + digest.getUint16(offset + 4);
@@ -32,9 +32,9 @@ export interface SentAccess {
   readonly end: number;
   readonly stream: number;
   readonly position: number;
-  /** How much work the process had asked for. */
+  /** The operation's `sequence`. */
   readonly asked: number;
-  /** What comes before it in other processes. */
+  /** The positions in other processes' streams that come before it. */
   readonly clock: readonly SentPoint[];
   readonly operation: string;
   readonly streamName: string;
@@ -42,29 +42,29 @@ export interface SentAccess {
   readonly stack: string;
 }
 
-/** A record. */
+/** A record of any type. */
 export type SentRecord =
   | SentAccess
-  /** Memory can be mapped by others, who know it by its handle, in hexadecimal. */
+  /** Other processes can map memory by a handle, which is in hexadecimal. */
   | { readonly type: "share"; readonly share: number; readonly handle: string; readonly byteLength: number }
   /** Memory was freed. */
   | { readonly type: "free"; readonly share: number }
-  /** The process knows that work is done. */
+  /** The process knows that work is complete. */
   | { readonly type: "known"; readonly clock: readonly SentPoint[] }
-  /** An event was recorded. Without a clock, everything comes before it. */
+  /** An event was recorded. Without a clock, all work so far counts as before it. */
   | { readonly type: "event"; readonly handle: string; readonly clock?: readonly SentPoint[] }
-  /** The process is connected to others, by their numbers. Without them, to any. */
+  /** The process is connected to others; without `pids`, to any. */
   | { readonly type: "connected"; readonly pids?: readonly number[] }
-  /** A process that it is connected to tells what it does. */
+  /** A process that it is connected to publishes its work. */
   | { readonly type: "publishes"; readonly pid: number }
-  /** A process that it was connected to, and that did not tell what it did, has ended. */
+  /** A process that it was connected to has ended without ever publishing its work. */
   | { readonly type: "ended"; readonly pid: number }
   /**
-   * The process has made a collective with ranks of others, or knows all of those to be done. Until it does, everything
-   * is ordered: what others do before they make it comes before what this process does behind it.
+   * The process has enqueued a collective with ranks of others, or knows all of those to be complete. In between,
+   * everything counts as ordered: the work of others before the collective comes before this process's work behind it.
    */
   | { readonly type: "collective"; readonly isPending: boolean }
-  /** A stream gets no more work, and its work is done. */
+  /** A stream gets no more work, and all that it had is complete. */
   | { readonly type: "retired"; readonly stream: number };
 
 /** The most points in a clock. */
@@ -74,7 +74,7 @@ const maximumStack = 1000;
 const accesses = ["read", "write", "atomic"];
 const handlePattern = /^[0-9a-f]{2,256}$/;
 
-/** Writes a record, and shortens what is too long to be worth it. */
+/** Encodes a record. Shortens long texts. */
 export function encodeRecord(record: SentRecord): string {
   if (record.type !== "access") return JSON.stringify(record);
   const { operation, streamName, source, stack } = record;
@@ -89,7 +89,7 @@ export function encodeRecord(record: SentRecord): string {
   });
 }
 
-/** Reads a record. Returns undefined if it is none. */
+/** Decodes a record. Returns undefined if it is malformed. */
 export function decodeRecord(text: string): SentRecord | undefined {
   let value: unknown;
   try {
@@ -150,7 +150,7 @@ function isLine(value: unknown): boolean {
   return isText(value) && !(value as string).includes("\n");
 }
 
-/** Whether it may be printed: a terminal would obey control characters other than newlines and tabs. */
+/** Whether a value is a short string that is safe to print: without control characters that a terminal would obey. */
 function isText(value: unknown): boolean {
   return typeof value === "string" && value.length <= maximumStack && escapeControlsInLines(value) === value;
 }

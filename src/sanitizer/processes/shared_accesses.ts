@@ -1,5 +1,5 @@
 /**
- * Accesses of several processes to the same memory, compared in the order in which they are known here.
+ * Compares accesses of several processes to the same memory, in the order in which they become known here.
  *
  * @module
  */
@@ -12,16 +12,16 @@ import type { Publisher } from "./publisher.ts";
 import type { ShareName } from "./records.ts";
 import { type FreedMemory, type PeerAccess, SharedMemories, type SharedMemory } from "./shared_memory.ts";
 
-/** What it works with. */
+/** The parts of the sanitizer that it uses. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly publisher: Publisher;
-  /** Whether what this and another process do may be reported. */
+  /** Whether a conflict of this process with another one may be reported. */
   readonly isReportable: (own: Operation, access: PeerAccess) => boolean;
 }
 
-/** The accesses to shared memory. Follows the operations: they are looked at later than they are asked for. */
+/** The accesses to shared memory. Its methods are called when operations are checked, in their order. */
 export class SharedAccesses {
   readonly #parts: Parts;
   readonly #memories = new SharedMemories();
@@ -31,9 +31,9 @@ export class SharedAccesses {
   }
 
   /**
-   * Adds memory of this process, or of none, and tells others what it does with it.
+   * Adds memory of this process, or of none, and publishes the accesses to it that may be pending.
    *
-   * @param known what the host knew to be done when others could not have it yet
+   * @param known what the host knew to be complete before others could map the memory
    */
   share(memory: SharedMemory, known: Point): void {
     this.#memories.add(memory);
@@ -47,10 +47,10 @@ export class SharedAccesses {
     this.#memories.add(memory);
   }
 
-  /** Removes memory that is freed, or unmapped. */
+  /** Removes memory that is freed or unmapped. Reports accesses of others that may come after a free. */
   remove(address: number, operation: Operation): void {
     const memory = this.#memories.remove(address);
-    // What others do with memory does not hinder those who only unmap it.
+    // To unmap memory is harmless while others access it.
     if (memory?.isOwn !== true) return;
     const freed = { operation, byteLength: memory.byteLength };
     for (const access of this.#memories.peerAccessesOf(memory.name)) this.#checkFreed(freed, access);
@@ -58,12 +58,12 @@ export class SharedAccesses {
     this.#memories.addFreed(memory.name, freed);
   }
 
-  /** Forgets what others have done with memory. */
+  /** Drops the accesses of others to memory. */
   forget(name: ShareName): void {
     this.#memories.forget(name);
   }
 
-  /** Compares an access of this process with those of others, and tells them. */
+  /** Compares an access of this process with those of others, and publishes it. */
   addOwn(operation: Operation, { address, byteLength, access: kind, source, parts }: RangeAccess): void {
     for (const memory of this.#memories.overlapping(address, address + byteLength)) {
       const begin = Math.max(0, address - memory.address);
@@ -84,9 +84,9 @@ export class SharedAccesses {
   }
 
   /**
-   * Compares an access of another process with those of this one, and remembers it for the next ones.
+   * Compares an access of another process with those of this one, and keeps it for later ones.
    *
-   * @param known what the host knew to be done when it was told of the access
+   * @param known what the host knew to be complete when it read of the access
    */
   addOfPeer(name: ShareName, access: PeerAccess, known: Point): void {
     for (const memory of this.#memories.named(name)) {
@@ -100,13 +100,13 @@ export class SharedAccesses {
     if (!isBefore(access.operation, known)) this.#memories.addAccess(name, access, known);
   }
 
-  /** Reports an access of another process that may come after memory of this one was freed. */
+  /** Reports an access of another process that may come after a free by this one. */
   #checkFreed({ operation, byteLength }: FreedMemory, access: PeerAccess): void {
     if (isBefore(access.operation, operation) || !this.#parts.isReportable(operation, access)) return;
     this.#parts.reports.addFreed({ region: { byteLength }, access, freed: operation });
   }
 
-  /** What this process has done with memory since it was last written. */
+  /** The accesses of this process to memory since its last write. */
   #accessesIn({ address, byteLength }: SharedMemory): MemoryAccess[] {
     return this.#parts.order.accessesIn(address, address + byteLength).map((access) => {
       return { ...access, begin: access.begin - address, end: access.end - address };

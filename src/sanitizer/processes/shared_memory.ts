@@ -1,5 +1,5 @@
 /**
- * Memory that several processes have, and what others do with it.
+ * Memory that several processes share, and the accesses of the others to it.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { PeerState } from "./peers.ts";
 import type { ShareName } from "./records.ts";
 
-/** Shared memory, as it is addressed here. */
+/** Shared memory at its address in this process. */
 export interface SharedMemory {
   readonly name: ShareName;
   readonly address: number;
   readonly byteLength: number;
-  /** Whether this process has allocated it. Memory that is mapped may belong to none. */
+  /** Whether this process has allocated it. Mapped memory may belong to no process. */
   readonly isOwn: boolean;
 }
 
@@ -30,19 +30,19 @@ export interface FreedMemory {
   readonly byteLength: number;
 }
 
-/** What is remembered at most: of one memory, and in how many. */
+/** The most accesses that are kept of one memory, the most memories with accesses, and the most freed ones. */
 const maximumAccesses = 256;
 const maximumNames = 16_384;
 const maximumFreed = 1024;
 
-/** The shared memory of this process, and what other processes do with theirs. */
+/** The shared memory of this process, and the accesses of other processes to any shared memory. */
 export class SharedMemories {
-  /** In the order of their addresses. */
+  /** By address. */
   readonly #memories: SharedMemory[] = [];
-  /** What others have done with memory, by its name, here or not, and is not known to be done. */
+  /** The accesses of others that may be pending, by the memory's name, whether or not it is mapped here. */
   readonly #accesses = new Map<string, PeerAccess[]>();
 
-  /** What this process has freed last, by its name: what kernels of others access may be known later. */
+  /** The memory that this process has freed last, by name: accesses of others may become known later. */
   readonly #freed = new Map<string, FreedMemory>();
 
   /** Adds memory. */
@@ -56,7 +56,7 @@ export class SharedMemories {
     return this.#memories[index]?.address === address ? this.#memories.splice(index, 1)[0] : undefined;
   }
 
-  /** The memory that has bytes in a range. */
+  /** The memory that overlaps a range. */
   overlapping(begin: number, end: number): SharedMemory[] {
     const found: SharedMemory[] = [];
     for (let index = this.#indexFrom(begin); index < this.#memories.length; index++) {
@@ -67,18 +67,18 @@ export class SharedMemories {
     return found;
   }
 
-  /** Where memory lies here. More than once if it was mapped more than once. */
+  /** The mappings here of memory with a name. */
   named(name: ShareName): SharedMemory[] {
     const key = name.join();
     return this.#memories.filter((memory) => memory.name.join() === key);
   }
 
-  /** What others do with memory. */
+  /** The accesses of others to memory. */
   peerAccessesOf(name: ShareName): readonly PeerAccess[] {
     return this.#accesses.get(name.join()) ?? [];
   }
 
-  /** Remembers what another process does. Forgets what is known to be done at a point, and what comes before it. */
+  /** Keeps an access of another process. Drops those before a point, and those that it supersedes. */
   addAccess(name: ShareName, access: PeerAccess, known: Point): void {
     const key = name.join();
     const isNeeded = (other: PeerAccess) => !isBefore(other.operation, known) && !supersedes(other, access);
@@ -88,18 +88,18 @@ export class SharedMemories {
     if (this.#accesses.size > maximumNames) this.#accesses.delete(this.#accesses.keys().next().value!);
   }
 
-  /** Notes that this process has freed memory. */
+  /** Keeps memory that this process has freed. */
   addFreed(name: ShareName, freed: FreedMemory): void {
     this.#freed.set(name.join(), freed);
     if (this.#freed.size > maximumFreed) this.#freed.delete(this.#freed.keys().next().value!);
   }
 
-  /** The free of memory by this process. */
+  /** The memory with a name, if this process has freed it. */
   freedOf(name: ShareName): FreedMemory | undefined {
     return this.#freed.get(name.join());
   }
 
-  /** Forgets what others have done with memory. */
+  /** Drops the accesses of others to memory. */
   forget(name: ShareName): void {
     this.#accesses.delete(name.join());
   }
@@ -117,15 +117,15 @@ export class SharedMemories {
   }
 }
 
-/** Whether a stream does the same again: what comes after the second time comes after the first, too. */
+/** Whether `second` supersedes `first`: same stream, access and range, so anything ordered after it is ordered after both. */
 function supersedes(first: PeerAccess, second: PeerAccess): boolean {
   return first.operation.timeline === second.operation.timeline && first.kind === second.kind &&
     first.begin === second.begin && first.end === second.end;
 }
 
 /**
- * What a handle leads to, the same in all processes. To be called when a driver has accepted or made the handle. The
- * descriptors of a GPU's memory are those of a device file, which do not tell.
+ * An identity of the memory behind a handle that is the same in all processes. Undefined for a descriptor of a GPU's
+ * memory, which refers to a device file. Call once a driver has created or accepted the handle.
  */
 export function identityOf(handle: OsHandle): string | undefined {
   if (typeof handle !== "number") return `fabric ${handle.toHex()}`;
