@@ -12,14 +12,14 @@ export type HostReadObserver = (source: ArrayBufferView | ArrayBuffer, operation
 
 const observers = new Set<HostReadObserver>();
 
-/** A process with more connections is not worth counting. */
+/** The most connected processes that are kept. */
 const maximum = 4096;
-/** How many processes are checked each time: as long as those run, it does not matter whether others do. */
+/** The most processes that are checked at a time: as long as those run, whether others do makes no difference. */
 const maximumAsked = 8;
 /** The processes that this one is connected to, or was until they ended. */
 const pids = new Set<number>();
 let connections = 0;
-/** Those that were found to have ended, in that order. */
+/** The processes that were found to have ended, in the order in which they were found. */
 const ended: number[] = [];
 
 /** Calls an observer before each read, until the returned function is called. */
@@ -34,7 +34,7 @@ export function noteHostRead(source: ArrayBufferView | ArrayBuffer, operation: s
   for (const observer of observers) observer(source, operation);
 }
 
-/** Notifies of a connection to a process, by its number, which is 0 for one that cannot be seen. */
+/** Notifies of a connection to a process. Its pid is 0 if it is not visible from this one. */
 export function noteConnection(pid: number): void {
   connections++;
   if (pids.size < maximum) pids.add(pid);
@@ -45,12 +45,12 @@ export function connectionCount(): number {
   return connections;
 }
 
-/** The processes that were connected, but for those that are known to have ended. */
+/** The connected processes, without those that are known to have ended. */
 export function connectedProcesses(): ReadonlySet<number> {
   return pids;
 }
 
-/** Whether there were too many to know them all. */
+/** Whether there were more connected processes than are kept. */
 export function hasManyConnections(): boolean {
   return pids.size >= maximum;
 }
@@ -58,7 +58,7 @@ export function hasManyConnections(): boolean {
 /**
  * The processes that were found to have ended, in the order in which that was found. The list grows.
  *
- * @param options.isLeftOut says which are not asked for
+ * @param options.isLeftOut whether a process is not to be checked
  */
 export function endedProcesses(
   { isLeftOut, hasEnded }: { isLeftOut: (pid: number) => boolean; hasEnded: (pid: number) => boolean },

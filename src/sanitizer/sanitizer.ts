@@ -1,5 +1,5 @@
 /**
- * The sanitizer of a `Cuda` object.
+ * The sanitizer of a `Cuda` object: what it checks, and what happens with its reports. See README.md in this folder.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { suppressedOf, type Suppressions, unusedOf } from "./reporting/suppressi
 import { Reports } from "./reporting/reports.ts";
 import { type SanitizerCheck, SanitizerError, type SanitizerReport, summaryOf } from "./reporting/sanitizer_report.ts";
 
-/** The checks that can be made. */
+/** All checks. */
 const availableChecks: readonly SanitizerCheck[] = [
   "stream-order",
   "memory",
@@ -29,17 +29,17 @@ const availableChecks: readonly SanitizerCheck[] = [
   "synchronization",
   "leak",
 ];
-/** Those that look at what the threads of kernels do. */
+/** The checks of what the threads of kernels do. */
 const kernelChecks: readonly KernelCheck[] = ["memory", "initialization", "race", "synchronization"];
 
-/** Looks for mistakes in what a program does with a driver. */
+/** Observes what a program does with a driver, and reports its mistakes. */
 export class Sanitizer {
   readonly #reports: Reports;
   readonly #checks: ReadonlySet<SanitizerCheck>;
   readonly #hasListener: boolean;
   readonly #outputs: Outputs;
   readonly #kernels: KernelOptions;
-  /** Gives up what the end of the process would do. */
+  /** Removes the listener for the end of the process. */
   readonly #forgetEnd: () => void;
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
@@ -48,9 +48,9 @@ export class Sanitizer {
 
   /**
    * @param checks the checks to make
-   * @param onReport gets every report; by default, each is printed, and `finish` throws them
-   * @param outputs what else is done with reports
-   * @param kernels what to do about kernels, where a driver does not say what they access
+   * @param onReport called with every report; by default, each is printed, and `finish` throws them
+   * @param outputs what else to do with reports
+   * @param kernels how to find the accesses of kernels that the driver does not observe
    */
   constructor(
     checks: ReadonlySet<SanitizerCheck>,
@@ -74,18 +74,18 @@ export class Sanitizer {
     if (!this.#hasListener && suppressions !== undefined) warnOfUnused(suppressions);
   }
 
-  /** Returns a driver that does the same and is looked at. */
+  /** Returns a driver that does the same and whose calls are observed. */
   observe(driver: Driver): Driver {
     this.#observer = new Observer(driver, this.#reports, this.#kernels);
     return this.#observer.layer();
   }
 
-  /** Notes that the program gets page-locked memory into its hands. */
+  /** Call when the program gets a buffer of page-locked memory. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#observer?.onExposedToProgram(buffer);
   }
 
-  /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
+  /** Whether the program knows, by a wait or query of its own, that the work before an event's record is complete. */
   isKnown(event: bigint): boolean {
     return this.#observer?.isKnown(event) ?? true;
   }
@@ -99,31 +99,31 @@ export class Sanitizer {
     return this.#observer?.onRankJoined(key, rank, size);
   }
 
-  /** Forgets a rank, which makes no more collectives. */
+  /** Removes a rank, which makes no more collectives. */
   onRankLeft(rank: CommunicatorRank): void {
     this.#observer?.onRankLeft(rank);
   }
 
-  /** Notes that streams were given collectives together, which wait for those of other ranks, here and elsewhere. */
+  /** Call when collectives were enqueued together. */
   onCollectives(collectives: readonly CollectiveOnStream[]): void {
     this.#observer?.onCollectives(collectives);
     this.#reports.deliver();
   }
 
-  /** Notes that an allocator has handed out a part of its memory, which the driver does not see. */
+  /** Call when an allocator has allocated a part of its memory, in a stream's order: the driver does not see that. */
   partAllocated(stream: StreamHandle, part: MemoryRange): void {
     this.#observer?.partAllocated(stream, part);
   }
 
-  /** Notes that an allocator has got a part back, for use after the work of a stream. */
+  /** Call when a part was freed to its allocator, in a stream's order. */
   partFreed(stream: StreamHandle, address: bigint): void {
     this.#observer?.partFreed(stream, address);
   }
 
   /**
-   * Notes memory that was not freed before its pool or allocator was disposed. It is a leak unless it is freed later.
+   * Adds memory that was not freed before its pool or allocator was disposed. It is a leak unless it is freed later.
    *
-   * @returns whether that is looked for
+   * @returns whether leaks are checked
    */
   addUnfreed(...unfreed: readonly UnfreedMemory[]): boolean {
     if (!this.#checks.has("leak")) return false;
@@ -132,10 +132,10 @@ export class Sanitizer {
   }
 
   /**
-   * Reports memory that was not freed, if that is looked for.
+   * Reports memory that was not freed, if leaks are checked.
    *
-   * @param before what has ended its use: "the Cuda object was disposed"
-   * @returns whether it is looked for
+   * @param before what should have come after the free: "the Cuda object was disposed"
+   * @returns whether leaks are checked
    */
   reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean {
     if (!this.addUnfreed(...unfreed)) return false;
@@ -145,13 +145,13 @@ export class Sanitizer {
     return true;
   }
 
-  /** Calls back before the process ends, unless `finish` comes first. */
+  /** Sets a function that is called before the process ends, unless `finish` is called first. */
   beforeProcessEnd(report: () => void): void {
     this.#beforeEnd = report;
   }
 
   /**
-   * Notes a wait for an event that was never recorded.
+   * Reports a wait for an event that was never recorded.
    *
    * @param wait who waits, and for what: "a stream waits for an event of device 0"
    * @param created where the event was created
@@ -167,10 +167,10 @@ export class Sanitizer {
   }
 
   /**
-   * Ends it.
+   * Delivers the last reports, and stops.
    *
-   * @param called by the program: the stack of the error begins with its caller
-   * @throws {SanitizerError} If there were reports, and nobody has got them
+   * @param called the function that the program has called: the stack of the error begins above it
+   * @throws {SanitizerError} If there were reports, and there was no listener
    */
   finish(called: () => void): void {
     this.#observer?.finish();
@@ -185,9 +185,9 @@ export class Sanitizer {
     throw startStackAbove(new SanitizerError(all), called);
   }
 
-  /** Sums up what was found, if the program has not disposed of the `Cuda` object. */
+  /** Prints a summary, if the process ends before the `Cuda` object was disposed. */
   #endWithProcess(hasFailed: boolean): void {
-    // A program that stops in the middle leaves everything.
+    // A program that fails frees nothing, so there are no leaks to report.
     if (!hasFailed) this.#beforeEnd();
     this.#reports.deliver();
     const { all } = this.#reports;
@@ -208,7 +208,7 @@ export class Sanitizer {
   }
 }
 
-/** Prints lines. Names and files in them may come from PTX or from other processes. */
+/** Prints text to standard error, with control characters escaped: names may come from PTX or other processes. */
 function print(text: string): void {
   console.error(escapeControlsInLines(text));
 }
@@ -219,7 +219,7 @@ function isSanitizerError(error: unknown): boolean {
 
 const watched = new WeakSet<Suppressions>();
 
-/** Tells at the end of the process which suppressions were of no use. */
+/** Prints the unused suppressions at the end of the process. */
 function warnOfUnused(suppressions: Suppressions): void {
   if (watched.has(suppressions)) return;
   watched.add(suppressions);
@@ -231,17 +231,17 @@ function warnOfUnused(suppressions: Suppressions): void {
 /** The checks to make. */
 export interface WantedChecks {
   readonly checks: ReadonlySet<SanitizerCheck>;
-  /** What names them. Undefined if all are wanted that can be made. */
+  /** The option or variable that lists them. Undefined if all available checks are wanted. */
   readonly namedBy: string | undefined;
 }
 
 const allChecks: WantedChecks = { checks: new Set(availableChecks), namedBy: undefined };
 
 /**
- * The checks that are asked for. Undefined if there are none.
+ * The checks that an option or a variable asks for. Undefined if there are none.
  *
- * @param option of `open`
- * @param variable the value of POOLPASS_SANITIZE, which counts without the option
+ * @param option the option `sanitize` of `open`
+ * @param variable the value of POOLPASS_SANITIZE, which is used without the option
  * @throws {TypeError} If the option has the wrong type
  * @throws {RangeError} If there is no such check
  */
@@ -270,13 +270,13 @@ function checksAmong(names: readonly unknown[], namedBy: string): WantedChecks |
   return checks.size === 0 ? undefined : { checks, namedBy };
 }
 
-/** Those of the checks that look at what the threads of kernels do. */
+/** The wanted checks of what the threads of kernels do. */
 export function kernelChecksAmong({ checks }: WantedChecks): ReadonlySet<KernelCheck> {
   return new Set(kernelChecks.filter((check) => checks.has(check)));
 }
 
 /**
- * Refuses checks that are asked for by their names and that a driver does not make.
+ * Refuses checks that were asked for by name and that a driver cannot make.
  *
  * @throws {RangeError} If there is one
  */

@@ -11,17 +11,17 @@ import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
-/** What it works with. */
+/** The parts of the sanitizer that it uses. */
 interface Parts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
   readonly work: ObservedWork;
   readonly hostMemory: ObservedHostMemory;
-  /** Whether to report what the host reads although nothing has written it. */
+  /** Whether to report uninitialized memory that is copied to the host. */
   readonly reportsHostReads: boolean;
 }
 
-/** The calls that copy and fill memory, to make instead of the driver's own. */
+/** The calls that copy and fill memory, observed. */
 export function copiesAndFills(driver: Driver, parts: Parts): Partial<Driver> {
   return { ...copiesWithHost(driver, parts), ...copies(driver, parts), ...fills(driver, parts) };
 }
@@ -49,14 +49,14 @@ function copiesWithHost(
         read.found = address;
         report();
       };
-      // Pageable memory is copied during the call, and page-locked memory later.
+      // Copies to pageable memory call back within the call, and those to page-locked memory later.
       driver.memcpyDtoHAsync(device, destination, source, stream, region && found);
       const host = hostMemory.rangeOf("write", destination);
       const name = hostMemory.isExposedToProgram(destination.buffer) ? "copyTo" : "read";
       const accesses = [range("read", source, destination.byteLength), ...host];
       read.operation = work.add(name, { device, stream }, accesses);
       report();
-      // A copy to pageable memory is done when the call returns.
+      // A copy to pageable memory is complete when the call returns.
       if (host.length === 0) streams.syncHostWith(streams.streamOf(device, stream));
     },
   };

@@ -1,5 +1,5 @@
 /**
- * Device memory that is allocated, freed and shared with other processes.
+ * Observes device memory: allocations, frees, and sharing with other processes.
  *
  * @module
  */
@@ -26,7 +26,7 @@ export class ObservedDeviceMemory {
     this.#virtualMemory = new ObservedVirtualMemory(streams.processes, work);
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** The driver's calls, observed. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#allocationCalls(driver), ...this.#sharingCalls(driver), ...this.#virtualMemory.calls(driver) };
   }
@@ -102,7 +102,7 @@ export class ObservedDeviceMemory {
   }
 
   #imported(handle: Uint8Array, address: bigint, byteLength: number): void {
-    // In the process that has exported it, the memory has two addresses.
+    // In the process that exported it, the memory now has two addresses.
     const own = this.#processes.ownAddressOf(handle);
     const contents = own === undefined ? undefined : () => this.#work.order.contentsAt(own);
     this.#work.allocated(this.#work.nextOfHost("import"), { address: Number(address), byteLength }, contents);

@@ -1,5 +1,5 @@
 /**
- * Page-locked memory, which streams access while the program does.
+ * Observes page-locked memory, which the host accesses while copies and kernels may do so, too.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import type { RangeAccess } from "../order/stream_order.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
-/** What fresh memory holds, too. */
+/** The byte that memory is overwritten with before a copy; fresh memory holds the same. */
 const unreadByte = 0xcb;
 
-/** What it works with. */
+/** The parts of the sanitizer that it uses. */
 interface Parts {
   readonly reports: Reports;
   readonly streams: ObservedStreams;
@@ -27,11 +27,11 @@ export class ObservedHostMemory {
   readonly #driver: Driver;
   readonly #parts: Parts;
   readonly #sources = new CopiedSources();
-  /** The addresses of page-locked memory, by its buffers. */
+  /** The addresses of page-locked memory, by buffer. */
   readonly #addresses = new Map<ArrayBufferLike, number>();
-  /** The buffers whose addresses the program has asked for. */
+  /** The buffers whose device addresses the program has, so that kernels may access them. */
   readonly #reachable = new WeakSet<ArrayBufferLike>();
-  /** Page-locked memory that the program itself reads. The library has some, too. */
+  /** The buffers that the program itself can access. The library has others of its own. */
   readonly #exposed = new WeakSet<ArrayBufferLike>();
 
   constructor(driver: Driver, parts: Parts) {
@@ -39,7 +39,7 @@ export class ObservedHostMemory {
     this.#parts = parts;
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** The driver's calls, observed. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
     const { streams, work } = this.#parts;
@@ -59,7 +59,7 @@ export class ObservedHostMemory {
         const { buffer } = allocation;
         const address = this.#addresses.get(buffer);
         driver.freeHost(allocation);
-        // CUDA waits for what uses it.
+        // CUDA waits for all work of all devices.
         for (const device of streams.devices) streams.syncHostWithDevice(device);
         this.#addresses.delete(buffer);
         if (address !== undefined) work.freed(work.nextOfHost("free"), address);
@@ -72,12 +72,12 @@ export class ObservedHostMemory {
     };
   }
 
-  /** Notes that the program gets memory into its hands. */
+  /** Call when the program gets a buffer. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#exposed.add(buffer);
   }
 
-  /** Whether the program itself reads memory. */
+  /** Whether the program itself can access a buffer. */
   isExposedToProgram(buffer: ArrayBufferLike): boolean {
     return this.#exposed.has(buffer);
   }
@@ -87,25 +87,25 @@ export class ObservedHostMemory {
     return this.#addresses.get(buffer);
   }
 
-  /** The range of page-locked memory that a view shows, if it does. */
+  /** The access to a view's bytes if they are page-locked, otherwise none. */
   rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
     const address = this.#addresses.get(view.buffer);
     return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
   }
 
-  /** Notes the source of a copy that reads it later. */
+  /** Keeps the source of a copy that may read it later. */
   addSource(operation: Operation, source: Uint8Array): void {
-    // A write that comes before may still be pending: then the source does not hold yet what the copy will read.
+    // If an earlier write may be pending, the source does not hold yet what the copy will read.
     const isThere = !this.#isWrittenUnseen(source.buffer) && this.#isIdle(source, "writes");
     if (isThere) this.#sources.add(operation, source);
   }
 
-  /** Compares the sources of the copies that are known to be done at some point. */
+  /** Compares the sources of copies that come before a point. */
   compareBefore(point: Point): void {
     this.#report(this.#sources.changesBefore(point));
   }
 
-  /** Compares the sources in a range of device addresses that a stream is about to write, and looks at them no more. */
+  /** Compares and drops the sources in a range of device addresses that a stream is about to write. */
   beforeWrite(address: bigint, byteLength: number): void {
     if (this.#sources.isEmpty) return;
     const begin = Number(address);
@@ -115,7 +115,7 @@ export class ObservedHostMemory {
     }
   }
 
-  /** Forgets the sources that a kernel has written. */
+  /** Drops the sources that a kernel has written. */
   afterKernel(accesses: readonly LaunchAccess[]): void {
     for (const { address, byteLength, operation } of accesses) {
       if (operation === "read") continue;
@@ -127,9 +127,8 @@ export class ObservedHostMemory {
   }
 
   /**
-   * Compares the sources in memory that a copy is about to write, and overwrites it, so that a program that reads it too
-   * early does not find what it would find later. Only where nothing can tell: views that others see, and addresses
-   * that others have, are left alone.
+   * Compares the sources in memory that a copy is about to write, and overwrites that memory, so that a program that
+   * reads it too early does not find the result by chance. Not if a kernel or anybody but the program could notice.
    */
   beforeCopyTo(destination: Uint8Array): void {
     this.#report(this.#sources.changesIn(destination));
@@ -145,7 +144,7 @@ export class ObservedHostMemory {
     }
   }
 
-  /** Whether the host knows that all work that accesses or writes page-locked memory is done. False for other memory. */
+  /** Whether the host knows all work to be complete that accesses, or writes, page-locked memory. False for other memory. */
   #isIdle(view: Uint8Array, by: "accesses" | "writes"): boolean {
     const [range] = this.rangeOf("read", view);
     if (range === undefined) return false;
@@ -154,12 +153,12 @@ export class ObservedHostMemory {
     return work.order.isIdle(now, { begin: range.address, end: range.address + range.byteLength }, by);
   }
 
-  /** Whether kernels may write page-locked memory without being seen. */
+  /** Whether unobserved kernels may write page-locked memory. */
   #isWrittenUnseen(buffer: ArrayBufferLike): boolean {
     return this.#driver.checker?.observesAccesses !== true && this.#reachable.has(buffer);
   }
 
-  /** Where kernels access page-locked memory, or its address for the driver if they cannot. */
+  /** The device address of page-locked memory, or its host address if kernels cannot access it. */
   #addressForKernels(allocation: HostAllocation): bigint {
     try {
       return this.#driver.hostGetDevicePointer(allocation);

@@ -1,5 +1,5 @@
 /**
- * Kernels, their launches, and the variables of modules.
+ * Observes kernels, their launches, and the variables of modules.
  *
  * @module
  */
@@ -18,10 +18,10 @@ import type { ObservedOperation } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
-/** The checks that launches may be proved not to need. */
+/** The checks that an analysis of the PTX can prove unnecessary for a launch. */
 const provable = ["race", "initialization", "synchronization"] as const;
 
-/** What it works with. */
+/** The parts of the sanitizer that it uses. */
 interface Parts {
   readonly reports: Reports;
   readonly work: ObservedWork;
@@ -32,15 +32,15 @@ interface Parts {
 export class ObservedKernels {
   readonly #driver: Driver;
   readonly #parts: Parts;
-  /** How messages call kernels. */
+  /** The names of kernels in messages. */
   readonly #names = new Map<bigint, string>();
-  /** What launches access, unless the driver says it. */
+  /** Finds what launches access, if the driver does not observe that. */
   readonly #launches: LaunchAccesses | undefined;
-  /** What finds out which launches need not be looked at for some checks, if the driver makes those. */
+  /** Proves checks unnecessary for launches, if the driver makes those checks. */
   readonly #proofs: LaunchAccesses | undefined;
-  /** Those of which the PTX does not say it. */
+  /** Instruments launches whose accesses the PTX alone does not determine. */
   readonly #instrumented: InstrumentedLaunches | undefined;
-  /** The variables of modules that the program has asked for. */
+  /** The variables of modules that were added as allocations. */
   readonly #variables = new Set<string>();
 
   /** @param options what to do where the driver does not say what kernels access */
@@ -80,7 +80,7 @@ export class ObservedKernels {
     };
   }
 
-  /** Looks at what kernels that are done have noted. */
+  /** Takes the accesses that completed instrumented launches have recorded. */
   collectInstrumented(): void {
     this.#instrumented?.settle();
   }
@@ -109,11 +109,11 @@ export class ObservedKernels {
     this.#launchAnalyzed(launch, call, { operation, launches: this.#launches });
   }
 
-  /** Launches a kernel whose accesses the driver says. */
+  /** Launches a kernel whose accesses the driver observes. */
   #launchObserved(launch: KernelLaunch, attributes: LaunchAttributes | undefined, operation: Operation): void {
     const { reports, work: { order }, hostMemory } = this.#parts;
     let found: readonly LaunchFinding[] = [];
-    // The buffers that findings are about are those of this point in the program.
+    // Look up the findings' buffers in order: later operations may free or replace them.
     const then = () => {
       for (const finding of found) {
         const { allocation = finding.range } = finding;
@@ -141,7 +141,7 @@ export class ObservedKernels {
     order.add(observed);
   }
 
-  /** Launches a kernel whose accesses the driver does not say. */
+  /** Launches a kernel whose accesses the driver does not observe: they follow from its PTX. */
   #launchAnalyzed(
     launch: KernelLaunch,
     call: (launch: KernelLaunch) => void,
@@ -154,7 +154,7 @@ export class ObservedKernels {
     this.#parts.work.order.add({ operation, accesses: certain, possible });
   }
 
-  /** Launches a version of a kernel that notes what it accesses, if there is one. */
+  /** Launches the instrumented version of a kernel, which records its accesses. Returns false if there is none. */
   #launchInstrumented(
     launch: KernelLaunch,
     call: (launch: KernelLaunch) => void,

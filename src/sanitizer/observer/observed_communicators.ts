@@ -1,53 +1,53 @@
 /**
- * What collectives order, as far as the ranks of their communicator are in this process.
+ * The order that collectives establish among the ranks of this process.
  *
  * @module
  */
 import { lastPoint, type Point, Timeline } from "../order/timelines.ts";
 
-/** How many calls are remembered that ranks of this process have made one after another. */
+/** The most rendezvous that are kept whose ranks have called one after another. */
 const maximumLateCalls = 32;
 
-/** A call of a communicator. */
+/** A rank's call of a collective, or of a send or receive. */
 export interface RankCall {
   readonly rank: CommunicatorRank;
-  /** The other rank of a message. */
+  /** The other rank of a message; undefined for a collective. */
   readonly peer: { readonly rank: number; readonly isReceiver: boolean } | undefined;
 }
 
-/** A call, and the stream that was given its work. */
+/** A call with the stream that it was enqueued on. */
 type TimelineCall = RankCall & { readonly timeline: Timeline };
 
-/** A call that several ranks of this process make together. */
+/** A collective, or a message, of several ranks of this process: each waits for the work of the others before it. */
 interface Rendezvous {
-  /** What the ranks that have called it had before, and what it reads of them. It has no work of its own. */
+  /** The joined clock of the ranks that have called it, before it and with its reads. It has no operations of its own. */
   readonly before: Timeline;
-  /** The calls so far. */
+  /** The calls so far, one per rank. */
   readonly calls: Point[];
   readonly name: string;
-  /** How many ranks of this process make it. */
+  /** The number of ranks of this process that take part. */
   readonly rankCount: number;
 }
 
-/** Calls that streams are given together. */
+/** Calls that are enqueued together. */
 interface JointCalls {
-  /** Whether all their ranks are in this process. */
+  /** Whether all ranks of their communicators are in this process. */
   readonly isLocal: boolean;
-  /** Notes that what is added then comes after what was added so far in all ranks. */
+  /** Orders what is added from now on after what all ranks have added so far. */
   wait(): void;
-  /** Notes that all was added. */
+  /** Call when all operations were added. */
   end(): void;
 }
 
 /** A rank of a communicator in this process. */
 export class CommunicatorRank {
-  /** What the communicators of all its ranks have in common, and no other one has. */
+  /** The identity of the communicator, the same for all its ranks. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;
-  /** What comes before its next call: a communicator does one after another. It has no work of its own. */
+  /** The clock of its next call: a communicator runs its calls in order. It has no operations of its own. */
   readonly before: Timeline;
-  /** How many collectives it has made, and how many messages to and from each rank. */
+  /** The number of its collectives so far, and of its messages to and from each rank. */
   readonly #isReportable = new Map<string, number>();
 
   constructor(key: string, rank: number, size: number) {
@@ -57,7 +57,7 @@ export class CommunicatorRank {
     this.before = new Timeline(`rank ${rank} of ${size}`);
   }
 
-  /** The name of the next call, the same in all ranks that make it together. */
+  /** The name of its next call, the same for all ranks that take part. */
   nextCall(peer: RankCall["peer"]): string {
     const ranks = peer === undefined
       ? "all"
@@ -75,9 +75,9 @@ export class CommunicatorRank {
 export class ObservedCommunicators {
   /** The ranks of this process, by key. */
   readonly #ranks = new Map<string, Set<CommunicatorRank>>();
-  /** The calls that not all of them have made yet, by name. */
+  /** The rendezvous that some of those ranks have not called yet, by name. */
   readonly #rendezvous = new Map<string, Rendezvous>();
-  /** The last calls that one rank has made after another one had been given more work, perhaps. */
+  /** The last rendezvous that a rank has called later than another one, which may have enqueued more work since. */
   readonly #lateCalls: Rendezvous[] = [];
 
   /** Adds a rank. */
@@ -89,7 +89,7 @@ export class ObservedCommunicators {
     return joined;
   }
 
-  /** Forgets a rank, which makes no more calls. */
+  /** Removes a rank, which makes no more calls. */
   leave(rank: CommunicatorRank): void {
     const ranks = this.#ranks.get(rank.key);
     if (ranks === undefined || !ranks.delete(rank) || ranks.size > 1) return;
@@ -97,7 +97,7 @@ export class ObservedCommunicators {
     if (ranks.size === 0) this.#ranks.delete(rank.key);
   }
 
-  /** Notes that streams are given calls together: each waits for what comes before the others. */
+  /** Begins calls that are enqueued together: orders each after what comes before the others. */
   beginCollectives(calls: readonly TimelineCall[]): JointCalls {
     const joint = calls.map(({ rank, peer }) => this.#rendezvousOf(rank, peer));
     for (const rendezvous of new Set(joint)) {
@@ -128,8 +128,8 @@ export class ObservedCommunicators {
   }
 
   /**
-   * Notes that a timeline's next work comes after what another rank was given before a call that this timeline is known
-   * to come after, although the other rank has called later.
+   * Orders a timeline after the work of ranks that have called a rendezvous late: that work was enqueued after this
+   * timeline's own call, or after one that it comes after, and yet comes before that call's result.
    */
   joinLateCalls(timeline: Timeline): void {
     if (this.#lateCalls.length === 0) return;
@@ -142,13 +142,13 @@ export class ObservedCommunicators {
     }
   }
 
-  /** Forgets a timeline that is retired. */
+  /** Removes a retired timeline from all clocks. */
   forget(timeline: Timeline): void {
     for (const ranks of this.#ranks.values()) for (const { before } of ranks) before.forget(timeline);
     for (const { before } of [...this.#rendezvous.values(), ...this.#lateCalls]) before.forget(timeline);
   }
 
-  /** The call that a rank makes next, if others of this process make it, too. */
+  /** The rendezvous of a rank's next call, if other ranks of this process take part. */
   #rendezvousOf(rank: CommunicatorRank, peer: RankCall["peer"]): Rendezvous | undefined {
     const name = rank.nextCall(peer);
     const here = [...this.#ranks.get(rank.key) ?? []];

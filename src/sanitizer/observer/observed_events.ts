@@ -1,5 +1,5 @@
 /**
- * Events: what comes before their records, and after waits for them.
+ * Events: their records and waits, which order streams.
  *
  * @module
  */
@@ -9,24 +9,24 @@ import { type Clock, type Point, Timeline } from "../order/timelines.ts";
 import { isVisibleToProgram, type ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
-/** An event, as far as it is observed. */
+/** An event, with the clock of its last record. */
 interface ObservedEvent {
   /**
-   * Whether other processes may wait for it, and let this one know by means that are not observed: its records are
-   * taken to order everything in this process.
+   * Whether other processes may wait for it, and then synchronize with this one by means that are not observed: what
+   * comes before its records counts as before everything that this process enqueues afterwards.
    */
   readonly isInterprocess: boolean;
-  /** Its handle, in hexadecimal. Undefined if other processes do not have it. */
+  /** Its handle in hexadecimal. Undefined if no other process has it. */
   handle?: string | undefined;
-  /** What comes before its last record. Undefined if it was not recorded. */
+  /** Its last record on a stream. */
   record: Point | undefined;
-  /** Where the program recorded it on a stream. */
+  /** Where the program called that record. */
   recorded?: CallSite;
-  /** What comes before a record for all streams of a device. */
+  /** The clock of its last record behind all streams of a device. */
   clock: Clock | undefined;
 }
 
-/** The events. */
+/** The events of a program. */
 export class ObservedEvents {
   readonly #streams: ObservedStreams;
   readonly #work: ObservedWork;
@@ -42,7 +42,7 @@ export class ObservedEvents {
     return { ...this.#handleCalls(driver), ...this.#recordCalls(driver), ...this.#waitCalls(driver) };
   }
 
-  /** Whether the host knows what an event was last recorded after to be done. */
+  /** Whether the host knows that the work before an event's last record is complete. */
   isKnown(event: bigint): boolean {
     const { record } = this.#eventOf(event);
     return record === undefined || this.#streams.isKnown(record);
@@ -84,7 +84,7 @@ export class ObservedEvents {
       eventRecord: (device, event, stream) => {
         const observed = this.#eventOf(event);
         const record = this.#streams.next(device, stream);
-        // Others may wait for the record as soon as it is there.
+        // Publish first: others can wait for the record as soon as it is made.
         if (observed.handle !== undefined) this.#publishEventRecord({ ...observed, record, clock: undefined });
         driver.eventRecord(device, event, stream);
         observed.record = record;
@@ -141,7 +141,7 @@ export class ObservedEvents {
     this.#streams.afterHostSync();
   }
 
-  /** Notes that a timeline's next work comes after the records of an event, here and in other processes. */
+  /** Joins the clocks of an event's last records, here and in other processes, into a timeline's. */
   #joinRecords(timeline: Timeline, event: bigint): void {
     const { record, recorded, clock, handle } = this.#eventOf(event);
     if (record !== undefined) {

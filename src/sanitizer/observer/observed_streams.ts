@@ -1,5 +1,5 @@
 /**
- * Streams as timelines, and what the host knows of their work.
+ * Streams as timelines, and the host's synchronization with them.
  *
  * @module
  */
@@ -25,17 +25,17 @@ export interface StreamHandle {
   readonly stream: bigint;
 }
 
-/** What it works with. */
+/** The parts of the sanitizer that it uses. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
-  /** Called when the host has waited, before what other processes do is looked at. */
+  /** Called when the host has synchronized, before the records of other processes are read. */
   readonly beforeWait: () => void;
-  /** Called then, with what the host knows to be done. */
+  /** Called after that, with the host's clock. */
   readonly afterWait: (now: Point) => void;
 }
 
-/** Whether the program gets to know what a driver is asked. */
+/** Whether the program learns the answer to a query. */
 export function isVisibleToProgram(options: QueryOptions | undefined): boolean {
   return !options?.peek && !options?.forLibrary;
 }
@@ -47,15 +47,15 @@ export class ObservedStreams {
   readonly #parts: Parts;
   /** The streams of each device, by handle. */
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
-  /** Streams that were destroyed, and may have work. */
+  /** Destroyed streams whose work may be pending. */
   readonly #destroyed = new Map<number, Set<Timeline>>();
   #streamCount = 0;
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
-  /** The last collective of each stream with ranks of other processes that the host does not know to be done. */
+  /** The last collective of each stream with ranks of other processes that the host does not know to be complete. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
-  /** What the records of interprocess events are taken to order. The map does not change. */
+  /** What interprocess events are assumed to order. The map does not change. */
   #assumed: Clock = new Map();
-  /** The stream that was used last: programs mostly use it again. */
+  /** The stream that was used last: programs mostly use the same one again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
 
   constructor(parts: Parts) {
@@ -69,7 +69,7 @@ export class ObservedStreams {
     });
   }
 
-  /** What is taken to come before all that is asked for. The map does not change. */
+  /** What is assumed to come before every operation that is enqueued now. The map does not change. */
   get assumed(): Clock {
     return this.#assumed;
   }
@@ -115,7 +115,7 @@ export class ObservedStreams {
     };
   }
 
-  /** The next work of a stream. */
+  /** Begins the next operation of a stream. */
   next(device: number, stream: bigint): Point {
     this.processes.beginOperation();
     const timeline = this.streamOf(device, stream);
@@ -131,9 +131,9 @@ export class ObservedStreams {
   }
 
   /**
-   * Notes that streams were given collectives together, by which other processes may order what they do.
+   * Orders collectives that were enqueued together: each rank's writes come after the reads of all ranks.
    *
-   * @param add Adds what they read, and what they write then.
+   * @param add Adds the reads of the collectives, and after that their writes.
    */
   onCollectives(
     calls: readonly (StreamHandle & RankCall)[],
@@ -154,13 +154,13 @@ export class ObservedStreams {
     this.processes.onCollectiveEnqueued();
   }
 
-  /** What the host does next. */
+  /** Begins the next operation of the host. */
   nextOfHost(): Point {
     this.host.position++;
     return lastPoint(this.host);
   }
 
-  /** The stream of a handle. */
+  /** The timeline of a stream. */
   streamOf(device: number, handle: bigint): Timeline {
     const last = this.#last;
     if (last !== undefined && last.handle === handle && last.device === device) return last.timeline;
@@ -175,17 +175,17 @@ export class ObservedStreams {
     return timeline;
   }
 
-  /** The streams of a device, and those that were destroyed and may have work. */
+  /** The streams of a device, destroyed ones with pending work included. */
   allOf(device: number): Timeline[] {
     return [...this.#streamsOf(device).values(), ...this.#destroyedOf(device)];
   }
 
-  /** Whether the host knows a point to be reached. */
+  /** Whether the host knows that a stream has reached a point. */
   isKnown({ timeline, position }: Point): boolean {
     return timeline.isRetired || (this.host.known().get(timeline) ?? 0) >= position;
   }
 
-  /** Notes that the host knows the work of a stream to be done. */
+  /** Orders the host after all work of a stream, which it knows to be complete. */
   syncHostWith(timeline: Timeline): void {
     this.host.joinTimeline(timeline);
     const all = timeline.isDefault ? this.allOf(timeline.device!) : [];
@@ -193,13 +193,13 @@ export class ObservedStreams {
     this.afterHostSync();
   }
 
-  /** Notes that the host knows the work of all streams of a device to be done. */
+  /** Orders the host after all work of a device, which it knows to be complete. */
   syncHostWithDevice(device: number): void {
     for (const stream of this.allOf(device)) this.host.joinTimeline(stream);
     this.afterHostSync();
   }
 
-  /** Notes that the host knows more than before: copies may be done, and streams that were destroyed. */
+  /** Call when the host's clock has advanced: copies and destroyed streams may be known to be complete now. */
   afterHostSync(): void {
     this.communicators.joinLateCalls(this.host);
     this.#parts.beforeWait();
@@ -218,11 +218,11 @@ export class ObservedStreams {
     if (this.#pendingCollectives.size === 0) this.processes.onCollectivesCompleted();
   }
 
-  /** Takes all that comes before a point, and the point, to be known to the host. */
+  /** Assumes that a point, and all that comes before it, comes before everything that is enqueued from now on. */
   assume({ timeline, position, clock }: Point): void {
     const assumed = new Map(this.#assumed);
     for (const [other, known] of [...clock, [timeline, position] as const]) {
-      // What comes before others is known: they tell.
+      // Other processes publish their order themselves.
       if (other instanceof PeerTimeline || other.isRetired) continue;
       assumed.set(other, Math.max(assumed.get(other) ?? 0, known));
     }
@@ -230,13 +230,13 @@ export class ObservedStreams {
     this.afterHostSync();
   }
 
-  /** Forgets the destroyed streams whose work the host knows to be done: a program may use a new stream for each task. */
+  /** Retires destroyed streams whose work the host knows to be complete: a program may use a new stream for each task. */
   #retire(): void {
     for (const destroyed of this.#destroyed.values()) {
       for (const timeline of destroyed) {
         if (timeline.position > 0 && this.#knownPosition(timeline) < timeline.position) continue;
         destroyed.delete(timeline);
-        // What was asked for before must not be taken to come after it.
+        // In order: operations that were enqueued earlier must not count as after it.
         const then = () => {
           timeline.isRetired = true;
           this.processes.retired(timeline);
@@ -247,7 +247,7 @@ export class ObservedStreams {
     }
   }
 
-  /** How much of a stream's work the host knows to be done. Only what it knows for sure is told to other processes. */
+  /** The position up to which the host knows a stream's work to be complete: for certain, if that is published. */
   #knownPosition(timeline: Timeline): number {
     const known = this.host.known().get(timeline) ?? 0;
     return this.processes.hasJoined ? known : Math.max(known, this.#assumed.get(timeline) ?? 0);

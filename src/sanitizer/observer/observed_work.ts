@@ -1,5 +1,5 @@
 /**
- * The operations that a program asks for.
+ * The operations that a program enqueues, in order.
  *
  * @module
  */
@@ -11,15 +11,15 @@ import type { ObservedStreams } from "./observed_streams.ts";
 
 const none: readonly RangeAccess[] = [];
 
-/** The work of streams and of the host. */
+/** Adds the operations of streams and of the host. */
 export class ObservedWork {
-  /** Where the program asked for the work that is being observed. */
+  /** Where the program called the operation that is being added. */
   site: CallSite = {};
   readonly order: StreamOrder;
   readonly #streams: ObservedStreams;
   /**
-   * What was allocated and not freed, by address. Addresses stay: they are used again, and to delete from a large map and
-   * add to it takes an engine as long as to copy it.
+   * The live allocations by address. Addresses of freed ones stay in the map: they are allocated again, and engines take
+   * long to delete from a large map.
    */
   readonly #live = new Map<number, LiveAllocation | undefined>();
 
@@ -28,12 +28,12 @@ export class ObservedWork {
     this.#streams = streams;
   }
 
-  /** The next operation of a stream. */
+  /** Begins the next operation of a stream. */
   next(name: string, device: number, stream: bigint): Operation {
     return this.#operation(name, this.#streams.next(device, stream));
   }
 
-  /** The next operation of the host. */
+  /** Begins the next operation of the host. */
   nextOfHost(name: string): Operation {
     return this.#operation(name, this.#streams.nextOfHost());
   }
@@ -49,7 +49,7 @@ export class ObservedWork {
     return operation;
   }
 
-  /** Adds an operation that allocates. `contents` says what was done with the memory by its other addresses. */
+  /** Adds an operation that allocates. `contents` returns the shadow state that the memory's other addresses share. */
   allocated(
     operation: Operation,
     { address, byteLength }: { address: number; byteLength: number },
@@ -65,7 +65,7 @@ export class ObservedWork {
     this.order.add({ operation, frees: address, accesses: none });
   }
 
-  /** The allocation at an address that was not freed. */
+  /** The live allocation at an address. */
   liveAt(address: number): LiveAllocation | undefined {
     return this.#live.get(address);
   }

@@ -1,5 +1,5 @@
 /**
- * Looks at the calls of a driver, and at what the library says of its own memory.
+ * Observes the calls of a driver, and the allocators above it.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { ObservedEvents } from "./observed_events.ts";
 import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 import { ObservedWork } from "./observed_work.ts";
 
-/** Memory that a collective reads or writes. */
+/** A range that a collective reads or writes. */
 interface CollectiveAccess {
   readonly access: "read" | "write";
   readonly address: bigint;
@@ -29,7 +29,7 @@ interface CollectiveAccess {
   readonly byteLength: number;
 }
 
-/** A collective that a stream was given. */
+/** A collective that was enqueued on a stream. */
 export interface CollectiveOnStream extends StreamHandle, RankCall {
   readonly name: string;
   /** Where the program called it. */
@@ -37,7 +37,7 @@ export interface CollectiveOnStream extends StreamHandle, RankCall {
   readonly accesses: readonly CollectiveAccess[];
 }
 
-/** Looks at the calls of a driver. */
+/** Observes the calls of a driver. */
 export class Observer {
   readonly work: ObservedWork;
   readonly #driver: Driver;
@@ -48,8 +48,8 @@ export class Observer {
   readonly #calls: Partial<Driver>;
 
   /**
-   * @param reports where mistakes go
-   * @param options what to do about kernels, where the driver does not say what they access
+   * @param reports takes the mistakes
+   * @param options how to find the accesses of kernels that the driver does not observe
    */
   constructor(driver: Driver, reports: Reports, options: KernelOptions = {}) {
     this.#driver = driver;
@@ -76,7 +76,7 @@ export class Observer {
     };
   }
 
-  /** The calls that are made instead of the driver's own. */
+  /** The names of the observed calls. */
   get observedCalls(): ReadonlySet<string> {
     return new Set(Object.keys(this.#calls));
   }
@@ -98,7 +98,7 @@ export class Observer {
         };
       }
       return (...parameters) => {
-        // As far out as can be, and not by a function of its own: each frame of the stack takes time.
+        // Capture the stack here, and not in a function: each frame of the library costs time.
         const limit = errors.stackTraceLimit;
         if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
         work.site = new Error();
@@ -112,7 +112,7 @@ export class Observer {
     });
   }
 
-  /** Whether the program knows that the work before an event's record is done, by a wait or a question of its own. */
+  /** Whether the program knows, by a wait or query of its own, that the work before an event's record is complete. */
   isKnown(event: bigint): boolean {
     return this.#events.isKnown(event);
   }
@@ -122,12 +122,12 @@ export class Observer {
     return this.#streams.communicators.join(key, rank, size);
   }
 
-  /** Forgets a rank, which makes no more collectives. */
+  /** Removes a rank, which makes no more collectives. */
   onRankLeft(rank: CommunicatorRank): void {
     this.#streams.communicators.leave(rank);
   }
 
-  /** Notes that streams were given collectives together. */
+  /** Call when collectives were enqueued together. */
   onCollectives(collectives: readonly CollectiveOnStream[]): void {
     const add = (wanted: "read" | "write"): void => {
       for (const { name, site, device, stream, accesses } of collectives) {
@@ -140,30 +140,30 @@ export class Observer {
         this.work.add(name, { device, stream }, ranges.map((range) => ({ ...range, address: Number(range.address) })));
       }
     };
-    // Whoever has its result knows what the others gave to be read, but not that they have theirs.
+    // A rank that has its result knows that all inputs were read, not that the other ranks' outputs are written.
     this.#streams.onCollectives(collectives, { read: () => add("read"), write: () => add("write") });
   }
 
-  /** Notes that an allocator has handed out a part of its memory. */
+  /** Call when an allocator has allocated a part of its memory. */
   partAllocated({ device, stream }: StreamHandle, { address, byteLength }: MemoryRange): void {
     this.work.site = callSiteHere();
     this.#driver.checker?.partAllocated({ address, byteLength }, device, stream);
     this.work.allocated(this.work.next("allocate", device, stream), { address: Number(address), byteLength });
   }
 
-  /** Notes that an allocator has got a part back. */
+  /** Call when a part was freed to its allocator. */
   partFreed({ device, stream }: StreamHandle, address: bigint): void {
     this.work.site = callSiteHere();
     this.#driver.checker?.partFreed(address);
     this.work.freed(this.work.next("free", device, stream), Number(address));
   }
 
-  /** Notes that the program gets page-locked memory into its hands. */
+  /** Call when the program gets a buffer of page-locked memory. */
   onExposedToProgram(buffer: ArrayBufferLike): void {
     this.#hostMemory.onExposedToProgram(buffer);
   }
 
-  /** Notes that the host reads page-locked memory, if it is such. */
+  /** Call when the host reads a view: checks the read if the memory is page-locked. */
   hostRead(view: Uint8Array, name: string): void {
     const accesses = this.#hostMemory.rangeOf("read", view);
     if (accesses.length === 0) return;
@@ -171,25 +171,25 @@ export class Observer {
     this.work.order.add({ operation: this.work.nextOfHost(name), accesses });
   }
 
-  /** The allocation at an address, or of page-locked memory, that was not freed. */
+  /** The live allocation at an address, or of a buffer of page-locked memory. */
   allocationAt(at: bigint | ArrayBufferLike): LiveAllocation | undefined {
     const address = typeof at === "bigint" ? Number(at) : this.#hostMemory.addressOf(at);
     return address === undefined ? undefined : this.work.liveAt(address);
   }
 
-  /** What kernels have allocated and not freed. */
+  /** The memory that kernels have allocated and not freed. */
   unfreedHeap(): readonly UnfreedHeap[] {
     return this.#driver.checker?.unfreedHeap() ?? [];
   }
 
-  /** Ends it. */
+  /** Reads the last records of other processes, and leaves their board. */
   finish(): void {
     this.#streams.processes.read();
     this.#streams.processes.leave();
   }
 }
 
-/** Whether reports may name the site of a call: it asks for work that accesses memory, or for the record of an event. */
+/** Whether reports may name the site of a call: it affects memory, or enqueues anything but a wait. */
 function isReported(call: PropertyKey): boolean {
   const { enqueues, memory } = effectsOf(call);
   return memory !== undefined || enqueues !== undefined && enqueues !== "wait";

@@ -1,5 +1,5 @@
 /**
- * Memory that is created without an address, and mapped at any number of them, here and in other processes.
+ * Observes virtual memory: it is created without an address, and mapped at any number of them, also in other processes.
  *
  * @module
  */
@@ -10,11 +10,11 @@ import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { SharedContents } from "../order/stream_order.ts";
 import type { ObservedWork } from "./observed_work.ts";
 
-/** Memory, whichever handles lead to it. */
+/** A piece of memory with all its handles and mappings. */
 interface ObservedMemory {
-  /** Undefined until it is first mapped. */
+  /** The accesses by all of its addresses. Undefined until it is first mapped. */
   contents: SharedContents | undefined;
-  /** The same in all processes. Undefined if other processes do not have it, or if it is not known. */
+  /** Its identity, the same in all processes. Undefined if it is not shared, or its identity is unknown. */
   identity: string | undefined;
   /** The sizes of its mappings, by address. */
   readonly mappings: Map<number, number>;
@@ -25,10 +25,10 @@ interface ObservedMemory {
 export class ObservedVirtualMemory {
   readonly #processes: OtherProcesses;
   readonly #work: ObservedWork;
-  /** By handle. CUDA may give the same one again. */
+  /** By handle. CUDA may return a handle more than once, so each counts its uses. */
   readonly #handles = new Map<bigint, { readonly memory: ObservedMemory; count: number }>();
   readonly #byIdentity = new Map<string, ObservedMemory>();
-  /** By address. */
+  /** By the address of a mapping. */
   readonly #mapped = new Map<number, ObservedMemory>();
 
   constructor(processes: OtherProcesses, work: ObservedWork) {
@@ -36,7 +36,7 @@ export class ObservedVirtualMemory {
     this.#work = work;
   }
 
-  /** The calls to make instead of the driver's own. */
+  /** The driver's calls, observed. */
   calls(driver: Driver): Partial<Driver> {
     return { ...this.#handleCalls(driver), ...this.#mappingCalls(driver) };
   }
@@ -112,7 +112,7 @@ export class ObservedVirtualMemory {
     return memory;
   }
 
-  /** Notes that other processes may have memory. */
+  /** Call when other processes may map memory. */
   #identify(memory: ObservedMemory, identity: string | undefined): void {
     if (identity === undefined || memory.identity !== undefined) return;
     memory.identity = identity;

@@ -1,10 +1,9 @@
 /**
- * Order between processes: this one tells others what it does with shared memory, and compares what they do.
+ * Order between processes: this one publishes its accesses to shared memory, and compares them with those of others.
  *
- * Two processes may know of each other by any means, such as a pipe. So whatever a process knows to be done is taken to
- * come before all that another one asks for afterwards. What is left are accesses that neither an event between the
- * processes nor the knowledge of either orders: those are reported. What another process says of its order can therefore
- * only make a report go away.
+ * Two processes can synchronize by means that are not observed, such as a pipe. So whatever a process knows to be complete
+ * counts as before everything that another one enqueues afterwards. Reported are only accesses that neither an event
+ * between the processes nor the knowledge of either orders. Records of other processes can therefore only remove reports.
  *
  * @module
  */
@@ -19,12 +18,12 @@ import { decodeRecord, nameOf, type SentAccess } from "./records.ts";
 import { SharedAccesses } from "./shared_accesses.ts";
 import type { PeerAccess, SharedMemory } from "./shared_memory.ts";
 
-/** What it works with. */
+/** The parts of the sanitizer that it uses. */
 interface Parts {
   readonly reports: Reports;
   readonly order: StreamOrder;
   readonly host: Timeline;
-  /** Lets all streams forget a stream that is retired. */
+  /** Removes a retired stream from all clocks. */
   readonly forget: (timeline: Timeline) => void;
 }
 
@@ -32,16 +31,16 @@ interface Parts {
 export class OtherProcesses implements BoardReader {
   readonly #parts: Parts;
   readonly #publisher: Publisher;
-  /** Undefined until something is shared. */
+  /** Undefined until this process has a slot on the board. */
   #peers: Peers | undefined;
   #hasTriedToJoin = false;
   readonly #accesses: SharedAccesses;
-  /** The memory that this process shares, and its handles, by addresses. */
+  /** The memory that this process shares, with its handles, by address. */
   readonly #shares = new Map<number, { readonly memory: SharedMemory; readonly handles: Set<string> }>();
   #shareCount = 0;
-  /** Whether this process has made collectives with ranks of others, and does not know them to be done. */
+  /** Whether this process has enqueued collectives with ranks of others that it does not know to be complete. */
   #hasCollectives = false;
-  /** What this process had asked for up to here is taken to come before all that others do. */
+  /** Operations of this process up to this sequence number count as ordered with everything that others do. */
   #ownHorizon = 0;
 
   constructor(parts: Parts) {
@@ -54,23 +53,23 @@ export class OtherProcesses implements BoardReader {
     });
   }
 
-  /** Whether anything is shared. */
+  /** Whether this process has a slot on the board. */
   get hasJoined(): boolean {
     return this.#publisher.board !== undefined;
   }
 
-  /** How much work was asked for. */
+  /** The number of operations that were enqueued so far. */
   get sequence(): number {
     return this.#publisher.sequence;
   }
 
-  /** Counts work that is asked for, when what others have told was read. */
+  /** Reads the records of others, then counts an operation that is enqueued. */
   beginOperation(): void {
     this.read();
     this.#publisher.sequence++;
   }
 
-  /** Notes that others may map memory of this process. */
+  /** Call when memory of this process was exported: others may map it from now on. */
   exported(handle: Uint8Array, address: bigint, byteLength: number): void {
     const board = this.#join();
     if (board === undefined) return;
@@ -87,14 +86,14 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publish({ type: "share", share: share.memory.name[2], handle: hexadecimal, byteLength });
   }
 
-  /** Notes that memory of another process was mapped. */
+  /** Call when memory of another process was mapped. */
   imported(handle: Uint8Array, address: bigint, byteLength: number): void {
     const board = this.#join();
     if (board === undefined) return;
     this.read();
     const found = [...this.#peers ?? []].flatMap((peer) => peer.memoryOf(handle.toHex()))
       .filter(({ peer }) => board.holdsSlot(peer));
-    // If several processes say that it is theirs, it is not known whose it is.
+    // If several processes claim the handle, its owner is unknown.
     if (found.length !== 1) return;
     const [memory] = found as [typeof found[0]];
     this.#inOrder(() => {
@@ -107,21 +106,25 @@ export class OtherProcesses implements BoardReader {
     });
   }
 
-  /** Where memory of this process lies that has such a handle. Undefined if it has none. */
+  /** The address of the memory of this process that has a handle. Undefined if it is not this process's. */
   ownAddressOf(handle: Uint8Array): number | undefined {
     const hexadecimal = handle.toHex();
     for (const [address, { handles }] of this.#shares) if (handles.has(hexadecimal)) return address;
     return undefined;
   }
 
-  /** Notes that memory is mapped that belongs to no process. `identity` is the same in all processes that have it. */
+  /**
+   * Call when memory was mapped that belongs to no process.
+   *
+   * @param identity the same in all processes that map it
+   */
   mapped(identity: string, address: number, byteLength: number): void {
     if (this.#join() === undefined) return;
     this.read();
     this.#share({ name: nameOf(identity), address, byteLength, isOwn: false });
   }
 
-  /** Notes that memory is freed, or unmapped. */
+  /** Call when memory is freed or unmapped. */
   freed(operation: Operation, address: number): void {
     if (!this.hasJoined) return;
     const share = this.#shares.get(address)?.memory.name[2];
@@ -130,17 +133,17 @@ export class OtherProcesses implements BoardReader {
     this.#inOrder(() => this.#accesses.remove(address, operation));
   }
 
-  /** Notes that an event has a handle, for others or from them. Returns it in hexadecimal. */
+  /** Call when an event is shared by a handle. Returns the handle in hexadecimal; undefined without a board. */
   shared(handle: Uint8Array): string | undefined {
     return this.#join() && handle.toHex();
   }
 
-  /** Tells others what comes before the record of an event. To be called before it is recorded. */
+  /** Publishes what comes before the record of an event. Call before it is recorded. */
   recorded(handle: string, points: readonly Point[], clock: Clock): void {
     this.#publisher.publishEventRecord(handle, points, clock);
   }
 
-  /** What comes before the last records of an event by other processes. To be called after a wait for it. */
+  /** The clocks of the last records of an event by other processes. Call after a wait for it. */
   clocksOf(handle: string): Clock[] {
     this.read();
     const clocks: Clock[] = [];
@@ -153,20 +156,20 @@ export class OtherProcesses implements BoardReader {
     return clocks;
   }
 
-  /** Compares an access of this process with those of others, and tells them. */
+  /** Compares an access of this process with those of others, and publishes it. */
   onAccess(operation: Operation, access: RangeAccess): void {
     if (!this.hasJoined || operation.timeline.isForeign) return;
     this.#accesses.addOwn(operation, access);
   }
 
-  /** Notes a collective with ranks of other processes. */
+  /** Call when a collective with ranks of other processes was enqueued. */
   onCollectiveEnqueued(): void {
     this.#hasCollectives = true;
-    // Each time: others learn how much was asked for before.
+    // Published each time: the board's entry then has the sequence number before it.
     this.#publisher.publish({ type: "collective", isPending: true });
   }
 
-  /** Notes that the host knows all collectives with ranks of other processes to be done. */
+  /** Call when the host knows all collectives with ranks of other processes to be complete. */
   onCollectivesCompleted(): void {
     this.#hasCollectives = false;
     if (!this.hasJoined) return;
@@ -174,20 +177,20 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.publish({ type: "collective", isPending: false });
   }
 
-  /** Tells others what the host knows to be done. */
+  /** Publishes what the host knows to be complete. */
   publishKnown(): void {
     this.#publisher.publishKnown();
   }
 
-  /** Tells others that the work of a stream is done, and that it gets no more. */
+  /** Publishes that a stream was destroyed and its work is complete. */
   retired(timeline: Timeline): void {
     this.#publisher.retire(timeline);
   }
 
-  /** Reads what others have told. */
+  /** Reads the records of others. */
   read(): void {
     if (!this.hasJoined) return;
-    // One that has ended may have ordered all that was asked for before, and nothing since.
+    // A process that has ended may have ordered everything before its end, and nothing since.
     if (this.#publisher.publishConnections()) this.onBystander();
     try {
       this.#publisher.board?.read(this);
@@ -196,30 +199,28 @@ export class OtherProcesses implements BoardReader {
     }
   }
 
-  /** Ends it: this process orders everything from now on. */
+  /** Leaves the board: from now on, others assume that this process orders everything. */
   leave(): void {
     this.#publisher.stop();
   }
 
-  /** Called with each new peer. */
   onPeer(peer: Peer): void {
     this.#peers!.of(peer);
     if (connectedProcesses().has(peer.pid)) this.#publisher.publish({ type: "publishes", pid: peer.pid });
   }
 
-  /** Called with each record of a peer. */
   onRecord(peer: Peer, text: string): void {
     const state = this.#peers!.of(peer);
     const record = decodeRecord(text);
     switch (record?.type) {
       case undefined:
-        // Another version, or damaged: it may have told of any order.
+        // The record of another version, or a damaged one, may have ordered anything.
         return this.onRecordsLost();
       case "share":
         return state.addMemory(record);
       case "free":
         state.deleteMemory(record.share);
-        // Kernels of this process that still wait are compared with what the others have done before.
+        // In order: kernels of this process that are still queued are compared with the earlier accesses of others.
         return this.#inOrder(() => this.#accesses.forget([peer.slot, peer.generation, record.share]));
       case "known":
         for (const [timeline, position] of this.#peers!.clockOf(record.clock)) {
@@ -246,20 +247,19 @@ export class OtherProcesses implements BoardReader {
     }
   }
 
-  /** Called when records were lost: they may have told of any order. */
+  /** Lost records may have ordered anything. */
   onRecordsLost(): void {
-    // What this process tells from now on may lack the order, too.
+    // Records of this process may lack that order, too, from now on.
     this.#publisher.board?.warn();
     this.onBystander();
   }
 
-  /** Called when a process does not, or did not, tell what it does: it may have ordered anything. */
+  /** A bystander may have ordered anything. */
   onBystander(): void {
     this.#orderAll();
     this.#ownHorizon = this.sequence;
   }
 
-  /** Called when a process has ended. */
   onPeerGone(peer: Peer): void {
     for (const timeline of this.#peers!.of(peer).timelines.values()) this.#retire(timeline);
     this.#peers!.delete(peer);
@@ -285,12 +285,12 @@ export class OtherProcesses implements BoardReader {
     this.#inOrder(() => this.#accesses.share(memory, known));
   }
 
-  /** Does something when all operations before it have been looked at. */
+  /** Calls a function once all earlier operations were checked. */
   #inOrder(then: () => void): void {
     this.#parts.order.add({ then, accesses: [] });
   }
 
-  /** Handles an access of another process, in the order in which it is known here. */
+  /** Compares an access of another process, in the order in which it becomes known here. */
   #onAccess(peer: PeerState, sent: SentAccess): void {
     const timeline = peer.timeline(sent.stream);
     if (timeline === undefined) return;
@@ -306,14 +306,14 @@ export class OtherProcesses implements BoardReader {
     };
     const source = sent.source === "" ? undefined : sent.source;
     const made: PeerAccess = { operation, kind: access, begin, end, source, peer };
-    // What is asked for from now on comes after this, and only that.
+    // Only operations that are enqueued from now on come after what the host knows now.
     const known = lastPoint(this.#parts.host);
     this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
   }
 
   /**
-   * Whether what this and another process do may be reported. Nothing is known of the order of processes that have
-   * ended, and one that does not tell may have waited for any event, and let others know.
+   * Whether a conflict with an access of another process may be reported: the order of processes that have ended is
+   * unknown, and a process that does not publish may have waited for any event and synchronized with others.
    */
   #isReportable(own: Operation, { peer, operation }: PeerAccess): boolean {
     const { board } = this.#publisher;
@@ -323,7 +323,7 @@ export class OtherProcesses implements BoardReader {
       this.#peers!.include([...connectedProcesses(), ...peer.connected]);
   }
 
-  /** Takes everything that others have asked for to be ordered. */
+  /** Counts everything that others have enqueued so far as ordered. */
   #orderAll(): void {
     const { board } = this.#publisher;
     for (const peer of this.#peers!) peer.horizon = Math.max(peer.horizon, board?.sequenceOf(peer) ?? Infinity);
@@ -332,7 +332,7 @@ export class OtherProcesses implements BoardReader {
   #retire(timeline: PeerTimeline | undefined): void {
     if (timeline === undefined) return;
     timeline.peer.timelines.delete(timeline.number);
-    // What was asked for before must not be taken to come after it.
+    // In order: operations that were enqueued earlier must not count as after it.
     this.#inOrder(() => {
       timeline.isRetired = true;
       this.#publisher.retire(timeline);

@@ -1,11 +1,11 @@
 /**
- * Where a program called the library.
+ * Where a program called the library: call stacks, and the places that they name.
  *
  * @module
  */
 import type { SanitizerAccess, SanitizerReport } from "./sanitizer_report.ts";
 
-/** A call stack, which is only written out if it is asked for: that takes longer than to note it. */
+/** A captured call stack. Engines format `stack` only when it is read, which takes longer than the capture. */
 export interface CallSite {
   readonly stack?: string;
 }

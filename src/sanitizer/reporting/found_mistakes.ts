@@ -1,30 +1,30 @@
 /**
- * What was found: each mistake once, with a count.
+ * The mistakes that were found: each is kept once, with a count.
  *
  * @module
  */
 import type { Suppression, Suppressions, UsedSuppression } from "./suppressions.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
 
-/** A mistake that was found, perhaps again. */
+/** An occurrence of a mistake. */
 export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
-  /** The two operations. What they do wrong in several places of memory is counted once. */
+  /** The two operations. Together they count once, in however many places they conflict. */
   readonly operationPair?: readonly [later: object, earlier: object] | undefined;
-  /** How often it was found at once. */
+  /** How many occurrences this stands for. Default: 1. */
   readonly count?: number | undefined;
   message(): string;
 }
 
-/** A mistake. */
+/** A mistake, with its count. */
 interface Mistake {
-  /** Its count grows. Undefined if it is suppressed. */
+  /** Its report, whose count grows. Undefined if it is suppressed. */
   readonly report: { -readonly [Name in keyof SanitizerReport]: SanitizerReport[Name] } | undefined;
   readonly suppression: Suppression | undefined;
   later: object | undefined;
   readonly earlier: Set<object>;
 }
 
-/** What was found. */
+/** Counts mistakes. */
 export class FoundMistakes {
   readonly #suppressions: Suppressions | undefined;
   readonly #mistakes = new Map<string, Mistake>();
@@ -34,17 +34,17 @@ export class FoundMistakes {
     this.#suppressions = suppressions;
   }
 
-  /** The reports of those that are not suppressed. */
+  /** The reports of mistakes that are not suppressed. */
   get reports(): readonly SanitizerReport[] {
     return [...this.#mistakes.values()].flatMap(({ report }) => report ?? []);
   }
 
-  /** What was suppressed. */
+  /** The suppressions that were used, with the number of mistakes of each. */
   get suppressed(): readonly UsedSuppression[] {
     return Array.from(this.#suppressed, ([suppression, count]) => ({ suppression, count }));
   }
 
-  /** Counts a mistake. Returns its report if it is new and not suppressed. */
+  /** Counts an occurrence. Returns the report if the mistake is new and not suppressed. */
   add(sighting: FoundMistake): SanitizerReport | undefined {
     const { check, kind, accesses, operationPair, count = 1 } = sighting;
     const key = [kind, ...accesses.flatMap(({ operation, source, stack }) => [operation, source, stack])].join("\0");

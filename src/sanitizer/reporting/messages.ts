@@ -1,5 +1,5 @@
 /**
- * What reports say: the mistake, both accesses, and what would order them.
+ * The messages of reports: the mistake, both accesses, and advice.
  *
  * @module
  */
@@ -8,30 +8,30 @@ import type { FoundMistake } from "./found_mistakes.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";
 
-/** An allocation, for messages. */
+/** The allocation that a report is about. */
 export interface ReportedMemory {
   readonly byteLength: number;
   readonly allocated?: Operation;
 }
 
-/** A mistake before it is worded. */
+/** What the message of a report is composed of. */
 export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "count"> {
-  /** Default: the order of streams. */
+  /** Default: "stream-order". */
   readonly check?: SanitizerCheck;
   readonly kind: string;
   /** The later access, then the earlier one if there are two. */
   readonly accesses: readonly SanitizerAccess[];
-  /** Undefined if it is not about a buffer. */
+  /** The buffer that it is about, if any. */
   readonly memory?: ReportedMemory | undefined;
-  /** What it is about, if that is no buffer. */
+  /** The subject if it is not a buffer: "the array tile in shared memory". */
   readonly place?: string | undefined;
-  /** The operations that access, for what is told of their streams. */
+  /** The operations whose streams' creation is described. */
   readonly operations?: readonly Operation[];
-  /** The bytes of the memory that both access. Undefined for all of it. */
+  /** The bytes of the memory that both access. Undefined if they are all. */
   readonly bytes?: { readonly begin: number; readonly end: number } | undefined;
-  /** What is wrong, as a sentence. */
+  /** What is wrong, as a sentence without a full stop. */
   readonly problem: string;
-  /** What to do, as a sentence. */
+  /** What to do, as a sentence without a full stop. */
   readonly advice: string;
 }
 
@@ -51,7 +51,7 @@ export function messageOf(finding: UnwordedReport): string {
   ].join("\n");
 }
 
-/** Where the streams of the operations were created, each once. */
+/** Lines that say where the streams of the operations were created, each once. */
 function creationsOf({ operations = [] }: UnwordedReport): string[] {
   return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
     const [place] = created === undefined ? [] : placesOf(stackOf(created));
@@ -74,10 +74,10 @@ const verbs: Readonly<Record<SanitizerAccess["access"], string>> = {
   barrier: "waits",
 };
 
-/** Of operations that are called as what they do. */
+/** Participles for operations named after their access. */
 const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allocated", free: "Freed", read: "Read" };
 
-/** @param before the access that was described before: the call of the same launch is not told again */
+/** @param before the access that was described before this one: the stack of the same call is not repeated */
 function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
   const { operation, access, stream, source, stack, block, thread } = current;
   if (access === "barrier" && block === undefined) {
@@ -91,7 +91,7 @@ function describe(current: SanitizerAccess, before: SanitizerAccess | undefined)
   const participle = operation === access ? participles[operation] : undefined;
   const what = participle ?? `${capitalized(operation)}${who} ${verbs[access]}${at}`;
   const isSameCall = block !== undefined && before?.operation === operation && before.stack === stack;
-  // Where a kernel was launched that has allocated memory is not known.
+  // The launch of a kernel that has allocated memory with malloc is unknown.
   if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
   if (participle !== undefined) {
     return [`  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}`, ...indented(stack)];
@@ -107,7 +107,7 @@ function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** What orders two operations, as a sentence. */
+/** Advice that orders two operations, as a sentence. */
 export function orderBy(first: Operation, second: Operation): string {
   const { timeline: a, name } = first;
   const { timeline: b } = second;
@@ -117,7 +117,7 @@ export function orderBy(first: Operation, second: Operation): string {
   return `Record an event on ${a.name} after ${what}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
 }
 
-/** Where an event was recorded that the second operation waits for, and that was recorded before the first one. */
+/** Explains a wait that does not help: for an event that was recorded before the first operation. */
 function earlyRecord(first: Operation, { timeline, position }: Operation): string {
   const wait = timeline.waitFor(first, position);
   const [place] = wait === undefined ? [] : placesOf(stackOf(wait.recorded));
@@ -125,7 +125,7 @@ function earlyRecord(first: Operation, { timeline, position }: Operation): strin
   return `: the one that it waits for was recorded before ${first.name}, at ${shortNameOf(place)}`;
 }
 
-/** What lets a free come after a use, as a sentence. */
+/** Advice that orders a free after a use, as a sentence. */
 export function freeLater(use: Operation, freed: Operation): string {
   const { timeline: { name, pid, device } } = use;
   if (pid !== freed.timeline.pid || device === undefined || freed.timeline.device === undefined) {

@@ -1,5 +1,5 @@
 /**
- * Where reports go beside the listener and standard error, and which are left out: what the environment asks for.
+ * What the environment asks for: suppressions, a file of reports in JSON lines, and annotations for GitHub Actions.
  *
  * @module
  */
@@ -10,23 +10,23 @@ import { placeOf } from "./call_sites.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
 import { Suppressions, type UsedSuppression } from "./suppressions.ts";
 
-/** Where lines go. */
+/** A file that lines are appended to. */
 export interface LogFile {
-  /** What messages call it. */
+  /** Its name in messages. */
   readonly name: string;
   /**
    * Adds a line with its newline.
    *
-   * @throws {Error} Whose message is the reason
+   * @throws {Error} If the line cannot be written; the message is the reason
    */
   append(line: string): void;
 }
 
-/** How one `Cuda` object's reports get into the file. */
+/** Appends the reports of one `Cuda` object to a file, as lines of JSON. */
 export class ReportLog {
   readonly #file: LogFile;
   readonly #pid: number;
-  /** Tells the lines of a `Cuda` object from others': numbers of processes are used again, and Workers share one. */
+  /** Identifies the lines of one `Cuda` object: pids are reused, and Workers share one. */
   readonly #run: string = crypto.randomUUID();
   readonly #numbers = new Map<SanitizerReport, number>();
   #hasFailed = false;
@@ -36,7 +36,7 @@ export class ReportLog {
     this.#pid = pid;
   }
 
-  /** Writes a report when it is found: the process may not get any further. */
+  /** Writes a report as soon as it is found: the process may crash next. */
   add(report: SanitizerReport): void {
     const number = this.#numbers.size + 1;
     this.#numbers.set(report, number);
@@ -44,7 +44,7 @@ export class ReportLog {
     this.#append({ type: "report", pid: this.#pid, run: this.#run, number, check, kind, message, accesses });
   }
 
-  /** Writes the last line, with what is known at the end alone: how often each was seen, and what was suppressed. */
+  /** Writes the last line: the final counts, and the suppressions that were used. */
   end(suppressed: readonly UsedSuppression[]): void {
     const counts = Array.from(this.#numbers.keys(), ({ count }) => count);
     this.#append({
@@ -69,22 +69,22 @@ export class ReportLog {
 
 /** What a sanitizer does with its reports. */
 export interface Outputs {
-  /** Which reports are left out. */
+  /** The suppressed mistakes. */
   readonly suppressions?: Suppressions | undefined;
   /** The file of `POOLPASS_SANITIZE_REPORT`. */
   readonly log?: ReportLog | undefined;
-  /** What is printed of a report beside its message. */
+  /** The annotation that is printed after a report's message. */
   readonly annotate?: ((report: SanitizerReport) => string) | undefined;
 }
 
-/** By path: a process reads a file once, and tells once what of it was of no use. */
+/** By path: a process reads each file once, and prints its unused suppressions once. */
 const known = new Map<string, Suppressions>();
 const refused = new Set<string>();
 
 /**
- * What the environment asks for.
+ * The outputs that the environment variables ask for.
  *
- * @throws {RangeError} If the suppressions cannot be used
+ * @throws {RangeError} If the suppressions cannot be read
  */
 export function outputsOfEnvironment(): Outputs {
   return { suppressions: suppressionsOfEnvironment(), log: logOfEnvironment(), annotate: annotationsOfEnvironment() };
@@ -107,7 +107,7 @@ function suppressionsOfEnvironment(): Suppressions | undefined {
   return suppressions;
 }
 
-/** A file that cannot be written costs a warning: the program has not asked for it. */
+/** A file that cannot be written is a warning and no error: the program itself has not asked for it. */
 function logOfEnvironment(): ReportLog | undefined {
   const pattern = environmentVariable("POOLPASS_SANITIZE_REPORT");
   if (pattern === undefined || pattern === "") return undefined;
@@ -143,7 +143,7 @@ function annotationsOfEnvironment(): Outputs["annotate"] {
 export function annotationOf(report: SanitizerReport, workspace: string | undefined): string {
   const place = placeOf(report);
   const properties = Object.entries({
-    // What comes from the network is no file of the repository.
+    // A module from the network is not a file of the repository.
     ...place === undefined || /^\w+:\/\//.test(place.file)
       ? {}
       : { file: relativeTo(workspace, place.file), line: `${place.line}`, col: place.column?.toString() },

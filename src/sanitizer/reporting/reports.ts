@@ -1,5 +1,5 @@
 /**
- * Words and counts what was found, each mistake once.
+ * Composes the report of each mistake, and delivers it once.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import type { Suppressions, UsedSuppression } from "./suppressions.ts";
 import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitizer_report.ts";
 import { partsOfAccess, partsOfConflict } from "../access_parts.ts";
 
-/** A mistake of a kernel, its launch, and the buffer that it is about. */
+/** A mistake that a driver found in a kernel, with its launch and the buffer that it is about. */
 export interface KernelMistake {
   readonly finding: LaunchFinding;
   readonly operation: Operation;
@@ -30,13 +30,13 @@ export class Reports {
   readonly #checks: ReadonlySet<SanitizerCheck>;
   readonly #onReport: (report: SanitizerReport) => void;
   readonly #found: FoundMistakes;
-  /** What the listener has not got yet. */
+  /** The reports that the listener has not received yet. */
   readonly #undelivered: SanitizerReport[] = [];
 
   /**
-   * @param checks the checks that are wanted: mistakes of others are left out
+   * @param checks the wanted checks: mistakes of other checks are dropped
    * @param onReport called with each mistake when it is first found
-   * @param suppressions which mistakes are left out
+   * @param suppressions the mistakes to suppress
    */
   constructor(
     checks: ReadonlySet<SanitizerCheck>,
@@ -48,17 +48,17 @@ export class Reports {
     this.#found = new FoundMistakes(suppressions);
   }
 
-  /** What was found. */
+  /** All reports so far. */
   get all(): readonly SanitizerReport[] {
     return this.#found.reports;
   }
 
-  /** What was suppressed. */
+  /** The suppressions that were used. */
   get suppressed(): readonly UsedSuppression[] {
     return this.#found.suppressed;
   }
 
-  /** Two accesses to the same bytes that nothing orders. */
+  /** Adds an unordered pair of accesses to the same bytes. */
   addConflict({ region, conflict }: { region: ReportedMemory; conflict: Conflict }): void {
     for (const part of partsOfConflict(conflict)) this.#addConflict(region, part);
   }
@@ -76,7 +76,7 @@ export class Reports {
     });
   }
 
-  /** An access to memory after its free, or one that may happen after it. */
+  /** Adds an access to memory that comes, or may come, after its free. */
   addFreed({ region, access, freed }: { region: ReportedMemory; access: MemoryAccess; freed: Operation }): void {
     for (const part of partsOfAccess(access)) this.#addFreed(region, part, freed);
   }
@@ -100,7 +100,7 @@ export class Reports {
     });
   }
 
-  /** An access that may happen before the allocation. */
+  /** Adds an access that may happen before the allocation. */
   addUnallocated({ region, access }: { region: Required<ReportedMemory>; access: MemoryAccess }): void {
     for (const part of partsOfAccess(access)) this.#addUnallocated(region, part);
   }
@@ -118,7 +118,7 @@ export class Reports {
     });
   }
 
-  /** A free that may happen before the allocation. */
+  /** Adds a free that may happen before the allocation. */
   addFreedBeforeAllocation({ region, freed }: { region: Required<ReportedMemory>; freed: Operation }): void {
     this.#add({
       kind: "use-before-allocation",
@@ -130,7 +130,7 @@ export class Reports {
     });
   }
 
-  /** A change of page-locked memory that a copy may still have to read. */
+  /** Adds a change of page-locked memory that a copy may still read. */
   addEarlyChange({ operation, begin, end, byteLength }: EarlyChange, allocated: Operation | undefined): void {
     this.#add({
       kind: "source-overwritten",
@@ -151,14 +151,14 @@ export class Reports {
   }
 
   /**
-   * A mistake of a kernel.
+   * Adds a mistake of a kernel.
    *
    * @param finding what the driver found
    * @param operation the launch
    * @param region the buffer that it is about, if there is one
    */
   addOfKernel({ finding, operation, region }: KernelMistake): void {
-    // The order of streams reports these by what the program asked for, and not by what happened this time.
+    // The check of stream order reports these by the order of calls, and not by what happened in this run.
     const isOfOrder = finding.kind === "use-after-free" || finding.kind === "use-before-allocation";
     if (isOfOrder && region !== undefined && this.#checks.has("stream-order")) return;
     const { check, kind, problem, advice, memory, range, accesses, count } = finding;
@@ -180,7 +180,7 @@ export class Reports {
     });
   }
 
-  /** Memory that was not freed before something that ends its use: "the pool on device 0 was disposed". */
+  /** Adds memory that was not freed in time. `before` says when: "the pool on device 0 was disposed". */
   addLeak({ kind, count, byteLength, operation }: Leak, before: string): void {
     this.#add({
       check: "leak",
@@ -193,7 +193,7 @@ export class Reports {
     });
   }
 
-  /** Memory that kernels allocated and did not free. */
+  /** Adds memory that kernels allocated and did not free. */
   addHeapLeak({ kernel, source, count, byteLength }: UnfreedHeap, before: string): void {
     const operation = kernel === undefined ? "a kernel" : `kernel ${kernel}`;
     this.#add({
@@ -213,7 +213,7 @@ export class Reports {
     });
   }
 
-  /** A copy to the host of bytes that nothing has written, from an address on. */
+  /** Adds a copy to the host of uninitialized bytes, from an address on. */
   addUnwritten({ operation, region, at }: {
     operation: Operation;
     region: KernelMistake["region"];
@@ -231,7 +231,7 @@ export class Reports {
     });
   }
 
-  /** A wait for an event that was never recorded. */
+  /** Adds a wait for an event that was never recorded. */
   addUnrecordedEvent({ wait, site, created }: { wait: string; site: CallSite; created: CallSite }): void {
     this.#add({
       kind: "unrecorded-event",
@@ -253,7 +253,7 @@ export class Reports {
     if (report !== undefined) this.#undelivered.push(report);
   }
 
-  /** Calls the listener. Not where something is found: a driver may be in the middle of something. */
+  /** Calls the listener. Mistakes do not call it themselves: they may be found in the middle of a driver's call. */
   deliver(): void {
     if (this.#undelivered.length === 0) return;
     for (let report = this.#undelivered.shift(); report !== undefined; report = this.#undelivered.shift()) {
@@ -262,7 +262,7 @@ export class Reports {
   }
 }
 
-/** @param begin the first of the bytes that a mistake is about: the thread that accesses them is known for those alone */
+/** @param begin the first byte of the mistake: the thread is known only for the first byte of an access */
 function accessOf(
   { operation, kind, source, first, ...access }: MemoryAccess,
   begin: number = access.begin,
@@ -287,13 +287,13 @@ function streamOf({ name, device, pid }: Timeline): string | undefined {
   return device === undefined && pid === undefined ? undefined : name;
 }
 
-/** An access, in a sentence: "the write of kernel scale". */
+/** The noun of an access: "the write of kernel scale". */
 function nounOf({ kind, operation, isPossible }: MemoryAccess): string {
   const noun = kind === "atomic" ? "atomic access" : kind;
   return isPossible ? `a possible ${noun} of ${operation.name}` : `the ${noun} of ${operation.name}`;
 }
 
-/** The kind of a mistake that is none if one of the accesses is elsewhere, or is not made. */
+/** The kind of a mistake: "possible-..." if one of the accesses is only possible. */
 function kindOf(kind: string, accesses: readonly MemoryAccess[]): string {
   return accesses.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
 }

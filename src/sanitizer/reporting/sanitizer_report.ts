@@ -1,5 +1,5 @@
 /**
- * What the sanitizer finds.
+ * The public types of reports, and their summary in one line.
  *
  * @module
  */
@@ -75,12 +75,12 @@ function placesIn(reports: readonly SanitizerReport[]): string {
   return ` at ${listOf(byPlace)}`;
 }
 
-/** Races are counted by the pairs of accesses, which are more than the accesses. */
+/** The count of races is one of pairs of accesses. */
 function countIn({ check, count }: SanitizerReport): string {
   return check === "race" && count > 1 ? ` (in ${count} pairs of accesses)` : timesOf(count);
 }
 
-/** How often something was seen, behind its name. Empty for once. */
+/** A suffix for a count: `" (seen 3 times)"`, empty for 1. */
 export function timesOf(count: number): string {
   return count > 1 ? ` (seen ${count} times)` : "";
 }

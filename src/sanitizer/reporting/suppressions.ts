@@ -1,5 +1,5 @@
 /**
- * Mistakes that a program is known to make, and of which the sanitizer does not complain.
+ * Suppressions: known mistakes that are not reported.
  *
  * @module
  */
@@ -10,9 +10,9 @@ import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesO
 
 const mostListed = 10;
 
-/** A line of a file: `kind:place`. */
+/** One suppression: a line `kind:place` of a file. */
 export interface Suppression {
-  /** The line as it stands. */
+  /** The line. */
   readonly text: string;
   /** Its number, from 1. */
   readonly line: number;
@@ -20,13 +20,13 @@ export interface Suppression {
   readonly places: RegExp;
 }
 
-/** How often something was suppressed. */
+/** A suppression with the number of mistakes that it has suppressed. */
 export interface UsedSuppression {
   readonly suppression: Suppression;
   readonly count: number;
 }
 
-/** A report, as far as suppressions ask. */
+/** What suppressions match of a report. */
 export type Suppressible = Pick<SanitizerReport, "check" | "kind" | "accesses">;
 
 const unordered = [
@@ -39,7 +39,7 @@ const unordered = [
   "unordered-atomic-read",
 ];
 
-/** The kinds of each check. A kind that is missing here cannot be suppressed. */
+/** The kinds of mistakes that each check finds. A kind that is missing here cannot be suppressed. */
 export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = {
   "stream-order": [
     ...unordered,
@@ -108,7 +108,7 @@ export class Suppressions {
     return found;
   }
 
-  /** Those that have suppressed nothing so far. */
+  /** The suppressions that have matched nothing so far. */
   get unused(): readonly Suppression[] {
     return this.#all.filter((suppression) => !this.#used.has(suppression));
   }
@@ -140,11 +140,11 @@ function parse(text: string, { file, line }: { file: string; line: number }): Su
   const pattern = new RegExp(`^${globOf(kind)}$`);
   const isKnown = [...checks, ...kinds].some((known) => pattern.test(known));
   if (!isKnown) throw refusal(`there is no kind or check ${shown(kind)}${didYouMean(kind, [...kinds, ...checks])}`);
-  // A path may begin at any of its folders.
+  // A path matches from any of its folders on.
   return { text, line, kinds: pattern, places: new RegExp(`^(?:.*/)?${globOf(place)}$`, "s") };
 }
 
-/** What a place may be written as. */
+/** The strings that a place pattern may match. */
 function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] {
   const inStack = placesOf(stack).flatMap(({ name, file, line, column }) => [
     ...name === undefined ? [] : [name],
@@ -156,7 +156,7 @@ function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] 
   return [operation, operation.replace(/^kernel /, ""), ...inKernel, ...inStack];
 }
 
-/** Any characters for `*`, any one for `?`. */
+/** The regular expression of a glob: any characters for `*`, any one for `?`. */
 function globOf(pattern: string): string {
   return pattern.replaceAll(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
 }
