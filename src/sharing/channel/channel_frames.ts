@@ -55,7 +55,7 @@ interface Frame {
 interface Hold {
   readonly frame: Frame;
   kind: HoldKind;
-  /** The `performance.now()` from which on the consumer could read it. */
+  /** The `performance.now()` from which on the consumer could read it; 0 if there is no limit to that. */
   since: number;
   /** Cancels the wait for the consumer's work with the frame, once it was released. */
   cancel: (() => void) | undefined;
@@ -91,6 +91,8 @@ export class ChannelFrames {
   readonly #refused = new Set<Consumer>();
   readonly #turnTimer = new UnreferencedTimer(() => this.#endTurns(), turnMilliseconds);
   readonly #holdTimer: HoldTimer;
+  /** Whether it matters how long a frame is held. */
+  readonly #isTimed: boolean;
   #joined = 0;
   #dropped = 0;
   #hasEnded = false;
@@ -100,6 +102,7 @@ export class ChannelFrames {
     this.#parts = parts;
     const { droppingSlots, window, holdTimeout = Infinity } = parts;
     if (droppingSlots !== undefined) this.#budget = new FrameBudget({ slots: droppingSlots, window });
+    this.#isTimed = droppingSlots !== undefined || holdTimeout < Infinity;
     this.#holdTimer = new HoldTimer(holdTimeout, () => this.#endHolds(holdTimeout));
   }
 
@@ -409,7 +412,8 @@ export class ChannelFrames {
 
   #addHold(consumer: Consumer, frame: Frame, kind: HoldKind): void {
     const { holders, message } = frame;
-    const hold: Hold = { frame, kind, since: performance.now(), cancel: undefined };
+    const since = this.#isTimed ? performance.now() : 0;
+    const hold: Hold = { frame, kind, since, cancel: undefined };
     consumer.held.set(message.slot, hold);
     holders.add(consumer);
     if (kind === "in turn") consumer.inTurn = hold;

@@ -205,12 +205,14 @@ export class MessageStream {
    */
   #isLateInTurn(): boolean {
     const poll = pollCount();
-    const now = performance.now();
-    // There are no polls while there is nothing to wait for.
-    if (poll !== this.#lastPoll || now > this.#turnEnd) this.#writes = 0;
+    if (poll !== this.#lastPoll) this.#writes = 0;
     this.#lastPoll = poll;
+    if (++this.#writes < writesPerTurn) return false;
+    // There are no polls while there is nothing to wait for: then the time tells.
+    const now = performance.now();
+    if (now > this.#turnEnd) this.#writes = Math.min(this.#writes, writesPerTurn);
     this.#turnEnd = now + turnMilliseconds;
-    return ++this.#writes > writesPerTurn;
+    return this.#writes > writesPerTurn;
   }
 
   /** Writes as much as the socket accepts, without waiting for a microtask. */

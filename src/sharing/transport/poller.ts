@@ -74,6 +74,8 @@ let serving = false;
 let attentiveCount = 0;
 /** When a wait last began or ended, in milliseconds. */
 let lastEvent = 0;
+/** Whether a wait has ended since the last pause. Its time is read at the next pause, which needs it too. */
+let hadEvent = false;
 /** The number of polls so far. */
 let polls = 0;
 /** Ends the current pause or parked call early; undefined while there is neither. */
@@ -234,7 +236,10 @@ async function serve(): Promise<void> {
 
 /** Yields between two polls, for longer the longer nothing has happened. */
 async function waitBetweenPolls(): Promise<void> {
-  const idle = performance.now() - lastEvent;
+  const now = performance.now();
+  if (hadEvent) lastEvent = now;
+  hadEvent = false;
+  const idle = now - lastEvent;
   if (idle < (attentiveCount > 0 ? attentiveSpin : spinMilliseconds)) await nextTurn();
   else if (jsRuntime === "deno") await park();
   else await pause(idle < attentiveMilliseconds ? attentivePause : idlePause);
@@ -273,7 +278,7 @@ async function pollAll(): Promise<void> {
   polls++;
   for (let first = 1; first < table!.count; first += batchSize) {
     if (!pollBatch(first)) continue;
-    lastEvent = performance.now();
+    hadEvent = true;
     // Messages sent in reply are written in microtasks: run those now, not after the last batch.
     await undefined;
   }
