@@ -132,6 +132,8 @@ export interface InstructionTraits {
   readonly takesVectorOfOne?: boolean;
   /** Whether the instruction only reads memory that nothing writes while the kernel runs. Default: it may be written. */
   readonly readsConstants?: boolean;
+  /** Whether what the instruction reads must not be written while the kernel runs, by any thread. Default: it may be. */
+  readonly isNotCoherent?: boolean;
   /** Whether the instruction is a weak store: no thread sees it before a barrier for sure. Default: it may be any other. */
   readonly isPlainStore?: boolean;
   /**

@@ -70,8 +70,6 @@ const mostRemembered = 1024;
 const mostSteps = 20_000;
 const axes = ["%ctaid.z", "%ctaid.y", "%ctaid.x", "%tid.z", "%tid.y", "%tid.x"];
 const kinds = ["read", "write", "atomic"] as const;
-/** Instructions that may stop a launch half-way. */
-const stopping: ReadonlySet<string> = new Set(["trap", "brkpt", "call"]);
 
 /** All accesses of a launch. Undefined if they are not known, or may not all be made. */
 export function exactAccesses(
@@ -80,7 +78,7 @@ export function exactAccesses(
 ): ExactAccesses | undefined {
   const { certain, possible, reachesElsewhere, prepared: { code } } = run;
   if (possible.size > 0 || reachesElsewhere) return undefined;
-  if (code.blocks.some(({ steps }) => steps.some(({ opcode }) => stopping.has(opcode)))) return undefined;
+  if (code.blocks.some(({ steps }) => steps.some(mayStop))) return undefined;
   const alignments = alignmentsOf(certain);
   if (alignments === undefined) return undefined;
   try {
@@ -105,6 +103,11 @@ export function exactAccesses(
     if (error instanceof TooManyRanges) return undefined;
     throw error;
   }
+}
+
+/** Whether an instruction may stop a launch half-way. */
+function mayStop({ row }: Step): boolean {
+  return row?.flow === "call" || row?.traits.effects?.includes("traps") === true;
 }
 
 /** What parameters have to be multiples of so that all accesses are aligned, and words are words. */

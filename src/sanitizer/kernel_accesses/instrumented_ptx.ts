@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { findRow } from "../../ptx/instructions/find_row.ts";
 import { accessOf } from "./memory_step.ts";
 import { bitsOf } from "./kernel_code.ts";
 
@@ -109,7 +110,13 @@ function noteOf(
   // A name without a percent sign is a variable's or a parameter's.
   if (!base.startsWith("%")) return undefined;
   const address = { kind: "address", base: { kind: "unknown" }, offset: 0 } as const;
-  const known = accessOf({ opcode, modifiers, operands: [address], guard: undefined, line: 0 });
+  const known = accessOf({
+    row: findRow(opcode, modifiers),
+    modifiers,
+    operands: [address],
+    guard: undefined,
+    line: 0,
+  });
   if (known === undefined || known === "unknown" || known.byteLength > bitsOf("b32")) return undefined;
   const mask = 2 ** known.byteLength - 1;
   const kind = observedKinds.indexOf(known.access);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Arithmetic } from "../../ptx/instructions/instruction_traits.ts";
 import { type AffineForm, constantForm, formOf, isUniform, noBase, productOf, sumOf } from "./affine_form.ts";
 import { type Condition, decide, type Domain, rangeOf } from "./domain.ts";
 
@@ -41,30 +42,30 @@ export interface OperandTools {
 
 type Operation = (forms: readonly AffineForm[], tools: OperandTools) => AffineForm | Undecided | undefined;
 
-/** The operations on integers, by opcode. */
-export const operations: Readonly<Record<string, Operation>> = {
-  add: ([a, b], tools) => added(a!, b!, 1, tools),
-  sub: ([a, b], tools) => added(a!, b!, -1, tools),
-  neg: ([a], { plain }) => times(plain(a!), constantForm(-1)),
+/** The operations on integers. */
+export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
+  sum: ([a, b], tools) => added(a!, b!, 1, tools),
+  difference: ([a, b], tools) => added(a!, b!, -1, tools),
+  negation: ([a], { plain }) => times(plain(a!), constantForm(-1)),
   not: ([a], { plain }) => inverted(plain(a!)),
-  mul: ([a, b], tools) => product(a!, b!, tools),
-  mad: ([a, b, c], tools) => {
+  product: ([a, b], tools) => product(a!, b!, tools),
+  "product sum": ([a, b, c], tools) => {
     const result = product(a!, b!, tools);
     return result && added(result, c!, 1, tools);
   },
-  shl: ([a, b], { plain, type }) => {
+  shift: ([a, b], { plain, type }) => {
     const by = shiftOf(b!, type);
     return by === undefined ? undefined : times(plain(a!), constantForm(2 ** by));
   },
-  shr: ([a, b], { numeric, type, domain }) => {
+  "right shift": ([a, b], { numeric, type, domain }) => {
     const by = shiftOf(b!, type), form = numeric(a!);
     return by === undefined || form === undefined ? undefined : quotient(form, 2 ** by, domain);
   },
-  div: ([a, b], { numeric, domain }) => {
+  quotient: ([a, b], { numeric, domain }) => {
     const form = numeric(a!), by = numeric(b!);
     return isDivision(form, by, domain) ? quotient(form!, by!.constant, domain) : undefined;
   },
-  rem: ([a, b], { numeric, domain }) => {
+  remainder: ([a, b], { numeric, domain }) => {
     const form = numeric(a!), by = numeric(b!);
     return isDivision(form, by, domain) ? remainder(form!, by!.constant, domain) : undefined;
   },
@@ -80,9 +81,9 @@ export const operations: Readonly<Record<string, Operation>> = {
     if (second !== undefined && isUniform(second) && second.constant === -1) return inverted(first);
     return bitwise(first, second, (a, b) => a ^ b);
   },
-  min: ([a, b], tools) => extreme(a!, b!, true, tools),
-  max: ([a, b], tools) => extreme(a!, b!, false, tools),
-  bfe: ([a, b, c], { numeric, type, domain }) => {
+  minimum: ([a, b], tools) => extreme(a!, b!, true, tools),
+  maximum: ([a, b], tools) => extreme(a!, b!, false, tools),
+  "bit field": ([a, b, c], { numeric, type, domain }) => {
     const from = shiftOf(b!, type), length = shiftOf(c!, type), form = numeric(a!);
     if (type.isSigned || from === undefined || length === undefined || form === undefined) return undefined;
     const shifted = quotient(form, 2 ** from, domain);

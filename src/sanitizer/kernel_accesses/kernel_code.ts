@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { InstructionRow } from "../../ptx/instructions/instruction_traits.ts";
+import { findRow } from "../../ptx/instructions/find_row.ts";
 import { immediatePostDominators } from "../../ptx/analysis/dominator_tree.ts";
 import { kernelSignature } from "../../ptx/kernel_signature.ts";
 import type { FunctionDeclaration, Instruction, Operand, Statement, VariableDeclaration } from "../../ptx/syntax.ts";
@@ -24,7 +26,8 @@ export type Place =
 
 /** An instruction. */
 export interface Step {
-  readonly opcode: string;
+  /** What is known of it. Undefined if its opcode is not known. */
+  readonly row: InstructionRow | undefined;
   readonly modifiers: readonly string[];
   readonly operands: readonly Place[];
   /** The register that decides whether it is executed. */
@@ -94,7 +97,12 @@ class Scope {
 /** A step before its names are resolved, or a label. */
 type Line =
   | { readonly kind: "label"; readonly mark: number }
-  | { readonly kind: "step"; readonly instruction: Instruction; readonly scope: Scope };
+  | {
+    readonly kind: "step";
+    readonly instruction: Instruction;
+    readonly row: InstructionRow | undefined;
+    readonly scope: Scope;
+  };
 
 /** The code of a kernel's definition, in a module with variables. */
 export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
@@ -145,7 +153,12 @@ class FlatCode {
           this.#branchTargets.set(statement.name, statement.targets);
           break;
         case "instruction":
-          this.#lines.push({ kind: "step", instruction: statement, scope });
+          this.#lines.push({
+            kind: "step",
+            instruction: statement,
+            row: findRow(statement.opcode, statement.modifiers),
+            scope,
+          });
       }
     }
   }
@@ -173,39 +186,39 @@ class FlatCode {
         blockOfMark.set(line.mark, starts.length - 1);
       } else {
         starts.at(-1)!.lines.push(line);
-        if (endings.has(line.instruction.opcode)) starts.push({ lines: [] });
+        if (endsBlock(line.row)) starts.push({ lines: [] });
       }
     }
     const end = starts.length;
     const blocks = starts.map(({ lines }, index): Block => {
       const last = lines.at(-1);
-      const isEnding = last !== undefined && endings.has(last.instruction.opcode);
+      const isEnding = last !== undefined && endsBlock(last.row);
       const steps = (isEnding ? lines.slice(0, -1) : lines).map((line) => this.#step(line));
       if (!isEnding) return { steps, next: [index + 1], guard: undefined };
-      const { instruction, scope } = last;
+      const { instruction, row } = last;
       const { guard } = this.#step(last);
-      const targets = this.#targetsOf(instruction, scope).map((mark) => blockOfMark.get(mark) ?? end);
-      if (instruction.opcode !== "bra" && targets.length === 0) targets.push(end);
+      const targets = this.#targetsOf(last).map((mark) => blockOfMark.get(mark) ?? end);
+      if (row?.flow !== "branch" && targets.length === 0) targets.push(end);
       return { steps, next: instruction.predicate === undefined ? targets : [...targets, index + 1], guard };
     });
     return { blocks, end };
   }
 
-  #targetsOf({ opcode, operands }: Instruction, scope: Scope): number[] {
-    if (opcode !== "bra" && opcode !== "brx") return [];
+  #targetsOf({ instruction: { operands }, row, scope }: Line & { kind: "step" }): number[] {
+    if (row?.flow !== "branch" && row?.flow !== "switch") return [];
     const named = operands.at(-1);
     const name = named?.kind === "name" ? named.name : "";
-    const names = opcode === "bra" ? [name] : this.#branchTargets.get(name) ?? [];
+    const names = row.flow === "branch" ? [name] : this.#branchTargets.get(name) ?? [];
     return names.map((each) => scope.label(each) ?? -1);
   }
 
-  #step({ instruction, scope }: Line & { kind: "step" }): Step {
-    const { opcode, modifiers, operands, predicate, line } = instruction;
+  #step({ instruction, row, scope }: Line & { kind: "step" }): Step {
+    const { modifiers, operands, predicate, line } = instruction;
     const place = predicate && scope.find(predicate.name);
     const guard = predicate === undefined
       ? undefined
       : { register: place?.kind === "register" ? place.register : -1, isNegated: predicate.negated };
-    return { opcode, modifiers, operands: operands.map((operand) => placeOf(operand, scope)), guard, line };
+    return { row, modifiers, operands: operands.map((operand) => placeOf(operand, scope)), guard, line };
   }
 }
 
@@ -214,8 +227,11 @@ export function bitsOf(type: string): number {
   return type === "pred" ? 1 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0) * (type.endsWith("x2") ? 2 : 1);
 }
 
-/** Instructions after which a block ends. */
-const endings: ReadonlySet<string> = new Set(["bra", "brx", "ret", "exit", "trap"]);
+/** Whether a block ends behind an instruction. A thread goes on behind a call, and behind a trap it does not. */
+function endsBlock(row: InstructionRow | undefined): boolean {
+  return row?.flow !== undefined && row.flow !== "call" || row?.traits.effects?.includes("traps") === true;
+}
+
 const unknown: Place = { kind: "unknown" };
 
 function placeOf(operand: Operand, scope: Scope): Place {
@@ -260,9 +276,9 @@ function placeOf(operand: Operand, scope: Scope): Place {
   }
 }
 
-/** The registers that an instruction may write: those of its first operand. */
-export function written({ operands }: Step): readonly number[] {
-  return registersOf(operands[0]);
+/** The registers that an instruction may write: those of its first operand. A call writes those in its list of results. */
+export function written(step: Step): readonly number[] {
+  return overwrites(step) || step.row?.flow === "call" ? registersOf(step.operands[0]) : [];
 }
 
 /** The registers that an operand names, addresses aside. */
@@ -271,9 +287,9 @@ function registersOf(place: Place | undefined): readonly number[] {
   return place?.kind === "list" ? place.elements.flatMap(registersOf) : [];
 }
 
-/** Whether an instruction writes its first operand for sure. Those with another meaning are taken to read it. */
-export function overwrites({ opcode }: Step): boolean {
-  return !/^(bar|barrier|brx|call|nanosleep|st|red|membar|fence)$/.test(opcode);
+/** Whether an instruction writes its first operand. One that is not known is taken to do so. */
+export function overwrites({ row }: Step): boolean {
+  return row === undefined || row.hasResult;
 }
 
 /** The registers that an instruction reads, its guard among them. */

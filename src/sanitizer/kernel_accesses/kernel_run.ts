@@ -155,7 +155,7 @@ export class KernelRun {
     for (; state.index < steps.length; state.index++) {
       this.#spend(1);
       const step = steps[state.index]!;
-      if (step.opcode === "call") return this.#abandon(state);
+      if (step.row?.flow === "call") return this.#abandon(state);
       const undecided = this.#step(state, step);
       if (undecided !== undefined) return { parts: this.#parts(state, undecided.condition), isMidway: true };
     }
@@ -293,9 +293,9 @@ export class KernelRun {
   }
 
   #assign(state: ThreadState, step: Step): Undecided | undefined {
-    const { opcode, modifiers, operands } = step;
+    const { row, modifiers, operands } = step;
     const targets = written(step);
-    if (opcode === "ld") {
+    if (row?.traits.access === "read") {
       const values = modifiers.includes("param") ? this.#loadParameter(step, targets.length) : [];
       targets.forEach((register, index) => state.values[register] = values[index]);
       return undefined;
@@ -327,9 +327,11 @@ export class KernelRun {
   }
 
   /** Whether an instruction's result has all bits of the register. */
-  #fits({ opcode, modifiers }: Step, register: number): boolean {
-    if (opcode === "setp") return true;
-    const bits = bitsOf(modifiers.at(opcode === "cvt" ? -2 : -1) ?? "") * (modifiers.includes("wide") ? 2 : 1);
+  #fits({ row, modifiers }: Step, register: number): boolean {
+    const arithmetic = row?.traits.arithmetic;
+    if (arithmetic === "comparison") return true;
+    const bits = bitsOf(modifiers.at(arithmetic === "conversion" ? -2 : -1) ?? "") *
+      (modifiers.includes("wide") ? 2 : 1);
     return bits >= this.#code.registerBits[register]!;
   }
 

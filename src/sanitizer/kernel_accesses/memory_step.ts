@@ -26,64 +26,46 @@ const ownSpaces = [
 /** Orders in which other threads may make the same access. */
 const strong: ReadonlySet<string> = new Set(["volatile", "relaxed", "acquire", "release", "mmio"]);
 
-/** The access of an instruction to shared memory of its own block. Undefined for other instructions than `ld` and `st`. */
+/** The access of an instruction to shared memory of its own block. Undefined for other instructions than loads and stores. */
 export function sharedAccessOf(step: Step): StepAccess | "unknown" | undefined {
-  const { opcode, modifiers } = step;
-  if (opcode !== "ld" && opcode !== "st") return undefined;
-  return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(step, kinds[opcode]!) : undefined;
+  const { row, modifiers } = step;
+  const access = row?.traits.access;
+  if (access !== "read" && access !== "write") return undefined;
+  return modifiers.includes("shared") || modifiers.includes("shared::cta") ? accessBy(step, access) : undefined;
 }
 
 /** Whether an instruction is a barrier: of all threads of a block, or another one. Those of a warp do not count. */
-export function barrierOf({ opcode, modifiers, operands }: Step): "block" | "other" | undefined {
-  if (opcode !== "bar" && opcode !== "barrier" || modifiers.includes("warp")) return undefined;
-  const isSync = modifiers.includes("sync") && modifiers.every((modifier) => ofBlock.has(modifier));
-  return isSync && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
+export function barrierOf({ row, operands }: Step): "block" | "other" | undefined {
+  const synchronization = row?.traits.synchronization;
+  if (synchronization === undefined || synchronization === "lanes") return undefined;
+  return synchronization === "block" && operands.length === 1 && operands[0]!.kind === "number" ? "block" : "other";
 }
-
-/** Instructions by which lanes exchange something, or with which threads wait for some others. */
-const exchanging: ReadonlySet<string> = new Set([
-  "activemask",
-  "call",
-  "elect",
-  "ldmatrix",
-  "match",
-  "mbarrier",
-  "movmatrix",
-  "redux",
-  "shfl",
-  "stmatrix",
-  "vote",
-]);
 
 /** Whether a kernel has no barriers, only those of whole blocks, or also others, or lanes that exchange something. */
 export function barriersOf({ blocks }: KernelCode): "none" | "block" | "other" {
   let found: "none" | "block" = "none";
   for (const { steps } of blocks) {
     for (const step of steps) {
-      const isOfWarp = (step.opcode === "bar" || step.opcode === "barrier") && step.modifiers.includes("warp");
       const barrier = barrierOf(step);
-      if (exchanging.has(step.opcode) || isOfWarp || barrier === "other") return "other";
+      if (step.row?.traits.synchronization === "lanes" || barrier === "other") return "other";
       if (barrier === "block") found = "block";
     }
   }
   return found;
 }
 
-const ofBlock: ReadonlySet<string> = new Set(["sync", "cta", "aligned"]);
-
 /**
  * The access of an instruction to global memory. Undefined if there is none, `"unknown"` if it is not known which.
  */
 export function accessOf(step: Step): StepAccess | "unknown" | undefined {
-  const { opcode, modifiers, operands } = step;
-  const known = kinds[opcode];
-  if (known === undefined) {
-    return harmless.has(opcode) || !operands.some(({ kind }) => kind === "address") && opcode !== "call"
-      ? undefined
-      : "unknown";
+  const { row, modifiers, operands } = step;
+  const access = row?.traits.access;
+  if (access === "shared" || access === "none") return undefined;
+  if (access === undefined) {
+    return operands.some(({ kind }) => kind === "address") || row?.flow === "call" ? "unknown" : undefined;
   }
   if (modifiers.some((modifier) => ownSpaces.includes(modifier))) return undefined;
-  return accessBy(step, known);
+  return accessBy(step, access);
 }
 
 function accessBy({ modifiers, operands }: Step, known: StepAccess["access"]): StepAccess | "unknown" {
@@ -95,28 +77,6 @@ function accessBy({ modifiers, operands }: Step, known: StepAccess["access"]): S
   return { access, address, byteLength: bytes * count };
 }
 
-const kinds: Readonly<Record<string, StepAccess["access"]>> = {
-  ld: "read",
-  ldu: "read",
-  st: "write",
-  atom: "atomic",
-  red: "atomic",
-};
-
-/** Instructions with an address that access no global memory. */
-const harmless: ReadonlySet<string> = new Set([
-  "prefetch",
-  "prefetchu",
-  "mbarrier",
-  "ldmatrix",
-  "stmatrix",
-  "isspacep",
-  "cvta",
-  "mov",
-]);
-
-/** Instructions with an address that read no memory. */
-const readingNothing: ReadonlySet<string> = new Set(["prefetch", "prefetchu", "isspacep", "cvta", "mov"]);
 /** Spaces whose memory is always initialized. */
 const initializedSpaces = ["param", "param::entry", "const"];
 
@@ -127,16 +87,23 @@ export function readsOnlyKnownMemory({ blocks }: KernelCode): boolean {
 
 /** Whether a kernel may read its blocks' shared memory. */
 export function readsSharedMemory({ blocks }: KernelCode): boolean {
-  return blocks.some(({ steps }) => steps.some((step) => step.opcode === "ld" && sharedAccessOf(step) !== undefined));
+  return blocks.some(({ steps }) =>
+    steps.some((step) => step.row?.traits.access === "read" && sharedAccessOf(step) !== undefined)
+  );
+}
+
+/** Whether an instruction may access memory at an address. One with an operand that is not known may. */
+export function mayAccess({ row, operands }: Step): boolean {
+  return row?.traits.access !== "none" && operands.some(({ kind }) => kind === "address" || kind === "unknown");
 }
 
 function readsKnownMemory(step: Step): boolean {
-  const { opcode, modifiers, operands } = step;
-  if (opcode === "call") return false;
-  const hasAddress = operands.some(({ kind }) => kind === "address" || kind === "unknown");
-  if (readingNothing.has(opcode) || !hasAddress) return true;
-  if (kinds[opcode] === undefined || modifiers.includes("async")) return false;
-  if (opcode === "ld" && modifiers.some((modifier) => initializedSpaces.includes(modifier))) return true;
-  const access = sharedAccessOf(step) ?? accessOf(step);
-  return access !== undefined && access !== "unknown";
+  const { row, modifiers } = step;
+  if (row?.flow === "call") return false;
+  if (!mayAccess(step)) return true;
+  const access = row?.traits.access;
+  if (access === undefined || access === "shared" || modifiers.includes("async")) return false;
+  if (access === "read" && modifiers.some((modifier) => initializedSpaces.includes(modifier))) return true;
+  const found = sharedAccessOf(step) ?? accessOf(step);
+  return found !== undefined && found !== "unknown";
 }

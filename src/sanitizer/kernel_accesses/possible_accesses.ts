@@ -54,7 +54,7 @@ function rootsOf({ blocks, registerBits }: KernelCode): ReadonlySet<number>[] {
     for (const { steps } of blocks) {
       for (const step of steps) {
         // What memory has is unknown.
-        if (step.opcode === "ld" && !step.modifiers.includes("param")) continue;
+        if (step.row?.traits.access === "read" && !step.modifiers.includes("param")) continue;
         const found = step.operands.slice(1).flatMap((place) => [...rootsIn(place)]);
         for (const register of written(step)) {
           const known = roots[register];

@@ -7,7 +7,7 @@
 import { noBase } from "./affine_form.ts";
 import { greatestDivisor, rangeOf } from "./domain.ts";
 import type { KernelCode, Step } from "./kernel_code.ts";
-import { accessOf, sharedAccessOf } from "./memory_step.ts";
+import { accessOf, mayAccess, sharedAccessOf } from "./memory_step.ts";
 import type { CertainAccess } from "./thread_state.ts";
 
 /** The bytes around all accesses from the value of a parameter on: threads do not conflict there. */
@@ -43,7 +43,6 @@ interface Cluster {
 
 /** The memory that no other thread accesses, or that is never written. */
 const harmlessSpaces = ["local", "param", "param::entry", "const"];
-const harmless: ReadonlySet<string> = new Set(["prefetch", "prefetchu", "isspacep", "cvta", "mov"]);
 const mostClusters = 64;
 
 /** Whether a kernel accesses global and shared memory by weak loads and stores only. */
@@ -52,10 +51,11 @@ export function hasOnlyWeakAccesses({ blocks }: KernelCode): boolean {
 }
 
 function isWeak(step: Step): boolean {
-  const { opcode, modifiers, operands } = step;
-  if (opcode === "call") return false;
-  if (harmless.has(opcode) || !operands.some(({ kind }) => kind === "address" || kind === "unknown")) return true;
-  if (opcode !== "ld" && opcode !== "ldu" && opcode !== "st" || modifiers.includes("async")) return false;
+  const { row, modifiers } = step;
+  if (row?.flow === "call") return false;
+  if (!mayAccess(step)) return true;
+  const kind = row?.traits.access;
+  if (kind !== "read" && kind !== "write" || modifiers.includes("async")) return false;
   if (modifiers.some((modifier) => harmlessSpaces.includes(modifier))) return true;
   const access = sharedAccessOf(step) ?? accessOf(step);
   return access !== undefined && access !== "unknown" && access.access !== "atomic";
@@ -128,7 +128,7 @@ function isApart(cluster: Cluster): boolean {
   const { accesses, isWritten } = cluster;
   if (!isWritten) return true;
   // What is read by a cache is not to be written at all.
-  if (accesses.some(({ step: { opcode, modifiers } }) => opcode === "ldu" || modifiers.includes("nc"))) return false;
+  if (accesses.some(({ step: { row } }) => row?.traits.isNotCoherent === true)) return false;
   return hasOwnBytes(cluster);
 }
 

@@ -91,7 +91,7 @@ export class SharedPhases {
     // Where variables lie is not known, and so neither is what lies around them.
     if (!(low >= 0 && last <= (this.#byteLengths.get(access.form.base) ?? -1))) this.refuse();
     else this.#accesses.push({ ...this.#ordered(access), phase, first: low, last });
-    if (access.step.opcode === "ld") this.#reads.add(access, before);
+    if (access.step.row?.traits.access === "read") this.#reads.add(access, before);
     else before.writes = { write: access, before: [before.writes] };
   }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Arithmetic } from "../../ptx/instructions/instruction_traits.ts";
 import { type AffineForm, constantForm, elsewhere, noBase, productOf, sumOf } from "./affine_form.ts";
 import { type Condition, decide, type Domain, rangeOf, simplified } from "./domain.ts";
 import { type IntegerType, type OperandTools, operations, type Undecided } from "./integer_operations.ts";
@@ -41,22 +42,23 @@ class Evaluation {
   }
 
   run(): Value | Undecided {
-    const { opcode, modifiers } = this.#step;
-    if (modifiers.includes("cc") || modifiers.includes("sat")) return undefined;
-    if (modifiers.at(-1) === "pred") return this.#logic();
-    switch (opcode) {
-      case "mov":
-      case "cvta":
+    const { row, modifiers } = this.#step;
+    if (row?.traits.pointer === "converted") return this.#values[0];
+    const arithmetic = row?.traits.arithmetic;
+    if (arithmetic === undefined || modifiers.includes("sat")) return undefined;
+    if (modifiers.at(-1) === "pred") return this.#logic(arithmetic);
+    switch (arithmetic) {
+      case "move":
         return this.#values[0];
-      case "setp":
+      case "comparison":
         return this.#compare();
-      case "selp":
+      case "selection":
         return this.#select();
-      case "cvt":
+      case "conversion":
         return this.#convert();
     }
     if (this.#type === undefined) return undefined;
-    const operation = operations[opcode];
+    const operation = operations[arithmetic];
     const forms = this.#values.map((value) => value?.kind === "affine" ? simplified(value, this.#domain) : undefined);
     if (operation === undefined || forms.includes(undefined)) return undefined;
     return operation(forms as AffineForm[], this.#operands());
@@ -94,15 +96,14 @@ class Evaluation {
     return turns === 0 ? plain : sumOf(plain, constantForm(-turns * modulus));
   }
 
-  #logic(): Value {
+  #logic(arithmetic: Arithmetic): Value {
     const [a, b] = this.#values;
-    const { opcode } = this.#step;
     if (a === undefined || a.kind === "affine") return undefined;
-    if (opcode === "mov") return a;
-    if (opcode === "not") return { kind: "not", of: a };
+    if (arithmetic === "move") return a;
+    if (arithmetic === "not") return { kind: "not", of: a };
     if (b === undefined || b.kind === "affine") return undefined;
-    if (opcode === "and") return { kind: "and", of: [a, b] };
-    return opcode === "or" ? either(a, b) : undefined;
+    if (arithmetic === "and") return { kind: "and", of: [a, b] };
+    return arithmetic === "or" ? either(a, b) : undefined;
   }
 
   #compare(): Value {

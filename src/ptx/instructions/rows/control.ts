@@ -168,6 +168,11 @@ function arrivals(name: string): InstructionRow[] {
 const stack: InstructionTraits = { effects: ["allocates"] };
 const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
+/** Instructions that are never lowered, of which analyses need to know. */
+export const unsupportedRows: Rows<"brkpt"> = {
+  brkpt: row("brkpt", "9.7.19.1", { effects: ["traps"] }),
+};
+
 /** The stack, and what concerns none of the other families. */
 export const miscellaneousRows: Rows<MiscellaneousName> = {
   stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),

@@ -71,7 +71,9 @@ function loads(type: string, traits: InstructionTraits): InstructionRow[] {
     row(`ld.${modifiers}${type} d, [a]`, section, traits);
   const weak = (hints: string) => load(`weak?.${hints}`, "9.7.9.8", traits);
   const ordered = (hints: string) => load(`${orderedLoad}.${hints}`, "9.7.9.8", observing(traits));
-  const ofConstants = notCoherent.map((hints) => load(hints, "9.7.9.9", { ...traits, readsConstants: true }));
+  const ofConstants = notCoherent.map((hints) =>
+    load(hints, "9.7.9.9", { ...traits, readsConstants: true, isNotCoherent: true })
+  );
   return [
     ...[`${loadSpace}.${loadCache}`, `${global}.${loadCache}.${prefetchSizes}`, evictions].map(weak),
     ...[volatileSpace, `${global}.${prefetchSizes}`].map((hints) =>
@@ -123,7 +125,7 @@ const unread: InstructionTraits = { ...hint, access: "none" };
 
 /** Moves, memory accesses and conversions. */
 export const dataMovementRows: Rows<DataMovementName> = {
-  "mov.vector": row(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", pure),
+  "mov.vector": row(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", { ...pure, access: "none" }),
   mov: row(`mov.${moved} d, a`, "9.7.9.3", {
     ...pure,
     arithmetic: "move",
@@ -141,6 +143,7 @@ export const dataMovementRows: Rows<DataMovementName> = {
     ...pure,
     effects: ["reads"],
     access: "read",
+    isNotCoherent: true,
     takesVectorOfOne: true,
   }),
   st: [
@@ -164,7 +167,7 @@ export const dataMovementRows: Rows<DataMovementName> = {
   "mov.b128": row("mov.b128 d, a", "9.7.9.3", { ...pure, access: "none" }),
   "ld.b128": loads(".b128", wideLoad),
   "st.b128": stores(".b128", wideStore),
-  "ldu.b128": row("ldu.<space:global>?.b128 d, [a]", "9.7.9.10", wideLoad),
+  "ldu.b128": row("ldu.<space:global>?.b128 d, [a]", "9.7.9.10", { ...wideLoad, isNotCoherent: true }),
   "atom.b128": [
     row(`atom.${ordering}.<operation:exch>.b128 d, [a], b`, "9.7.13.5", returningAtomic),
     row(`atom.${ordering}.<operation:cas>.b128 d, [a], b, c`, "9.7.13.5", returningAtomic),

@@ -1,0 +1,56 @@
+/**
+ * Finds what is known of an instruction, for analyses that need no more than its row.
+ *
+ * @module
+ */
+import { matchForm } from "./form_syntax.ts";
+import type { InstructionRow } from "./instruction_traits.ts";
+import { controlFlowRows, miscellaneousRows, synchronizationRows, unsupportedRows } from "./rows/control.ts";
+import { comparisonRows, floatRows } from "./rows/floats.ts";
+import { integerRows, logicRows, packedVideoRows, videoRows } from "./rows/integers.ts";
+import { atomicRows, dataMovementRows } from "./rows/memory.ts";
+
+let rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> | undefined;
+const found = new Map<string, InstructionRow | undefined>();
+
+/**
+ * The row of an instruction. For modifiers that no row has together, such as those of newer GPUs, the row of the opcode
+ * that most of them fit. Undefined for an opcode that is not in the table.
+ */
+export function findRow(opcode: string, modifiers: readonly string[]): InstructionRow | undefined {
+  const text = `${opcode}.${modifiers.join(".")}`;
+  if (!found.has(text)) found.set(text, find(opcode, modifiers));
+  return found.get(text);
+}
+
+function find(opcode: string, modifiers: readonly string[]): InstructionRow | undefined {
+  let nearest: InstructionRow | undefined;
+  let furthest = -1;
+  for (const row of (rowsByOpcode ??= groupRows()).get(opcode) ?? []) {
+    const match = matchForm(row, modifiers);
+    if (match.matched) return row;
+    if (match.at <= furthest) continue;
+    furthest = match.at;
+    nearest = row;
+  }
+  return nearest;
+}
+
+function groupRows(): ReadonlyMap<string, readonly InstructionRow[]> {
+  const families = [
+    integerRows,
+    floatRows,
+    comparisonRows,
+    logicRows,
+    dataMovementRows,
+    controlFlowRows,
+    synchronizationRows,
+    atomicRows,
+    videoRows,
+    packedVideoRows,
+    miscellaneousRows,
+    unsupportedRows,
+  ];
+  const rows = families.flatMap((family) => Object.values(family).flat() as InstructionRow[]);
+  return Map.groupBy(rows, ({ opcode }) => opcode);
+}
