@@ -35,13 +35,11 @@ export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.
 
 // Memory: pools, what is allocated from them or without them, and what copies, fills and reads it.
 export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
-export type { PoolUsage, ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
-export type { Access } from "./src/memory/pools/pool_attributes.ts";
-export type { AllocateOptions } from "./src/memory/unpooled_memory.ts";
+export type { Access, PoolUsage, ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
+export type { AllocateOptions, WrapOptions } from "./src/memory/unpooled_memory.ts";
 export type { AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
-export type { WrapOptions } from "./src/memory/unpooled_memory.ts";
 export type { SlabPart } from "./src/memory/allocation.ts";
 export type { TypedArray, TypedArrayConstructor } from "./src/support/typed_array.ts";
 export type { CopyOptions } from "./src/memory/transfers/copies.ts";
@@ -61,8 +59,7 @@ export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual
 
 // Kernels: modules of PTX or compiled CUDA C++, launches, and structs as arguments.
 export { CudaModule } from "./src/objects/modules/cuda_module.ts";
-export type { LoadModuleOptions } from "./src/objects/modules/load_module.ts";
-export type { LinkImage } from "./src/objects/modules/load_module.ts";
+export type { LinkImage, LoadModuleOptions } from "./src/objects/modules/load_module.ts";
 export type { CompileOptions } from "./src/compile/compile_options.ts";
 export type { CompiledProgram } from "./src/compile/compilers.ts";
 export { CudaKernel } from "./src/objects/kernels/cuda_kernel.ts";

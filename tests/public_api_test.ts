@@ -12,9 +12,9 @@ test("mod.ts exports each class, function and constant that api.ts declares, and
 });
 
 test("mod.ts exports each type that api.ts declares", () => {
-  const exports = exportsOf(read("../mod.ts"));
+  const exported = exportsOf(read("../mod.ts"));
   for (const name of namesOf(/^export (?:type|interface) (\w+)/gm)) {
-    assert(exports.includes(name), `${name} is exported`);
+    assert(exported.includes(name), `${name} is exported`);
   }
 });
 
