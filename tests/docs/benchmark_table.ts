@@ -1,12 +1,12 @@
 /**
- * The benchmark table of the README, computed from the results in `bench/results/`.
+ * The benchmark table of `docs/performance.md`, computed from the results in `bench/results/`.
  *
  * @module
  */
 import type { MeasuredRow, Report } from "../../bench/cuda/report.ts";
 import { filesBelow, readProjectFile } from "./scripts.ts";
 
-/** The rows of the README's table, each with the rows of the results that it summarizes. */
+/** The rows of the table, each with the rows of the results that it summarizes. */
 const rows: readonly (readonly [name: string, measured: RegExp])[] = [
   ["allocate and free, one stream", /^allocate \+ free, \d+ [KMG]?i?B$/],
   ["the same with a caching allocator", /^sub-allocator, \d+ [KMG]?i?B$/],

@@ -206,8 +206,8 @@ test("troubleshooting.md has every SharingError code, and only existing codes of
   assertEquals(ofCuda.filter((code) => !(code in cudaErrorNumbers)), []);
 });
 
-test("the README's benchmark table has the numbers of the results", () => {
-  assertEquals(cellsOfTable(readProjectFile("README.md"), "CuPy"), benchmarkTable());
+test("the benchmark table has the numbers of the results", () => {
+  assertEquals(cellsOfTable(readProjectFile("docs/performance.md"), "CuPy"), benchmarkTable());
 });
 
 test("the kept results of benchmarks are written as a benchmark writes them", () => {

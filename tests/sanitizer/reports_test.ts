@@ -307,7 +307,10 @@ test("annotations escape what GitHub takes for syntax, and name files of the rep
     annotate("at file:///home/me/lab/a,b%20c%25.ts:3:4", "50%\r\n::x"),
     `::error file=a%2Cb c%25.ts,line=3,col=4,${title}::50%25%0D%0A::x`,
   );
-  assertEquals(annotate("at main (/home/me/laboratory/a.ts:3:4)"), `::error file=/home/me/laboratory/a.ts,line=3,col=4,${title}::m`);
+  assertEquals(
+    annotate("at main (/home/me/laboratory/a.ts:3:4)"),
+    `::error file=/home/me/laboratory/a.ts,line=3,col=4,${title}::m`,
+  );
   assertEquals(annotate("at main (https://example.org/a.ts:3:4)"), `::error ${title}::m`);
   assertEquals(annotate(""), `::error ${title}::m`);
 });
