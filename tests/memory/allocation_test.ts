@@ -6,6 +6,7 @@ import { allocationOf } from "../../src/memory/device_buffer.ts";
 import type { Driver } from "../../src/driver.ts";
 import { whenPoolDisposed } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
+import { watchedDriver } from "../support/adapted_driver.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { indexOfOther } from "../support/bytes.ts";
 import { recordWarnings } from "../support/warnings.ts";
@@ -21,16 +22,7 @@ interface DriverCall {
 
 /** Records each call of a driver's methods in `calls`. */
 function recordCalls(driver: Driver, calls: DriverCall[]): Driver {
-  return new Proxy(driver, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== "function") return value;
-      return (...given: unknown[]) => {
-        calls.push({ name: String(name), arguments: given });
-        return value.apply(target, given);
-      };
-    },
-  });
+  return watchedDriver(driver, (name, given) => calls.push({ name, arguments: given }));
 }
 
 function nothing(): void {}

@@ -1,15 +1,23 @@
 import type { Driver } from "../../src/driver.ts";
+import { intercept } from "../../src/driver_layers.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { CudaError, cudaErrorNumbers } from "../../src/support/errors.ts";
 
 /** Returns a driver that calls other methods in the place of some of its own. */
 export function adaptedDriver(driver: Driver, methods: Partial<Driver>): Driver {
-  return new Proxy(driver, {
-    get(_, name: keyof Driver) {
-      const value: unknown = methods[name] ?? driver[name];
-      return typeof value === "function" ? value.bind(driver) : value;
-    },
+  return intercept(driver, methods);
+}
+
+/** Returns a driver that calls a function before each call of another one, or of what takes the place of its methods. */
+export function watchedDriver(
+  driver: Driver,
+  onCall: (name: string, parameters: readonly unknown[]) => void,
+  methods: Partial<Driver> = {},
+): Driver {
+  return intercept(driver, methods, (name, method) => (...parameters) => {
+    onCall(String(name), parameters);
+    return Reflect.apply(method, driver, parameters);
   });
 }
 

@@ -16,6 +16,7 @@ import { Importer } from "../../../src/sharing/importer/importer.ts";
 import type { JsonValue } from "../../../src/sharing/protocol/metadata.ts";
 import type { ReceivedSlot, Slot } from "../../../src/sharing/channel/slot.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";
+import { watchedDriver } from "../../support/adapted_driver.ts";
 import { Gate } from "../../support/gate.ts";
 import { FrameKernels } from "./channel_kernels.ts";
 
@@ -309,14 +310,5 @@ function thrownBy(call: () => void): string {
 }
 
 function counted(driver: Driver): Driver {
-  return new Proxy(driver, {
-    get(target, name) {
-      const member = Reflect.get(target, name) as unknown;
-      if (typeof member !== "function") return member;
-      return (...args: unknown[]) => {
-        driverCalls[name as string] = (driverCalls[name as string] ?? 0) + 1;
-        return member.apply(target, args);
-      };
-    },
-  });
+  return watchedDriver(driver, (name) => driverCalls[name] = (driverCalls[name] ?? 0) + 1);
 }

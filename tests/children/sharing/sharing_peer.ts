@@ -23,6 +23,7 @@ import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { parseUuid } from "../../../src/support/uuid.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";
+import { watchedDriver } from "../../support/adapted_driver.ts";
 import { Gate } from "../../support/gate.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
 import { startHolder } from "./sharing_holder.ts";
@@ -344,14 +345,5 @@ async function openDevices(): Promise<Cuda> {
 }
 
 function counted(driver: Driver): Driver {
-  return new Proxy(driver, {
-    get(target, name) {
-      const member = Reflect.get(target, name) as unknown;
-      if (typeof member !== "function") return member;
-      return (...args: unknown[]) => {
-        counts[name as string] = (counts[name as string] ?? 0) + 1;
-        return member.apply(target, args);
-      };
-    },
-  });
+  return watchedDriver(driver, (name) => counts[name] = (counts[name] ?? 0) + 1);
 }

@@ -1,4 +1,5 @@
 import type { Driver } from "../../../src/driver.ts";
+import { watchedDriver } from "../../support/adapted_driver.ts";
 import type { AllocatorModel } from "./caching_model.ts";
 import type { StreamOrder } from "./caching_stream_order.ts";
 
@@ -128,19 +129,5 @@ export function observed(driver: Driver, observers: Observers): Driver {
     order.give(stream);
     observers.model?.used(address, byteLength, stream);
   }
-  const methods = new Map<PropertyKey, unknown>();
-  return new Proxy(driver, {
-    get(target, name) {
-      const known = methods.get(name);
-      if (known !== undefined) return known;
-      const value: unknown = observing[name as keyof Driver] ?? Reflect.get(target, name, target);
-      if (typeof value !== "function") return value;
-      const method = (...given: unknown[]) => {
-        observers.model?.called(String(name));
-        return value.apply(target, given);
-      };
-      methods.set(name, method);
-      return method;
-    },
-  });
+  return watchedDriver(driver, (name) => observers.model?.called(name), observing);
 }

@@ -20,6 +20,7 @@ import { ShareableHandle } from "../../../src/memory/handles/shareable_handle.ts
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { watchedDriver } from "../../support/adapted_driver.ts";
 import { remainingLines, startScript } from "../../support/child_process.ts";
 import { driversUnderTest, testOnEachDriver } from "../../support/drivers.ts";
 import { countResources, difference, type Resources } from "../../support/resources.ts";
@@ -229,16 +230,7 @@ testOnEachDriver(
 
 /** A driver that records the names of its calls. */
 function spyOn(driver: Driver, calls: PropertyKey[]): Driver {
-  return new Proxy(driver, {
-    get(target, name) {
-      const value = Reflect.get(target, name);
-      if (typeof value !== "function") return value;
-      return (...args: unknown[]) => {
-        calls.push(name);
-        return value.apply(target, args);
-      };
-    },
-  });
+  return watchedDriver(driver, (name) => calls.push(name));
 }
 
 testOnEachDriver("a structured clone or the JSON of shared objects gives no access to them", (cuda) => {
