@@ -54,14 +54,17 @@ sharingTest("virtual memory is offered, mapped, held and released like memory of
 });
 
 sharingTest("virtual memory that is freed while it is held stays until it is released", async (fixture) => {
-  const { cuda, gpu, stream, path, start } = fixture;
+  const { openDriver, path, start } = fixture;
   const released: bigint[] = [];
-  const { driver } = sessionOf(cuda);
-  const memUnmap = driver.memUnmap.bind(driver);
-  driver.memUnmap = (address, byteLength) => {
-    released.push(address);
-    memUnmap(address, byteLength);
-  };
+  const driver = openDriver();
+  using cuda = adaptedCuda(driver, {
+    memUnmap(address, byteLength) {
+      released.push(address);
+      driver.memUnmap(address, byteLength);
+    },
+  });
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
   const peer = await start();
   await using exporter = Exporter.listen(path);
   const buffer = gpu.allocate(size, { handleType: "posix-fd" });
