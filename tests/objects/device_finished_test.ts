@@ -151,7 +151,7 @@ for (const nonBlocking of [false, true]) {
     using buffer = pool.allocate(64, captured);
     gpu.synchronize();
     gate.hold(other);
-    const capture = new Capture({ driver: driver.kind } as Cuda, captured);
+    const capture = new Capture(driver, captured);
     let isValid: boolean;
     try {
       buffer.fill(1, captured);

@@ -1,8 +1,7 @@
 import { dlopen } from "../../ffi/native/host.ts";
-import type { Cuda } from "../../src/objects/cuda.ts";
+import type { Driver } from "../../src/driver.ts";
 import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import { CudaError, cudaErrorNumbers } from "../../src/support/errors.ts";
-import { SoftwareDriver } from "../../src/software/software_driver.ts";
 
 const cuStreamCaptureModeRelaxed = 2;
 
@@ -13,8 +12,9 @@ const cuStreamCaptureModeRelaxed = 2;
 export class Capture {
   readonly #end: () => boolean;
 
-  constructor(cuda: Cuda, stream: CudaStream) {
-    this.#end = cuda.driver === "software" ? pretendCapture(stream.unsafeHandle) : beginCapture(stream.unsafeHandle);
+  constructor(driver: Driver, stream: CudaStream) {
+    const handle = stream.unsafeHandle;
+    this.#end = driver.kind === "software" ? pretendCapture(driver, handle) : beginCapture(handle);
   }
 
   /** Ends the capture and drops the graph. Returns whether the capture was valid. */
@@ -39,16 +39,16 @@ function beginCapture(stream: bigint): () => boolean {
   };
 }
 
-function pretendCapture(stream: bigint): () => boolean {
-  const { streamIsCapturing, ctxRecordEvent } = SoftwareDriver.prototype;
+function pretendCapture(driver: Driver, stream: bigint): () => boolean {
+  const { streamIsCapturing, ctxRecordEvent } = driver;
   let isValid = true;
-  SoftwareDriver.prototype.streamIsCapturing = (_device, other) => other === stream;
-  SoftwareDriver.prototype.ctxRecordEvent = () => {
+  driver.streamIsCapturing = (_device, other) => other === stream;
+  driver.ctxRecordEvent = () => {
     isValid = false;
     throw new CudaError(cudaErrorNumbers.cudaErrorStreamCaptureUnsupported, "cuCtxRecordEvent");
   };
   return () => {
-    Object.assign(SoftwareDriver.prototype, { streamIsCapturing, ctxRecordEvent });
+    Object.assign(driver, { streamIsCapturing, ctxRecordEvent });
     return isValid;
   };
 }

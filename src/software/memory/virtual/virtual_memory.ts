@@ -5,6 +5,7 @@
  */
 import {
   allocationGranularity,
+  type Driver,
   type MemAccessDesc,
   memAccessFlags,
   type MemAllocationProps,
@@ -40,6 +41,23 @@ export interface VirtualMemoryParts extends RunListener {
   newHandle(): bigint;
 }
 
+/** The calls about virtual memory. */
+type VirtualMemoryCalls = Pick<
+  Driver,
+  | "memGetAllocationGranularity"
+  | "memCreate"
+  | "memRelease"
+  | "memExportToShareableHandle"
+  | "memImportFromShareableHandle"
+  | "memGetAllocationPropertiesFromHandle"
+  | "memAddressReserve"
+  | "memAddressFree"
+  | "memMap"
+  | "memUnmap"
+  | "memSetAccess"
+  | "memGetAccess"
+>;
+
 /** The virtual memory of a driver. */
 export class VirtualMemory {
   readonly #parts: VirtualMemoryParts;
@@ -51,13 +69,31 @@ export class VirtualMemory {
     this.#space = new AddressSpace(parts.linearMemory, parts);
   }
 
+  /** The calls about virtual memory. */
+  calls(): VirtualMemoryCalls {
+    return {
+      memGetAllocationGranularity: (_props, option) => this.#granularity(option),
+      memCreate: (props, byteLength) => this.#create(props, byteLength),
+      memRelease: (memory) => this.#release(memory),
+      memExportToShareableHandle: (memory, handleType) => this.#export(memory, handleType),
+      memImportFromShareableHandle: (handle, handleType) => this.#import(handle, handleType),
+      memGetAllocationPropertiesFromHandle: (memory) => this.#propsOf(memory),
+      memAddressReserve: (byteLength, alignment) => this.#reserve(byteLength, alignment),
+      memAddressFree: (address, byteLength) => this.#free(address, byteLength),
+      memMap: (address, byteLength, memory) => this.#map(address, byteLength, memory),
+      memUnmap: (address, byteLength) => this.#unmap(address, byteLength),
+      memSetAccess: (address, byteLength, descriptions) => this.#setAccess(address, byteLength, descriptions),
+      memGetAccess: (address, location) => this.#getAccess(address, location),
+    };
+  }
+
   /** The same for all properties: CUDA does not check them. */
-  granularity(option: number): number {
+  #granularity(option: number): number {
     const isKnown = Object.values<number>(allocationGranularity).includes(option);
     return isKnown ? virtualGranularity : fail(cudaErrorInvalidValue, "cuMemGetAllocationGranularity");
   }
 
-  create(props: MemAllocationProps, byteLength: number): bigint {
+  #create(props: MemAllocationProps, byteLength: number): bigint {
     const call = "cuMemCreate";
     const { devices, fabric: ownFabric } = this.#parts;
     const { handleTypes, location: { type, id: device } } = props;
@@ -81,13 +117,13 @@ export class VirtualMemory {
     return this.#add(memory);
   }
 
-  release(handle: bigint): void {
+  #release(handle: bigint): void {
     const memory = this.#memory(handle, "cuMemRelease");
     this.#memories.delete(handle);
     memory.release();
   }
 
-  export(handle: bigint, handleType: number): OsHandle {
+  #export(handle: bigint, handleType: number): OsHandle {
     const call = "cuMemExportToShareableHandle";
     const memory = this.#memory(handle, call);
     const isKnown = handleType === posixFileDescriptor || handleType === fabric;
@@ -98,7 +134,7 @@ export class VirtualMemory {
     return translateSystemErrors(call, () => memory.export());
   }
 
-  import(handle: OsHandle, handleType: number): bigint {
+  #import(handle: OsHandle, handleType: number): bigint {
     const call = "cuMemImportFromShareableHandle";
     const { devices, fabric: ownFabric } = this.#parts;
     const isFabric = handleType === fabric;
@@ -119,12 +155,12 @@ export class VirtualMemory {
     return this.#add(memory);
   }
 
-  propsOf(handle: bigint): MemAllocationProps {
+  #propsOf(handle: bigint): MemAllocationProps {
     const { device, handleTypes } = this.#memory(handle, "cuMemGetAllocationPropertiesFromHandle");
     return { handleTypes, location: { type: memLocationType.device, id: device } };
   }
 
-  reserve(byteLength: number, alignment: number): bigint {
+  #reserve(byteLength: number, alignment: number): bigint {
     const call = "cuMemAddressReserve";
     if (!isWhole(byteLength)) fail(cudaErrorInvalidValue, call);
     if ((alignment & (alignment - 1)) !== 0) fail(cudaErrorInvalidValue, call);
@@ -134,12 +170,12 @@ export class VirtualMemory {
     return addressOfOffset(begin ?? fail(cudaErrorMemoryAllocation, call));
   }
 
-  free(address: bigint, byteLength: number): void {
+  #free(address: bigint, byteLength: number): void {
     const range = rangeOf(address, byteLength);
     if (range === undefined || !this.#space.free(range)) fail(cudaErrorInvalidValue, "cuMemAddressFree");
   }
 
-  map(address: bigint, byteLength: number, handle: bigint): void {
+  #map(address: bigint, byteLength: number, handle: bigint): void {
     const call = "cuMemMap";
     const memory = this.#memory(handle, call);
     const range = rangeOf(address, byteLength);
@@ -150,14 +186,14 @@ export class VirtualMemory {
     if (!this.#space.map(range.begin, memory)) fail(cudaErrorMemoryAllocation, call);
   }
 
-  unmap(address: bigint, byteLength: number): void {
+  #unmap(address: bigint, byteLength: number): void {
     const range = rangeOf(address, byteLength);
     const mappings = range && this.#space.mappingsWithin(range);
     if (mappings === undefined) fail(cudaErrorInvalidValue, "cuMemUnmap");
     this.#space.unmap(mappings);
   }
 
-  setAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void {
+  #setAccess(address: bigint, byteLength: number, descriptions: readonly MemAccessDesc[]): void {
     const call = "cuMemSetAccess";
     const mappings = this.#mappingsIn(address, byteLength, call);
     const { devices, linearMemory } = this.#parts;
@@ -173,7 +209,7 @@ export class VirtualMemory {
     for (const { location: { id }, flags } of descriptions) this.#space.setAccess(mappings, id, flags);
   }
 
-  getAccess(address: bigint, { type, id }: MemLocation): number {
+  #getAccess(address: bigint, { type, id }: MemLocation): number {
     const call = "cuMemGetAccess";
     const offset = offsetOfAddress(address);
     const mapping = offset === undefined ? undefined : this.#space.mappingAt(offset);

@@ -1,0 +1,218 @@
+/**
+ * Allocating and freeing memory, on devices and page-locked, and what CUDA says of addresses.
+ *
+ * @module
+ */
+import { type Driver, memoryType } from "../../driver.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import type { Stream, Work } from "../execution/streams/streams.ts";
+import { checkSharing, fail } from "../failure.ts";
+import { refusePlainMemory } from "../memory/host_memory.ts";
+import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
+import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";
+import type { DriverCore } from "./core.ts";
+import type { Pools } from "./pools.ts";
+import {
+  type FreeableAllocation,
+  isHostPoolMemory,
+  isPoolMemory,
+  type PoolAllocation,
+  type ProgramMemory,
+} from "./program_memory.ts";
+import type { StreamsAndEvents } from "./streams_and_events.ts";
+
+/** The parts of the driver that hold what is allocated. */
+interface Parts {
+  readonly core: DriverCore;
+  readonly streams: StreamsAndEvents;
+  readonly memory: ProgramMemory;
+  readonly pools: Pools;
+  readonly virtualMemory: VirtualMemory;
+}
+
+/** The calls that allocate and free memory of devices, and share what is of no pool. */
+type DeviceMemoryCalls = Pick<
+  Driver,
+  | "mallocFromPoolAsync"
+  | "freeAsync"
+  | "malloc"
+  | "free"
+  | "ipcGetMemHandle"
+  | "ipcOpenMemHandle"
+  | "ipcCloseMemHandle"
+>;
+
+/** Returns the calls that allocate and free memory of devices, and share what is of no pool. */
+export function deviceMemoryCalls({ core, streams, memory, pools }: Parts): DeviceMemoryCalls {
+  const { devices, scheduler, legacyMemory } = core;
+  const { allocations } = memory;
+
+  /** Returns the allocation that starts at an address, if a free may end it. */
+  const freeable = (address: bigint, call: string): FreeableAllocation => {
+    const found = memory.startingAt(address);
+    if (found !== undefined && (isPoolMemory(found) || found.kind === "plain")) return found;
+    return fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  };
+
+  const enqueueFree = (allocation: FreeableAllocation, stream: Stream): Work => {
+    memory.forget(allocation);
+    if (allocation.kind === "pool") return allocation.pool.free(allocation, stream);
+    if (allocation.kind === "mapped") {
+      const { pool, mapping } = allocation;
+      pool.mappings.delete(mapping.key);
+      return scheduler.enqueue(stream, () => pool.unmap(mapping), { outlivesDevice: true });
+    }
+    return scheduler.enqueue(stream, () => legacyMemory.release(allocation), { outlivesDevice: true });
+  };
+
+  return {
+    mallocFromPoolAsync(device, byteLength, pool, stream) {
+      const call = "cudaMallocFromPoolAsync";
+      const target = streams.stream(device, stream, call);
+      const found = pools.local(pool, call);
+      if (byteLength === 0) return 0n;
+      const block = found.allocate(byteLength, target);
+      if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      const { begin } = block;
+      const owner = found.device ?? target.device;
+      const allocation: PoolAllocation = { kind: "pool", begin, byteLength, device: owner, pool: found, block };
+      allocations.add(allocation);
+      // The host may write memory of a host pool at once.
+      if (found.device !== undefined && memory.isChecked) {
+        scheduler.enqueue(target, () => memory.markFresh(allocation));
+      }
+      return addressOfOffset(begin);
+    },
+    freeAsync(device, address, stream) {
+      const call = "cudaFreeAsync";
+      const target = streams.stream(device, stream, call);
+      if (address === 0n) return;
+      enqueueFree(freeable(address, call), target);
+    },
+    malloc(device, byteLength) {
+      const call = "cudaMalloc";
+      devices.check(device, call);
+      if (byteLength === 0) return 0n;
+      core.ensureBoundsTable(device, call);
+      const allocated = legacyMemory.allocate(device, byteLength);
+      if (allocated === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      allocations.add(allocated);
+      if (memory.isChecked) memory.markFresh(allocated);
+      return addressOfOffset(allocated.begin);
+    },
+    free(device, address) {
+      const call = "cudaFree";
+      devices.check(device, call);
+      if (address === 0n) return;
+      const found = freeable(address, call);
+      core.finishWork(device, call);
+      core.finishWork(found.device, call);
+      const freed = enqueueFree(found, streams.defaultStream(found.device));
+      scheduler.runUntil(() => freed.done);
+      pools.reclaim();
+    },
+    ipcGetMemHandle(device, address) {
+      const call = "cudaIpcGetMemHandle";
+      devices.check(device, call);
+      // The handle names the whole allocation, even if the address points into the middle of it.
+      const found = memory.at(address, 1, call);
+      if (found.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      memory.export(found);
+      return legacyMemory.handleOf(found);
+    },
+    ipcOpenMemHandle(device, handle) {
+      devices.check(device, "cudaIpcOpenMemHandle");
+      const opened = legacyMemory.open(device, handle);
+      if (opened.openCount === 1) allocations.add(opened);
+      return addressOfOffset(opened.begin);
+    },
+    ipcCloseMemHandle(device, address) {
+      const call = "cudaIpcCloseMemHandle";
+      devices.check(device, call);
+      const found = memory.startingAt(address);
+      if (found?.kind !== "opened") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (--found.openCount > 0) return;
+      memory.forget(found);
+      for (const user of [device, found.device]) scheduler.runUntil(() => scheduler.isIdle(user));
+      legacyMemory.unmap(found);
+      for (const user of [device, found.device]) core.finishSynchronization(user, call);
+    },
+  };
+}
+
+/** The calls about addresses. */
+type AddressCalls = Pick<Driver, "memGetAddressRange" | "pointerGetAttributes">;
+
+/** Returns the calls about addresses. */
+export function addressCalls({ core: { devices }, memory, virtualMemory }: Parts): AddressCalls {
+  return {
+    memGetAddressRange(device, address) {
+      const call = "cuMemGetAddressRange";
+      devices.check(device, call);
+      const offset = offsetOfAddress(address);
+      const found = offset === undefined ? undefined : memory.allocations.containing(offset, 1);
+      if (found === undefined) fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+      if (found.kind === "virtual") return virtualMemory.rangeAt(found, address);
+      const { begin, byteLength } = found;
+      if (memory.isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
+      // For host pool memory that the device has no access to, CUDA reports the size but not the base address.
+      if (isHostPoolMemory(found)) return { base: address, byteLength };
+      return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    },
+    pointerGetAttributes(device, address) {
+      const call = "cuPointerGetAttribute";
+      devices.check(device, call);
+      const found = memory.at(address, 1, call);
+      const isHost = found.kind === "locked" || isHostPoolMemory(found);
+      return {
+        type: isHost ? memoryType.host : memoryType.device,
+        device: isHost ? undefined : found.device,
+        isManaged: false,
+        base: addressOfOffset(found.begin),
+        byteLength: found.byteLength,
+      };
+    },
+  };
+}
+
+/** The calls about the host's memory. */
+type HostMemoryCalls = Pick<Driver, "hostView" | "hostAlloc" | "hostGetDevicePointer" | "freeHost">;
+
+/** Returns the calls about the host's memory. */
+export function hostMemoryCalls({ core, memory }: Parts): HostMemoryCalls {
+  const { devices, linearMemory, hostMemory } = core;
+  return {
+    hostView(address, byteLength) {
+      const call = "cudaPointerGetAttributes";
+      const found = memory.at(address, byteLength, call);
+      if (!isHostPoolMemory(found)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      checkSharing(call);
+      return linearMemory.view(offsetOfAddress(address)!, byteLength);
+    },
+    hostAlloc(byteLength) {
+      const call = "cudaHostAlloc";
+      devices.checkAlive(call);
+      if (byteLength === 0) return { buffer: new ArrayBuffer(0), address: 0n };
+      const allocated = hostMemory.allocate(byteLength);
+      if (allocated === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      if (allocated instanceof ArrayBuffer) return { buffer: allocated, address: core.newHandle() };
+      memory.allocations.add(allocated);
+      return { buffer: allocated.buffer, address: addressOfOffset(allocated.begin) };
+    },
+    hostGetDevicePointer({ address }) {
+      const offset = offsetOfAddress(address);
+      if (offset !== undefined && memory.allocations.at(offset)?.kind === "locked") return address;
+      return refusePlainMemory("cudaHostGetDevicePointer");
+    },
+    freeHost({ address, buffer }) {
+      const call = "cudaFreeHost";
+      devices.checkAlive(call);
+      if (address === 0n) return;
+      if (!hostMemory.has(buffer)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      // The pending work of any device may use the memory.
+      for (let device = 0; device < devices.count; device++) core.finishWork(device, call);
+      const freed = hostMemory.free(buffer);
+      if (freed !== undefined) memory.forget(freed);
+    },
+  };
+}

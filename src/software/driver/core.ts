@@ -1,0 +1,176 @@
+/**
+ * What all parts of the driver share, and the calls about its devices.
+ *
+ * @module
+ */
+import type { Driver } from "../../driver.ts";
+import type { KernelCheck } from "../../kernel_checker.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import { Scheduler } from "../execution/streams/streams.ts";
+import { fail } from "../failure.ts";
+import { LegacyMemory } from "../ipc/legacy_memory.ts";
+import { Fabric } from "../memory/fabric/fabric.ts";
+import { HostMemory } from "../memory/host_memory.ts";
+import { LinearMemory, linearMemoryByteLength, scratch } from "../memory/linear_memory.ts";
+import { sharedMemoryRefusal } from "../memory/shared_file.ts";
+import { choiceOf } from "../schedule.ts";
+import { softwareAttribute } from "../software_device.ts";
+import { type SoftwareDriverOptions, VisibleDevices } from "../visible_devices.ts";
+
+/** The CUDA version that the software device has. */
+export const emulatedCudaVersion = 13000;
+
+/** An infinite loop takes a minute or two to reach this limit. */
+const defaultStepLimit = 2 ** 36;
+
+/** What all parts of a driver share. */
+export class DriverCore {
+  /** The maximum number of steps of a block's threads. */
+  readonly stepLimit: number;
+  readonly observesAccesses: boolean;
+  readonly kernelChecks: ReadonlySet<KernelCheck>;
+  /** Whether work runs in the order of a schedule. */
+  readonly isScheduled: boolean;
+  readonly linearMemory: LinearMemory;
+  readonly devices: VisibleDevices;
+  readonly scheduler: Scheduler;
+  readonly hostMemory: HostMemory;
+  readonly legacyMemory: LegacyMemory;
+  readonly fabric: Fabric;
+  /** Why nothing can be shared with other processes. Undefined if it can. */
+  readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
+  /** Releases what finished work has used. The driver sets it, whose parts hold that. */
+  releaseFinished: () => void = () => {};
+  #lastHandle = 0x5000n;
+
+  constructor(options: SoftwareDriverOptions) {
+    const { stepLimit = defaultStepLimit, observesAccesses = false, kernelChecks = new Set(), schedule } = options;
+    if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
+      throw new RangeError(
+        `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
+      );
+    }
+    this.stepLimit = stepLimit;
+    this.observesAccesses = observesAccesses;
+    this.kernelChecks = kernelChecks;
+    this.isScheduled = schedule !== undefined;
+    this.devices = new VisibleDevices(options);
+    this.linearMemory = new LinearMemory({ findsMistakes: kernelChecks.has("memory") });
+    this.scheduler = new Scheduler((device, cause) => this.devices.lose(device, cause), schedule && choiceOf(schedule));
+    this.hostMemory = new HostMemory(this.linearMemory);
+    this.legacyMemory = new LegacyMemory(this.linearMemory, this.devices);
+    this.fabric = new Fabric(options.fabric);
+  }
+
+  /** Returns a handle that no other object of this driver has. */
+  newHandle(): bigint {
+    this.#lastHandle += 0x10n;
+    return this.#lastHandle;
+  }
+
+  /** Adds an object to those of its kind under a new handle, and returns that. */
+  register<T>(registry: Map<bigint, T>, object: T): bigint {
+    const handle = this.newHandle();
+    registry.set(handle, object);
+    return handle;
+  }
+
+  /** Creates the bounds table of the device's kernels, or throws, before a stream needs the table. */
+  ensureBoundsTable(device: number, call: string): void {
+    if (!this.linearMemory.ensureBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+  }
+
+  /** Blocks until a device has finished all its work. */
+  finishWork(device: number, call: string): void {
+    this.scheduler.runUntil(() => this.scheduler.isIdle(device));
+    this.finishSynchronization(device, call);
+  }
+
+  /** Releases what finished work has used, when the host has waited. Throws if the devices were lost. */
+  finishSynchronization(device: number, call: string): void {
+    this.releaseFinished();
+    this.devices.check(device, call);
+  }
+}
+
+/** The calls about devices. */
+type DeviceCalls = Pick<
+  Driver,
+  | "driverGetVersion"
+  | "getDeviceCount"
+  | "deviceGetName"
+  | "deviceGetUuid"
+  | "deviceGetAttribute"
+  | "deviceTotalMem"
+  | "memGetInfo"
+  | "deviceSynchronize"
+  | "usedDevices"
+  | "deviceCanAccessPeer"
+  | "deviceEnablePeerAccess"
+  | "deviceDisablePeerAccess"
+  | "profilerStart"
+  | "profilerStop"
+>;
+
+/** Returns the calls about devices. */
+export function deviceCalls(core: DriverCore): DeviceCalls {
+  const { devices, linearMemory, legacyMemory: { peerAccess } } = core;
+  const deviceTotalMem = (device: number): number => {
+    devices.checkOrdinal(device, "cuDeviceTotalMem");
+    return linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength;
+  };
+  return {
+    driverGetVersion: () => emulatedCudaVersion,
+    getDeviceCount: () => devices.count,
+    deviceGetName(device) {
+      devices.checkOrdinal(device, "cuDeviceGetName");
+      return "poolpass software device";
+    },
+    deviceGetUuid(device) {
+      devices.checkOrdinal(device, "cuDeviceGetUuid");
+      return devices.uuid(device);
+    },
+    deviceGetAttribute(device, attribute) {
+      devices.checkOrdinal(device, "cudaDeviceGetAttribute");
+      const value = softwareAttribute(attribute, { sharing: core.sharingRefusal === undefined });
+      return value ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceGetAttribute");
+    },
+    deviceTotalMem,
+    memGetInfo(device) {
+      devices.check(device, "cudaMemGetInfo");
+      return { free: linearMemory.freeBytes, total: deviceTotalMem(device) };
+    },
+    deviceSynchronize(device) {
+      devices.check(device, "cudaDeviceSynchronize");
+      core.finishWork(device, "cudaDeviceSynchronize");
+    },
+    /** All of them: there are no contexts to create. */
+    usedDevices: () => Array.from({ length: devices.count }, (_, device) => device),
+    deviceCanAccessPeer(device, peer) {
+      devices.checkOrdinal(device, "cudaDeviceCanAccessPeer");
+      devices.checkOrdinal(peer, "cudaDeviceCanAccessPeer");
+      return devices.arePeers && device !== peer;
+    },
+    deviceEnablePeerAccess(device, peer) {
+      const call = "cudaDeviceEnablePeerAccess";
+      devices.check(device, call);
+      devices.checkOrdinal(peer, call);
+      if (device === peer || !devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
+      core.ensureBoundsTable(device, call);
+      if (peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessAlreadyEnabled, call);
+      peerAccess.enable(device, peer);
+    },
+    deviceDisablePeerAccess(device, peer) {
+      const call = "cudaDeviceDisablePeerAccess";
+      devices.check(device, call);
+      devices.checkOrdinal(peer, call);
+      if (!peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessNotEnabled, call);
+      // Kernels that were launched earlier must still run with the access they had at their launch.
+      core.finishWork(device, call);
+      peerAccess.disable(device, peer);
+    },
+    /** Does nothing: no tool profiles the software device. */
+    profilerStart() {},
+    profilerStop() {},
+  };
+}

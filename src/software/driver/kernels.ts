@@ -1,0 +1,334 @@
+/**
+ * Modules, their kernels, and launches.
+ *
+ * @module
+ */
+import { type Driver, functionCache, type KernelLaunch, type LaunchAttributes, oneThread } from "../../driver.ts";
+import type { LaunchAccess, LaunchObservation } from "../../kernel_checker.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import { multiProcessorCount } from "../abi/launch_record.ts";
+import { argumentRangesOf } from "../execution/checks/argument_ranges.ts";
+import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.ts";
+import { MemoryCheck } from "../execution/checks/memory_check.ts";
+import { checkedLaunch, type KnownAccesses, type LookedAt } from "../execution/launching/checked_launch.ts";
+import {
+  kernelAttribute,
+  occupancyOf,
+  potentialBlockSize,
+  setKernelAttribute,
+} from "../execution/launching/kernel_attributes.ts";
+import {
+  checkLaunchAttributes,
+  type LaunchConfiguration,
+  launchOf,
+  LoadedKernel,
+} from "../execution/launching/launches.ts";
+import { LoadedModule } from "../execution/modules/loaded_module.ts";
+import type { ModulePlace, SkippedChecksOfLaunch } from "../execution/modules/module_loader.ts";
+import { GridWorkspaces } from "../execution/residency/grid_workspaces.ts";
+import { type KernelOrder, kernelOrders } from "../execution/scheduling/kernel_order.ts";
+import { fail } from "../failure.ts";
+import { CheckMemory } from "../memory/check_memory.ts";
+import { addressOfOffset } from "../memory/linear_memory.ts";
+import type { SoftwareDriverOptions } from "../visible_devices.ts";
+import type { DriverCore } from "./core.ts";
+import type { ProgramMemoryNames } from "./memory_names.ts";
+import type { ProgramMemory } from "./program_memory.ts";
+import type { StreamsAndEvents } from "./streams_and_events.ts";
+
+/** The parts of the driver that kernels use. */
+interface Parts {
+  readonly core: DriverCore;
+  readonly streams: StreamsAndEvents;
+  readonly memory: ProgramMemory;
+  readonly names: ProgramMemoryNames;
+}
+
+/** The calls about modules and their functions. */
+type ModuleCalls = Pick<
+  Driver,
+  | "moduleLoadData"
+  | "linkModules"
+  | "moduleUnload"
+  | "moduleGetFunction"
+  | "moduleGetFunctionNames"
+  | "moduleGetGlobal"
+  | "funcGetParamInfo"
+  | "funcGetAttribute"
+  | "funcSetAttribute"
+  | "funcSetCacheConfig"
+>;
+
+/** The calls about launches. */
+type LaunchCalls = Pick<
+  Driver,
+  | "createKernelLaunch"
+  | "launchKernel"
+  | "launchKernelEx"
+  | "occupancyMaxActiveBlocksPerMultiprocessor"
+  | "occupancyMaxPotentialBlockSize"
+  | "occupancyMaxActiveClusters"
+>;
+
+/** The modules and kernels of a driver. */
+export class Kernels {
+  readonly #parts: Parts;
+  readonly #modules = new Map<bigint, LoadedModule>();
+  /** Modules that were unloaded and whose memory is not released yet. */
+  readonly #unloadedModules = new Set<LoadedModule>();
+  readonly #kernels = new Map<bigint, LoadedKernel>();
+  readonly #running = new RunningChecks();
+  readonly #loadOptions: Omit<ModulePlace, "reserve">;
+  readonly #workspaces: GridWorkspaces;
+  /** The order of the next launch's threads. Undefined if they run as they are counted. */
+  readonly #nextOrder: (() => KernelOrder) | undefined;
+  /** Where kernels note what they access, once one does. */
+  #checkMemory: CheckMemory | undefined;
+
+  constructor(parts: Parts, options: SoftwareDriverOptions) {
+    const { boundsChecks = true, gangs = true, schedule } = options;
+    const { core: { stepLimit, observesAccesses, kernelChecks, linearMemory } } = parts;
+    const variesThreads = schedule !== undefined && schedule !== "oldest";
+    const running = this.#running;
+    this.#loadOptions = { stepLimit, boundsChecks, gangs, running, observesAccesses, variesThreads, kernelChecks };
+    this.#parts = parts;
+    this.#workspaces = new GridWorkspaces(linearMemory);
+    this.#nextOrder = kernelOrders(schedule);
+  }
+
+  /** Releases everything when the driver closes. */
+  close(): void {
+    for (const module of [...this.#modules.values(), ...this.#unloadedModules]) module.release();
+    this.#modules.clear();
+    this.#unloadedModules.clear();
+    this.#workspaces.close();
+    this.#checkMemory?.release();
+  }
+
+  /** The calls about modules and their functions. */
+  moduleCalls(): ModuleCalls {
+    const { core, memory: { allocations } } = this.#parts;
+    const { devices, linearMemory, legacyMemory: { peerAccess }, scheduler } = core;
+
+    const add = (module: LoadedModule): bigint => {
+      for (const variable of module.variables.values()) {
+        allocations.add(variable);
+        peerAccess.add(variable);
+      }
+      return core.register(this.#modules, module);
+    };
+
+    return {
+      moduleLoadData: (device, image) => {
+        const call = "cuModuleLoadDataEx";
+        devices.check(device, call);
+        core.ensureBoundsTable(device, call);
+        return add(LoadedModule.load(linearMemory, image, { device, ...this.#loadOptions }));
+      },
+      linkModules: (device, images) => {
+        const call = "cuLinkCreate";
+        devices.check(device, call);
+        core.ensureBoundsTable(device, call);
+        return add(LoadedModule.link(linearMemory, images, { device, ...this.#loadOptions }));
+      },
+      moduleUnload: (device, module) => {
+        const call = "cuModuleUnload";
+        devices.check(device, call);
+        const found = this.#module(module, call);
+        for (const handle of found.functions.values()) this.#kernels.delete(handle);
+        this.#modules.delete(module);
+        for (const variable of found.variables.values()) {
+          allocations.remove(variable);
+          peerAccess.remove(variable);
+        }
+        this.#unloadedModules.add(found);
+        scheduler.runUntil(() => found.pendingLaunches === 0);
+        this.releaseModules();
+      },
+      moduleGetFunction: (module, name) => {
+        const call = "cuModuleGetFunction";
+        const found = this.#module(module, call);
+        const { functions } = found;
+        const kernel = found.kernel(name, call);
+        let handle = functions.get(name);
+        if (handle === undefined) {
+          functions.set(name, handle = core.register(this.#kernels, new LoadedKernel(found, kernel)));
+        }
+        return handle;
+      },
+      moduleGetFunctionNames: (module) => this.#module(module, "cuModuleEnumerateFunctions").kernelNames(),
+      moduleGetGlobal: (module, name) => {
+        const call = "cuModuleGetGlobal";
+        const { begin, byteLength } = this.#module(module, call).variable(name, call);
+        return { address: addressOfOffset(begin), byteLength };
+      },
+      funcGetParamInfo: (kernel) => {
+        const { parameters } = this.#kernel(kernel, "cuFuncGetParamInfo").kernel.compiled;
+        return parameters.map(({ offset, byteLength }) => ({ offset, byteLength }));
+      },
+      funcGetAttribute: (kernel, attribute) => {
+        const call = "cuFuncGetAttribute";
+        devices.checkAlive(call);
+        return kernelAttribute(this.#kernel(kernel, call), attribute);
+      },
+      funcSetAttribute: (kernel, attribute, value) => {
+        const call = "cuFuncSetAttribute";
+        devices.checkAlive(call);
+        setKernelAttribute(this.#kernel(kernel, call), attribute, value);
+      },
+      /** A preference between caches, of which there are none. */
+      funcSetCacheConfig: (kernel, config) => {
+        const call = "cuFuncSetCacheConfig";
+        devices.checkAlive(call);
+        this.#kernel(kernel, call);
+        const configs: readonly number[] = Object.values(functionCache);
+        if (!configs.includes(config)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      },
+    };
+  }
+
+  /** The calls about launches. */
+  launchCalls(): LaunchCalls {
+    const { devices } = this.#parts.core;
+    return {
+      createKernelLaunch: (device, kernel, parameterBytes, buffers = []) => {
+        return { ...oneThread(device, kernel), parameters: new DataView(new ArrayBuffer(parameterBytes)), buffers };
+      },
+      launchKernel: (launch) => this.launch(launch, undefined),
+      launchKernelEx: (launch, attributes) => this.launch(launch, attributes),
+      occupancyMaxActiveBlocksPerMultiprocessor: (kernel, blockSize, sharedMemoryBytes) => {
+        const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
+        devices.checkAlive(call);
+        return occupancyOf(this.#kernel(kernel, call), { blockSize, sharedMemoryBytes });
+      },
+      occupancyMaxPotentialBlockSize: (kernel, sharedMemoryBytes, blockSizeLimit) => {
+        const call = "cuOccupancyMaxPotentialBlockSize";
+        devices.checkAlive(call);
+        return potentialBlockSize(this.#kernel(kernel, call), { sharedMemoryBytes, blockSizeLimit });
+      },
+      occupancyMaxActiveClusters: (launch, attributes) => {
+        const call = "cuOccupancyMaxActiveClusters";
+        devices.checkAlive(call);
+        const loaded = this.#kernel(launch.kernel, call);
+        checkLaunchAttributes(attributes, call);
+        const { blockX, blockY, blockZ, sharedMemoryBytes } = launch;
+        // A cluster of one block is a block.
+        return multiProcessorCount * occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
+      },
+    };
+  }
+
+  /** `cuLaunchKernel`, or `cuLaunchKernelEx` with attributes. Implements `KernelChecker.launch` with an observation. */
+  launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation = {}): void {
+    const call = attributes === undefined ? "cuLaunchKernel" : "cuLaunchKernelEx";
+    if (attributes !== undefined) checkLaunchAttributes(attributes, call);
+    const { core, streams, memory: { shadow }, names } = this.#parts;
+    const target = streams.stream(launch.device, launch.stream, call);
+    const loaded = this.#kernel(launch.kernel, call);
+    const { device, module } = loaded;
+    // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
+    if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    core.ensureBoundsTable(device, call);
+    const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
+    const accesses = this.#accessesOf(observation);
+    const configuration: LaunchConfiguration = {
+      grid: [launch.gridX, launch.gridY, launch.gridZ],
+      block: [launch.blockX, launch.blockY, launch.blockZ],
+      sharedMemoryBytes: launch.sharedMemoryBytes,
+      cooperative: attributes?.cooperative ?? false,
+      call,
+      parameters: new Uint8Array(accesses === undefined ? launch.parameters.buffer : launch.parameters.buffer.slice()),
+    };
+    const services = {
+      linearMemory: core.linearMemory,
+      memoryNames: names.of(device),
+      isDivided: core.isScheduled,
+      order: this.#nextOrder?.(),
+      argumentRanges: this.#argumentRangesOf(launch),
+      shadow,
+      accesses: observation.globalAccesses,
+      workspaces: this.#workspaces,
+    };
+    const workOf = (left: SkippedChecksOfLaunch) => {
+      const found = loaded.without(left);
+      const checks = this.#checksOf(observation, found, left);
+      return { checks, work: launchOf(found, configuration, { ...services, checks }) };
+    };
+    const { checks, work } = workOf({ races, barriers, accesses: accesses !== undefined });
+    const known: KnownAccesses | undefined = accesses && {
+      accesses,
+      isAllowed: () => module.areBuffers(accesses),
+      observed: () => workOf({ races, barriers, accesses: false }) as LookedAt,
+    };
+    const { run, release } = checks === undefined
+      ? work
+      : checkedLaunch({ work, checks }, { running: this.#running, onAccesses, onFindings, known });
+    module.pendingLaunches++;
+    core.scheduler.enqueue(target, run, {
+      kernel: loaded.kernel.compiled.name,
+      release() {
+        module.pendingLaunches--;
+        release?.();
+      },
+    });
+  }
+
+  /** All that a launch accesses, unless that is to be observed. */
+  #accessesOf({ onAccesses, accesses }: LaunchObservation): readonly LaunchAccess[] | undefined {
+    const { observesAccesses, isScheduled } = this.#parts.core;
+    // In another order, other threads access memory first.
+    return onAccesses === undefined || !observesAccesses || isScheduled ? undefined : accesses;
+  }
+
+  /** What looks at a launch, if anything does. */
+  #checksOf(
+    { onAccesses, onFindings }: LaunchObservation,
+    { device, kernel, module: { imageBegin } }: LoadedKernel,
+    left: SkippedChecksOfLaunch,
+  ): LaunchChecks | undefined {
+    const { core, memory, names } = this.#parts;
+    const { kernelChecks, linearMemory } = core;
+    const observesAccesses = core.observesAccesses && onAccesses !== undefined;
+    if (!observesAccesses && (onFindings === undefined || kernelChecks.size === 0)) return undefined;
+    const nearest = (begin: number, byteLength: number) => names.nearest(device, begin, byteLength);
+    return new LaunchChecks({
+      lineInfo: kernel.lineInfo,
+      allocations: linearMemory.allocationsOf(device),
+      memoryOfChecks: this.#checkMemory ??= new CheckMemory(linearMemory),
+      observesAccesses: observesAccesses && !left.accesses,
+      checksSynchronization: onFindings !== undefined && kernelChecks.has("synchronization"),
+      hasWholeBarriers: left.barriers,
+      racyMemory: onFindings && !left.races && kernelChecks.has("race") ? linearMemory.bytes : undefined,
+      memory: kernelChecks.has("memory") ? new MemoryCheck({ nearest }) : undefined,
+      shadow: onFindings && memory.shadow,
+      imageBegin,
+    });
+  }
+
+  /** The memory that the arguments of a launch point into, for kernels that check it. */
+  #argumentRangesOf({ parameters, buffers }: KernelLaunch): Uint32Array | undefined {
+    const { core, memory: { allocations, parts } } = this.#parts;
+    if (!core.kernelChecks.has("memory")) return undefined;
+    return argumentRangesOf(parameters, {
+      allocationAt: (offset) => parts.containing(offset, 1) ?? allocations.containing(offset, 1),
+      isBuffer: (offset) => buffers.some((buffer) => buffer?.address === addressOfOffset(offset)),
+    });
+  }
+
+  #module(module: bigint, call: string): LoadedModule {
+    return this.#modules.get(module) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+  }
+
+  #kernel(kernel: bigint, call: string): LoadedKernel {
+    return this.#kernels.get(kernel) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+  }
+
+  /** Releases the memory of unloaded modules on idle devices: copies may still use their variables. */
+  releaseModules(): void {
+    for (const module of this.#unloadedModules) {
+      if (!this.#parts.core.scheduler.isIdle(module.device)) continue;
+      this.#unloadedModules.delete(module);
+      module.release();
+    }
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * How messages of faults name the memory of a program.
+ *
+ * @module
+ */
+import { memAccessFlags, type NamedBuffer } from "../../driver.ts";
+import { countOf } from "../../support/printing.ts";
+import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
+import { type FreedRange, type MemoryNames, type NamedRange, nearestOf, nearestRange } from "../memory/named_memory.ts";
+import type { DriverCore } from "./core.ts";
+import { type AnyAllocation, isHostPoolMemory, isPoolMemory, type ProgramMemory } from "./program_memory.ts";
+
+/** The names of a program's memory. */
+export class ProgramMemoryNames {
+  readonly #core: DriverCore;
+  readonly #memory: ProgramMemory;
+  /** For the kernels of each device. */
+  readonly #ofDevices: readonly MemoryNames[];
+  #namedBuffers: () => Iterable<NamedBuffer> = () => [];
+
+  constructor(core: DriverCore, memory: ProgramMemory) {
+    this.#core = core;
+    this.#memory = memory;
+    this.#ofDevices = Array.from({ length: core.devices.count }, (_, device) => ({
+      position: (offset, byteLength) => nearestOf({ begin: offset, byteLength }, this.#rangesFor(device)),
+      bytesFrom: (offset) => this.#bytesFrom(offset),
+    }));
+  }
+
+  /** Implements `Driver.useBufferNames`. */
+  useBufferNames(buffers: () => Iterable<NamedBuffer>): void {
+    this.#namedBuffers = buffers;
+  }
+
+  /** The names for the kernels of a device. */
+  of(device: number): MemoryNames {
+    return this.#ofDevices[device]!;
+  }
+
+  /** The memory nearest to an access that a kernel of a device has made. */
+  nearest(device: number, begin: number, byteLength: number): NamedRange | undefined {
+    return nearestRange({ begin, byteLength }, this.#rangesFor(device));
+  }
+
+  /** The memory that a kernel of a device may have meant to access. */
+  #rangesFor(device: number): NamedRange[] {
+    const { linearMemory } = this.#core;
+    const named = [...this.#namedBuffers()];
+    const live: NamedRange[] = this.#memory.allocations.toArray().flatMap((allocation) => {
+      const refusal = this.#refusalOf(allocation, device);
+      return namedRangesOf(allocation, named).map((range) => ({ ...range, ...refusal }));
+    });
+    // Memory that was allocated again is no longer that of the freed buffer.
+    const freed: NamedRange[] = [];
+    for (const range of this.#memory.freedRanges) {
+      const { begin } = range;
+      const end = begin + range.byteLength;
+      const isReused = [...live, ...freed].some((other) => other.begin < end && begin < other.begin + other.byteLength);
+      if (isReused) continue;
+      const isFreed = !linearMemory.isAllowed(device, begin);
+      const mistake = isFreed ? "use-after-free" as const : undefined;
+      freed.push({ begin, byteLength: range.byteLength, name: nameOfFreed(range, isFreed, named), mistake });
+    }
+    return [...live, ...freed, ...linearMemory.heapOf(device)?.ranges() ?? []];
+  }
+
+  /** Why kernels of a device cannot access an allocation. */
+  #refusalOf(allocation: AnyAllocation, device: number): Pick<NamedRange, "reason" | "mistake"> {
+    if (!this.#memory.isAccessible(allocation, device)) {
+      const reason = `which device ${device} has no access to: ${accessAdvice(allocation)}`;
+      return { reason, mistake: "inaccessible" };
+    }
+    const { begin, byteLength } = allocation;
+    const whole = { begin, end: begin + byteLength };
+    if (allocation.kind === "virtual" && !allocation.permits(device, whole, memAccessFlags.readWrite)) {
+      const reason = `of which device ${device} may only read some: call setAccess of its address range`;
+      return { reason, mistake: "inaccessible" };
+    }
+    if (this.#core.linearMemory.isAllowed(device, begin)) return {};
+    return { reason: "which is allocated only later in the order of the streams", mistake: "use-before-allocation" };
+  }
+
+  /** The number of bytes from an offset to the end of the buffer there. */
+  #bytesFrom(offset: number): number | undefined {
+    const named = [...this.#namedBuffers()];
+    for (const allocation of this.#memory.allocations.toArray()) {
+      const range = namedRangesOf(allocation, named).find(({ begin, byteLength }) => {
+        return offset >= begin && offset < begin + byteLength;
+      });
+      if (range !== undefined) return range.begin + range.byteLength - offset;
+    }
+    return undefined;
+  }
+}
+
+/** Names an allocation, or the buffers that were cut from it. */
+function namedRangesOf(allocation: AnyAllocation, named: readonly NamedBuffer[]): NamedRange[] {
+  const { begin, byteLength } = allocation;
+  const address = addressOfOffset(begin);
+  const within = named.filter((buffer) => {
+    return !buffer.isFreed && buffer.address >= address && buffer.address < address + BigInt(byteLength);
+  });
+  const parts = within.filter((buffer) => buffer.byteLength < byteLength);
+  if (parts.length === 0) return [{ begin, byteLength, name: nameOf(allocation, byteLength, within[0]) }];
+  return parts.map((buffer) => ({
+    begin: offsetOfAddress(buffer.address)!,
+    byteLength: buffer.byteLength,
+    name: nameOf(allocation, buffer.byteLength, buffer),
+  }));
+}
+
+/** Names an allocation, or a buffer in it, in a message. */
+function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuffer | undefined): string {
+  const { kind } = allocation;
+  const bytes = `${buffer?.isRounded ? "at most " : ""}${countOf(byteLength, "byte")}`;
+  if (kind === "locked") return `page-locked memory of ${bytes}`;
+  if (kind === "variable") {
+    return `the ${allocation.space === "const" ? "constant" : "variable"} ${allocation.name} of ${bytes}`;
+  }
+  const place = isHostPoolMemory(allocation) ? "in host memory" : `on device ${allocation.device}`;
+  const imported = kind === "mapped" || kind === "opened" ? "an imported buffer" : "a buffer";
+  const site = buffer?.allocated === undefined ? "" : `, allocated ${buffer.allocated}`;
+  return `${imported} of ${bytes} ${place}${site}`;
+}
+
+/** How to give a device access to memory. */
+function accessAdvice(allocation: AnyAllocation): string {
+  if (allocation.kind === "virtual") return "call setAccess of its address range";
+  return isPoolMemory(allocation) ? "call setAccess of its pool" : "call enablePeerAccess of the device";
+}
+
+/** Names memory that was freed. `isFreed` is false if kernels can still access it, because the free is queued. */
+function nameOfFreed(
+  { kind, begin, byteLength, device }: FreedRange,
+  isFreed: boolean,
+  named: readonly NamedBuffer[],
+): string {
+  const address = addressOfOffset(begin);
+  const buffer = named.find((buffer) => {
+    return buffer.isFreed && buffer.address === address && buffer.byteLength === byteLength;
+  });
+  const bytes = countOf(byteLength, "byte");
+  const name = {
+    buffer: `a buffer of ${bytes} on device ${device}`,
+    hostBuffer: `a buffer of ${bytes} in host memory`,
+    imported: `an imported buffer of ${bytes} on device ${device}`,
+    pageLocked: `page-locked memory of ${bytes}`,
+  }[kind];
+  const freed = isFreed ? " that was freed" : "";
+  if (buffer?.allocated === undefined) return `${name}${freed}`;
+  const freedAt = isFreed && buffer.freed !== undefined ? ` ${buffer.freed}` : "";
+  return `${name}${freed}${freedAt}, allocated ${buffer.allocated}`;
+}

@@ -1,0 +1,353 @@
+/**
+ * Memory pools: their attributes, who may access them, and their export to other processes.
+ *
+ * @module
+ */
+import {
+  type Driver,
+  type MemAccessDesc,
+  memAccessFlags,
+  memHandleType,
+  type MemLocation,
+  memLocationType,
+  type MemPoolProps,
+  type OsHandle,
+} from "../../driver.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import { fail, failBecause, translateSystemErrors } from "../failure.ts";
+import { ImportedPool } from "../ipc/imported_pool.ts";
+import { ownIdentity } from "../ipc/process_identity.ts";
+import { fabricMemoryOf, noDescriptor } from "../memory/fabric/fabric.ts";
+import { FabricFile } from "../memory/fabric/fabric_file.ts";
+import { addressOfOffset } from "../memory/linear_memory.ts";
+import { poolAttribute, setPoolAttribute } from "../memory/pool_attributes.ts";
+import {
+  createPoolId,
+  decodeExportData,
+  decodePoolFileHeader,
+  encodeExportData,
+  type PoolFileHeader,
+  poolFileHeaderUsedByteLength,
+} from "../memory/pool_file.ts";
+import { SharedFile } from "../memory/shared_file.ts";
+import { SoftwarePool } from "../memory/software_pool.ts";
+import { isPhysicalMemory } from "../memory/virtual/physical_memory.ts";
+import type { DriverCore } from "./core.ts";
+import type { ProgramMemory } from "./program_memory.ts";
+
+const onlyNumaNode = 0;
+/** Larger than the address space of any device. */
+const addressableByteLength = 2n ** 44n;
+const { posixFileDescriptor, fabric } = memHandleType;
+
+/** The calls about pools, but for allocating from them. */
+type PoolCalls = Pick<
+  Driver,
+  | "deviceGetDefaultMemPool"
+  | "deviceGetMemPool"
+  | "deviceSetMemPool"
+  | "memPoolCreate"
+  | "memPoolDestroy"
+  | "memPoolGetAttribute"
+  | "memPoolSetAttribute"
+  | "memPoolTrimTo"
+  | "memPoolGetAccess"
+  | "memPoolSetAccess"
+  | "memPoolExportToShareableHandle"
+  | "memPoolImportFromShareableHandle"
+  | "memPoolExportPointer"
+  | "memPoolImportPointer"
+>;
+
+/** The pools of a driver. */
+export class Pools {
+  readonly #core: DriverCore;
+  readonly #memory: ProgramMemory;
+  readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
+  readonly #defaultPools = new Map<number, bigint>();
+  readonly #currentPools = new Map<number, bigint>();
+  /** The pools of this process, including destroyed ones whose memory is still in use. */
+  readonly #openPools = new Set<SoftwarePool>();
+  /** The imported pools, including destroyed ones with mappings that are still in use. */
+  readonly #openImports = new Set<ImportedPool>();
+
+  constructor(core: DriverCore, memory: ProgramMemory) {
+    this.#core = core;
+    this.#memory = memory;
+  }
+
+  /** The pool of this process that a handle names. */
+  local(pool: bigint, call: string): SoftwarePool {
+    const found = this.#pool(pool, call);
+    return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  }
+
+  /** Releases memory whose free is done. */
+  reclaim(): void {
+    for (const pool of this.#openPools) {
+      pool.reclaim();
+      if (pool.isClosed) this.#openPools.delete(pool);
+    }
+    for (const pool of this.#openImports) if (pool.isClosed) this.#openImports.delete(pool);
+  }
+
+  /** Releases everything when the driver closes. */
+  close(): void {
+    for (const pool of [...this.#openImports, ...this.#openPools]) pool.close();
+    this.#openImports.clear();
+    this.#openPools.clear();
+    this.#pools.clear();
+  }
+
+  /** The calls about pools, but for allocating from them. */
+  calls(): PoolCalls {
+    return {
+      deviceGetDefaultMemPool: (device) => this.#defaultPool(device),
+      deviceGetMemPool: (device) => {
+        this.#core.devices.checkOrdinal(device, "cudaDeviceGetMemPool");
+        return this.#currentPools.get(device) ?? this.#defaultPool(device);
+      },
+      deviceSetMemPool: (device, pool) => {
+        this.#core.devices.checkOrdinal(device, "cudaDeviceSetMemPool");
+        const found = this.local(pool, "cudaDeviceSetMemPool");
+        if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceSetMemPool");
+        this.#currentPools.set(device, pool);
+      },
+      memPoolCreate: (props) => this.#create(props),
+      memPoolDestroy: (pool) => this.#destroy(pool),
+      memPoolGetAttribute: (pool, attribute) => {
+        return poolAttribute(this.local(pool, "cudaMemPoolGetAttribute"), attribute);
+      },
+      memPoolSetAttribute: (pool, attribute, value) => {
+        setPoolAttribute(this.local(pool, "cudaMemPoolSetAttribute"), attribute, value);
+      },
+      memPoolTrimTo: (pool, minBytesToKeep) => this.local(pool, "cudaMemPoolTrimTo").trimTo(minBytesToKeep),
+      memPoolGetAccess: (pool, location) => this.#getAccess(pool, location),
+      memPoolSetAccess: (pool, descriptions) => this.#setAccess(pool, descriptions),
+      memPoolExportToShareableHandle: (pool, handleType) => this.#export(pool, handleType),
+      memPoolImportFromShareableHandle: (device, handle, handleType) => this.#import(device, handle, handleType),
+      memPoolExportPointer: (address) => this.#exportPointer(address),
+      memPoolImportPointer: (device, pool, exportData) => this.#importPointer(device, pool, exportData),
+    };
+  }
+
+  #pool(pool: bigint, call: string): SoftwarePool | ImportedPool {
+    return this.#pools.get(pool) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  }
+
+  #defaultPool(device: number): bigint {
+    this.#core.devices.checkOrdinal(device, "cudaDeviceGetDefaultMemPool");
+    let pool = this.#defaultPools.get(device);
+    if (pool === undefined) {
+      pool = this.#createOn(device, { handleTypes: memHandleType.none, maxByteLength: Infinity });
+      this.#defaultPools.set(device, pool);
+    }
+    return pool;
+  }
+
+  #create({ handleTypes, location, maxSize }: MemPoolProps): bigint {
+    const call = "cudaMemPoolCreate";
+    const { cudaErrorInvalidValue, cudaErrorMemoryAllocation } = cudaErrorNumbers;
+    const isShareable = handleTypes !== memHandleType.none;
+    const device = location.type === memLocationType.device ? location.id : undefined;
+    if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
+    if (device !== undefined) {
+      this.#core.devices.checkOrdinal(device, call);
+    } else if (location.type === memLocationType.host) {
+      // CUDA shares host pools only if they are bound to a NUMA node.
+      if (isShareable) fail(cudaErrorInvalidValue, call);
+    } else if (location.type !== memLocationType.hostNuma || location.id !== onlyNumaNode) {
+      fail(cudaErrorInvalidValue, call);
+    }
+    if (maxSize > addressableByteLength) fail(cudaErrorMemoryAllocation, call);
+    return this.#createOn(device, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
+  }
+
+  #createOn(device: number | undefined, options: { handleTypes: number; maxByteLength: number }): bigint {
+    const call = "cudaMemPoolCreate";
+    const { linearMemory, scheduler, devices, sharingRefusal } = this.#core;
+    if (device !== undefined) this.#core.ensureBoundsTable(device, call);
+    const id = createPoolId();
+    const { handleTypes } = options;
+    let file: SharedFile | string | undefined;
+    if (handleTypes !== memHandleType.none && sharingRefusal !== undefined) {
+      fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+    }
+    if (handleTypes !== memHandleType.none) {
+      const deviceUuid = device === undefined ? undefined : devices.uuid(device);
+      const header = { id, deviceUuid, handleTypes, processId: ownIdentity().pid };
+      file = (handleTypes & fabric) !== 0
+        ? this.#core.fabric.create(fabricMemoryOf(header), call)
+        : translateSystemErrors(call, () => SharedFile.createPoolFile(header));
+    }
+    const place = typeof file === "string" ? { file: undefined, refusal: file } : { file };
+    const pool = new SoftwarePool({ linearMemory, scheduler }, { device, id, ...place, ...options });
+    this.#openPools.add(pool);
+    return this.#core.register(this.#pools, pool);
+  }
+
+  #destroy(pool: bigint): void {
+    const call = "cudaMemPoolDestroy";
+    const found = this.#pool(pool, call);
+    if ([...this.#defaultPools.values()].includes(pool)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (found instanceof ImportedPool) {
+      if (found.mappings.size > 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (--found.importCount > 0) return;
+      found.destroy();
+      if (found.isClosed) this.#openImports.delete(found);
+    } else {
+      found.destroy();
+      if (found.isClosed) this.#openPools.delete(found);
+      for (const [device, current] of this.#currentPools) if (current === pool) this.#currentPools.delete(device);
+    }
+    this.#pools.delete(pool);
+  }
+
+  #getAccess(pool: bigint, location: MemLocation): number {
+    const call = "cudaMemPoolGetAccess";
+    const found = this.#pool(pool, call);
+    if (isHost(location)) return found.device === undefined ? memAccessFlags.readWrite : memAccessFlags.none;
+    const { type, id } = location;
+    const isDevice = type === memLocationType.device && id >= 0 && id < this.#core.devices.count;
+    if (!isDevice) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    return found.access.get(id) ?? memAccessFlags.none;
+  }
+
+  #setAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void {
+    const call = "cudaMemPoolSetAccess";
+    const { cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
+    const found = this.#pool(pool, call);
+    const devices: { id: number; flags: number }[] = [];
+    for (const { location, flags } of descriptions) {
+      const { type, id } = location;
+      if (!Object.values<number>(memAccessFlags).includes(flags)) fail(cudaErrorInvalidValue, call);
+      if (type !== memLocationType.device) {
+        // The CPU always has access to host memory and never gets access to device memory.
+        const isHostAccess = found.device === undefined && isHost(location) && flags === memAccessFlags.readWrite;
+        if (!isHostAccess) fail(cudaErrorNotSupported, call);
+        continue;
+      }
+      this.#core.devices.checkOrdinal(id, call);
+      // GPUs have no read-only memory for kernels.
+      if (flags === memAccessFlags.read) fail(cudaErrorNotSupported, call);
+      // A device cannot lose access to its own memory.
+      if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
+      const isOwnOrPeer = found.device === undefined || id === found.device || this.#core.devices.arePeers;
+      if (!isOwnOrPeer) fail(cudaErrorInvalidDevice, call);
+      devices.push({ id, flags });
+    }
+    for (const { id, flags } of devices) {
+      this.#core.ensureBoundsTable(id, call);
+      found.setAccess(id, flags);
+    }
+  }
+
+  #export(pool: bigint, handleType: number): OsHandle {
+    const call = "cudaMemPoolExportToShareableHandle";
+    const found = this.local(pool, call);
+    const { file, handleTypes } = found;
+    const isSupported = [posixFileDescriptor, fabric].some((type) => type === handleType && (handleTypes & type) !== 0);
+    if (!isSupported) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    // Without an IMEX channel, CUDA exports no pool that supports fabric handles.
+    if (file === undefined) failBecause(cudaErrorNumbers.cudaErrorNotPermitted, call, found.refusal!);
+    if (file instanceof FabricFile) {
+      if (handleType !== fabric) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, noDescriptor);
+      found.isExported = true;
+      return file.handle.slice();
+    }
+    const descriptor = translateSystemErrors(call, () => file.duplicate());
+    found.isExported = true;
+    return descriptor;
+  }
+
+  #import(device: number, handle: OsHandle, handleType: number): bigint {
+    const call = "cudaMemPoolImportFromShareableHandle";
+    const { devices, linearMemory } = this.#core;
+    devices.check(device, call);
+    const isFabric = handleType === fabric;
+    if ((!isFabric && handleType !== posixFileDescriptor) || isFabric !== (typeof handle !== "number")) {
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    }
+    const opened = typeof handle === "number"
+      ? translateSystemErrors(call, () => SharedFile.openPoolFile(handle))
+      : this.#openFabricPool(handle, call);
+    if (opened === undefined) {
+      if (typeof handle !== "number") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const { cudaErrorNotSupported, cudaErrorUnknown } = cudaErrorNumbers;
+      fail(isPhysicalMemory(handle) ? cudaErrorNotSupported : cudaErrorUnknown, call);
+    }
+    const known = this.#retainImport(opened.file.identity());
+    if (known !== undefined) {
+      opened.file.close();
+      return known;
+    }
+    const { deviceUuid } = opened.header;
+    const owner = deviceUuid === undefined ? undefined : devices.find(deviceUuid);
+    try {
+      if (deviceUuid !== undefined && owner === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
+      if (owner !== undefined) this.#core.ensureBoundsTable(owner, call);
+    } catch (error) {
+      opened.file.close();
+      throw error;
+    }
+    const imported = new ImportedPool(linearMemory, { device: owner, ...opened });
+    this.#openImports.add(imported);
+    return this.#core.register(this.#pools, imported);
+  }
+
+  #openFabricPool(handle: Uint8Array, call: string): { file: SharedFile; header: PoolFileHeader } | undefined {
+    const { file } = this.#core.fabric.open("pool", handle, call);
+    const header = decodePoolFileHeader(file.read(poolFileHeaderUsedByteLength));
+    if (header === undefined) file.close();
+    return header && { file, header };
+  }
+
+  /** Returns the handle of the pool that was already imported from a file, and counts another import. */
+  #retainImport(identity: string): bigint | undefined {
+    for (const [handle, pool] of this.#pools) {
+      if (!(pool instanceof ImportedPool) || pool.identity !== identity) continue;
+      pool.importCount++;
+      return handle;
+    }
+    return undefined;
+  }
+
+  #exportPointer(address: bigint): Uint8Array<ArrayBuffer> {
+    const found = this.#memory.startingAt(address);
+    // As on a GPU, a pool exports pointers only after the first export of its own handle.
+    if (found?.kind !== "pool" || !found.pool.isExported) {
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
+    }
+    const { pool, block, byteLength } = found;
+    this.#memory.export(found);
+    return encodeExportData({ processId: ownIdentity().pid, poolId: pool.id, fileOffset: block.offset, byteLength });
+  }
+
+  #importPointer(device: number, pool: bigint, exportData: Uint8Array): bigint {
+    const call = "cudaMemPoolImportPointer";
+    this.#core.devices.check(device, call);
+    const found = this.#pool(pool, call);
+    const pointer = decodeExportData(exportData);
+    const isOfPool = found instanceof ImportedPool && pointer?.poolId === found.id &&
+      pointer.processId === found.processId;
+    if (!isOfPool) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const mapping = found.map(pointer);
+    if (mapping === "out of memory") fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+    if (mapping === "not in the file") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (mapping === "no exporter") {
+      const reason = "the exporter of the pool has ended, or has destroyed it, and its memory is gone with it";
+      failBecause(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call, reason);
+    }
+    if (this.#memory.allocations.at(mapping.begin) === undefined) {
+      const { begin, byteLength } = mapping;
+      const owner = found.device ?? device;
+      this.#memory.allocations.add({ kind: "mapped", begin, byteLength, device: owner, pool: found, mapping });
+    }
+    return addressOfOffset(mapping.begin);
+  }
+}
+
+/** Whether a location is host memory. */
+function isHost({ type, id }: MemLocation): boolean {
+  return type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
+}

@@ -1,0 +1,206 @@
+/**
+ * What a program has allocated, and who may access it.
+ *
+ * @module
+ */
+import { memAccessFlags, type MemoryRange } from "../../driver.ts";
+import type { UnfreedHeap } from "../../kernel_checker.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import type { ModuleVariable } from "../execution/modules/loaded_module.ts";
+import { fail } from "../failure.ts";
+import type { ImportedPool, PointerMapping } from "../ipc/imported_pool.ts";
+import type { OpenedMemory } from "../ipc/opened_memory.ts";
+import { Allocations, type DeviceAllocation, type SoftwareAllocation } from "../memory/allocations.ts";
+import type { DeviceMemory } from "../memory/device_memory.ts";
+import type { LockedMemory } from "../memory/host_memory.ts";
+import { freshByte, offsetOfAddress } from "../memory/linear_memory.ts";
+import { MemoryShadow } from "../memory/memory_shadow.ts";
+import { type FreedKind, FreedRanges } from "../memory/named_memory.ts";
+import type { PoolBlock } from "../memory/pool_block.ts";
+import type { SoftwarePool } from "../memory/software_pool.ts";
+import type { VirtualRun } from "../memory/virtual/address_space.ts";
+import type { DriverCore } from "./core.ts";
+import type { StreamsAndEvents } from "./streams_and_events.ts";
+
+/** An allocation from a pool of this process. */
+export interface PoolAllocation extends DeviceAllocation {
+  readonly kind: "pool";
+  readonly pool: SoftwarePool;
+  readonly block: PoolBlock;
+}
+
+/** An allocation from a pool of another process, mapped here. */
+export interface MappedAllocation extends DeviceAllocation {
+  readonly kind: "mapped";
+  readonly pool: ImportedPool;
+  readonly mapping: PointerMapping;
+}
+
+/** An allocation that a call to `free` or `freeAsync` frees. */
+export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
+
+/** Anything that contains device addresses. */
+export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
+
+/** Who accesses a range, and how. */
+export interface RangeUse {
+  readonly device: number;
+  /** One of `memAccessFlags`. */
+  readonly flags: number;
+  readonly call: string;
+}
+
+/** The memory that a program has allocated from a driver. */
+export class ProgramMemory {
+  readonly allocations: Allocations<AnyAllocation> = new Allocations();
+  /** The parts of allocations that an allocator has handed out. */
+  readonly parts: Allocations<SoftwareAllocation> = new Allocations();
+  /** For the messages of faults. */
+  readonly freedRanges: FreedRanges = new FreedRanges();
+  /** What knows which memory is initialized, if kernels are checked for that. */
+  readonly shadow: MemoryShadow | undefined;
+  /** Whether fresh memory is to show what was not initialized: `markFresh` is called for new allocations. */
+  readonly isChecked: boolean;
+  readonly #core: DriverCore;
+  readonly #streams: StreamsAndEvents;
+  /** The allocations that other processes may write. */
+  readonly #exported = new WeakSet<AnyAllocation>();
+
+  constructor(core: DriverCore, streams: StreamsAndEvents) {
+    this.#core = core;
+    this.#streams = streams;
+    this.isChecked = core.isScheduled || core.observesAccesses || core.kernelChecks.size > 0;
+    this.shadow = core.kernelChecks.has("initialization") ? this.#openShadow() : undefined;
+  }
+
+  #openShadow(): MemoryShadow {
+    const shadow = MemoryShadow.open(this.#core.linearMemory, (offset) => {
+      const found = this.allocations.containing(offset, 1);
+      if (found === undefined || found.kind === "variable") return false;
+      if (found.kind === "pool") return found.pool.device === undefined || this.#exported.has(found);
+      return found.kind !== "plain" || this.#exported.has(found);
+    });
+    if (shadow !== undefined) return shadow;
+    throw new RangeError(
+      `Cannot make the check "initialization": it needs half of the 4 GiB of the software device's memory, and other ` +
+        `objects of this process use some of that half; open this one first`,
+    );
+  }
+
+  /** The allocation that starts at an address. */
+  startingAt(address: bigint): AnyAllocation | undefined {
+    const offset = offsetOfAddress(address);
+    return offset === undefined ? undefined : this.allocations.at(offset);
+  }
+
+  /** The allocation that contains all bytes of a range. */
+  at(address: bigint, byteLength: number, call: string): AnyAllocation {
+    const offset = offsetOfAddress(address);
+    const found = offset === undefined ? undefined : this.allocations.containing(offset, byteLength);
+    return found ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  }
+
+  /** Whether the kernels of a device may access an allocation. */
+  isAccessible(allocation: AnyAllocation, device: number): boolean {
+    if (allocation.kind === "locked") return true;
+    if (!isPoolMemory(allocation)) return allocation.isAllowed(device);
+    const { access } = allocation.pool;
+    return (access.get(device) ?? memAccessFlags.none) !== memAccessFlags.none;
+  }
+
+  /**
+   * Returns the bytes of a range. The range must lie within one allocation that `isPermitted` accepts, or in mapped
+   * memory that a device may access as `flags` say. An empty range may lie anywhere. By default, what the kernels of the
+   * device may access is permitted.
+   */
+  range(
+    address: bigint,
+    byteLength: number,
+    { call, device, flags }: RangeUse,
+    isPermitted: (allocation: AnyAllocation) => boolean = (allocation) => this.isAccessible(allocation, device),
+  ): Uint8Array {
+    if (byteLength === 0) return new Uint8Array(0);
+    const found = this.at(address, byteLength, call);
+    const begin = offsetOfAddress(address)!, end = begin + byteLength;
+    const isAllowed = found.kind === "virtual" ? found.permits(device, { begin, end }, flags) : isPermitted(found);
+    if (!isAllowed) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    return this.#core.linearMemory.bytes.subarray(begin, end);
+  }
+
+  /** Notes that an allocation is new to the program. What its memory had before must not be taken for initialized. */
+  markFresh(allocation: PoolAllocation | DeviceMemory): void {
+    const { begin, byteLength } = allocation;
+    this.#core.linearMemory.bytes.fill(freshByte, begin, begin + byteLength);
+    // Its free may have been asked for already.
+    if (!this.#exported.has(allocation)) this.shadow?.markUninitialized(begin, byteLength);
+  }
+
+  /** Lets other processes write an allocation. What they write is not seen, so that all of it counts as written. */
+  export(allocation: PoolAllocation | DeviceMemory): void {
+    this.#exported.add(allocation);
+    this.shadow?.markInitialized(allocation.begin, allocation.byteLength);
+  }
+
+  /** Removes an allocation that is freed, and remembers it for the messages of faults. */
+  forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
+    this.allocations.remove(allocation);
+    this.parts.removeWithin(allocation);
+    const device = allocation.kind === "locked" ? 0 : allocation.device;
+    this.freedRanges.add(allocation.begin, allocation.byteLength, freedKindOf(allocation), device);
+  }
+
+  /** Implements `KernelChecker.partAllocated`. */
+  partAllocated({ address, byteLength }: MemoryRange, device: number, stream: bigint): void {
+    const begin = offsetOfAddress(address)!;
+    this.parts.add({ begin, byteLength });
+    const { shadow } = this;
+    if (shadow === undefined) return;
+    // What had the part before may not be done with it.
+    const target = this.#streams.stream(device, stream, "cudaMallocFromPoolAsync");
+    // Nor may the slab be there any more, which may be exported until then.
+    const slab = this.allocations.containing(begin, byteLength);
+    const note = (): void => {
+      if (slab === undefined || !this.#exported.has(slab)) shadow.noteAllocation(begin, byteLength);
+    };
+    this.#core.scheduler.enqueue(target, note, { outlivesDevice: true });
+  }
+
+  /** Implements `KernelChecker.partFreed`. */
+  partFreed(address: bigint): void {
+    const part = this.parts.at(offsetOfAddress(address)!);
+    if (part !== undefined) this.parts.remove(part);
+  }
+
+  /** Implements `KernelChecker.unfreedHeap`. */
+  unfreedHeap(): UnfreedHeap[] {
+    const { devices, scheduler, linearMemory } = this.#core;
+    const all = Array.from({ length: devices.count }, (_, device) => device);
+    if (devices.areLost || all.some((device) => !scheduler.isIdle(device))) return [];
+    const found = new Map<string, UnfreedHeap>();
+    for (const device of all) {
+      for (const { byteLength, site } of linearMemory.heapOf(device)?.blocks ?? []) {
+        const { kernel, source } = site ?? {};
+        const key = `${kernel}\n${source}`;
+        const { count, byteLength: bytes } = found.get(key) ?? { count: 0, byteLength: 0 };
+        found.set(key, { kernel, source, count: count + 1, byteLength: bytes + byteLength });
+      }
+    }
+    return [...found.values()];
+  }
+}
+
+/** Whether an allocation is from a pool, of this process or of another. */
+export function isPoolMemory(allocation: AnyAllocation): allocation is PoolAllocation | MappedAllocation {
+  return allocation.kind === "pool" || allocation.kind === "mapped";
+}
+
+/** Whether an allocation is from a pool of host memory. */
+export function isHostPoolMemory(allocation: AnyAllocation): boolean {
+  return isPoolMemory(allocation) && allocation.pool.device === undefined;
+}
+
+function freedKindOf(allocation: Exclude<AnyAllocation, ModuleVariable>): FreedKind {
+  if (allocation.kind === "locked") return "pageLocked";
+  if (isHostPoolMemory(allocation)) return "hostBuffer";
+  return allocation.kind === "mapped" || allocation.kind === "opened" ? "imported" : "buffer";
+}

@@ -1,0 +1,239 @@
+/**
+ * Streams and events.
+ *
+ * @module
+ */
+import { type Driver, eventFlags, streamFlags } from "../../driver.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import { Event, Stream, Work } from "../execution/streams/streams.ts";
+import { fail } from "../failure.ts";
+import { InterprocessEvent } from "../ipc/interprocess_event.ts";
+import type { DriverCore } from "./core.ts";
+
+/** The stream priorities of an H200. The software device treats all priorities alike. */
+const streamPriorities = { least: 0, greatest: -5 } as const;
+
+/** The calls about streams and events. */
+type StreamCalls = Pick<
+  Driver,
+  | "deviceGetStreamPriorityRange"
+  | "streamCreateWithPriority"
+  | "streamDestroy"
+  | "streamQuery"
+  | "streamSynchronize"
+  | "streamWaitEvent"
+  | "streamIsCapturing"
+  | "streamGetFlags"
+  | "streamGetDevice"
+  | "eventCreateWithFlags"
+  | "eventDestroy"
+  | "eventRecord"
+  | "ctxRecordEvent"
+  | "eventQuery"
+  | "eventSynchronize"
+  | "eventElapsedTime"
+  | "ipcGetEventHandle"
+  | "ipcOpenEventHandle"
+>;
+
+/** The streams and events of a driver. */
+export class StreamsAndEvents {
+  readonly #core: DriverCore;
+  readonly #defaultStreams: readonly Stream[];
+  readonly #streams = new Map<bigint, Stream>();
+  readonly #events = new Map<bigint, Event>();
+  /** The events that have a page in linear memory, including destroyed ones that pending work still uses. */
+  readonly #interprocessEvents = new Set<InterprocessEvent>();
+
+  constructor(core: DriverCore) {
+    this.#core = core;
+    this.#defaultStreams = Array.from({ length: core.devices.count }, (_, device) => {
+      return new Stream(device, { isDefault: true });
+    });
+    for (const stream of this.#defaultStreams) core.scheduler.addStream(stream);
+  }
+
+  /** The stream of a handle, for a call for a device. */
+  stream(device: number, stream: bigint, call: string): Stream {
+    const { devices } = this.#core;
+    devices.check(device, call);
+    const found = stream === 0n ? this.#defaultStreams[device] : this.#streams.get(stream);
+    if (found === undefined) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    devices.check(found.device, call);
+    return found;
+  }
+
+  /** The default stream of a device. */
+  defaultStream(device: number): Stream {
+    return this.#defaultStreams[device]!;
+  }
+
+  /** Releases everything when the driver closes. */
+  close(): void {
+    for (const event of this.#interprocessEvents) event.close();
+    this.#interprocessEvents.clear();
+  }
+
+  /** The calls about streams and events. */
+  calls(): StreamCalls {
+    return { ...this.#streamCalls(), ...this.#eventCalls() };
+  }
+
+  #streamCalls() {
+    const { devices, scheduler } = this.#core;
+    return {
+      deviceGetStreamPriorityRange(device) {
+        devices.check(device, "cudaDeviceGetStreamPriorityRange");
+        return { ...streamPriorities };
+      },
+      streamCreateWithPriority: (device, flags, _priority) => {
+        devices.check(device, "cudaStreamCreateWithPriority");
+        if (flags !== streamFlags.default && flags !== streamFlags.nonBlocking) {
+          fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaStreamCreateWithPriority");
+        }
+        const stream = new Stream(device, { nonBlocking: flags === streamFlags.nonBlocking });
+        scheduler.addStream(stream);
+        return this.#core.register(this.#streams, stream);
+      },
+      streamDestroy: (device, stream) => {
+        const found = this.stream(device, stream, "cudaStreamDestroy");
+        if (found.isDefault) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, "cudaStreamDestroy");
+        scheduler.removeStream(found);
+        this.#streams.delete(stream);
+      },
+      streamQuery: (device, stream, options) => {
+        const found = this.stream(device, stream, "cudaStreamQuery");
+        // Makes progress for programs that poll without returning to the event loop.
+        if (!options?.peek && !scheduler.isDone(found)) scheduler.step();
+        devices.check(found.device, "cudaStreamQuery");
+        return scheduler.isDone(found);
+      },
+      streamSynchronize: (device, stream) => {
+        const found = this.stream(device, stream, "cudaStreamSynchronize");
+        scheduler.runUntil(() => scheduler.isDone(found));
+        this.#core.finishSynchronization(found.device, "cudaStreamSynchronize");
+      },
+      streamWaitEvent: (device, stream, event) => {
+        const target = this.stream(device, stream, "cudaStreamWaitEvent");
+        const found = this.#event(event, "cudaStreamWaitEvent");
+        const work = scheduler.wait(target, found);
+        if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
+      },
+      /** Always false: the software device has no graphs. */
+      streamIsCapturing: (device, stream) => {
+        this.stream(device, stream, "cudaStreamIsCapturing");
+        return false;
+      },
+      streamGetFlags: (device, stream) => {
+        return this.stream(device, stream, "cudaStreamGetFlags").nonBlocking
+          ? streamFlags.nonBlocking
+          : streamFlags.default;
+      },
+      streamGetDevice: (device, stream) => this.stream(device, stream, "cuStreamGetCtx").device,
+    } satisfies Partial<Driver>;
+  }
+
+  #eventCalls() {
+    const core = this.#core;
+    const { devices, linearMemory, scheduler } = core;
+    return {
+      eventCreateWithFlags: (device, flags) => {
+        const call = "cudaEventCreateWithFlags";
+        devices.check(device, call);
+        const { blockingSync, disableTiming, interprocess } = eventFlags;
+        const isTimed = (flags & disableTiming) === 0;
+        const isInterprocess = (flags & interprocess) !== 0;
+        if ((flags & ~(blockingSync | disableTiming | interprocess)) !== 0 || (isInterprocess && isTimed)) {
+          fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        }
+        if (!isInterprocess) return core.register(this.#events, new Event(device, flags));
+        const deviceUuid = devices.uuid(device);
+        return this.#addInterprocess(InterprocessEvent.create(linearMemory, { device, flags, deviceUuid }));
+      },
+      eventDestroy: (device, event) => {
+        const call = "cudaEventDestroy";
+        devices.check(device, call);
+        const found = this.#event(event, call);
+        this.#events.delete(event);
+        if (!(found instanceof InterprocessEvent)) return;
+        found.destroy();
+        this.closeUnusedEvents();
+      },
+      eventRecord: (device, event, stream) => {
+        const call = "cudaEventRecord";
+        const found = this.#event(event, call);
+        const target = this.stream(device, stream, call);
+        if (found.device !== target.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+        const work = scheduler.record(found, target);
+        if (found instanceof InterprocessEvent) found.uses.add(work);
+      },
+      ctxRecordEvent: (device, event) => {
+        const call = "cuCtxRecordEvent";
+        devices.check(device, call);
+        const found = this.#event(event, call);
+        if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+        const work = scheduler.recordDevice(found);
+        if (found instanceof InterprocessEvent) found.uses.add(work);
+      },
+      eventQuery: (event, options) => {
+        const { latest, device } = this.#event(event, "cudaEventQuery");
+        if (!options?.peek && latest !== undefined && !latest.done) scheduler.step();
+        devices.check(device, "cudaEventQuery");
+        return latest === undefined || latest.done;
+      },
+      eventSynchronize: (event) => {
+        const call = "cudaEventSynchronize";
+        const { latest, device, isRecordedForDevice } = this.#event(event, call);
+        // Lost devices make no further progress and wait for no other process.
+        const isOver = () => latest === undefined || latest.done || devices.areLost;
+        scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
+        // For CUDA's pools, an event for all streams of a device is not one of the streams on which memory was freed.
+        if (isRecordedForDevice) devices.check(device, call);
+        else core.finishSynchronization(device, call);
+      },
+      eventElapsedTime: (start, end) => {
+        const call = "cudaEventElapsedTime";
+        const [first, last] = [this.#event(start, call), this.#event(end, call)];
+        for (const { device, flags, recorded } of [first, last]) {
+          // If the device was lost, the record was dropped with its work, and the event never gets a time.
+          devices.check(device, call);
+          if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
+            fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+          }
+        }
+        if (first.device !== last.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+        if (first.time === undefined || last.time === undefined) fail(cudaErrorNumbers.cudaErrorNotReady, call);
+        return last.time - first.time;
+      },
+      ipcGetEventHandle: (event) => {
+        const call = "cudaIpcGetEventHandle";
+        if (event === 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        const found = this.#event(event, call);
+        return found instanceof InterprocessEvent
+          ? found.handle()
+          : fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+      },
+      ipcOpenEventHandle: (device, handle) => {
+        devices.check(device, "cudaIpcOpenEventHandle");
+        return this.#addInterprocess(InterprocessEvent.open(linearMemory, { device, handle }));
+      },
+    } satisfies Partial<Driver>;
+  }
+
+  #event(event: bigint, call: string): Event {
+    return this.#events.get(event) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+  }
+
+  #addInterprocess(event: InterprocessEvent): bigint {
+    this.#interprocessEvents.add(event);
+    return this.#core.register(this.#events, event);
+  }
+
+  /** Closes the events whose work is done and that were destroyed. */
+  closeUnusedEvents(): void {
+    for (const event of this.#interprocessEvents) {
+      event.closeIfUnused();
+      if (event.isClosed) this.#interprocessEvents.delete(event);
+    }
+  }
+}
