@@ -1,5 +1,6 @@
 /**
- * Builds the npm package into `dist/npm/` and the JSR package into `dist/jsr/`:
+ * Builds the npm package into `dist/npm/`, the JSR package into `dist/jsr/`, and into `dist/url/` the two files that a
+ * web server needs for imports by URL:
  *
  *     deno task package
  *
@@ -17,8 +18,7 @@
  * - For JSR, `deno.json`: the name, version and exports of the repository's `deno.json`.
  *
  * The first line of each JavaScript file names its declaration file. JSR finds the declarations by that line, and so
- * does Deno when it imports by URL. In `poolpass.js`, what follows throws if the runtime is too
- * old.
+ * does Deno when it imports by URL. In `poolpass.js`, what follows throws if the runtime is too old.
  *
  * @module
  */
@@ -35,6 +35,8 @@ export const root: URL = new URL("../", import.meta.url);
 export const npmPackage: URL = new URL("dist/npm/", root);
 /** The folder of the built JSR package. */
 export const jsrPackage: URL = new URL("dist/jsr/", root);
+/** The folder of the one file that has the whole library, and of its declarations, for a web server of static files. */
+export const urlFolder: URL = new URL("dist/url/", root);
 
 /** A JSON file that describes a package. */
 type Manifest = Readonly<Record<string, unknown>>;
@@ -48,7 +50,7 @@ const program = "./cli/main.ts";
 /** The fields of `package.json` that the npm package keeps. */
 const keptFields = ["name", "version", "description", "keywords", "license", "type", "engines"];
 
-/** Builds both packages. */
+/** Builds both packages, and the files for a web server. */
 export async function buildPackages(): Promise<void> {
   const [source, deno] = [await readJson("package.json"), await readJson("deno.json")];
   const npm = npmManifest(source, deno);
@@ -56,6 +58,18 @@ export async function buildPackages(): Promise<void> {
   const files = new Map([...await buildModules(entriesOf(deno)), ...await readPages()]);
   await writePackage(npmPackage, { manifest: npm, manifestPath: "package.json", files });
   await writePackage(jsrPackage, { manifest: jsr, manifestPath: "deno.json", files });
+  await writeFiles(urlFolder, filesForUrl(files));
+}
+
+/** Builds only the files for a web server, into a folder that is emptied first. */
+export async function buildForUrl(folder: URL): Promise<void> {
+  await writeFiles(folder, filesForUrl(await buildModules({ ".": "./mod.ts" })));
+}
+
+/** Returns the whole library and its declarations. Their examples import the library from beside them. */
+function filesForUrl(files: Files): Files {
+  const names = { main: "./poolpass.js", kernels: "poolpass/kernels", part: () => "./poolpass.js" };
+  return new Map(["poolpass.js", "poolpass.d.ts"].map((path) => [path, forUsers(files.get(path)!, names)]));
 }
 
 /**
@@ -160,13 +174,18 @@ async function writePackage(
   folder: URL,
   { manifest, manifestPath, files }: { manifest: Manifest; manifestPath: string; files: Files },
 ): Promise<void> {
-  await Deno.remove(folder, { recursive: true }).catch(ignoreAbsence);
   const names = { main: `${manifest.name}`, kernels: `${manifest.name}/kernels` };
   // The code has no imports to replace: bundling throws if any are left.
   const written = [...files].map(([path, text]) =>
     [path, path.endsWith(".js") ? text : forUsers(text, names)] as const
   );
-  for (const [path, text] of [...written, [manifestPath, `${JSON.stringify(manifest, null, 2)}\n`] as const]) {
+  await writeFiles(folder, new Map([...written, [manifestPath, `${JSON.stringify(manifest, null, 2)}\n`]]));
+}
+
+/** Writes a folder, which has no other files afterwards. */
+async function writeFiles(folder: URL, files: Files): Promise<void> {
+  await Deno.remove(folder, { recursive: true }).catch(ignoreAbsence);
+  for (const [path, text] of files) {
     await Deno.mkdir(new URL("./", new URL(path, folder)), { recursive: true });
     await Deno.writeTextFile(new URL(path, folder), text);
   }
@@ -260,5 +279,5 @@ function ignoreAbsence(error: unknown): void {
 if (import.meta.main) {
   answerHelp(import.meta.url);
   await buildPackages();
-  for (const folder of [npmPackage, jsrPackage]) console.log(`Built ${fileURLToPath(folder)}`);
+  for (const folder of [npmPackage, jsrPackage, urlFolder]) console.log(`Built ${fileURLToPath(folder)}`);
 }
