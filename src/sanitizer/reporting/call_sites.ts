@@ -11,30 +11,30 @@ export interface CallSite {
 }
 
 /**
- * The frames to note at least: as many as engines do unless they are told otherwise. Up to seven of the library come
- * first, mostly two to four. Each one takes V8 a quarter to half a microsecond, for each call of the program.
+ * The least number of frames to capture: the engines' default. The first two to seven of them are the library's own. Each
+ * frame takes V8 a quarter to half a microsecond, in each call of the program.
  */
 export const frameCount = 10;
 /** V8's and JavaScriptCore's `Error`; TypeScript's own library does not declare the limit. */
 export const errors = Error as unknown as { stackTraceLimit: number };
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
-/** Notes where the library was called. */
+/** Captures where the library was called. */
 export function callSiteHere(): CallSite {
   const limit = errors.stackTraceLimit;
   if (!(limit > frameCount)) errors.stackTraceLimit = frameCount;
-  // JavaScriptCore's captureStackTrace writes the stack out at once.
+  // Not Error.captureStackTrace: JavaScriptCore's formats the stack at once.
   const site = new Error();
   errors.stackTraceLimit = limit;
   return site;
 }
 
-/** The stacks that were written out: reports ask for the same sites many times. */
+/** The formatted stacks: reports read the same sites many times. */
 const stacks = new WeakMap<CallSite, string>();
 /** Matches a frame of the library's own files; null if they are bundled into one, and undefined until it is needed. */
 let libraryFrame: RegExp | null | undefined;
 
-/** The lines of a call stack, from the line that called the library on. */
+/** The lines of a call stack, without the library's own. */
 export function stackOf(site: CallSite): string {
   let stack = stacks.get(site);
   if (stack === undefined) stacks.set(site, stack = ownFrames(site));
