@@ -274,7 +274,7 @@ const cases: Readonly<Record<string, Case>> = {
     prepare: () => sharedAddressBase,
     instruction: "st.shared.u32 [%rd1], 1;",
     launch: { declarations: ".shared .align 4 .b8 tile[1024]; mov.u32 %r5, tile;" },
-    what: "writes 4 bytes which is no address in .shared: it may be a generic address that was not converted",
+    what: "writes 4 bytes which is not an address in .shared: it may be a generic address that was not converted",
   },
   "misaligned shared memory": {
     instruction: "ld.shared.u32 %r1, [%r5+2];",
