@@ -1,20 +1,20 @@
-/** No call hangs behind a collective that cannot end, whatever CUDA would wait for. */
+/** No call blocks forever behind a collective that cannot complete, whatever CUDA would wait for. */
 import { assertEquals } from "@std/assert";
 import { startScript } from "../support/child_process.ts";
 import { isLong, someOf, test } from "../support/test.ts";
 import { reasonWithoutTwo } from "./idle_ranks.ts";
 
-/** Milliseconds after which a collective has failed. GPUs take nearly as long to create a communicator. */
+/** The timeout of collectives, in milliseconds. GPUs take nearly as long to create a communicator. */
 const timeouts = { software: 400, cuda: 1500 } as const;
-/** Milliseconds after which a call hangs. */
+/** Milliseconds after which a call counts as hanging. */
 const patience = 10_000;
-/** The calls that are given the error of the collective. */
+/** The calls that throw the error of the collective. */
 const throwing = /^many collectives$/;
-/** The calls that would fill the collective's stream, which wait for it; and those that have nothing to wait for. */
+/** The calls that wait because they would fill the launch queue of the collective's stream, and those that need not. */
 const waiting = /^many (launches(?! on another)|fills|copies)/;
 const free = /^(a few launches|many launches on another|many (records|waits|allocations))/;
 
-/** Lets a child make calls, and returns what came of them: of the last one "hangs", if it did not end. */
+/** Makes calls in a child process. Returns the outcome of each; that of the last one is "hangs" if it did not return. */
 async function outcomesOf(driver: "software" | "cuda", names: readonly string[]): Promise<[name: string, string][]> {
   const outcomes: [string, string][] = [];
   await using child = startScript("children/collectives/call_behind.ts", [driver, `${timeouts[driver]}`, ...names], {

@@ -1,4 +1,4 @@
-/** Which waits get the error of a collective that cannot end: those behind it, and no others; and none of them hangs. */
+/** Exactly the waits that depend on a collective that cannot complete throw its error, and none of them hangs. */
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Communicator, type CudaDevice, type CudaStream, type DeviceArray, open, SharingError } from "../../mod.ts";
 import { streamFlags } from "../../src/driver.ts";
@@ -10,10 +10,10 @@ import { someOf, test } from "../support/test.ts";
 import { createRanks, long, reasonWithoutTwo, testRanks } from "./idle_ranks.ts";
 
 const late = "did not take part";
-/** Milliseconds between two collectives: less than one may take, and all together more than all may have. */
+/** Milliseconds between two collectives: less than the timeout of one, but more than it all together. */
 const pace = 400;
 
-/** Waits for a moment longer than a collective may take, while the timers run. */
+/** Waits for a little more than the timeout, while timers run. */
 async function untilFailed(communicator: Communicator): Promise<void> {
   while (!String(communicator).includes("failed")) await new Promise((resolve) => setTimeout(resolve, 10));
 }
@@ -33,12 +33,12 @@ for (const isDisposed of [false, true]) {
   });
 }
 
-testRanks("what the library waits for leaves the error to the program", async ({ gpu, ranks }) => {
+testRanks("waits of the library leave the error to the program", async ({ gpu, ranks }) => {
   using array = gpu.createPool().allocateArray(Float32Array, 4);
   using apart = gpu.createPool({ maxSize: 2 ** 25 });
   gpu.synchronize();
   using stack = new DisposableStack();
-  // What is found done is looked at again later.
+  // These synchronize again with events that were found complete before.
   const waits: Readonly<Record<string, () => void>> = {
     usage: () => void apart.usage(),
     trim: () => apart.trimTo(0),
@@ -80,7 +80,7 @@ testRanks("the end of another process's memory does not hang behind a collective
   using array = gpu.createPool().allocateArray(Float32Array, 4);
   using stream = gpu.createStream({ nonBlocking: true });
   gpu.synchronize();
-  // It waits for a rank that does not come.
+  // The collective waits for a rank that does not take part.
   const args = ["software", Communicator.createId(cuda).toHex(), "0"];
   await using child = startScript("children/collectives/reduce_and_die.ts", args);
   const opened = gpu.openMemory(Uint8Array.fromHex((await child.nextLine())!), 64);
@@ -90,7 +90,7 @@ testRanks("the end of another process's memory does not hang behind a collective
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
 
-testRanks("an event gets the errors of what comes before it", async ({ cuda, gpu, ranks }) => {
+testRanks("an event throws the errors of the work before it", async ({ cuda, gpu, ranks }) => {
   using pool = gpu.createPool();
   using stack = new DisposableStack();
   const [used, behindFirst, behindSecond, idle, afterwards] = Array.from({ length: 5 }, () => {
@@ -98,7 +98,7 @@ testRanks("an event gets the errors of what comes before it", async ({ cuda, gpu
   }) as [CudaStream, CudaStream, CudaStream, CudaStream, CudaStream];
   const [before, first, second] = [0, 1, 2].map(() => stack.use(gpu.createEvent()));
   using array = pool.allocateArray(Float32Array, 12, used);
-  // All is done when this one waits.
+  // All work is complete when this wait begins.
   used.record(before!);
   gpu.synchronize();
   idle.wait(before!);
@@ -111,7 +111,7 @@ testRanks("an event gets the errors of what comes before it", async ({ cuda, gpu
   );
   used.record(first!);
   behindFirst.wait(first!);
-  // Nobody but the device knows.
+  // Only the driver is queried: the library does not learn of the completion.
   while (!sessionOf(cuda).driver.eventQuery(handleOf(first!), { forLibrary: true }));
   ranks[0]!.allReduce(array, array, "sum", { stream: used });
   used.record(second!);
@@ -125,7 +125,7 @@ testRanks("an event gets the errors of what comes before it", async ({ cuda, gpu
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
 
-testRanks("work behind that of another communicator has time from when it is its turn", async (parts) => {
+testRanks("the timeout of work behind another communicator's starts when its turn comes", async (parts) => {
   const { gpu, ranks } = parts;
   using pool = gpu.createPool();
   using stack = new DisposableStack();
@@ -133,7 +133,7 @@ testRanks("work behind that of another communicator has time from when it is its
   const [a, b, c] = [shared!, shared!, own!].map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
   for (const array of [a!, b!, c!]) array.fill(1);
   gpu.synchronize();
-  // The other rank of these waits long.
+  // The other rank of these has a long timeout.
   const behind = await createRanks(parts, [200, long]);
   ranks[0]!.allReduce(a!, a!, "sum", { stream: shared! });
   Communicator.group(() => {
@@ -148,7 +148,7 @@ testRanks("work behind that of another communicator has time from when it is its
   for (const rank of [...ranks, ...behind]) await rank[Symbol.asyncDispose]();
 });
 
-testRanks("a group of two communicators on a stream does not hide later whose work hangs", async (parts) => {
+testRanks("after a group of two communicators on one stream, a hang is attributed to the right one", async (parts) => {
   const { gpu, ranks } = parts;
   using pool = gpu.createPool();
   using shared = gpu.createStream({ nonBlocking: true });
@@ -161,7 +161,7 @@ testRanks("a group of two communicators on a stream does not hide later whose wo
     DeviceArray<Float32Array>,
     DeviceArray<Float32Array>,
   ];
-  // One waits longer for its ranks than the other one, whose turn comes then.
+  // The first communicator takes longer than the timeout of the second, whose turn comes after it.
   const [hanging, behind] = [await createRanks(parts, [600, long]), await createRanks(parts, [200, long])];
   const sum = (rank: Communicator | undefined, array: DeviceArray<Float32Array>) => rank!.allReduce(array, array);
   Communicator.group(() => {
@@ -188,7 +188,7 @@ testRanks("a group of two communicators on a stream does not hide later whose wo
   for (const rank of [...ranks, ...hanging, ...behind]) await rank.abort();
 }, long);
 
-testRanks("a communicator waits on one stream for another one's work on another", async (parts) => {
+testRanks("a communicator on one stream waits for the work of another one on another stream", async (parts) => {
   const { gpu, ranks } = parts;
   using pool = gpu.createPool();
   using stack = new DisposableStack();
@@ -210,14 +210,14 @@ testRanks("a communicator waits on one stream for another one's work on another"
     waiting[0]!.allReduce(a!, a!);
     waiting[1]!.allReduce(ofPeerA!, ofPeerA!);
   });
-  // Longer than the first one may take, whose turn has not come.
+  // Longer than the timeout of the first one, whose turn has not come.
   await new Promise((resolve) => setTimeout(resolve, 500));
   slow[1]!.allReduce(ofPeerB!, ofPeerB!, "sum", { stream: stack.use(gpu.createStream({ nonBlocking: true })) });
   for (const stream of [first!, second!, apart!]) await stream.finished();
   for (const rank of [...ranks, ...waiting, ...slow]) await rank.abort();
 }, long);
 
-testRanks("blocking streams that were given nothing do not get a blocking stream's error", async ({ gpu, ranks }) => {
+testRanks("blocking streams without work do not throw another blocking stream's error", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
   using used = gpu.createStream();
   using other = gpu.createStream();
@@ -253,7 +253,7 @@ testRanks("a wait throws the errors of all ranks of this process once", async ({
   for (const buffer of buffers) buffer.free();
 });
 
-testRanks("a collective has its time from when what comes before it was done", async ({ gpu, ranks }) => {
+testRanks("the timeout of a collective starts when the work before it has completed", async ({ gpu, ranks }) => {
   using stack = new DisposableStack();
   const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
   const pool = stack.use(gpu.createPool());
@@ -295,10 +295,10 @@ testRanks("each wait for a device throws the error of another communicator", asy
   for (const rank of [...ranks, ...others]) await rank[Symbol.asyncDispose]();
 });
 
-leakTest("a wrapped stream is let go when it is disposed of", async () => {
+leakTest("a wrapped stream is released when it is disposed of", async () => {
   using cuda = open({ driver: "software" });
   const gpu = cuda.device(0);
-  // Another library's calls are not looked at.
+  // The calls of another library are not observed.
   const { driver } = sessionOf(cuda);
   const handle = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
   const ranks = await createRanks({ cuda, gpu }, [long, long]);
@@ -321,7 +321,7 @@ leakTest("a wrapped stream is let go when it is disposed of", async () => {
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
 
-testRanks("a stream that its owner destroys early does not end the watch", async ({ gpu, ranks }) => {
+testRanks("a stream that its owner destroys early does not stop the watchdog", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
   using other = gpu.createStream({ nonBlocking: true });
   using hanging = gpu.createStream({ nonBlocking: true });
@@ -345,7 +345,7 @@ testRanks("a stream that its owner destroys early does not end the watch", async
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 });
 
-/** What is done when a wait asks for it, on the first of some streams. */
+/** The results of waits for completed work on the first of some streams. */
 interface Done {
   readonly gpu: CudaDevice;
   readonly streams: readonly CudaStream[];
@@ -392,7 +392,7 @@ for (const driver of ["software", "cuda"] as const) {
         }
         streams[0]!.record(event);
         follower!.wait(event);
-        // The software device goes on while it is asked; a GPU by itself.
+        // The software device makes progress during queries, a GPU by itself.
         const { driver: calls } = sessionOf(cuda);
         const isIdle = (stream: CudaStream) => calls.streamQuery(0, stream.unsafeHandle, { forLibrary: true });
         while (!streams.every(isIdle)) await new Promise((resolve) => setTimeout(resolve, 1));

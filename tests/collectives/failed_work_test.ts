@@ -1,4 +1,4 @@
-/** Every wait behind a collective that cannot end gets its error, and whatever ends a communicator ends its work. */
+/** Every wait behind a collective that cannot complete throws its error, and ending a communicator ends its work. */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import process from "node:process";
 import { Communicator, open, SharingError } from "../../mod.ts";
@@ -15,7 +15,7 @@ testRanks("the end of the Cuda object ends communicators without another error",
   cuda[Symbol.dispose]();
   await disposed;
   assertThrows(() => ranks[1]!.shrink([0]), ReferenceError, "of rank 1 of 3: the Cuda object was disposed");
-  // An error that nobody awaits would come now, and fail the test.
+  // An unhandled rejection would fail the test now.
   await new Promise((resolve) => setTimeout(resolve, 20));
   for (const rank of ranks) {
     await rank.abort();
@@ -23,7 +23,7 @@ testRanks("the end of the Cuda object ends communicators without another error",
   }
 }, long);
 
-testRanks("the end of the Cuda object ends what waits for other ranks", async ({ cuda, gpu, ranks }) => {
+testRanks("the end of the Cuda object ends waits for other ranks", async ({ cuda, gpu, ranks }) => {
   const id = Communicator.createId(cuda);
   const errors = Promise.all(
     [Communicator.create(gpu, { id, rank: 0, size: 2 }), ranks[0]!.split(0), ranks[1]!.split(undefined)].map((wait) =>
@@ -133,7 +133,7 @@ testRanks("a stream that once waited for another one does not get its later erro
 });
 
 for (const who of ["this rank", "another rank"]) {
-  testRanks(`work that is done has not failed when ${who} aborts`, async ({ gpu, ranks }) => {
+  testRanks(`completed work has not failed when ${who} aborts`, async ({ gpu, ranks }) => {
     using pool = gpu.createPool();
     using waiting = gpu.createStream({ nonBlocking: true });
     using event = gpu.createEvent();
@@ -145,7 +145,7 @@ for (const who of ["this rank", "another rank"]) {
     Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
     streams[0]!.record(event);
     waiting.wait(event);
-    // Nothing has waited for the stream itself.
+    // No wait was for the stream itself.
     waiting.synchronize();
     for (const stream of streams.slice(1)) stream.synchronize();
     await ranks[who === "this rank" ? 0 : 2]!.abort();
@@ -170,7 +170,7 @@ for (const isKnown of [false, true]) {
       other.synchronize();
     }
     ranks[0]!.allReduce(array, array);
-    // No timer runs meanwhile.
+    // The loop blocks timers, so the wait itself must poll.
     for (const begin = performance.now(); performance.now() - begin < 2 * timeout;) {
       bytes.fill(1, other);
       other.synchronize();
@@ -180,7 +180,7 @@ for (const isKnown of [false, true]) {
   });
 }
 
-testRanks("calls of a group that need each other's memory are refused, and none is made", async ({ gpu, ranks }) => {
+testRanks("conflicting calls of a group are refused, and none is enqueued", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
   using x = pool.allocateArray(Float32Array, 8);
   using y = pool.allocateArray(Float32Array, 24);
@@ -196,7 +196,7 @@ testRanks("calls of a group that need each other's memory are refused, and none 
     const error = assertThrows(() => Communicator.group(call), RangeError, message);
     assertStringIncludes(error.message, "the calls of a group have no order; give each its own buffer");
   }
-  // What is only read may be read by all, and what is side by side is apart.
+  // Calls may read the same memory, and use adjacent ranges.
   Communicator.group(() => {
     for (const [rank, communicator] of ranks.entries()) {
       if (rank > 0) communicator.receive(y.subarray(8 * rank, 8 * rank + 8), 0);
@@ -207,7 +207,7 @@ testRanks("calls of a group that need each other's memory are refused, and none 
   for (const rank of ranks) await rank[Symbol.asyncDispose]();
 }, long);
 
-testRanks("a late rank learns that the others wait for it no more, and gets no result", async ({ gpu, ranks }) => {
+testRanks("a late rank gets an error and no result after the others have timed out", async ({ gpu, ranks }) => {
   using pool = gpu.createPool();
   using stack = new DisposableStack();
   const streams = ranks.map(() => stack.use(gpu.createStream({ nonBlocking: true })));
@@ -231,7 +231,7 @@ testRanks("a late rank learns that the others wait for it no more, and gets no r
 }, [timeout, long, long]);
 
 testRanks(
-  "a rank that has aborted is named to all others, also to those who see that one has given up",
+  "all ranks name the rank that has aborted, even if another one has timed out because of it",
   async (parts) => {
     const { gpu, ranks } = parts;
     using pool = gpu.createPool();
@@ -255,7 +255,7 @@ testRanks(
   long,
 );
 
-testRanks("a wait for ranks to divide or to shrink can be given up", async ({ ranks: [rank, other, last] }) => {
+testRanks("a wait for the ranks of a split or shrink can be canceled", async ({ ranks: [rank, other, last] }) => {
   const aborted = AbortSignal.abort();
   await assertRejects(() => rank!.split(0, 0, { signal: aborted }), DOMException, "Waiting for a part of");
   await assertRejects(() => rank!.shrink([2], { signal: aborted }), DOMException, "Waiting for the rest of");
@@ -268,7 +268,7 @@ testRanks("a wait for ranks to divide or to shrink can be given up", async ({ ra
   for (const each of [...rest, rank!, other!, last!]) await each.abort();
 }, long);
 
-test("who waits for ranks that do not come says which", async () => {
+test("an error names the ranks that have not taken part", async () => {
   using cuda = open({ driver: "software" });
   const id = Communicator.createId(cuda);
   const create = (rank: number) => Communicator.create(cuda.device(0), { id, rank, size: 4, timeout });
@@ -276,31 +276,35 @@ test("who waits for ranks that do not come says which", async () => {
   assertMatch(error!.message, /rank 0 of 4: ranks 1 and 3 did not come in 200 milliseconds$/);
 });
 
-testRanks("a group makes no collective whose stream or communicator has gone meanwhile", async ({ gpu, ranks }) => {
-  using pool = gpu.createPool();
-  using array = pool.allocateArray(Float32Array, 4);
-  const group = (call: () => void) => () => {
-    Communicator.group(() => {
-      for (const rank of ranks.slice(1)) rank.allReduce(array, array);
-      call();
+testRanks(
+  "a group enqueues nothing if a stream or communicator was disposed of before its end",
+  async ({ gpu, ranks }) => {
+    using pool = gpu.createPool();
+    using array = pool.allocateArray(Float32Array, 4);
+    const group = (call: () => void) => () => {
+      Communicator.group(() => {
+        for (const rank of ranks.slice(1)) rank.allReduce(array, array);
+        call();
+      });
+    };
+    const callOnGone = group(() => {
+      using stream = gpu.createStream();
+      ranks[0]!.allReduce(array, array, "sum", { stream });
     });
-  };
-  const callOnGone = group(() => {
-    using stream = gpu.createStream();
-    ranks[0]!.allReduce(array, array, "sum", { stream });
-  });
-  assertThrows(callOnGone, ReferenceError, "its stream was disposed before the end of the group");
-  let aborted: Promise<void> | undefined;
-  const abort = group(() => {
-    ranks[0]!.allReduce(array, array);
-    aborted = ranks[0]!.abort();
-  });
-  assertThrows(abort, SharingError, "it was aborted");
-  await aborted;
-  // Nothing was given to the stream.
-  gpu.synchronize();
-  for (const rank of ranks) await rank[Symbol.asyncDispose]();
-}, long);
+    assertThrows(callOnGone, ReferenceError, "its stream was disposed before the end of the group");
+    let aborted: Promise<void> | undefined;
+    const abort = group(() => {
+      ranks[0]!.allReduce(array, array);
+      aborted = ranks[0]!.abort();
+    });
+    assertThrows(abort, SharingError, "it was aborted");
+    await aborted;
+    // Nothing was enqueued on the stream.
+    gpu.synchronize();
+    for (const rank of ranks) await rank[Symbol.asyncDispose]();
+  },
+  long,
+);
 
 test("communicators that were created and aborted leave no memory", { long: true }, async () => {
   using cuda = open({ driver: "software" });
@@ -309,7 +313,7 @@ test("communicators that were created and aborted leave no memory", { long: true
     for (let count = 0; count < 400; count++) {
       await using _communicator = await Communicator.create(gpu, { id: Communicator.createId(cuda), rank: 0, size: 1 });
     }
-    // JavaScriptCore takes the device's memory for the program's, and so collects nothing before that has grown much.
+    // JavaScriptCore counts the device's memory as the program's, and collects nothing before that has grown much.
     (globalThis as { Bun?: { gc(isSynchronous: boolean): void } }).Bun?.gc(true);
     return process.memoryUsage().rss;
   };

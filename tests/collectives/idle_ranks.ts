@@ -1,5 +1,5 @@
 /**
- * Communicators of which some ranks take no part in a collective.
+ * Communicators with ranks that take no part in a collective.
  *
  * @module
  */
@@ -7,20 +7,20 @@ import { Communicator, type Cuda, CudaDevice, open, type SharingError } from "..
 import { driverNamed } from "../support/drivers.ts";
 import { leakTest } from "../support/resources.ts";
 
-/** Milliseconds after which a collective has failed. */
+/** The timeout of collectives, in milliseconds. */
 export const timeout = 200;
-/** Milliseconds that no test takes. */
+/** A timeout that no test reaches, in milliseconds. */
 export const long = 600_000;
 
-/** What a test gets. */
+/** What `testRanks` passes to a test. */
 export interface Parts {
   readonly cuda: Cuda;
   readonly gpu: CudaDevice;
   readonly ranks: readonly Communicator[];
 }
 
-/** How often ranks are created whose timeout is short: on a busy machine, it may be over before all are there. */
-const mostAttempts = 10;
+/** Attempts to create ranks with a short timeout: on a busy machine, it may pass before all have joined. */
+const maximumAttempts = 10;
 
 /** Creates all ranks of another communicator in this process: on one device, or each on its own. */
 export async function createRanks(
@@ -39,12 +39,12 @@ export async function createRanks(
       for (const created of await Promise.allSettled(creations)) {
         if (created.status === "fulfilled") await created.value.abort();
       }
-      if (attempt === mostAttempts || (error as SharingError).code !== "timed-out") throw error;
+      if (attempt === maximumAttempts || (error as SharingError).code !== "timed-out") throw error;
     }
   }
 }
 
-/** A test with a communicator of three ranks. All have the same timeout, or each its own. */
+/** Defines a test with a communicator of three ranks, which have one timeout or each its own. */
 export function testRanks(
   name: string,
   body: (parts: Parts) => Promise<void>,
@@ -66,7 +66,7 @@ export function reasonWithoutTwo(driver: "software" | "cuda"): string | false {
   return cuda.devices.length < 2 && "one device only";
 }
 
-/** Creates ranks once: an engine that has not compiled yet what they do may take longer than a collective's timeout. */
+/** Creates ranks once, so that the engine compiles their code: that may take longer than a collective's timeout. */
 export async function warmUp(): Promise<void> {
   using cuda = open({ driver: "software" });
   for (const rank of await createRanks({ cuda, gpu: cuda.device(0) }, [long, long, long])) await rank.abort();

@@ -1,4 +1,4 @@
-/** A rank that is killed costs the others an error, at each step, and those that are left go on. */
+/** When a rank is killed, at any step, the others get an error and can shrink the communicator. */
 import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { utimesSync } from "node:fs";
@@ -10,23 +10,23 @@ import { driverNamed } from "../support/drivers.ts";
 import { namesLeftBy } from "../support/names_left.ts";
 import { isLong, test } from "../support/test.ts";
 
-/** The size of the communicators: the rank that is killed, and at least one that is left. */
+/** The sizes of the communicators: one rank is killed, and at least one is left. */
 function sizeOn(driver: "software" | "cuda"): number {
   if (driver === "software") return 3;
   using cuda = open({ driver });
   return Math.min(3, cuda.devices.length);
 }
 
-/** When the rank is killed, by what it has printed last, and what the others get then. */
+/** When the rank is killed, by the last line that it has printed, and the error of the others. */
 const moments: readonly {
   at: string;
   how?: "idle";
-  /** SIGKILL unless given. */
+  /** Default: SIGKILL. */
   signal?: "SIGSTOP";
   timeout: number;
   code: string;
 }[] = [
-  // The first one whose time is over lets the others know that it has gone, too.
+  // The first rank that times out publishes that, so the others may name it.
   { at: "started", timeout: 2000, code: "timed-out|peer-gone" },
   { at: "creating", timeout: 2000, code: "peer-gone|timed-out" },
   { at: "created", timeout: 15_000, code: "peer-gone" },
@@ -35,14 +35,14 @@ const moments: readonly {
   { at: "working", signal: "SIGSTOP", timeout: 4000, code: "timed-out" },
 ];
 
-/** In seconds since 1970: longer ago than names are kept. */
+/** A time before which unused names are removed, in seconds since 1970. */
 const longAgo = Date.now() / 1000 - 3600;
 
 const noNamespace = process.geteuid?.() !== 0 || spawnSync("unshare", ["-m", "true"]).status !== 0
   ? "it takes root to mount another /dev/shm"
   : noPython;
 
-/** Creates communicators in another `/dev/shm`, which is full of something. */
+/** Creates communicators in another `/dev/shm`, which has other files in it. */
 async function createAmong(what: string, count: number, size: string): Promise<string[]> {
   const mounting = `mount -t tmpfs -o mode=1777,size=${size} none /dev/shm && exec "$0" "$@"`;
   await using child = startScript("children/collectives/crowded_names.ts", [what, `${count}`], {
@@ -54,7 +54,7 @@ async function createAmong(what: string, count: number, size: string): Promise<s
   return lines;
 }
 
-/** The milliseconds for which an event loop stood still. */
+/** The longest pause of the event loop, in milliseconds. */
 function standstill(line: string | undefined): number {
   return Number(/^stood still for (.*)$/.exec(line ?? "")?.[1]);
 }
@@ -93,7 +93,7 @@ for (const driver of ["software", "cuda"] as const) {
     const name = `a rank that is ${signal === undefined ? "killed" : "stopped"} when it is ${at}${
       how === undefined ? "" : `, and ${how},`
     } costs the others an error`;
-    // When a kernel ends, and with what, is chance.
+    // When the aborted kernel ends, and with which bytes, is not determined.
     const times = isLong && driver === "cuda" && at === "working" && signal === undefined ? 5 : 1;
     const loseRank = async () => {
       using cuda = open({ driver });
@@ -106,7 +106,7 @@ for (const driver of ["software", "cuda"] as const) {
         return stack.use(startScript("children/collectives/lose_rank.ts", args));
       };
       const victim = start(lost);
-      // Those that are left come when it is gone, or find it.
+      // The remaining ranks start after it is gone, or notice that it is.
       const isFirst = at === "started" || at === "creating";
       const others = isFirst ? [] : Array.from({ length: lost }, (_, rank) => start(rank));
       const told: string[] = [];
@@ -119,7 +119,7 @@ for (const driver of ["software", "cuda"] as const) {
       if (signal === undefined) await victim.ended;
       if (isFirst) others.push(...Array.from({ length: lost }, (_, rank) => start(rank)));
       const outputs = await Promise.all(others.map(remainingLines));
-      // One that has not been told yet that all are there gets the error from the creation, and does not shrink.
+      // A rank that has not seen all others join gets the error from the creation, and does not shrink.
       const areCreated = outputs.every((lines) => lines.includes("created"));
       assert(areCreated || isFirst || at === "created", JSON.stringify(outputs));
       for (const [rank, lines] of outputs.entries()) {
@@ -131,7 +131,7 @@ for (const driver of ["software", "cuda"] as const) {
           const sum = lost * (lost + 1) / 2;
           assertEquals(lines.slice(-2), [`${rank} of ${lost}: ${sum}`, "done"], told);
         } else if (lines.includes("created")) {
-          // It cannot go on without that one either.
+          // The shrunk communicator cannot work without that rank either.
           assert(errors.length === 2 && /^(peer-gone|timed-out) /.test(errors[1]!), told);
         }
         const milliseconds = Number(errors[0]!.split(" ")[1]) - killed;
@@ -149,21 +149,32 @@ for (const driver of ["software", "cuda"] as const) {
     );
   }
 
-  test(`the names of ranks that were all killed are removed by a later one [${driver}]`, { skip }, async () => {
-    using cuda = open({ driver });
-    const id = Communicator.createId(cuda);
-    await using victim = startScript("children/collectives/lose_rank.ts", [driver, "0", "2", id.toHex(), "1", "60000"]);
-    assertEquals([await victim.nextLine(), await victim.nextLine()], ["started", "creating"]);
-    const names = namesLeftBy(victim.pid);
-    assertEquals(names.length, 1);
-    victim.kill("SIGKILL");
-    await victim.ended;
-    // The others of that one may still come until it is older.
-    for (const name of names) utimesSync(`/dev/shm/${name}`, longAgo, longAgo);
-    const own = { id: Communicator.createId(cuda), rank: 0, size: 1 };
-    await using _communicator = await Communicator.create(cuda.device(0), own);
-    assertEquals(namesLeftBy(victim.pid), []);
-  });
+  test(
+    `the names of ranks that were all killed are removed by a later one [${driver}]`,
+    { skip },
+    async () => {
+      using cuda = open({ driver });
+      const id = Communicator.createId(cuda);
+      await using victim = startScript("children/collectives/lose_rank.ts", [
+        driver,
+        "0",
+        "2",
+        id.toHex(),
+        "1",
+        "60000",
+      ]);
+      assertEquals([await victim.nextLine(), await victim.nextLine()], ["started", "creating"]);
+      const names = namesLeftBy(victim.pid);
+      assertEquals(names.length, 1);
+      victim.kill("SIGKILL");
+      await victim.ended;
+      // The ranks of a younger name may still join.
+      for (const name of names) utimesSync(`/dev/shm/${name}`, longAgo, longAgo);
+      const own = { id: Communicator.createId(cuda), rank: 0, size: 1 };
+      await using _communicator = await Communicator.create(cuda.device(0), own);
+      assertEquals(namesLeftBy(victim.pid), []);
+    },
+  );
 
   for (const call of ["allReduce", "send", "receive", "allToAll"]) {
     test(

@@ -1,4 +1,4 @@
-/** Every collective, type and reduction against what the host computes, in one process and among several. */
+/** The results of every collective, type and reduction, compared with the host's, in one process and among several. */
 import { assert, assertEquals } from "@std/assert";
 import { Communicator, type CudaDevice, open } from "../../mod.ts";
 import { checkCollectives, elementTypes } from "../support/collective_cases.ts";
@@ -8,7 +8,7 @@ import { isLong, test } from "../support/test.ts";
 
 const counts = isLong ? [1, 5, 1000] : [5];
 
-/** How many ranks to try: the software device has as many as are asked for, a GPU one for each. */
+/** The numbers of ranks to try: the software device takes any, and GPUs one each. */
 function sizesOf(driver: "software" | "cuda"): readonly number[] {
   if (driver === "software") return isLong ? [1, 2, 3, 4, 8] : [2, 3];
   if (driverNamed(driver).skip) return [2];

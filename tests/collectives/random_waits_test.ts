@@ -24,12 +24,12 @@ const timeouts = { software: 800, cuda: 2000 } as const;
 type Kind = "software" | "cuda";
 const counts = { streams: 4, events: 4, steps: 24 } as const;
 
-/** What the oracle knows: whether a stream's or an event's work comes after the collective that cannot end. */
+/** The oracle: whether a stream's or an event's work comes after the collective that cannot complete. */
 class Oracle {
   readonly streams: boolean[] = Array.from({ length: counts.streams }, () => false);
-  /** The record of each event. */
+  /** By event, the state at its last record. */
   readonly events: { stream: number; isBehind: boolean }[] = [];
-  /** The streams whose waits have thrown it. */
+  /** The streams whose waits have thrown the error. */
   readonly #thrown = new Set<number>();
 
   wait(stream: number, event: number): void {
@@ -51,7 +51,7 @@ class Oracle {
   }
 }
 
-/** Runs a program. Returns what it did, and where a wait disagreed with the oracle. */
+/** Runs a program. Returns its calls, and the waits that disagreed with the oracle. */
 async function run(
   kind: Kind,
   seed: number,
@@ -70,7 +70,7 @@ async function run(
   using stack = new DisposableStack();
   const newStream = (device: CudaDevice) => stack.use(device.createStream({ nonBlocking: true }));
   const streams: CudaStream[] = Array.from({ length: counts.streams }, () => newStream(gpu));
-  /** Those of the ranks that come always, apart from all others. */
+  /** The streams of the ranks that always take part. */
   const peers = [newStream(peer), newStream(peer)];
   const events: CudaEvent[] = Array.from({ length: counts.events }, () => stack.use(gpu.createEvent()));
   const pools = new Map([gpu, peer].map((device) => [device, stack.use(device.createPool())]));
@@ -101,13 +101,13 @@ async function run(
     }
     switch (number(6)) {
       case 0:
-        // Behind the one that hangs, it would hang, too.
+        // Behind the collective that hangs, this one would hang, too.
         if (step > hangsAt) break;
         steps.push(`sum of the same ${stream}`);
         sum(hanging, stream, 0);
         break;
       case 1:
-        // Its other rank would wait too long.
+        // The other rank would time out.
         if (oracle.streams[stream]) break;
         steps.push(`sum ${stream}`);
         sum(other, stream, 1);
@@ -124,7 +124,7 @@ async function run(
         oracle.wait(stream, event);
         break;
       default:
-        // Or else it would wait until the collective has failed.
+        // Otherwise it would block until the collective has failed.
         if (oracle.streams[stream]) break;
         steps.push(`synchronize ${stream}`);
         streams[stream]!.synchronize();
@@ -159,7 +159,7 @@ async function run(
   return { steps, wrong, behind };
 }
 
-/** How many programs run, and how many of them at once: GPUs hang behind a collective of another `Cuda` object, too. */
+/** The number of programs, and how many run at once: GPUs hang behind a collective of another `Cuda` object, too. */
 const programs = isLong ? { software: 400, cuda: 24 } : { software: 20, cuda: 3 };
 const together = { software: 20, cuda: 1 } as const;
 

@@ -1,4 +1,4 @@
-/** Calls that are made again with the same objects, which may have changed since. */
+/** Repeated calls with the same objects, whose properties may have changed in between. */
 import { assertEquals, assertThrows } from "@std/assert";
 import {
   type CollectiveOptions,
@@ -22,16 +22,16 @@ interface Repeated {
   readonly stream: CudaStream;
   readonly source: DeviceArray<Float32Array>;
   readonly target: DeviceArray<Float32Array>;
-  /** Changed by tests. */
+  /** The options of the repeated call, which tests change. */
   readonly options: CollectiveOptions;
-  /** Calls the same again. */
+  /** Repeats the call. */
   again(): void;
 }
 
 for (const driver of ["software", "cuda"] as const) {
   const { skip } = driverNamed(driver);
 
-  /** Runs a test with a communicator of one rank that has made the same all-reduce three times. */
+  /** Defines a test with a communicator of one rank that has called the same all-reduce three times. */
   const repeatedTest = (name: string, body: (repeated: Repeated) => Promise<void> | void): void => {
     test(`${name} [${driver}]`, { skip }, async () => {
       using cuda = open({ driver });
@@ -50,7 +50,7 @@ for (const driver of ["software", "cuda"] as const) {
     });
   };
 
-  repeatedTest("a call that is made again does it again", async ({ stream, source, target, again }) => {
+  repeatedTest("a repeated call reduces again", async ({ stream, source, target, again }) => {
     for (const value of [2, 3]) {
       source.fill(value, stream);
       again();
@@ -58,17 +58,17 @@ for (const driver of ["software", "cuda"] as const) {
     }
   });
 
-  repeatedTest("a call with a buffer that was freed is refused again", ({ source, again }) => {
+  repeatedTest("a repeated call with a freed source is refused", ({ source, again }) => {
     source.free();
     assertThrows(again, ReferenceError, "freed");
   });
 
-  repeatedTest("a call with a target that was freed is refused again", ({ target, again }) => {
+  repeatedTest("a repeated call with a freed target is refused", ({ target, again }) => {
     target.free();
     assertThrows(again, ReferenceError, "freed");
   });
 
-  repeatedTest("a call with a stream that was disposed of is refused again", ({ gpu, options, source, again }) => {
+  repeatedTest("a repeated call with a disposed stream is refused", ({ gpu, options, source, again }) => {
     const other = gpu.createStream();
     source.stream = other;
     delete options.stream;
@@ -77,7 +77,7 @@ for (const driver of ["software", "cuda"] as const) {
     assertThrows(again, ReferenceError, "it was disposed");
   });
 
-  repeatedTest("memory whose stream was changed is not reused before a call that was made again", async (parts) => {
+  repeatedTest("memory whose stream was changed is not reused before a repeated call has completed", async (parts) => {
     const { cuda, gpu, pool, source, target, stream, again } = parts;
     using other = gpu.createStream({ nonBlocking: true });
     using gate = new Gate(cuda);
@@ -93,7 +93,7 @@ for (const driver of ["software", "cuda"] as const) {
     assertEquals(await target.toTypedArray({ stream }), new Float32Array(4).fill(1));
   });
 
-  repeatedTest("a call with other options is checked again", ({ options, again }) => {
+  repeatedTest("a repeated call with changed options is checked", ({ options, again }) => {
     options.type = "f32" as never;
     assertThrows(again, TypeError, 'Cannot use "f32" as the type of elements');
     delete options.type;
@@ -102,23 +102,26 @@ for (const driver of ["software", "cuda"] as const) {
     assertThrows(again, TypeError, "as a stream");
   });
 
-  repeatedTest("a call on another stream is made there", async ({ gpu, stream, source, target, options, again }) => {
-    using other = gpu.createStream({ nonBlocking: true });
-    using event = gpu.createEvent();
-    options.stream = other;
-    source.fill(5, stream);
-    stream.record(event);
-    other.wait(event);
-    again();
-    assertEquals(await target.toTypedArray({ stream: other }), new Float32Array(4).fill(5));
-  });
+  repeatedTest(
+    "a repeated call on another stream is enqueued there",
+    async ({ gpu, stream, source, target, options, again }) => {
+      using other = gpu.createStream({ nonBlocking: true });
+      using event = gpu.createEvent();
+      options.stream = other;
+      source.fill(5, stream);
+      stream.record(event);
+      other.wait(event);
+      again();
+      assertEquals(await target.toTypedArray({ stream: other }), new Float32Array(4).fill(5));
+    },
+  );
 
-  repeatedTest("a call of a communicator that was disposed of is refused again", async ({ communicator, again }) => {
+  repeatedTest("a repeated call of a disposed communicator is refused", async ({ communicator, again }) => {
     await communicator[Symbol.asyncDispose]();
     assertThrows(again, ReferenceError, "it was disposed");
   });
 
-  repeatedTest("a call that is made again in a group is refused if it is made twice", ({ again }) => {
+  repeatedTest("a repeated call is refused if a group has it twice", ({ again }) => {
     Communicator.group(() => again());
     assertThrows(
       () =>
@@ -132,7 +135,7 @@ for (const driver of ["software", "cuda"] as const) {
   });
 }
 
-test("memory is freed after a call that is made again, also after a wait", async () => {
+test("memory is freed after a repeated call, also after a wait", async () => {
   // The default stream is the oldest: its work comes first where nothing orders it.
   using cuda = open({ driver: "software", softwareSchedule: "oldest" });
   const gpu = cuda.device(0);

@@ -1,6 +1,7 @@
 /**
- * NCCL's kernels end when their communicator is aborted, and give the other ranks what they happen to have then: their
- * collectives are done. A rank that does so says before what was done, and the others believe no more than that.
+ * When a communicator is aborted, NCCL's kernels end and send the other ranks whatever they have: those ranks' collectives
+ * complete with invalid results. So a rank publishes how much it has completed before it aborts, and the results behind
+ * that prefix are errors.
  */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Communicator, open, SharingError } from "../../mod.ts";
@@ -12,21 +13,21 @@ import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { test } from "../support/test.ts";
 import { createRanks, long } from "./idle_ranks.ts";
 
-/** The software device's collectives, with what another rank has said, and what was said to others. */
-class SpoiledLibrary {
+/** The software device's collectives, with a valid prefix that a test sets, and the extents that were published. */
+class PrefixLibrary {
   validPrefix: ValidPrefix | undefined;
-  /** Whether work cannot be ended. */
-  isBroken = false;
-  readonly said: (Extent | undefined)[] = [];
+  /** Whether revocations fail. */
+  failsToRevoke = false;
+  readonly revokedExtents: (Extent | undefined)[] = [];
   readonly library: CollectiveLibrary;
 
   constructor(collectives: CollectiveLibrary) {
     const calls: Pick<CollectiveLibrary, "commValidPrefix" | "commRevoke"> = {
       commValidPrefix: (comm: bigint) => this.validPrefix ?? collectives.commValidPrefix(comm),
       commRevoke: (comm: bigint, revocation: Revocation) => {
-        this.said.push(revocation.done);
-        if (this.isBroken) return Promise.reject(new Error("No space left on device"));
-        // As with NCCL, the other ranks do not hear of it at once.
+        this.revokedExtents.push(revocation.done);
+        if (this.failsToRevoke) return Promise.reject(new Error("No space left on device"));
+        // As with NCCL, the other ranks do not notice at once.
         return collectives.commRevoke(comm, { ...revocation, isAborted: true });
       },
     };
@@ -39,18 +40,18 @@ class SpoiledLibrary {
   }
 }
 
-function openSpoiled(): { cuda: Cuda; spoiled: SpoiledLibrary } {
+function openWithPrefix(): { cuda: Cuda; controlled: PrefixLibrary } {
   const driver = new SoftwareDriver({ devices: 1, peers: true });
-  const spoiled = new SpoiledLibrary(driver.collectives);
-  return { cuda: new Cuda(new Session(driver, { collectives: () => spoiled.library })), spoiled };
+  const controlled = new PrefixLibrary(driver.collectives);
+  return { cuda: new Cuda(new Session(driver, { collectives: () => controlled.library })), controlled };
 }
 
-/** Milliseconds in which a collective must be done, of a program that takes longer. */
+/** The timeout of collectives, in milliseconds; the program takes longer. */
 const pace = 1500;
 const error = new SharingError("peer-gone", "Rank 1 has ended the collectives");
 
 test("a result that came after another rank had aborted is an error", async () => {
-  const { cuda, spoiled } = openSpoiled();
+  const { cuda, controlled } = openWithPrefix();
   using _cuda = cuda;
   const gpu = cuda.device(0);
   const ranks = await createRanks({ cuda, gpu }, [long, long]);
@@ -69,23 +70,23 @@ test("a result that came after another rank had aborted is an error", async () =
   }
   const { driver } = sessionOf(cuda);
   while (!streams.every((stream) => driver.streamQuery(0, stream.unsafeHandle, { forLibrary: true })));
-  spoiled.validPrefix = { collectives: 2, messages: true, error };
+  controlled.validPrefix = { collectives: 2, messages: true, error };
   events[0]!.synchronize();
   events[1]!.synchronize();
   assertThrows(() => events[2]!.synchronize(), SharingError, "Rank 1 has ended the collectives");
   events[1]!.synchronize();
   assertThrows(() => events[3]!.synchronize(), SharingError, "Rank 1 has ended the collectives");
-  // It tells others what it knows to be right.
-  assertEquals(spoiled.said[0], { collectives: 2, messages: true });
+  // It publishes the prefix that it knows to be valid.
+  assertEquals(controlled.revokedExtents[0], { collectives: 2, messages: true });
   for (const rank of ranks) await rank.abort();
 });
 
 for (const messages of [true, false]) {
   const name = messages
-    ? "a message is right whatever became of collectives"
+    ? "a message that completed is valid even if collectives are not"
     : "a message that was cut off is an error";
   test(name, async () => {
-    const { cuda, spoiled } = openSpoiled();
+    const { cuda, controlled } = openWithPrefix();
     using _cuda = cuda;
     const gpu = cuda.device(0);
     const ranks = await createRanks({ cuda, gpu }, [long, long]);
@@ -99,7 +100,7 @@ for (const messages of [true, false]) {
     });
     const { driver } = sessionOf(cuda);
     while (!driver.streamQuery(0, stream.unsafeHandle, { forLibrary: true }));
-    spoiled.validPrefix = { collectives: 0, messages, error };
+    controlled.validPrefix = { collectives: 0, messages, error };
     if (messages) stream.synchronize();
     else assertThrows(() => stream.synchronize(), SharingError, "Rank 1 has ended the collectives");
     for (const rank of ranks) await rank.abort();
@@ -107,11 +108,11 @@ for (const messages of [true, false]) {
 }
 
 /**
- * Two ranks of which the first has done some collectives, an event that is complete behind them, and one collective more,
- * which the other rank does not call.
+ * Two ranks with some completed collectives, a complete event behind those, and one more collective of the first rank,
+ * which the other one does not call.
  */
-async function withDone(count: number, stack: DisposableStack) {
-  const { cuda, spoiled } = openSpoiled();
+async function withCompleted(count: number, stack: DisposableStack) {
+  const { cuda, controlled } = openWithPrefix();
   stack.use(cuda);
   const gpu = cuda.device(0);
   const ranks = await createRanks({ cuda, gpu }, [long, long]);
@@ -119,40 +120,40 @@ async function withDone(count: number, stack: DisposableStack) {
   const pool = stack.use(gpu.createPool());
   const arrays = streams.map((stream) => stack.use(pool.allocateArray(Float32Array, 4, stream)));
   const event = stack.use(gpu.createEvent());
-  for (let given = 0; given < count; given++) {
+  for (let call = 0; call < count; call++) {
     Communicator.group(() => ranks.forEach((rank, index) => rank.allReduce(arrays[index]!, arrays[index]!)));
   }
   streams[0]!.record(event);
   ranks[0]!.allReduce(arrays[0]!, arrays[0]!);
   const { driver } = sessionOf(cuda);
   while (!driver.eventQuery(handleOf(event), { forLibrary: true }));
-  return { spoiled, ranks, stream: streams[0]!, event };
+  return { controlled, ranks, stream: streams[0]!, event };
 }
 
 for (const how of ["abort", "shrink"] as const) {
-  test(`what an event shows to be done before ${how}() was done`, async () => {
+  test(`work that an event shows to be complete before ${how}() has not failed`, async () => {
     using stack = new DisposableStack();
-    const { spoiled, ranks, stream, event } = await withDone(2, stack);
+    const { controlled, ranks, stream, event } = await withCompleted(2, stack);
     if (how === "abort") await ranks[0]!.abort();
     else await (await ranks[0]!.shrink([1]))[Symbol.asyncDispose]();
-    assertEquals(spoiled.said, [{ collectives: 2, messages: true }]);
+    assertEquals(controlled.revokedExtents, [{ collectives: 2, messages: true }]);
     event.synchronize();
     assertThrows(() => stream.synchronize(), SharingError, how === "abort" ? "it was aborted" : "it was shrunk");
     for (const rank of ranks) await rank.abort();
   });
 }
 
-test("what another rank has not done is an error at once, and what was done is none", async () => {
+test("a collective behind another rank's prefix fails at once, and those before it have not failed", async () => {
   using stack = new DisposableStack();
-  const { spoiled, ranks, stream, event } = await withDone(1, stack);
-  spoiled.validPrefix = { collectives: 1, messages: true, error };
+  const { controlled, ranks, stream, event } = await withCompleted(1, stack);
+  controlled.validPrefix = { collectives: 1, messages: true, error };
   assertThrows(() => stream.synchronize(), SharingError, "Rank 1 has ended the collectives");
   event.synchronize();
   for (const rank of ranks) await rank.abort();
 });
 
-test("work that cannot be aborted is still an error", async () => {
-  const { cuda, spoiled } = openSpoiled();
+test("work fails even if it cannot be revoked", async () => {
+  const { cuda, controlled } = openWithPrefix();
   using _cuda = cuda;
   const gpu = cuda.device(0);
   const ranks = await createRanks({ cuda, gpu }, [100, long]);
@@ -160,13 +161,13 @@ test("work that cannot be aborted is still an error", async () => {
   const stream = stack.use(gpu.createStream({ nonBlocking: true }));
   const array = stack.use(stack.use(gpu.createPool()).allocateArray(Float32Array, 4, stream));
   ranks[0]!.allReduce(array, array);
-  spoiled.isBroken = true;
+  controlled.failsToRevoke = true;
   await assertRejects(() => stream.finished(), SharingError, "did not take part");
-  spoiled.isBroken = false;
+  controlled.failsToRevoke = false;
   for (const rank of ranks) await rank.abort();
 });
 
-test("a group is not made if one of its communicators fails while another one waits for room", async () => {
+test("a group is not enqueued if one of its communicators fails while another one waits for launch slots", async () => {
   using cuda = open({ driver: "software" });
   const gpu = cuda.device(0);
   const bad = await createRanks({ cuda, gpu }, [300, 300]), good = await createRanks({ cuda, gpu }, [long, long]);
@@ -179,7 +180,7 @@ test("a group is not made if one of its communicators fails while another one wa
   for (const array of [filled!, ...arrays]) array.fill(1);
   gpu.synchronize();
   bad[0]!.allReduce(filled!, filled!);
-  // One call more would wait.
+  // One more call would wait for a launch slot.
   for (let count = 0; count < 752; count++) filled!.fill(2);
   assertThrows(
     () =>
@@ -195,8 +196,8 @@ test("a group is not made if one of its communicators fails while another one wa
   for (const rank of [...bad, ...good]) await rank.abort();
 });
 
-test("a stream that has thrown a rank's error throws another rank's of work that it comes to wait for later", async () => {
-  const { cuda } = openSpoiled();
+test("a stream that has thrown one rank's error throws another rank's if it waits for that one's work later", async () => {
+  const { cuda } = openWithPrefix();
   using _cuda = cuda;
   const gpu = cuda.device(0);
   const ranks = await createRanks({ cuda, gpu }, [200, 900, long]);
@@ -214,8 +215,8 @@ test("a stream that has thrown a rank's error throws another rank's of work that
   for (const rank of ranks) await rank.abort();
 });
 
-test("a stream throws no other rank's error of what was asked for before it threw one", async () => {
-  const { cuda } = openSpoiled();
+test("a stream throws the error of one rank only for work enqueued before that", async () => {
+  const { cuda } = openWithPrefix();
   using _cuda = cuda;
   const gpu = cuda.device(0);
   const ranks = await createRanks({ cuda, gpu }, [200, 700, long]);
@@ -230,7 +231,7 @@ test("a stream throws no other rank's error of what was asked for before it thre
   for (const rank of ranks) await rank.abort();
 });
 
-test("a program that runs ahead has its time for every few calls", { long: true }, async () => {
+test("the timeout of a program that runs ahead counts for every few calls anew", { long: true }, async () => {
   using cuda = open({ driver: "software" });
   const gpu = cuda.device(0);
   const ranks = await createRanks({ cuda, gpu }, [pace, pace]);
