@@ -13,20 +13,14 @@ import {
   initializeImage,
   type UnsupportedPtxError,
 } from "../../compiler/compile.ts";
-import { decodePlace, faultKind } from "../../abi/addresses.ts";
-import { originSpaces } from "../../abi/host_functions.ts";
-import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "../printing/device_print.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { type CompiledCode, compiledModule } from "./compiled_modules.ts";
 import type { RunningChecks } from "../checks/launch_checks.ts";
-import { KernelStop } from "../faults/kernel_fault.ts";
 import { StepCounter } from "../faults/step_counter.ts";
+import { hostFunctions } from "../host_functions.ts";
 import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { LaunchVersions } from "./launch_versions.ts";
-import { writeStandardError, writeStandardOutput } from "../printing/standard_output.ts";
-import type { DeviceHeap, HeapSite } from "../../memory/device_heap.ts";
-import { addressOfOffset, type LinearMemory, offsetOfAddress, wholePages } from "../../memory/linear_memory.ts";
-import { nearestOf } from "../../memory/named_memory.ts";
+import { addressOfOffset, type LinearMemory, wholePages } from "../../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
 export interface SoftwareKernel {
@@ -201,109 +195,12 @@ function bindKernels(
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
+  const { byteLength } = image;
   const imports = {
     device: {
       memory: linearMemory.memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
-      ...hostFunctionImports({
-        fault(kind: number, address: bigint, place: number, thread: number): never {
-          const offset = kind === faultKind.illegalAddress ? offsetOfAddress(BigInt.asUintN(64, address)) : undefined;
-          if (offset !== undefined) running?.refuse(offset, place, thread);
-          throw new KernelStop({
-            kind,
-            address: BigInt.asUintN(64, address),
-            place: decodePlace(place),
-            thread,
-          });
-        },
-        refuel: (place: number, thread: number) => steps.refuel(place, thread),
-        access(offset: number, place: number, thread: number): void {
-          const unsigned = offset >>> 0;
-          // The module's own variables are nobody's buffer.
-          if (unsigned < begin || unsigned >= begin + image.byteLength) {
-            running?.access(unsigned, place, thread);
-          } else {
-            running?.accessVariable(unsigned);
-          }
-        },
-        orderedAccess(offset: number, place: number, thread: number, order: number): void {
-          running?.orderedAccess(offset >>> 0, place, thread, order);
-        },
-        order: (place: number, thread: number, order: number) => running?.order(place, thread, order),
-        stray(...[location, place, thread, space, offset, begin, byteLength]: StrayNumbers): void {
-          running?.stray({
-            begin: location >>> 0,
-            place,
-            thread,
-            origin: { space: originSpaces[space]!, offset, begin: begin >>> 0, byteLength: byteLength >>> 0 },
-          });
-        },
-        decideByUninitialized: (decision: number, place: number, thread: number) =>
-          running?.initialization?.decide(decision, place, thread),
-        loadUninitialized: (offset: number, place: number, thread: number) =>
-          running?.initialization?.load(offset >>> 0, place, thread),
-        storeUninitialized: (offset: number, place: number) => running?.initialization?.store(offset >>> 0, place),
-        mark: (mark: number, thread: number) => running?.mark(mark, thread),
-        clock: () => BigInt(Math.round(performance.now() * 1e6)),
-        print(format: bigint, values: bigint, place: number, thread: number, ...spaces: Spaces): number {
-          try {
-            const call = { format, arguments: values, memory: readableMemory(spaces) };
-            return printFromDevice(linearMemory.bytes, call, writeStandardOutput);
-          } catch (error) {
-            if (!(error instanceof UnreadableError)) throw error;
-            const { address, byteLength: bytes } = error;
-            throw new KernelStop({
-              kind: faultKind.illegalAddress,
-              address,
-              place: { ...decodePlace(place), bytes },
-              thread,
-            });
-          }
-        },
-        allocate(size: bigint, alignment: bigint, place: number, _thread: number, bounds: number): bigint {
-          const heap = linearMemory.heapAt(bounds >>> 0);
-          const address = allocateOnHeap(heap, { size, alignment, site: running?.siteOf(place) });
-          const offset = offsetOfAddress(address);
-          if (offset !== undefined) running?.allocated(offset, Number(BigInt.asUintN(64, size)));
-          running?.initialization?.allocate(offset, Number(size));
-          return address;
-        },
-        free(address: bigint, place: number, thread: number, bounds: number): void {
-          const heap = linearMemory.heapAt(bounds >>> 0);
-          const offset = offsetOfAddress(BigInt.asUintN(64, address));
-          if (offset !== undefined) running?.frees(offset, heap.byteLengthAt(offset), place, thread);
-          const what = refusalOfFree(heap, BigInt.asUintN(64, address));
-          if (what === undefined) return;
-          throw new KernelStop({ kind: faultKind.illegalAddress, address, place: decodePlace(place), thread, what });
-        },
-        failAssertion(
-          message: bigint,
-          file: bigint,
-          sourceLine: number,
-          name: bigint,
-          blockX: number,
-          blockY: number,
-          blockZ: number,
-          threadX: number,
-          threadY: number,
-          threadZ: number,
-          line: number,
-          ...spaces: Spaces
-        ): never {
-          const { text, source, what } = assertionMessage(linearMemory.bytes, {
-            message,
-            file,
-            function: name,
-            line: sourceLine,
-            block: [blockX, blockY, blockZ],
-            thread: [threadX, threadY, threadZ],
-            memory: readableMemory(spaces),
-          });
-          writeStandardError(new TextEncoder().encode(`${text}\n`));
-          const kind = faultKind.failedAssertion;
-          throw new KernelStop({ kind, place: { line }, index: [threadX, threadY, threadZ], source, what });
-        },
-      }),
+      ...hostFunctionImports(hostFunctions({ linearMemory, steps, running, image: { begin, byteLength } })),
     },
   };
   const { exports } = new WebAssembly.Instance(code, imports);
@@ -324,7 +221,7 @@ function bindKernels(
     const versions = new LaunchVersions(compiled, {
       bind: (wasm, kernel) => bind(kernel, new WebAssembly.Instance(new WebAssembly.Module(wasm), imports).exports),
       memory: linearMemory.memory,
-      image: { begin, end: begin + image.byteLength },
+      image: { begin, end: begin + byteLength },
     });
     const gang = new GangVersions(compiled, imports, leastThreads);
     return {
@@ -338,59 +235,4 @@ function bindKernels(
     };
   };
   return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, exports)]));
-}
-
-/** A kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
-function allocateOnHeap(
-  heap: DeviceHeap,
-  { size, alignment, site }: { size: bigint; alignment: bigint; site: HeapSite | undefined },
-): bigint {
-  const [bytes, multiple] = [size, alignment].map((number) => Number(BigInt.asUintN(64, number))) as [number, number];
-  const offset = heap.allocate(bytes, multiple, site);
-  return offset === undefined ? 0n : addressOfOffset(offset);
-}
-
-/** A kernel's call of `free`. Returns what is wrong with it, if anything. */
-function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
-  if (address === 0n) return undefined;
-  const offset = offsetOfAddress(address);
-  if (offset !== undefined && heap.free(offset)) return undefined;
-  const position = offset === undefined ? undefined : nearestOf({ begin: offset, byteLength: 1 }, heap.ranges());
-  return `frees 0x${address.toString(16)}, which malloc in a kernel did not return, or which was freed already` +
-    (position === undefined ? "" : `: it is ${position}`);
-}
-
-/** The memory that compiled code says may be read. See `pushSpaces`. */
-type Spaces = [
-  shared: number,
-  sharedBytes: number,
-  local: number,
-  localBytes: number,
-  parameters: number,
-  parameterBytes: number,
-  bounds: number,
-];
-
-/** What compiled code says of an access outside of its origin. See `hostFunctions`. */
-type StrayNumbers = [
-  location: number,
-  place: number,
-  thread: number,
-  space: number,
-  offset: number,
-  begin: number,
-  byteLength: number,
-];
-
-/** The same as offsets. WebAssembly passes offsets above 2 GiB as negative numbers. */
-function readableMemory(spaces: Spaces): ReadableMemory {
-  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = spaces.map((number) => {
-    return number >>> 0;
-  }) as Spaces;
-  return {
-    shared: { begin: shared, byteLength: sharedBytes },
-    local: { begin: local, byteLength: localBytes },
-    parameters: { begin: parameters, byteLength: parameterBytes },
-    bounds,
-  };
 }

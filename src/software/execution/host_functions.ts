@@ -1,0 +1,190 @@
+/**
+ * The functions that compiled kernels call: faults, fuel, checks, `printf`, `malloc` and `free`, and `assert`.
+ *
+ * @module
+ */
+import { decodePlace, faultKind } from "../abi/addresses.ts";
+import { type HostFunctions, originSpaces } from "../abi/host_functions.ts";
+import type { DeviceHeap, HeapSite } from "../memory/device_heap.ts";
+import { addressOfOffset, type LinearMemory, offsetOfAddress } from "../memory/linear_memory.ts";
+import { nearestOf } from "../memory/named_memory.ts";
+import type { RunningChecks } from "./checks/launch_checks.ts";
+import { KernelStop } from "./faults/kernel_fault.ts";
+import type { StepCounter } from "./faults/step_counter.ts";
+import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
+import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
+
+/** The functions, but for those that the compiler has itself. */
+type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
+
+/** What the functions of a module work with. */
+export interface HostFunctionParts {
+  readonly linearMemory: LinearMemory;
+  /** Counts the steps of the blocks that run. */
+  readonly steps: StepCounter;
+  /** The checks of the launch that runs, if kernels make any. */
+  readonly running: RunningChecks | undefined;
+  /** Where the module's variables are in linear memory. */
+  readonly image: { readonly begin: number; readonly byteLength: number };
+}
+
+/** Returns the functions that the kernels of a module call. */
+export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
+  return { ...faultFunctions(parts), ...checkFunctions(parts), ...heapFunctions(parts), ...printFunctions(parts) };
+}
+
+function faultFunctions(
+  { running, steps }: HostFunctionParts,
+): Pick<HostFunctions, "fault" | "refuel" | "clock"> {
+  return {
+    fault(kind, address, place, thread) {
+      const unsigned = BigInt.asUintN(64, address);
+      const offset = kind === faultKind.illegalAddress ? offsetOfAddress(unsigned) : undefined;
+      if (offset !== undefined) running?.refuse(offset, place, thread);
+      throw new KernelStop({ kind, address: unsigned, place: decodePlace(place), thread });
+    },
+    refuel: (place, thread) => steps.refuel(place, thread),
+    clock: () => BigInt(Math.round(performance.now() * 1e6)),
+  };
+}
+
+/** Offsets above 2 GiB come as negative numbers. */
+function checkFunctions({ running, image }: HostFunctionParts): Pick<
+  HostFunctions,
+  | "access"
+  | "orderedAccess"
+  | "order"
+  | "stray"
+  | "decideByUninitialized"
+  | "loadUninitialized"
+  | "storeUninitialized"
+  | "mark"
+> {
+  const { begin, byteLength } = image;
+  return {
+    access(offset, place, thread) {
+      const unsigned = offset >>> 0;
+      // The module's own variables are nobody's buffer.
+      if (unsigned < begin || unsigned >= begin + byteLength) running?.access(unsigned, place, thread);
+      else running?.accessVariable(unsigned);
+    },
+    orderedAccess: (offset, place, thread, order) => running?.orderedAccess(offset >>> 0, place, thread, order),
+    order: (place, thread, order) => running?.order(place, thread, order),
+    stray(location, place, thread, space, offset, begin, byteLength) {
+      const origin = { space: originSpaces[space]!, offset, begin: begin >>> 0, byteLength: byteLength >>> 0 };
+      running?.stray({ begin: location >>> 0, place, thread, origin });
+    },
+    decideByUninitialized: (decision, place, thread) => running?.initialization?.decide(decision, place, thread),
+    loadUninitialized: (offset, place, thread) => running?.initialization?.load(offset >>> 0, place, thread),
+    storeUninitialized: (offset, place) => running?.initialization?.store(offset >>> 0, place),
+    mark: (mark, thread) => running?.mark(mark, thread),
+  };
+}
+
+function heapFunctions({ linearMemory, running }: HostFunctionParts): Pick<HostFunctions, "allocate" | "free"> {
+  return {
+    allocate(size, alignment, place, _thread, bounds) {
+      const heap = linearMemory.heapAt(bounds >>> 0);
+      const address = allocateOnHeap(heap, { size, alignment, site: running?.siteOf(place) });
+      const offset = offsetOfAddress(address);
+      if (offset !== undefined) running?.allocated(offset, Number(BigInt.asUintN(64, size)));
+      running?.initialization?.allocate(offset, Number(size));
+      return address;
+    },
+    free(address, place, thread, bounds) {
+      const heap = linearMemory.heapAt(bounds >>> 0);
+      const offset = offsetOfAddress(BigInt.asUintN(64, address));
+      if (offset !== undefined) running?.frees(offset, heap.byteLengthAt(offset), place, thread);
+      const what = refusalOfFree(heap, BigInt.asUintN(64, address));
+      if (what === undefined) return;
+      throw new KernelStop({ kind: faultKind.illegalAddress, address, place: decodePlace(place), thread, what });
+    },
+  };
+}
+
+/** A kernel's call of `malloc`. Returns the address, or 0. The sizes are unsigned 64-bit numbers. */
+function allocateOnHeap(
+  heap: DeviceHeap,
+  { size, alignment, site }: { size: bigint; alignment: bigint; site: HeapSite | undefined },
+): bigint {
+  const [bytes, multiple] = [size, alignment].map((number) => Number(BigInt.asUintN(64, number))) as [number, number];
+  const offset = heap.allocate(bytes, multiple, site);
+  return offset === undefined ? 0n : addressOfOffset(offset);
+}
+
+/** A kernel's call of `free`. Returns what is wrong with it, if anything. */
+function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
+  if (address === 0n) return undefined;
+  const offset = offsetOfAddress(address);
+  if (offset !== undefined && heap.free(offset)) return undefined;
+  const position = offset === undefined ? undefined : nearestOf({ begin: offset, byteLength: 1 }, heap.ranges());
+  return `frees 0x${address.toString(16)}, which malloc in a kernel did not return, or which was freed already` +
+    (position === undefined ? "" : `: it is ${position}`);
+}
+
+function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions, "print" | "failAssertion"> {
+  return {
+    print(format, values, place, thread, ...spaces) {
+      try {
+        const call = { format, arguments: values, memory: readableMemory(spaces) };
+        return printFromDevice(linearMemory.bytes, call, writeStandardOutput);
+      } catch (error) {
+        if (!(error instanceof UnreadableError)) throw error;
+        const { address, byteLength: bytes } = error;
+        const kind = faultKind.illegalAddress;
+        throw new KernelStop({ kind, address, place: { ...decodePlace(place), bytes }, thread });
+      }
+    },
+    failAssertion(
+      message,
+      file,
+      sourceLine,
+      name,
+      blockX,
+      blockY,
+      blockZ,
+      threadX,
+      threadY,
+      threadZ,
+      line,
+      ...spaces
+    ) {
+      const { text, source, what } = assertionMessage(linearMemory.bytes, {
+        message,
+        file,
+        function: name,
+        line: sourceLine,
+        block: [blockX, blockY, blockZ],
+        thread: [threadX, threadY, threadZ],
+        memory: readableMemory(spaces),
+      });
+      writeStandardError(new TextEncoder().encode(`${text}\n`));
+      const kind = faultKind.failedAssertion;
+      throw new KernelStop({ kind, place: { line }, index: [threadX, threadY, threadZ], source, what });
+    },
+  };
+}
+
+/** The memory that compiled code says may be read. See `pushSpaces`. */
+type Spaces = [
+  shared: number,
+  sharedBytes: number,
+  local: number,
+  localBytes: number,
+  parameters: number,
+  parameterBytes: number,
+  bounds: number,
+];
+
+/** The same as offsets. WebAssembly passes offsets above 2 GiB as negative numbers. */
+function readableMemory(spaces: Spaces): ReadableMemory {
+  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = spaces.map((number) => {
+    return number >>> 0;
+  }) as Spaces;
+  return {
+    shared: { begin: shared, byteLength: sharedBytes },
+    local: { begin: local, byteLength: localBytes },
+    parameters: { begin: parameters, byteLength: parameterBytes },
+    bounds,
+  };
+}
