@@ -1,48 +1,83 @@
 /**
- * Functions with which compiled kernels note their accesses for the checks: what is usual. The rest is looked at outside
- * of WebAssembly.
+ * The function with which compiled kernels note their accesses, and what it shares with the check of races: what is usual.
+ * The rest is done outside of WebAssembly.
  *
  * @module
  */
 import { lineBits, placeBytesShift } from "../../abi/addresses.ts";
 import {
-  cellField,
-  cellShift,
   checkState,
   checkStateBegin,
   checkTable,
-  clockLayout,
   entryFlags,
-  mostNodes,
-  nodeField,
-  nodeLists,
-  nodeWords,
   note,
-  orderBits,
-  orderCountShift,
-  pendingEpoch,
-  signalTable,
   tableOff,
   tableOutside,
 } from "../../abi/check_state.ts";
 import { type LaunchField, launchFieldOffset, launchRecordBegin } from "../../abi/launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
+import type { ValueType } from "../webassembly/opcodes.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type HostFunctionName, hostIndex } from "../../abi/host_functions.ts";
 
-/** The names of these functions. */
-export type CheckHelper = "noteAccess" | "compareAccess";
+/** The name of this function. */
+export type CheckHelper = "noteAccess";
 
-/** These functions, by name. */
-export const checkHelpers: Readonly<Record<CheckHelper, HelperBuilder>> = { noteAccess, compareAccess };
+/** The function, by name. */
+export const checkHelpers: Readonly<Record<CheckHelper, HelperBuilder>> = { noteAccess };
 
-const [readOperation, writeOperation] = [1, 2] as const;
+/** The operations of accesses, as places have them. */
+export const readOperation = 1;
+/** @see readOperation */
+export const writeOperation = 2;
 const operationMask = 3;
-const isIndexBit = 1 << 27;
-const wordShift = 2;
+/** Of a place: the thread is reported as its index in x. */
+export const isIndexBit: number = 1 << 27;
+/** The binary logarithm of the bytes of a word. */
+export const wordShift = 2;
+
+/** A block or loop that branches may go to: how many are open in it, itself included. */
+export type BranchTarget = number;
 
 /** Writes code that several functions have. */
-class CheckWriter extends CodeWriter {
+export class CheckWriter extends CodeWriter {
+  #depth = 0;
+
+  override block(): this {
+    this.#depth++;
+    return super.block();
+  }
+
+  override loop(): this {
+    this.#depth++;
+    return super.loop();
+  }
+
+  override if(result?: ValueType): this {
+    this.#depth++;
+    return super.if(result);
+  }
+
+  override end(): this {
+    this.#depth--;
+    return super.end();
+  }
+
+  /** The innermost block, loop or `if` that is open. */
+  get target(): BranchTarget {
+    return this.#depth;
+  }
+
+  /** Branches to the end of a block, or to the start of a loop. */
+  branch(target: BranchTarget): this {
+    return this.br(this.#depth - target);
+  }
+
+  /** Pops a condition, and branches if it holds. */
+  branchIf(target: BranchTarget): this {
+    return this.brIf(this.#depth - target);
+  }
+
   state(field: keyof typeof checkState): this {
     return this.i32(0).memory("i32Load", checkStateBegin + checkState[field]);
   }
@@ -113,6 +148,7 @@ function noteAccess(): HelperFunction {
   code.get(cell).get(bytes).i32(3).ops("i32Add").i32(wordShift).ops("i32ShrU");
   code.i32(wordShift + note.wordsShift).ops("i32Shl", "i32Add").set(end);
   code.loop();
+  const nextWord = code.target;
   code.load(cell, 0).tee(before).get(noted).ops("i32And").get(noted).ops("i32Ne").if();
   {
     code.get(before).ops("i32Eqz").if();
@@ -133,285 +169,10 @@ function noteAccess(): HelperFunction {
     code.get(cell).get(before).get(noted).ops("i32Or").get(whole).ops("i32Or").memory("i32Store");
   }
   code.end();
-  code.get(cell).i32(4 << note.wordsShift).ops("i32Add").tee(cell).get(end).ops("i32LtU").brIf(0).end();
+  code.get(cell).i32(4 << note.wordsShift).ops("i32Add").tee(cell).get(end).ops("i32LtU").branchIf(nextWord).end();
   return {
     type: { parameters: ["i32", "i32", "i32"], results: [] },
     locals: ["i32", "i32", "i32", "i32", "i32", "i32"],
-    code: code.finish(),
-  };
-}
-
-/**
- * Compares an access with those before it, to find races. Takes the offset in linear memory, the place, the thread and
- * the bits of its order, as `device.orderedAccess` does.
- */
-function compareAccess(): HelperFunction {
-  const [offset, place, thread, order] = [0, 1, 2, 3] as const;
-  const [clocks, local, entry, cell, end, base, epoch, own, other, node] = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13] as const;
-  const [count, last] = [14, 15] as const;
-  const parameters = [offset, place, thread, order];
-  const code = new CheckWriter();
-  const leave = () => code.leave("orderedAccess", parameters);
-  /** Pops a condition. If it holds, the access is not usual. */
-  const leaveIf = () => {
-    code.ifUnlikely();
-    leave().end();
-  };
-  const field = (name: keyof typeof cellField) => code.load(cell, cellField[name] * 4);
-  const setField = (name: keyof typeof cellField, push: () => unknown) => {
-    code.get(cell);
-    push();
-    code.memory("i32Store", cellField[name] * 4);
-  };
-  /** Pushes whether what `other` did comes before this, because of the last barriers of the block or the warp. */
-  const pushIsOrdered = (name: "readEpoch" | "writeEpoch") => {
-    code.get(other).i32(1).ops("i32Sub").get(base).ops("i32Sub").tee(other);
-    code.load(clocks, clockLayout.threads).ops("i32LtU");
-    field(name).load(clocks, clockLayout.blockTime).ops("i32LtS");
-    code.get(other).i32(5).ops("i32ShrU").get(local).i32(5).ops("i32ShrU", "i32Eq");
-    field(name).get(clocks).get(local).i32(5).ops("i32ShrU").i32(2).ops("i32Shl", "i32Add");
-    code.memory("i32Load", clockLayout.warpTimes).ops("i32LtS", "i32And", "i32Or", "i32And");
-  };
-  /** Leaves unless the last weak write comes before this access. */
-  const compareWithWriter = () => {
-    field("writer").tee(other).if();
-    {
-      code.bits(order, orderBits.notCoherent);
-      leaveIf();
-      code.get(other).get(own).ops("i32Eq");
-      field("writeEpoch").i32(pendingEpoch).ops("i32Ne", "i32And", "i32Eqz").if();
-      pushIsOrdered("writeEpoch");
-      code.ops("i32Eqz");
-      leaveIf();
-      code.end();
-    }
-    code.end();
-  };
-  /** Sets the node at an offset in the lists. */
-  const setNode = (push: () => unknown) => {
-    code.state("nodes").tee(node).ops("i32Eqz");
-    leaveIf();
-    code.get(node);
-    push();
-    code.i32(2).ops("i32Shl", "i32Add").set(node);
-  };
-  const nodeFieldOf = (name: keyof typeof nodeField) => code.load(node, nodeField[name] * 4);
-  const pushWarp = () => code.get(own).i32(1).ops("i32Sub").i32(5).ops("i32ShrU");
-  const pushIsOfNode = () => {
-    nodeFieldOf("warp");
-    pushWarp().ops("i32Eq");
-    nodeFieldOf("epoch").get(epoch).ops("i32Eq", "i32And");
-  };
-  const addLane = () => {
-    code.get(node);
-    nodeFieldOf("lanes").i32(1).get(own).i32(1).ops("i32Sub", "i32Shl", "i32Or");
-    code.memory("i32Store", nodeField.lanes * 4);
-  };
-
-  /** Pushes whether the accesses of a node are not of the block, or come before its last barrier. */
-  const pushIsNodeOrdered = () => {
-    nodeFieldOf("warp").i32(5).ops("i32Shl").get(base).ops("i32Sub").load(clocks, clockLayout.threads).ops("i32GeU");
-    nodeFieldOf("epoch").load(clocks, clockLayout.blockTime).ops("i32LtS", "i32Or");
-  };
-  /** Adds a node with the reader in front of the others. */
-  const addReader = () => {
-    code.state("nodes").tee(node).ops("i32Eqz");
-    leaveIf();
-    const list = (name: keyof typeof nodeLists) => code.load(node, nodeLists[name] * 4);
-    list("free").tee(other).if();
-    code.get(node).get(node).get(other).i32(2).ops("i32Shl", "i32Add").memory("i32Load");
-    code.memory("i32Store", nodeLists.free * 4);
-    code.else();
-    list("end").tee(other).i32(nodeWords).ops("i32Add");
-    list("length").ops("i32GtU");
-    leaveIf();
-    code.get(node).get(other).i32(nodeWords).ops("i32Add").memory("i32Store", nodeLists.end * 4);
-    code.end();
-    code.get(node).get(other).i32(2).ops("i32Shl", "i32Add").set(node);
-    const set = (name: keyof typeof nodeField, push: () => unknown) => {
-      code.get(node);
-      push();
-      code.memory("i32Store", nodeField[name] * 4);
-    };
-    set("next", () => field("readers"));
-    set("warp", pushWarp);
-    set("epoch", () => code.get(epoch));
-    set("lanes", () => code.i32(1).get(own).i32(1).ops("i32Sub", "i32Shl"));
-    set("place", () => code.get(place));
-    set("order", () => code.get(order));
-    setField("readers", () => code.get(other));
-  };
-  /** Removes all readers. Leaves if some of them may still read. */
-  const removeReaders = () => {
-    field("readers").tee(other).if();
-    code.get(other).i32(0).ops("i32LtS");
-    leaveIf();
-    code.get(other).set(last);
-    code.loop();
-    setNode(() => code.get(last));
-    nodeFieldOf("warp").i32(5).ops("i32Shl").get(base).ops("i32Sub").load(clocks, clockLayout.threads).ops("i32GeU");
-    nodeFieldOf("epoch").load(clocks, clockLayout.blockTime).ops("i32GeS", "i32Or");
-    leaveIf();
-    nodeFieldOf("next").tee(count).if().get(count).set(last).br(1).end();
-    code.end();
-    // All of the list is free.
-    code.get(node).state("nodes").memory("i32Load", nodeLists.free * 4).memory("i32Store", nodeField.next * 4);
-    code.state("nodes").get(other).memory("i32Store", nodeLists.free * 4);
-    setField("readers", () => code.i32(0));
-    code.end();
-  };
-
-  /** Leaves if a strong access to global memory may be the first of the block that tells another one something. */
-  const leaveForSignal = () => {
-    code.get(offset).state("sharedBegin").ops("i32Sub").state("sharedBytes").ops("i32GeU");
-    code.state("knowsSignals").ops("i32Eqz", "i32And").if();
-    code.get(offset).i32(2).ops("i32ShrU").i32(signalTable.entries - 1).ops("i32And").i32(signalTable.entryBytes);
-    code.ops("i32Mul").tee(other).memory("i32Load", checkStateBegin + checkState.signals).get(offset).ops("i32Ne");
-    code.load(other, checkStateBegin + checkState.signals + 4).get(base).i32(1).ops("i32Add", "i32Ne", "i32Or");
-    leaveIf();
-    code.end();
-  };
-
-  code.state("races").table(entry, "orderedAccess", parameters);
-  code.bits(order, orderBits.asynchronous | orderBits.phased).state("isBusy").ops("i32Or");
-  leaveIf();
-  code.state("clocks").tee(clocks).ops("i32Eqz");
-  leaveIf();
-  code.bits(place, isIndexBit).if();
-  for (const axis of ["blockX", "blockY", "blockZ"] as const) {
-    code.launch(axis).state(axis).ops("i32Xor");
-    if (axis !== "blockX") code.ops("i32Or");
-  }
-  leaveIf();
-  code.end();
-  code.row(place).get(thread).ops("i32Add").set(local);
-  // The cells of the page.
-  code.get(offset).state("sharedBegin").ops("i32Sub").tee(cell).state("sharedBytes").ops("i32LtU").if();
-  code.state("sharedCells").set(entry);
-  code.else();
-  code.get(entry).get(offset).i32(checkTable.pageShift).ops("i32ShrU").i32(2).ops("i32Shl", "i32Add");
-  code.memory("i32Load").set(entry);
-  code.bits(offset, (1 << checkTable.pageShift) - 1).set(cell);
-  code.end();
-  code.get(entry).i32(entryFlags).ops("i32LeU").ifUnlikely();
-  code.get(entry).i32(checkTable.ignored).ops("i32Eq").if().ops("return").end();
-  leave().end();
-  code.bits(entry, entryFlags).set(node);
-  code.get(cell).get(node).ops("i32ShrU").i32(cellShift + 2).ops("i32Shl");
-  code.bits(entry, ~entryFlags).ops("i32Add").set(cell);
-  code.i32(1).get(place).i32(placeBytesShift).ops("i32ShrU", "i32Shl").get(node).ops("i32ShrU").tee(end).ops("i32Eqz");
-  leaveIf();
-  code.get(cell).get(end).i32(cellShift + 2).ops("i32Shl", "i32Add").set(end);
-  code.load(clocks, clockLayout.base).tee(base).get(local).ops("i32Add").i32(1).ops("i32Add").set(own);
-  code.get(clocks).get(local).i32(2).ops("i32Shl", "i32Add").memory("i32Load", clockLayout.epochs).set(epoch);
-
-  code.loop();
-  code.block();
-  code.bits(order, orderBits.strong).if();
-  {
-    code.state("hasReleases");
-    leaveIf();
-    leaveForSignal();
-    compareWithWriter();
-    code.operation(place).i32(readOperation).ops("i32Ne");
-    field("reader").i32(0).ops("i32Ne", "i32And");
-    leaveIf();
-    field("strong").tee(other).ops("i32Eqz");
-    leaveIf();
-    code.get(other).i32(0).ops("i32LtS").if();
-    {
-      // No more are noted. Each is compared with one of those before it.
-      setNode(() => code.i32(0).get(other).ops("i32Sub"));
-      const pushElement = (place: () => unknown, order: () => unknown) => {
-        place();
-        code.i32(placeBytesShift).ops("i32ShrU");
-        order();
-        code.i32(orderCountShift).ops("i32ShrS", "i32Sub");
-      };
-      pushElement(() => nodeFieldOf("place"), () => nodeFieldOf("order"));
-      pushElement(() => code.get(place), () => code.get(order));
-      code.ops("i32Eq");
-      nodeFieldOf("order").get(order).ops("i32And").i32(orderBits.wide).ops("i32And").i32(0).ops("i32Ne", "i32And");
-      code.brIf(2);
-      leave();
-    }
-    code.end();
-    setNode(() => code.get(other));
-    pushIsOfNode();
-    nodeFieldOf("place").get(place).ops("i32Eq", "i32And");
-    nodeFieldOf("order").get(order).ops("i32Eq", "i32And", "i32Eqz");
-    leaveIf();
-    addLane();
-    code.br(1);
-  }
-  code.end();
-  code.operation(place).i32(readOperation).ops("i32Eq").if();
-  {
-    field("reader").get(own).ops("i32Eq");
-    field("readEpoch").get(epoch).ops("i32Eq", "i32And").brIf(1);
-    compareWithWriter();
-    field("strong");
-    leaveIf();
-    field("reader").tee(other).ops("i32Eqz").get(other).get(own).ops("i32Eq", "i32Or", "i32Eqz").if();
-    {
-      pushIsOrdered("readEpoch");
-      code.ops("i32Eqz").if();
-      {
-        field("readers").i32(0).ops("i32LtS").brIf(3);
-        // A reader of another block is rarer.
-        code.get(other).load(clocks, clockLayout.threads).ops("i32GeU");
-        leaveIf();
-        field("readers").set(other);
-        code.i32(0).set(count);
-        code.block().loop();
-        {
-          code.get(other).ops("i32Eqz").brIf(1);
-          setNode(() => code.get(other));
-          pushIsOfNode();
-          code.if();
-          addLane();
-          code.br(6).end();
-          code.get(count).i32(1).ops("i32Add").tee(count).i32(mostNodes).ops("i32GeS");
-          pushIsNodeOrdered();
-          code.ops("i32Or");
-          leaveIf();
-          nodeFieldOf("next").set(other).br(0);
-        }
-        code.end().end();
-        addReader();
-        code.br(3);
-      }
-      code.end();
-    }
-    code.end();
-    setField("reader", () => code.get(own));
-    setField("readEpoch", () => code.get(epoch));
-    setField("readPlace", () => code.get(place));
-    code.br(1);
-  }
-  code.end();
-  // A weak write.
-  code.operation(place).i32(writeOperation).ops("i32Ne");
-  field("strong").ops("i32Or");
-  leaveIf();
-  compareWithWriter();
-  field("reader").tee(other).if();
-  code.get(other).get(own).ops("i32Ne").if();
-  pushIsOrdered("readEpoch");
-  code.ops("i32Eqz");
-  leaveIf();
-  code.end();
-  removeReaders();
-  code.end();
-  setField("reader", () => code.i32(0));
-  setField("writer", () => code.get(own));
-  setField("writeEpoch", () => code.get(epoch));
-  setField("writePlace", () => code.get(place));
-  code.end();
-  code.get(cell).i32(4 << cellShift).ops("i32Add").tee(cell).get(end).ops("i32LtU").brIf(0).end();
-  return {
-    type: { parameters: ["i32", "i32", "i32", "i32"], results: [] },
-    locals: Array.from({ length: 12 }, () => "i32" as const),
     code: code.finish(),
   };
 }

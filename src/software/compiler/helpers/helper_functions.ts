@@ -16,14 +16,16 @@ import {
   hostIndex,
 } from "../../abi/host_functions.ts";
 import { encodeEightBits } from "./eight_bit_floats.ts";
+import { type RaceHelper, raceHelpers } from "./race_helpers.ts";
 import { reduceAngle } from "./approximate_helpers.ts";
 
 /** The name of a function that kernels can call. */
-export type Helper = HostFunctionName | AddressHelper | CheckHelper | FloatHelper | MemoryBarrierHelper;
+export type Helper = HostFunctionName | AddressHelper | CheckHelper | RaceHelper | FloatHelper | MemoryBarrierHelper;
 
 const builders: Readonly<Record<string, HelperBuilder>> = {
   ...addressHelpers,
   ...checkHelpers,
+  ...raceHelpers,
   ...floatHelpers,
   ...memoryBarrierHelpers,
 };
