@@ -41,9 +41,9 @@ export type { AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.t
 export { DeviceBuffer } from "./src/memory/device_buffer.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
 export type { SlabPart } from "./src/memory/allocation.ts";
-export type { TypedArray, TypedArrayConstructor } from "./src/support/typed_array.ts";
+export type { TypedArray, TypedArrayConstructor } from "./src/support/validation.ts";
 export type { CopyOptions } from "./src/memory/transfers/copies.ts";
-export type { FillOptions } from "./src/memory/transfers/fills.ts";
+export type { FillOptions } from "./src/memory/transfers/copies.ts";
 export type { ReadOptions } from "./src/memory/transfers/reads.ts";
 export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";

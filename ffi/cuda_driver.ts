@@ -47,11 +47,10 @@ import {
   writeStruct,
 } from "./structs.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
-import { stringAt } from "./native/c_strings.ts";
+import { stringAt, SystemError } from "./native/shim/shim.ts";
 import { deviceAttributes } from "../src/support/device_attributes.ts";
 import { JitCall, linkImages, undefinedReferences } from "./link_images.ts";
 import { canBePool, closeDescriptor, duplicateDescriptor } from "./native/shim/descriptors.ts";
-import { SystemError } from "./native/shim/shim.ts";
 import type { DriverFunctions, RuntimeFunctions } from "./driver_equivalents.ts";
 
 const cudaMemAllocationTypePinned = 1;

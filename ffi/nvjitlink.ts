@@ -11,7 +11,7 @@ import { cubinDefinitions } from "../src/ptx/cubin_symbols.ts";
 import { ptxText } from "../src/ptx/ptx_text.ts";
 import { strongDefinitions } from "../src/ptx/strong_definitions.ts";
 import { cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
-import { cStringArray } from "./native/c_strings.ts";
+import { cStringArray } from "./native/shim/shim.ts";
 import { keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
 import { findToolkitLibrary, openToolkitLibrary, type Unusable } from "./toolkit_libraries.ts";
 

@@ -8,9 +8,8 @@
 import { compileError } from "../src/compile/compile_error.ts";
 import type { Compiler, CompilerInput, CompilerOutput } from "../src/compile/compilers.ts";
 import { formatVersion } from "../src/support/version.ts";
-import { cStringArray, stringAt } from "./native/c_strings.ts";
+import { cString, cStringArray, stringAt } from "./native/shim/shim.ts";
 import { foreignBuffer, keepLoaded, type NativeFunctions, type NativeLibrary } from "./native/host.ts";
-import { cString } from "./native/shim/shim.ts";
 import {
   condaFolders,
   findToolkitLibrary,

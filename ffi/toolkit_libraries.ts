@@ -5,9 +5,8 @@
  * @module
  */
 import { environmentVariable } from "./native/environment.ts";
-import { stringAt } from "./native/c_strings.ts";
+import { cString, stringAt } from "./native/shim/shim.ts";
 import { dlopen, ffiRefusal, type NativeLibrary, type NativeSymbol, withLoader } from "./native/host.ts";
-import { cString } from "./native/shim/shim.ts";
 
 /** Where a library of the toolkit may be. */
 export interface ToolkitPlaces {

@@ -7,7 +7,7 @@ import { openNccl } from "../ffi/nccl/load_nccl.ts";
 import { findNvrtc } from "../ffi/nvrtc.ts";
 import { environmentVariable, variableNames } from "../ffi/native/environment.ts";
 import { shimRefusal } from "../ffi/native/shim/shim.ts";
-import { openLog } from "../ffi/native/shim/standard_error.ts";
+import { openLog } from "../ffi/native/shim/text_files.ts";
 import { cachedSearch, CompileCache } from "./compile/cache/compile_cache.ts";
 import { Compilers } from "./compile/compilers.ts";
 import { Cuda } from "./objects/cuda.ts";

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { stringAt } from "./c_strings.ts";
+import { cString, stringAt } from "./shim/shim.ts";
 import { dlopen, ffiRefusal, type NativeFunctions, platform } from "./host.ts";
-import { cString } from "./shim/shim.ts";
 
 interface Globals {
   Deno?: {

@@ -20,7 +20,7 @@ import type {
   ValidPrefix,
 } from "../../src/collective_library.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
-import { stringAt } from "../native/c_strings.ts";
+import { stringAt } from "../native/shim/shim.ts";
 import type { NativeFunctions } from "../native/host.ts";
 import type { libnccl } from "./libnccl.ts";
 import {

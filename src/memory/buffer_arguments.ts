@@ -5,8 +5,15 @@
  */
 import type { Session } from "../session.ts";
 import { countOf } from "../support/printing.ts";
-import { checkByteLength, checkNumber, errorOfAnotherCuda, whatIs } from "../support/validation.ts";
-import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
+import {
+  checkArrayType,
+  checkByteLength,
+  checkNumber,
+  errorOfAnotherCuda,
+  type TypedArray,
+  type TypedArrayConstructor,
+  whatIs,
+} from "../support/validation.ts";
 import { HostBuffer, sessionOfHost } from "./transfers/host_buffer.ts";
 
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];

@@ -1,7 +1,7 @@
 import { nameClass } from "../support/printing.ts";
 import type { Allocation, AllocationPart } from "./allocation.ts";
 import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
-import type { CopyOptions } from "./transfers/copies.ts";
+import { type CopyOptions, fillElements, type FillOptions, fillOptions, fillRangeOf } from "./transfers/copies.ts";
 import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
 import {
   checkCopyBetween,
@@ -10,11 +10,9 @@ import {
   elementBits,
   refuseElementAccess,
 } from "./transfers/elements.ts";
-import { fillElements, type FillOptions, fillOptions, fillRangeOf } from "./transfers/fills.ts";
 import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";
-import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
-import { checkNumber, checkOptions } from "../support/validation.ts";
+import { checkNumber, checkOptions, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
 
 /**
  * A buffer of device memory whose elements have a type. Comes from `allocateArray` of a `MemoryPool` or a

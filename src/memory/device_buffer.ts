@@ -12,32 +12,35 @@ import {
   checkRange,
   refuseElements,
 } from "./buffer_arguments.ts";
-import { exportHandleOf, exportPointerOf } from "./handles/buffer_exports.ts";
+import { exportHandleOf, exportPointerOf } from "./handles/shareable_handle.ts";
 import {
   copyBetween,
   copyFromHost,
   type CopyOptions,
   type CopyPlace,
   copyToHost,
+  type FillOptions,
+  fillOptions,
   refusedCopy,
   refusedFill,
 } from "./transfers/copies.ts";
 import type { DeviceArray } from "./device_array.ts";
 import { refuseElementAccess, refuseProperty } from "./transfers/elements.ts";
-import { type FillOptions, fillOptions } from "./transfers/fills.ts";
 import { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
 import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { Session } from "../session.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./transfers/reads.ts";
-import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import {
   bytesOf,
+  checkArrayType,
   checkByteLength,
   checkOptions,
   errorOfAnotherCuda,
   type KnownOptions,
   refuseConstruction,
+  type TypedArray,
+  type TypedArrayConstructor,
 } from "../support/validation.ts";
 import { errorOfWait, throwIfAborted } from "../support/waiting/waiting.ts";
 

@@ -1,12 +1,16 @@
 /**
- * The session of each device, and a wait for it. They are not kept in `cuda_device.ts`, because pools need it and `cuda_device.ts` imports
- * pools.
+ * The session of each device, and waits for it. They are not kept in `cuda_device.ts`, because pools need it and
+ * `cuda_device.ts` imports pools.
+ *
+ * The waits of the library itself throw no errors of collectives: each stream's error is thrown once, by a wait of the
+ * program.
  *
  * @module
  */
 import type { CudaDevice } from "./cuda_device.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
+import { CudaStream, finishStream } from "./streams/cuda_stream.ts";
 
 /** What others than the device itself need of it. */
 interface DeviceParts {
@@ -23,7 +27,7 @@ export function registerDevice(device: CudaDevice, throwErrorOfDevice: DevicePar
 }
 
 /** Resolves when all work of a device is done. Errors of collectives are left to the program's waits. */
-export function deviceFinishedWithoutErrors(device: CudaDevice): Promise<void> {
+function deviceFinishedWithoutErrors(device: CudaDevice): Promise<void> {
   return parts.get(device)!.finishedWithoutErrors();
 }
 
@@ -41,4 +45,14 @@ function refuseDevice(device: unknown): never {
   throw new TypeError(
     `Cannot use ${whatIs(device, "CudaDevice")} as a device: give a CudaDevice from Cuda.device or Cuda.devices`,
   );
+}
+
+/** Calls a function whose waits for a device's streams and events are the library's own. Returns its result. */
+export function withoutCollectiveErrors<Result>(device: CudaDevice, wait: () => Result): Result {
+  return sessionOfDevice(device).withoutCollectiveErrors(wait);
+}
+
+/** Resolves when the work that was enqueued on a stream or device so far is complete, without throwing such errors. */
+export function finishedWithoutErrors(work: CudaStream | CudaDevice): Promise<void> {
+  return work instanceof CudaStream ? finishStream(work, {}, false) : deviceFinishedWithoutErrors(work);
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Communicator, CudaError, SharingError } from "../../mod.ts";
-import { stringAt } from "../../ffi/native/c_strings.ts";
+import { stringAt } from "../../ffi/native/shim/shim.ts";
 import { dlopen } from "../../ffi/native/host.ts";
 import { openNccl } from "../../ffi/nccl/load_nccl.ts";
 import { Cuda } from "../../src/objects/cuda.ts";

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import type { DeviceArray } from "../../src/memory/device_array.ts";
-import type { TypedArray, TypedArrayConstructor } from "../../src/support/typed_array.ts";
+import type { TypedArray, TypedArrayConstructor } from "../../src/support/validation.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
 /** Any argument that an untyped program could pass. */

@@ -8,7 +8,7 @@ import { inspect } from "node:util";
 import { canBePool, judgeDescriptor, openDescriptor } from "../../ffi/native/shim/descriptors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
-import { ImportedMappings } from "../../src/memory/handles/imported_mappings.ts";
+import { ImportedMappings } from "../../src/memory/handles/export_data_map.ts";
 import { Session } from "../../src/session.ts";
 import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";

@@ -1,13 +1,21 @@
 /**
- * The shim: a small C library for calls to Linux and CUDA that plain FFI cannot express, and Linux's error numbers,
- * which it returns. The package embeds it. It is loaded from memory when it is first used; nothing is written to the
- * disk.
+ * The shim: a small C library for calls to Linux and CUDA that plain FFI cannot express, Linux's error numbers, which
+ * it returns, and C's strings. The package embeds it. It is loaded from memory when it is first used; nothing is
+ * written to the disk.
  *
  * @module
  */
 import * as aarch64 from "./aarch64.ts";
 import * as x86_64 from "./x86_64.ts";
-import { dlopen, ffiRefusal, type NativeFunctions, platform } from "../host.ts";
+import {
+  addressOf,
+  dlopen,
+  ffiRefusal,
+  foreignBuffer,
+  type NativeFunction,
+  type NativeFunctions,
+  platform,
+} from "../host.ts";
 
 const symbols = {
   poolpass_listen: {
@@ -346,4 +354,33 @@ export class SystemError extends Error {
     this.code = code;
     this.errno = number;
   }
+}
+
+const stringSymbols = { strlen: { parameters: ["u64" /* const char *s */], result: "u64" } } as const;
+let strlen: NativeFunction<typeof stringSymbols.strlen> | undefined;
+
+/** The string at an address, which ends with a NUL. */
+export function stringAt(address: bigint): string {
+  strlen ??= dlopen("libc.so.6", stringSymbols).symbols.strlen!;
+  return new TextDecoder().decode(foreignBuffer(address, Number(strlen(address))));
+}
+
+/**
+ * The addresses of C strings as `const char **`, and behind them in the same memory the strings: whatever holds the
+ * addresses holds the strings. Null if there are none.
+ */
+export function cStringArray(strings: readonly string[]): Uint8Array<ArrayBuffer> | null {
+  if (strings.length === 0) return null;
+  const encoded = strings.map((string) => new TextEncoder().encode(`${string}\0`));
+  const pointerBytes = encoded.length * BigUint64Array.BYTES_PER_ELEMENT;
+  const bytes = new Uint8Array(new ArrayBuffer(encoded.reduce((sum, { length }) => sum + length, pointerBytes)));
+  const pointers = new BigUint64Array(bytes.buffer, 0, encoded.length);
+  const base = addressOf(bytes);
+  let end = pointerBytes;
+  encoded.forEach((string, index) => {
+    bytes.set(string, end);
+    pointers[index] = base + BigInt(end);
+    end += string.length;
+  });
+  return bytes;
 }

@@ -31,8 +31,15 @@ import {
   timeOfAllocation,
 } from "../pools/pool_contents.ts";
 import type { Session } from "../../session.ts";
-import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
-import { checkByteLength, checkOptions, refuseConstruction, whatIs } from "../../support/validation.ts";
+import {
+  byteLengthOfArray,
+  checkByteLength,
+  checkOptions,
+  refuseConstruction,
+  type TypedArray,
+  type TypedArrayConstructor,
+  whatIs,
+} from "../../support/validation.ts";
 
 /**
  * Hands out parts of large allocations of a pool, called slabs, and reuses freed memory: once the allocator has memory,

@@ -3,7 +3,7 @@ import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./alloc
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
-import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
 import { isOutOfMemory, outOfMemory, type Refusal } from "../pools/pool_contents.ts";

@@ -15,7 +15,7 @@ import {
 } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { FreedStreams } from "../freed_streams.ts";
-import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
+import type { ImportedMapping, ImportedMappings } from "./export_data_map.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "../pools/pool_attributes.ts";
 import type { Session } from "../../session.ts";
 import { checkByteLength, refuseConstruction, whatIs } from "../../support/validation.ts";

@@ -21,19 +21,17 @@ import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import {
+  byteLengthOfArray,
   checkByteLength,
   checkOptions,
   refuseConstruction,
   refuseNewProperties,
   refuseToReplace,
-} from "../../support/validation.ts";
-import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
-import {
-  byteLengthOfArray,
   refuseType,
   type TypedArray,
   type TypedArrayConstructor,
-} from "../../support/typed_array.ts";
+} from "../../support/validation.ts";
+import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";

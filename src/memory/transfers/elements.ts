@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
-import { whatIs } from "../../support/validation.ts";
+import { checkArrayType, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import { startStackAbove } from "../../support/printing.ts";
 
 /** The class of a typed array, such as "Float32Array"; undefined for any other value. Subclasses have their base's. */

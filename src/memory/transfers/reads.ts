@@ -4,8 +4,7 @@
  * @module
  */
 import { type CudaStream, progressOf } from "../../objects/streams/cuda_stream.ts";
-import type { TypedArray, TypedArrayConstructor } from "../../support/typed_array.ts";
-import { checkNumber } from "../../support/validation.ts";
+import { checkNumber, type TypedArray, type TypedArrayConstructor } from "../../support/validation.ts";
 import { nextTurn, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import { checkRange } from "../buffer_arguments.ts";
 import { type CopyPlace, copyToHost } from "./copies.ts";

@@ -12,9 +12,8 @@ import {
   type ParameterType,
   scalarBytes,
 } from "../../ptx/kernel_signature.ts";
-import { didYouMean, shown, whatIs } from "../../support/validation.ts";
+import { didYouMean, shown, type TypedArray, type TypedArrayConstructor, whatIs } from "../../support/validation.ts";
 import type { KernelArgument } from "./kernel_arguments.ts";
-import type { TypedArray, TypedArrayConstructor } from "../../support/typed_array.ts";
 
 /** A type that a program states: also a pointer, which PTX does not distinguish from an integer of 64 bits. */
 export type StatedParameterType = ParameterType | "pointer";

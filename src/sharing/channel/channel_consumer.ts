@@ -1,6 +1,6 @@
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { finishedWithoutErrors } from "../../objects/streams/library_waits.ts";
+import { finishedWithoutErrors } from "../../objects/device_sessions.ts";
 import { countOf, escapeControls, printAs, refuseUsing } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/pools/memory_pool.ts";

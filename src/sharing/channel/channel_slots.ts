@@ -5,7 +5,7 @@
  */
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { finishedWithoutErrors, withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
+import { finishedWithoutErrors, withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";

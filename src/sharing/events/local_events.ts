@@ -6,7 +6,7 @@
  */
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/streams/cuda_event.ts";
-import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/errors.ts";
 import { parseUuid } from "../../support/uuid.ts";

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { finishedWithoutErrors } from "../../objects/streams/library_waits.ts";
+import { finishedWithoutErrors } from "../../objects/device_sessions.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";

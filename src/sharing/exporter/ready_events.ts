@@ -7,7 +7,7 @@ import { type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_
 import { whenDone } from "../../support/waiting/waiting.ts";
 import type { OfferRecord } from "./offer.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
-import { withoutCollectiveErrors } from "../../objects/streams/library_waits.ts";
+import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 
 /** A ready event: it is recorded behind the work that must be done before offers may be read. */

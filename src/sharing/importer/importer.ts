@@ -1,7 +1,7 @@
 import { Cuda, sessionOf } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { OpenedObject, OpenedObjects } from "../../objects/opened_objects.ts";
-import { finishedWithoutErrors } from "../../objects/streams/library_waits.ts";
+import { finishedWithoutErrors } from "../../objects/device_sessions.ts";
 import { countOf, escapeControls, printAs, refuseUsing } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";

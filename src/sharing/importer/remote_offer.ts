@@ -5,7 +5,7 @@ import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { SharingError } from "../../support/errors.ts";
 import type { ImportedMemoryPool } from "../../memory/handles/imported_memory_pool.ts";
-import type { TypedArray, TypedArrayConstructor } from "../../support/typed_array.ts";
+import type { TypedArray, TypedArrayConstructor } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { ChannelMessage, OfferMessage } from "../protocol/messages.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";

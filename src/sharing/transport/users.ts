@@ -4,7 +4,7 @@
  * @module
  */
 import { checkFolderPath, FolderRefusal } from "../../../ffi/native/shim/folder_files.ts";
-import { openLog } from "../../../ffi/native/shim/standard_error.ts";
+import { openLog } from "../../../ffi/native/shim/text_files.ts";
 import { readSmallFile } from "../../../ffi/native/shim/processes.ts";
 import { effectiveUserId } from "../../../ffi/native/shim/sockets.ts";
 import { SharingError } from "../../support/errors.ts";

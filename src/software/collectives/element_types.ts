@@ -5,7 +5,7 @@
  * @module
  */
 import { dataType } from "../../collective_library.ts";
-import type { TypedArray } from "../../support/typed_array.ts";
+import type { TypedArray } from "../../support/validation.ts";
 
 /** The typed arrays that elements are reduced in. */
 export type ElementArray = Exclude<TypedArray, Uint8ClampedArray>;

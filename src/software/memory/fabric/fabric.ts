@@ -8,7 +8,7 @@
  */
 import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../../ffi/native/shim/descriptors.ts";
 import { namesIn } from "../../../../ffi/native/shim/folder_files.ts";
-import { removeUnserved } from "../../../../ffi/native/shim/served_files.ts";
+import { removeUnserved } from "../../../../ffi/native/shim/memory_files.ts";
 import { errno, shimRefusal, SystemError } from "../../../../ffi/native/shim/shim.ts";
 import { cudaErrorNumbers } from "../../../support/errors.ts";
 import { failBecause, translateSystemErrors } from "../../failure.ts";

@@ -1,6 +1,11 @@
 import { closeDescriptor, describeDescriptor } from "../../../../ffi/native/shim/descriptors.ts";
-import { isRangeLocked, lockRange } from "../../../../ffi/native/shim/memory_files.ts";
-import { receiveMemoryFile, ServedFile, type ServedPlace } from "../../../../ffi/native/shim/served_files.ts";
+import {
+  isRangeLocked,
+  lockRange,
+  receiveMemoryFile,
+  ServedFile,
+  type ServedPlace,
+} from "../../../../ffi/native/shim/memory_files.ts";
 import { fabricHandleByteLength } from "../../../driver.ts";
 import { SharedFile } from "../shared_file.ts";
 
