@@ -44,10 +44,10 @@ import {
   beginCreation,
   checkedCommunicatorOptions,
   checkInt,
+  collectiveLibraryOf,
   type CommunicatorOptions,
   type CommunicatorParts,
   type CreationOptions,
-  libraryOf,
   untilReady,
 } from "./communicator_creation.ts";
 import { CollectiveWatchdog } from "./collective_watchdog.ts";
@@ -150,7 +150,7 @@ export class Communicator implements AsyncDisposable {
    * @throws {Error} If there is no NCCL
    */
   static createId(cuda: Cuda): Uint8Array<ArrayBuffer> {
-    return libraryOf(sessionOf(cuda)).getUniqueId();
+    return collectiveLibraryOf(sessionOf(cuda)).getUniqueId();
   }
 
   /**
@@ -169,7 +169,7 @@ export class Communicator implements AsyncDisposable {
     const { id, rank, size, signal, timeout } = checkedCommunicatorOptions(options);
     const creation = { name: `the communicator of rank ${rank} of ${size}`, signal };
     throwIfAborted(signal, creation.name);
-    const library = libraryOf(session);
+    const library = collectiveLibraryOf(session);
     const comm = beginCreation(creation, () => library.commInitRank(device.ordinal, { id, rank, size, timeout }));
     return await finishCreation({ session, library, device, timeout, identity: id.toHex() }, comm, creation);
   }

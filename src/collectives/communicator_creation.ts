@@ -83,7 +83,7 @@ export function checkInt(value: number, what: string, minimum: number): void {
 const libraries = new WeakMap<Session, CollectiveLibrary>();
 
 /** The library that does a session's collectives; loads it on the first call. */
-export function libraryOf(session: Session): CollectiveLibrary {
+export function collectiveLibraryOf(session: Session): CollectiveLibrary {
   let library = libraries.get(session);
   if (library === undefined) libraries.set(session, library = session.openCollectives());
   return library;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { AccessParts } from "../kernel_checker.ts";
-import type { Conflict, MemoryAccess } from "./memory_history.ts";
+import type { Conflict, TrackedAccess } from "./memory_history.ts";
 
 interface Bytes {
   readonly begin: number;
@@ -26,9 +26,9 @@ export function shiftedParts({ period, of }: AccessParts, by: number): AccessPar
 
 /** The parts of an access that overlap a range, by default the first part of each instruction; or the access itself. */
 export function* partsOfAccess(
-  access: MemoryAccess,
+  access: TrackedAccess,
   { begin, end }: Bytes = firstPeriod(access),
-): Generator<MemoryAccess> {
+): Generator<TrackedAccess> {
   const { parts } = access;
   if (parts === undefined) return yield access;
   let left = maximumParts;
@@ -64,7 +64,7 @@ export function* partsOfConflict(conflict: Conflict): Generator<Conflict> {
 }
 
 /** The source line of an access, if all of its parts have the same. */
-export function sourceOfAll(access: Pick<MemoryAccess, "begin" | "end" | "source" | "parts">): string | undefined {
+export function sourceOfAll(access: Pick<TrackedAccess, "begin" | "end" | "source" | "parts">): string | undefined {
   const { source, parts } = access;
   if (parts === undefined) return source;
   const { begin, end } = firstPeriod(access);
@@ -72,7 +72,7 @@ export function sourceOfAll(access: Pick<MemoryAccess, "begin" | "end" | "source
   return source;
 }
 
-function firstPeriod({ begin, end, parts }: Pick<MemoryAccess, "begin" | "end" | "parts">): Bytes {
+function firstPeriod({ begin, end, parts }: Pick<TrackedAccess, "begin" | "end" | "parts">): Bytes {
   return { begin, end: Math.min(end, begin + (parts?.period ?? Infinity)) };
 }
 

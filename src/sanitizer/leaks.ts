@@ -21,7 +21,7 @@ export interface LiveAllocation {
 }
 
 /** The unfreed allocations of one line of a program. */
-export interface Leak {
+export interface LeakGroup {
   readonly kind: string;
   readonly count: number;
   readonly byteLength: number;
@@ -53,8 +53,8 @@ export class UnfreedCandidates {
   }
 
   /** Groups what is still not freed by call site. */
-  leaks(): Leak[] {
-    const byPlace = new Map<string, Leak>();
+  leaks(): LeakGroup[] {
+    const byPlace = new Map<string, LeakGroup>();
     for (const [allocation, { at, kind }] of this.#unfreed) {
       if (this.#allocationAt(at) !== allocation) continue;
       const { operation } = allocation;

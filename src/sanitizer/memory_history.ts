@@ -13,7 +13,7 @@ import type { AccessParts, ThreadIndex } from "../kernel_checker.ts";
 import { isBefore, type Operation, type Timeline } from "./order/timelines.ts";
 
 /** An access to some bytes of an allocation. */
-export interface MemoryAccess {
+export interface TrackedAccess {
   readonly operation: Operation;
   readonly kind: "read" | "write" | "atomic";
   /** Offsets in the allocation, in bytes. */
@@ -31,8 +31,8 @@ export interface MemoryAccess {
 
 /** Two unordered accesses to the same bytes, at least one of which must not be concurrent. */
 export interface Conflict {
-  readonly later: MemoryAccess;
-  readonly earlier: MemoryAccess;
+  readonly later: TrackedAccess;
+  readonly earlier: TrackedAccess;
   /** The bytes that both access. */
   readonly begin: number;
   readonly end: number;
@@ -42,14 +42,14 @@ export interface Conflict {
 interface Segment {
   readonly begin: number;
   readonly end: number;
-  readonly write: MemoryAccess | undefined;
+  readonly write: TrackedAccess | undefined;
   /** The last read of each timeline. Whatever is ordered after it is ordered after the timeline's earlier ones. */
-  readonly reads: readonly MemoryAccess[];
-  readonly atomics: readonly MemoryAccess[];
+  readonly reads: readonly TrackedAccess[];
+  readonly atomics: readonly TrackedAccess[];
 }
 
 const mostArguments = 1000;
-const none: readonly MemoryAccess[] = [];
+const none: readonly TrackedAccess[] = [];
 
 /** The shadow state of one allocation. */
 export class MemoryHistory {
@@ -69,7 +69,7 @@ export class MemoryHistory {
   }
 
   /** Adds an access, and returns its conflicts with earlier ones. */
-  add(access: MemoryAccess): Conflict[] {
+  add(access: TrackedAccess): Conflict[] {
     const first = this.#indexOf(access.begin);
     const conflicts: Conflict[] = [];
     const { begin, end } = access;
@@ -98,8 +98,8 @@ export class MemoryHistory {
   }
 
   /** The conflicts of an access with earlier ones, without adding it. Each pair of accesses is listed once. */
-  conflictsWith(access: MemoryAccess): Conflict[] {
-    const found = new Map<MemoryAccess, Conflict>();
+  conflictsWith(access: TrackedAccess): Conflict[] {
+    const found = new Map<TrackedAccess, Conflict>();
     for (const segment of this.#segments) {
       const begin = Math.max(segment.begin, access.begin), end = Math.min(segment.end, access.end);
       if (begin >= end) continue;
@@ -109,8 +109,8 @@ export class MemoryHistory {
   }
 
   /** The accesses to a range since its last write, that one included, clipped to the range. */
-  accessesIn(begin: number, end: number): MemoryAccess[] {
-    const found: MemoryAccess[] = [];
+  accessesIn(begin: number, end: number): TrackedAccess[] {
+    const found: TrackedAccess[] = [];
     for (let index = this.#indexOf(begin); index < this.#segments.length; index++) {
       const segment = this.#segments[index]!;
       if (segment.begin >= end) break;
@@ -127,7 +127,7 @@ export class MemoryHistory {
   }
 
   /** All accesses that are not ordered before an operation. */
-  unorderedWith(operation: Operation): readonly MemoryAccess[] {
+  unorderedWith(operation: Operation): readonly TrackedAccess[] {
     const write = { operation, kind: "write" } as const;
     // The common case: memory that was always accessed as a whole.
     if (this.#segments.length === 1) return conflicting(this.#segments[0]!, write);
@@ -135,7 +135,7 @@ export class MemoryHistory {
   }
 
   /** The accesses of all segments that overlap a range. */
-  latestIn(begin: number, end: number): MemoryAccess[] {
+  latestIn(begin: number, end: number): TrackedAccess[] {
     const overlapping = this.#segments.filter((segment) => segment.begin < end && begin < segment.end);
     return overlapping.flatMap(({ write, reads, atomics }) => [
       ...write === undefined ? [] : [write],
@@ -157,7 +157,7 @@ export class MemoryHistory {
 }
 
 /** Whether two accesses to the same bytes conflict: they may be concurrent, and must not. */
-export function isConflict(earlier: MemoryAccess, later: MemoryAccess): boolean {
+export function isConflict(earlier: TrackedAccess, later: TrackedAccess): boolean {
   const isHarmless = earlier.kind === later.kind && earlier.kind !== "write";
   return !isHarmless && !isBefore(earlier.operation, later.operation);
 }
@@ -165,21 +165,21 @@ export function isConflict(earlier: MemoryAccess, later: MemoryAccess): boolean 
 /** The accesses of a segment that conflict with a later access. */
 function conflicting(
   { write, reads, atomics }: Segment,
-  { operation, kind }: Pick<MemoryAccess, "operation" | "kind">,
-): readonly MemoryAccess[] {
-  const found: MemoryAccess[] = [];
+  { operation, kind }: Pick<TrackedAccess, "operation" | "kind">,
+): readonly TrackedAccess[] {
+  const found: TrackedAccess[] = [];
   if (write !== undefined && !isBefore(write.operation, operation)) found.push(write);
   if (kind !== "read") addUnordered(reads, operation, found);
   if (kind !== "atomic") addUnordered(atomics, operation, found);
   return found;
 }
 
-function addUnordered(accesses: readonly MemoryAccess[], operation: Operation, found: MemoryAccess[]): void {
+function addUnordered(accesses: readonly TrackedAccess[], operation: Operation, found: TrackedAccess[]): void {
   for (const access of accesses) if (!isBefore(access.operation, operation)) found.push(access);
 }
 
 /** The state of a segment after an access to all of it. */
-function after({ begin, end, write, reads, atomics }: Segment, access: MemoryAccess): Segment {
+function after({ begin, end, write, reads, atomics }: Segment, access: TrackedAccess): Segment {
   switch (access.kind) {
     case "write":
       return { begin, end, write: access, reads: none, atomics: none };
@@ -191,9 +191,9 @@ function after({ begin, end, write, reads, atomics }: Segment, access: MemoryAcc
 }
 
 /** Replaces the last access of a timeline. */
-function withLatest(accesses: readonly MemoryAccess[], access: MemoryAccess): readonly MemoryAccess[] {
+function withLatest(accesses: readonly TrackedAccess[], access: TrackedAccess): readonly TrackedAccess[] {
   if (accesses.length === 0) return [access];
-  const timelineOf = ({ operation }: MemoryAccess): Timeline => operation.timeline;
+  const timelineOf = ({ operation }: TrackedAccess): Timeline => operation.timeline;
   if (accesses.length === 1 && timelineOf(accesses[0]!) === timelineOf(access)) return [access];
   return [...accesses.filter((other) => timelineOf(other) !== timelineOf(access)), access];
 }
@@ -215,14 +215,14 @@ function mergeNeighbours(segments: readonly Segment[]): Segment[] {
   return result;
 }
 
-function areSame(a: readonly MemoryAccess[], b: readonly MemoryAccess[]): boolean {
+function areSame(a: readonly TrackedAccess[], b: readonly TrackedAccess[]): boolean {
   return a.length === b.length && a.every((access, index) => access === b[index]);
 }
 
 /** The accesses of launches that may be anywhere in an allocation, or may not happen at all. */
 export class PossibleAccesses {
   /** The last one of each timeline and kind. */
-  #accesses: MemoryAccess[] = [];
+  #accesses: TrackedAccess[] = [];
 
   /** An independent copy. */
   copy(): PossibleAccesses {
@@ -232,7 +232,7 @@ export class PossibleAccesses {
   }
 
   /** Adds one, and returns its conflicts with earlier ones, those of the history included. */
-  add(access: MemoryAccess, history: MemoryHistory): Conflict[] {
+  add(access: TrackedAccess, history: MemoryHistory): Conflict[] {
     const conflicts = [...history.conflictsWith(access), ...this.conflictsWith(access)];
     this.#accesses = this.#accesses.filter(({ kind, operation }) =>
       kind !== access.kind || operation.timeline !== access.operation.timeline
@@ -242,14 +242,14 @@ export class PossibleAccesses {
   }
 
   /** The conflicts of a later access with possible ones. */
-  conflictsWith(later: MemoryAccess): Conflict[] {
+  conflictsWith(later: TrackedAccess): Conflict[] {
     return this.#accesses.filter((earlier) => isConflict(earlier, later)).map((earlier) => {
       return { later, earlier, begin: later.begin, end: later.end };
     });
   }
 
   /** The accesses that are not ordered before an operation. */
-  unorderedWith(operation: Operation): MemoryAccess[] {
+  unorderedWith(operation: Operation): TrackedAccess[] {
     return this.#accesses.filter((access) => !isBefore(access.operation, operation));
   }
 }

@@ -18,7 +18,12 @@ import type { Outputs } from "./reporting/outputs.ts";
 import { atProcessEnd, letProcessFail, letProcessSucceed, printSuppressed } from "./reporting/process_end.ts";
 import { suppressedOf, type Suppressions, unusedOf } from "./reporting/suppressions.ts";
 import { Reports } from "./reporting/reports.ts";
-import { type SanitizerCheck, SanitizerError, type SanitizerReport, summaryOf } from "./reporting/sanitizer_report.ts";
+import {
+  type SanitizerCheck,
+  SanitizerError,
+  type SanitizerReport,
+  summaryOfReports,
+} from "./reporting/sanitizer_report.ts";
 
 /** All checks. */
 const availableChecks: readonly SanitizerCheck[] = [
@@ -191,7 +196,7 @@ export class Sanitizer {
     if (!hasFailed) this.#beforeEnd();
     this.#reports.deliver();
     const { all } = this.#reports;
-    if (!this.#hasListener && all.length > 0) print(`poolpass sanitizer: ${summaryOf(all)}`);
+    if (!this.#hasListener && all.length > 0) print(`poolpass sanitizer: ${summaryOfReports(all)}`);
     this.#close();
   }
 

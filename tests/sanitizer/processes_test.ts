@@ -15,7 +15,7 @@ import {
   UnixListener,
   UnixSocket,
 } from "../../mod.ts";
-import { Board, maximumRecord, type Peer } from "../../src/sanitizer/processes/board.ts";
+import { Board, type BoardPeer, maximumRecord } from "../../src/sanitizer/processes/board.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import type { Command } from "../children/sanitizer/share_memory.ts";
 import { startScript } from "../support/child_process.ts";
@@ -440,7 +440,7 @@ test("kernels that are known to be done are told others who asked for theirs bef
 /** Someone of the same user who writes to the board what he likes. */
 class Liar implements Disposable {
   readonly #board = Board.join() as Board;
-  readonly #heard: { peer: Peer; record: Record<string, unknown> }[] = [];
+  readonly #heard: { peer: BoardPeer; record: Record<string, unknown> }[] = [];
 
   /** Listens to the others. */
   listen(): void {

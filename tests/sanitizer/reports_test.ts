@@ -6,7 +6,7 @@ import { chmodSync, linkSync, readdirSync, readFileSync, symlinkSync, unlinkSync
 import process from "node:process";
 import { type CudaStream, open, SanitizerError, type SanitizerReport } from "../../mod.ts";
 import { annotationOf } from "../../src/sanitizer/reporting/outputs.ts";
-import { placesOf } from "../../src/sanitizer/reporting/call_sites.ts";
+import { framesOf } from "../../src/sanitizer/reporting/call_sites.ts";
 import { noPython, startHostile } from "../sharing/hostile/hostile_peers.ts";
 import { remainingLines, startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
@@ -324,7 +324,7 @@ test("places are read from the call stacks of all runtimes", () => {
     "at /home/me/x.ts:9",
     "at native code",
   ].join("\n");
-  assertEquals(placesOf(stack), [
+  assertEquals(framesOf(stack), [
     { name: undefined, file: "/home/me/a b.ts", line: 1, column: 2 },
     { name: "Object.run", file: "/home/me/x.ts", line: 3, column: 4 },
     { name: "new Pipeline", file: "/home/me/(old)/x.ts", line: 5, column: 6 },

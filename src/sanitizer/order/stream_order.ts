@@ -7,7 +7,7 @@
  * @module
  */
 import type { AccessParts, ThreadIndex } from "../../kernel_checker.ts";
-import { type MemoryAccess, MemoryHistory, PossibleAccesses } from "../memory_history.ts";
+import { MemoryHistory, PossibleAccesses, type TrackedAccess } from "../memory_history.ts";
 import { isBefore, type Operation } from "./timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import { shiftedParts, sourceOfAll } from "../access_parts.ts";
@@ -145,7 +145,7 @@ export class StreamOrder {
     for (let index = this.#indexFrom(address); index < this.#regions.length; index++) {
       const region = this.#regions[index]!;
       if (region.address >= end) return;
-      const access: MemoryAccess = {
+      const access: TrackedAccess = {
         operation,
         kind,
         begin: Math.max(0, address - region.address),
@@ -174,7 +174,7 @@ export class StreamOrder {
   #mayAccess(operation: Operation, { address, access: kind, source }: PossibleAccess): void {
     const region = this.regionAt(address);
     if (region === undefined) return;
-    const access: MemoryAccess = { operation, kind, begin: 0, end: region.byteLength, source, isPossible: true };
+    const access: TrackedAccess = { operation, kind, begin: 0, end: region.byteLength, source, isPossible: true };
     if (region.freed !== undefined) return this.#reports.addFreed({ region, access, freed: region.freed });
     region.possible ??= new PossibleAccesses();
     const ownConflicts = region.possible.add(access, region.history);
@@ -210,8 +210,8 @@ export class StreamOrder {
   }
 
   /** The accesses to a range of addresses that later ones can conflict with, in addresses instead of offsets. */
-  accessesIn(begin: number, end: number): MemoryAccess[] {
-    const found: MemoryAccess[] = [];
+  accessesIn(begin: number, end: number): TrackedAccess[] {
+    const found: TrackedAccess[] = [];
     for (let index = this.#indexFrom(begin); index < this.#regions.length; index++) {
       const { address, freed, history } = this.#regions[index]!;
       if (address >= end) break;

@@ -28,18 +28,18 @@ export interface BoardSlot {
 }
 
 /** A process that holds a slot. */
-export interface Peer extends BoardSlot {
+export interface BoardPeer extends BoardSlot {
   readonly pid: number;
 }
 
 /** Takes what `Board.read` finds. */
 export interface BoardReader {
   /** A peer has joined. */
-  onPeer(peer: Peer): void;
-  onRecord(peer: Peer, text: string): void;
+  onPeer(peer: BoardPeer): void;
+  onRecord(peer: BoardPeer, text: string): void;
   /** Records of a peer were overwritten before they were read, or are damaged. */
-  onRecordsLost(peer: Peer): void;
-  onPeerGone(peer: Peer): void;
+  onRecordsLost(peer: BoardPeer): void;
+  onPeerGone(peer: BoardPeer): void;
   /** There is a bystander, or was one since the last call of `read`. */
   onBystander(): void;
 }
@@ -64,7 +64,7 @@ export const maximumRecord = 8192;
 const maximumFrame = 4 + maximumRecord;
 
 interface ReadPosition {
-  readonly peer: Peer;
+  readonly peer: BoardPeer;
   position: number;
 }
 
@@ -77,7 +77,7 @@ interface Entry {
 
 /** This process's slot on the board. */
 export class Board {
-  readonly own: Peer;
+  readonly own: BoardPeer;
   readonly #fd: number;
   #appended = 0;
   #table = new Uint8Array(tableByteLength);
@@ -254,7 +254,7 @@ export class Board {
   }
 
   /** Returns false if the frames are damaged. */
-  #readFrames(peer: Peer, bytes: Uint8Array, reader: BoardReader): boolean {
+  #readFrames(peer: BoardPeer, bytes: Uint8Array, reader: BoardReader): boolean {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (let at = 0; at < bytes.length;) {
       if (at + 4 > bytes.length) return false;

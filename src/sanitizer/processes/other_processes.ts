@@ -12,11 +12,11 @@ import { type Clock, lastPoint, type Operation, type Point, type Timeline } from
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
 import { Publisher } from "./publisher.ts";
-import { Board, type BoardReader, Bystander, type Peer } from "./board.ts";
+import { Board, type BoardPeer, type BoardReader, Bystander } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
-import { decodeRecord, nameOf, type SentAccess } from "./records.ts";
+import { decodeRecord, type SentAccess, shareNameOf } from "./records.ts";
 import { SharedAccesses } from "./shared_accesses.ts";
-import type { PeerAccess, SharedMemory } from "./shared_memory.ts";
+import type { RemoteAccess, SharedMemory } from "./shared_memory.ts";
 
 /** The parts of the sanitizer that it uses. */
 interface Parts {
@@ -121,7 +121,7 @@ export class OtherProcesses implements BoardReader {
   mapped(identity: string, address: number, byteLength: number): void {
     if (this.#join() === undefined) return;
     this.read();
-    this.#share({ name: nameOf(identity), address, byteLength, isOwn: false });
+    this.#share({ name: shareNameOf(identity), address, byteLength, isOwn: false });
   }
 
   /** Call when memory is freed or unmapped. */
@@ -204,12 +204,12 @@ export class OtherProcesses implements BoardReader {
     this.#publisher.stop();
   }
 
-  onPeer(peer: Peer): void {
+  onPeer(peer: BoardPeer): void {
     this.#peers!.of(peer);
     if (connectedProcesses().has(peer.pid)) this.#publisher.publish({ type: "publishes", pid: peer.pid });
   }
 
-  onRecord(peer: Peer, text: string): void {
+  onRecord(peer: BoardPeer, text: string): void {
     const state = this.#peers!.of(peer);
     const record = decodeRecord(text);
     switch (record?.type) {
@@ -260,7 +260,7 @@ export class OtherProcesses implements BoardReader {
     this.#ownHorizon = this.sequence;
   }
 
-  onPeerGone(peer: Peer): void {
+  onPeerGone(peer: BoardPeer): void {
     for (const timeline of this.#peers!.of(peer).timelines.values()) this.#retire(timeline);
     this.#peers!.delete(peer);
   }
@@ -305,7 +305,7 @@ export class OtherProcesses implements BoardReader {
       clock: this.#peers!.clockOf(sent.clock),
     };
     const source = sent.source === "" ? undefined : sent.source;
-    const made: PeerAccess = { operation, kind: access, begin, end, source, peer };
+    const made: RemoteAccess = { operation, kind: access, begin, end, source, peer };
     // Only operations that are enqueued from now on come after what the host knows now.
     const known = lastPoint(this.#parts.host);
     this.#inOrder(() => this.#accesses.addOfPeer(sent.share, made, known));
@@ -315,7 +315,7 @@ export class OtherProcesses implements BoardReader {
    * Whether a conflict with an access of another process may be reported: the order of processes that have ended is
    * unknown, and a process that does not publish may have waited for any event and synchronized with others.
    */
-  #isReportable(own: Operation, { peer, operation }: PeerAccess): boolean {
+  #isReportable(own: Operation, { peer, operation }: RemoteAccess): boolean {
     const { board } = this.#publisher;
     if (this.#hasCollectives || peer.hasCollectives) return false;
     return operation.sequence > peer.horizon && own.sequence > this.#ownHorizon && !hasManyConnections() &&

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Clock, Timeline } from "../order/timelines.ts";
-import type { BoardSlot, Peer } from "./board.ts";
+import type { BoardPeer, BoardSlot } from "./board.ts";
 import type { SentPoint } from "./records.ts";
 
 /** A stream of another process. */
@@ -41,7 +41,7 @@ export function publishes(pid: number): boolean {
 }
 
 /** What is known of another process. */
-export class PeerState implements Peer {
+export class PeerState implements BoardPeer {
   readonly slot: number;
   readonly generation: number;
   readonly pid: number;
@@ -60,7 +60,7 @@ export class PeerState implements Peer {
   /** By handle, the clock of an event's last record. Undefined if all work counts as before it. */
   readonly events: Map<string, Clock | undefined> = new Map();
 
-  constructor({ slot, generation, pid }: Peer) {
+  constructor({ slot, generation, pid }: BoardPeer) {
     this.slot = slot;
     this.generation = generation;
     this.pid = pid;
@@ -115,11 +115,11 @@ export class PeerState implements Peer {
 /** The other processes on the board. */
 export class Peers implements Iterable<PeerState> {
   readonly #states = new Map<string, PeerState>();
-  readonly #own: Peer;
+  readonly #own: BoardPeer;
   readonly #ownTimeline: (number: number) => Timeline | undefined;
 
   /** @param ownTimeline finds a stream of this process by number */
-  constructor(own: Peer, ownTimeline: (number: number) => Timeline | undefined) {
+  constructor(own: BoardPeer, ownTimeline: (number: number) => Timeline | undefined) {
     this.#own = own;
     this.#ownTimeline = ownTimeline;
   }
@@ -129,7 +129,7 @@ export class Peers implements Iterable<PeerState> {
   }
 
   /** The state of a process. */
-  of(peer: Peer): PeerState {
+  of(peer: BoardPeer): PeerState {
     const key = keyOf(peer);
     let state = this.#states.get(key);
     if (state === undefined) {

@@ -6,7 +6,7 @@
 import { hasEnded } from "../../../ffi/native/shim/processes.ts";
 import { connectedProcesses, connectionCount, endedProcesses, hasManyConnections } from "../notifications.ts";
 import { stackOf } from "../reporting/call_sites.ts";
-import type { MemoryAccess } from "../memory_history.ts";
+import type { TrackedAccess } from "../memory_history.ts";
 import type { Clock, Operation, Point, Timeline } from "../order/timelines.ts";
 import type { Board, Bystander } from "./board.ts";
 import { PeerTimeline, publishes } from "./peers.ts";
@@ -152,7 +152,7 @@ export class Publisher {
    * Publishes an access to shared memory, even if the host knows it to be complete by now: others may have enqueued work
    * before they knew that.
    */
-  publishAccess(share: ShareName, { operation, kind, begin, end, source }: MemoryAccess): void {
+  publishAccess(share: ShareName, { operation, kind, begin, end, source }: TrackedAccess): void {
     if (this.#board === undefined || begin >= end || operation.timeline.isRetired) return;
     if (operation !== this.#lastOperation) this.#pieceCount = 0;
     this.#lastOperation = operation;

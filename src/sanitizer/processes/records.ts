@@ -12,12 +12,12 @@ export type SentPoint = readonly [slot: number, generation: number, stream: numb
 
 /**
  * The name of shared memory: the slot and generation of the process that allocated it, and its number there. Memory that
- * belongs to no process has generation 0: see `nameOf`.
+ * belongs to no process has generation 0: see `shareNameOf`.
  */
 export type ShareName = readonly [slot: number, generation: number, share: number];
 
 /** The name of memory that belongs to no process: a digest of its identity, which is the same in all processes. */
-export function nameOf(identity: string): ShareName {
+export function shareNameOf(identity: string): ShareName {
   const digest = new DataView(sha256(new TextEncoder().encode(identity)).buffer);
   const half = (offset: number) => digest.getUint32(offset) * 2 ** 16 + digest.getUint16(offset + 4);
   return [half(0), 0, half(6)];

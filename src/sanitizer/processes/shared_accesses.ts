@@ -3,14 +3,14 @@
  *
  * @module
  */
-import type { MemoryAccess } from "../memory_history.ts";
+import type { TrackedAccess } from "../memory_history.ts";
 import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { RangeAccess, StreamOrder } from "../order/stream_order.ts";
 import { shiftedParts, sourceOfAll } from "../access_parts.ts";
 import type { Publisher } from "./publisher.ts";
 import type { ShareName } from "./records.ts";
-import { type FreedMemory, type PeerAccess, SharedMemories, type SharedMemory } from "./shared_memory.ts";
+import { type FreedMemory, type RemoteAccess, SharedMemories, type SharedMemory } from "./shared_memory.ts";
 
 /** The parts of the sanitizer that it uses. */
 interface Parts {
@@ -18,7 +18,7 @@ interface Parts {
   readonly order: StreamOrder;
   readonly publisher: Publisher;
   /** Whether a conflict of this process with another one may be reported. */
-  readonly isReportable: (own: Operation, access: PeerAccess) => boolean;
+  readonly isReportable: (own: Operation, access: RemoteAccess) => boolean;
 }
 
 /** The accesses to shared memory. Its methods are called when operations are checked, in their order. */
@@ -53,7 +53,7 @@ export class SharedAccesses {
     // To unmap memory is harmless while others access it.
     if (memory?.isOwn !== true) return;
     const freed = { operation, byteLength: memory.byteLength };
-    for (const access of this.#memories.peerAccessesOf(memory.name)) this.#checkFreed(freed, access);
+    for (const access of this.#memories.remoteAccessesOf(memory.name)) this.#checkFreed(freed, access);
     this.#memories.forget(memory.name);
     this.#memories.addFreed(memory.name, freed);
   }
@@ -68,7 +68,7 @@ export class SharedAccesses {
     for (const memory of this.#memories.overlapping(address, address + byteLength)) {
       const begin = Math.max(0, address - memory.address);
       const end = Math.min(memory.byteLength, address + byteLength - memory.address);
-      const access: MemoryAccess = {
+      const access: TrackedAccess = {
         operation,
         kind,
         begin,
@@ -76,7 +76,7 @@ export class SharedAccesses {
         source,
         parts: parts && shiftedParts(parts, address - memory.address),
       };
-      for (const other of this.#memories.peerAccessesOf(memory.name)) {
+      for (const other of this.#memories.remoteAccessesOf(memory.name)) {
         if (!isBefore(other.operation, operation)) this.#report(memory, access, other);
       }
       this.#parts.publisher.publishAccess(memory.name, { ...access, source: sourceOfAll(access) });
@@ -88,7 +88,7 @@ export class SharedAccesses {
    *
    * @param known what the host knew to be complete when it read of the access
    */
-  addOfPeer(name: ShareName, access: PeerAccess, known: Point): void {
+  addOfPeer(name: ShareName, access: RemoteAccess, known: Point): void {
     for (const memory of this.#memories.named(name)) {
       for (const own of this.#accessesIn(memory)) {
         const isOrdered = isBefore(own.operation, access.operation) || isBefore(access.operation, own.operation);
@@ -101,19 +101,19 @@ export class SharedAccesses {
   }
 
   /** Reports an access of another process that may come after a free by this one. */
-  #checkFreed({ operation, byteLength }: FreedMemory, access: PeerAccess): void {
+  #checkFreed({ operation, byteLength }: FreedMemory, access: RemoteAccess): void {
     if (isBefore(access.operation, operation) || !this.#parts.isReportable(operation, access)) return;
     this.#parts.reports.addFreed({ region: { byteLength }, access, freed: operation });
   }
 
   /** The accesses of this process to memory since its last write. */
-  #accessesIn({ address, byteLength }: SharedMemory): MemoryAccess[] {
+  #accessesIn({ address, byteLength }: SharedMemory): TrackedAccess[] {
     return this.#parts.order.accessesIn(address, address + byteLength).map((access) => {
       return { ...access, begin: access.begin - address, end: access.end - address };
     });
   }
 
-  #report(memory: SharedMemory, own: MemoryAccess, other: PeerAccess): void {
+  #report(memory: SharedMemory, own: TrackedAccess, other: RemoteAccess): void {
     const begin = Math.max(own.begin, other.begin), end = Math.min(own.end, other.end);
     const mayOverlap = own.kind === other.kind && own.kind !== "write";
     if (

@@ -5,7 +5,7 @@
  */
 import { describeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
 import type { OsHandle } from "../../driver.ts";
-import type { MemoryAccess } from "../memory_history.ts";
+import type { TrackedAccess } from "../memory_history.ts";
 import { isBefore, type Operation, type Point } from "../order/timelines.ts";
 import type { PeerState } from "./peers.ts";
 import type { ShareName } from "./records.ts";
@@ -20,7 +20,7 @@ export interface SharedMemory {
 }
 
 /** An access of another process. */
-export interface PeerAccess extends MemoryAccess {
+export interface RemoteAccess extends TrackedAccess {
   readonly peer: PeerState;
 }
 
@@ -40,7 +40,7 @@ export class SharedMemories {
   /** By address. */
   readonly #memories: SharedMemory[] = [];
   /** The accesses of others that may be pending, by the memory's name, whether or not it is mapped here. */
-  readonly #accesses = new Map<string, PeerAccess[]>();
+  readonly #accesses = new Map<string, RemoteAccess[]>();
 
   /** The memory that this process has freed last, by name: accesses of others may become known later. */
   readonly #freed = new Map<string, FreedMemory>();
@@ -74,14 +74,14 @@ export class SharedMemories {
   }
 
   /** The accesses of others to memory. */
-  peerAccessesOf(name: ShareName): readonly PeerAccess[] {
+  remoteAccessesOf(name: ShareName): readonly RemoteAccess[] {
     return this.#accesses.get(name.join()) ?? [];
   }
 
   /** Keeps an access of another process. Drops those before a point, and those that it supersedes. */
-  addAccess(name: ShareName, access: PeerAccess, known: Point): void {
+  addAccess(name: ShareName, access: RemoteAccess, known: Point): void {
     const key = name.join();
-    const isNeeded = (other: PeerAccess) => !isBefore(other.operation, known) && !supersedes(other, access);
+    const isNeeded = (other: RemoteAccess) => !isBefore(other.operation, known) && !supersedes(other, access);
     const accesses = [...(this.#accesses.get(key) ?? []).filter(isNeeded), access].slice(-maximumAccesses);
     this.#accesses.delete(key);
     this.#accesses.set(key, accesses);
@@ -118,7 +118,7 @@ export class SharedMemories {
 }
 
 /** Whether `second` supersedes `first`: same stream, access and range, so anything ordered after it is ordered after both. */
-function supersedes(first: PeerAccess, second: PeerAccess): boolean {
+function supersedes(first: RemoteAccess, second: RemoteAccess): boolean {
   return first.operation.timeline === second.operation.timeline && first.kind === second.kind &&
     first.begin === second.begin && first.end === second.end;
 }

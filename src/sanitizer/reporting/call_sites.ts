@@ -75,7 +75,7 @@ export interface StackFrame {
 const frame = /^at (?:async )?(?:(?:(.*?) \(|([^\s/]*)@)(.*?):(\d+)(?::(\d+))?\)?|(.*?):(\d+)(?::(\d+))?)$/;
 
 /** The places of a call stack, from the innermost on. */
-export function placesOf(stack: string): StackFrame[] {
+export function framesOf(stack: string): StackFrame[] {
   return stack.split("\n").flatMap((line) => {
     const match = frame.exec(line.trim());
     if (match === null) return [];
@@ -90,19 +90,19 @@ export function placesOf(stack: string): StackFrame[] {
 }
 
 /** Where the program called what a report is about: the later access, unless that is not known. */
-export function placeOf({ accesses }: SanitizerReport): StackFrame | undefined {
+export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undefined {
   for (const { stack } of accesses) {
-    const [place] = placesOf(stack);
+    const [place] = framesOf(stack);
     if (place !== undefined) return place;
   }
   return undefined;
 }
 
 /** `script.ts:14`, or a line of the kernel for what threads do. Undefined if no place is known. */
-export function shortPlaceOf(report: SanitizerReport): string | undefined {
+export function shortLocationOf(report: SanitizerReport): string | undefined {
   const access: SanitizerAccess | undefined = report.accesses[0];
   if (access?.block !== undefined && access.source !== undefined) return access.source;
-  const place = placeOf(report);
+  const place = frameOfReport(report);
   return place && shortNameOf(place);
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { placesOf, shortNameOf, stackOf } from "./call_sites.ts";
+import { framesOf, shortNameOf, stackOf } from "./call_sites.ts";
 import type { FoundMistake } from "./found_mistakes.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";
@@ -54,7 +54,7 @@ export function messageOf(finding: UnwordedReport): string {
 /** Lines that say where the streams of the operations were created, each once. */
 function creationsOf({ operations = [] }: UnwordedReport): string[] {
   return [...new Set(operations.map(({ timeline }) => timeline))].flatMap(({ name, created }) => {
-    const [place] = created === undefined ? [] : placesOf(stackOf(created));
+    const [place] = created === undefined ? [] : framesOf(stackOf(created));
     return place === undefined ? [] : `  ${capitalized(name)} was created at ${shortNameOf(place)}`;
   });
 }
@@ -120,7 +120,7 @@ export function orderBy(first: Operation, second: Operation): string {
 /** Explains a wait that does not help: for an event that was recorded before the first operation. */
 function earlyRecord(first: Operation, { timeline, position }: Operation): string {
   const wait = timeline.waitFor(first, position);
-  const [place] = wait === undefined ? [] : placesOf(stackOf(wait.recorded));
+  const [place] = wait === undefined ? [] : framesOf(stackOf(wait.recorded));
   if (place === undefined) return "";
   return `: the one that it waits for was recorded before ${first.name}, at ${shortNameOf(place)}`;
 }

@@ -6,7 +6,7 @@
 import { environmentVariable } from "../../../ffi/native/environment.ts";
 import { appendToFile, readTextFile } from "../../../ffi/native/shim/text_files.ts";
 import { shown } from "../../support/validation.ts";
-import { placeOf } from "./call_sites.ts";
+import { frameOfReport } from "./call_sites.ts";
 import type { SanitizerReport } from "./sanitizer_report.ts";
 import { Suppressions, type UsedSuppression } from "./suppressions.ts";
 
@@ -141,7 +141,7 @@ function annotationsOfEnvironment(): Outputs["annotate"] {
  * @param workspace the folder of the repository, to which GitHub takes paths to be relative
  */
 export function annotationOf(report: SanitizerReport, workspace: string | undefined): string {
-  const place = placeOf(report);
+  const place = frameOfReport(report);
   const properties = Object.entries({
     // A module from the network is not a file of the repository.
     ...place === undefined || /^\w+:\/\//.test(place.file)

@@ -8,8 +8,8 @@ import { type CallSite, stackOf } from "./call_sites.ts";
 import type { EarlyChange } from "../order/copied_sources.ts";
 import type { LaunchFinding, UnfreedHeap } from "../../kernel_checker.ts";
 import { FoundMistakes } from "./found_mistakes.ts";
-import type { Leak } from "../leaks.ts";
-import type { Conflict, MemoryAccess } from "../memory_history.ts";
+import type { LeakGroup } from "../leaks.ts";
+import type { Conflict, TrackedAccess } from "../memory_history.ts";
 import { freeLater, messageOf, orderBy, type ReportedMemory, type UnwordedReport } from "./messages.ts";
 import { isBefore, type Operation, type Timeline } from "../order/timelines.ts";
 import type { Suppressions, UsedSuppression } from "./suppressions.ts";
@@ -77,11 +77,11 @@ export class Reports {
   }
 
   /** Adds an access to memory that comes, or may come, after its free. */
-  addFreed({ region, access, freed }: { region: ReportedMemory; access: MemoryAccess; freed: Operation }): void {
+  addFreed({ region, access, freed }: { region: ReportedMemory; access: TrackedAccess; freed: Operation }): void {
     for (const part of partsOfAccess(access)) this.#addFreed(region, part, freed);
   }
 
-  #addFreed(region: ReportedMemory, access: MemoryAccess, freed: Operation): void {
+  #addFreed(region: ReportedMemory, access: TrackedAccess, freed: Operation): void {
     const isLater = isBefore(freed, access.operation);
     this.#add({
       kind: kindOf("use-after-free", [access]),
@@ -101,11 +101,11 @@ export class Reports {
   }
 
   /** Adds an access that may happen before the allocation. */
-  addUnallocated({ region, access }: { region: Required<ReportedMemory>; access: MemoryAccess }): void {
+  addUnallocated({ region, access }: { region: Required<ReportedMemory>; access: TrackedAccess }): void {
     for (const part of partsOfAccess(access)) this.#addUnallocated(region, part);
   }
 
-  #addUnallocated(region: Required<ReportedMemory>, access: MemoryAccess): void {
+  #addUnallocated(region: Required<ReportedMemory>, access: TrackedAccess): void {
     this.#add({
       kind: "use-before-allocation",
       accesses: [accessOf(access), operationOf(region.allocated, "allocate")],
@@ -181,7 +181,7 @@ export class Reports {
   }
 
   /** Adds memory that was not freed in time. `before` says when: "the pool on device 0 was disposed". */
-  addLeak({ kind, count, byteLength, operation }: Leak, before: string): void {
+  addLeak({ kind, count, byteLength, operation }: LeakGroup, before: string): void {
     this.#add({
       check: "leak",
       kind: "leak",
@@ -264,7 +264,7 @@ export class Reports {
 
 /** @param begin the first byte of the mistake: the thread is known only for the first byte of an access */
 function accessOf(
-  { operation, kind, source, first, ...access }: MemoryAccess,
+  { operation, kind, source, first, ...access }: TrackedAccess,
   begin: number = access.begin,
 ): SanitizerAccess {
   const described = operationOf(operation, kind);
@@ -288,12 +288,12 @@ function streamOf({ name, device, pid }: Timeline): string | undefined {
 }
 
 /** The noun of an access: "the write of kernel scale". */
-function nounOf({ kind, operation, isPossible }: MemoryAccess): string {
+function nounOf({ kind, operation, isPossible }: TrackedAccess): string {
   const noun = kind === "atomic" ? "atomic access" : kind;
   return isPossible ? `a possible ${noun} of ${operation.name}` : `the ${noun} of ${operation.name}`;
 }
 
 /** The kind of a mistake: "possible-..." if one of the accesses is only possible. */
-function kindOf(kind: string, accesses: readonly MemoryAccess[]): string {
+function kindOf(kind: string, accesses: readonly TrackedAccess[]): string {
   return accesses.some(({ isPossible }) => isPossible) ? `possible-${kind}` : kind;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { countOf, listOf } from "../../support/printing.ts";
-import { shortPlaceOf } from "./call_sites.ts";
+import { shortLocationOf } from "./call_sites.ts";
 
 /** A kind of check. */
 export type SanitizerCheck = "stream-order" | "memory" | "initialization" | "race" | "synchronization" | "leak";
@@ -51,7 +51,7 @@ export class SanitizerError extends Error {
 
   /** Creates the error of some reports. */
   constructor(reports: readonly SanitizerReport[]) {
-    super(`The sanitizer has found ${summaryOf(reports)}; each was printed when it was found`);
+    super(`The sanitizer has found ${summaryOfReports(reports)}; each was printed when it was found`);
     this.#reports = reports;
   }
 
@@ -62,14 +62,14 @@ export class SanitizerError extends Error {
 }
 
 /** `3 mistakes: unordered-write-read at script.ts:14 (seen 12 times), script.ts:20; leak at script.ts:6`. */
-export function summaryOf(reports: readonly SanitizerReport[]): string {
+export function summaryOfReports(reports: readonly SanitizerReport[]): string {
   const byKind = Array.from(Map.groupBy(reports, ({ kind }) => kind), ([kind, all]) => `${kind}${placesIn(all)}`);
   return `${countOf(reports.length, "mistake")}${byKind.length === 0 ? "" : `: ${byKind.join("; ")}`}`;
 }
 
 /** ` at script.ts:14 (seen 12 times), script.ts:20`. */
 function placesIn(reports: readonly SanitizerReport[]): string {
-  const byPlace = Array.from(Map.groupBy(reports, shortPlaceOf), ([place = "an unknown place", at]) => {
+  const byPlace = Array.from(Map.groupBy(reports, shortLocationOf), ([place = "an unknown place", at]) => {
     return `${place}${at.length === 1 ? countIn(at[0]!) : ` (${countOf(at.length, "mistake")})`}`;
   });
   return ` at ${listOf(byPlace)}`;

@@ -5,7 +5,7 @@
  */
 import { didYouMean, shown } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
-import { placesOf } from "./call_sites.ts";
+import { framesOf } from "./call_sites.ts";
 import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 
 const mostListed = 10;
@@ -146,7 +146,7 @@ function parse(text: string, { file, line }: { file: string; line: number }): Su
 
 /** The strings that a place pattern may match. */
 function placesToMatch({ operation, source, stack }: SanitizerAccess): string[] {
-  const inStack = placesOf(stack).flatMap(({ name, file, line, column }) => [
+  const inStack = framesOf(stack).flatMap(({ name, file, line, column }) => [
     ...name === undefined ? [] : [name],
     file,
     `${file}:${line}`,

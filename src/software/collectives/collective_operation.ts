@@ -6,13 +6,13 @@
 import type { Awaited, Stream } from "../execution/streams/streams.ts";
 import type { SoftwareCommunicator } from "./software_communicator.ts";
 import type { ElementType } from "./element_types.ts";
-import { agree, commonRings, describe, type Entry, operations } from "./mailbox.ts";
-import { Reduction } from "./reduction.ts";
+import { agree, commonRings, describe, type MailboxEntry, operationNumbers } from "./mailbox.ts";
+import { ElementReduction } from "./reduction.ts";
 import { type PostedBytes, readExactly, sliceByteLength, type Slices, StreamOperation } from "./stream_operation.ts";
 
 /** The call, its stream, and its memory. */
 export interface CollectiveWork {
-  readonly call: Omit<Entry, "offset" | "byteLength">;
+  readonly call: Omit<MailboxEntry, "offset" | "byteLength">;
   readonly type: ElementType;
   readonly stream: Stream;
   /** This rank's input; empty if it has none. */
@@ -26,7 +26,7 @@ export function sharesOf(
   { operation, root }: { readonly operation: number; readonly root: number },
   { rank, size }: { readonly rank: number; readonly size: number },
 ): { gives: number; gets: number } {
-  const { broadcast, reduce, allGather, reduceScatter, allToAll } = operations;
+  const { broadcast, reduce, allGather, reduceScatter, allToAll } = operationNumbers;
   if (operation === broadcast) return { gives: rank === root ? 1 : 0, gets: 1 };
   if (operation === reduce) return { gives: 1, gets: rank === root ? 1 : 0 };
   return {
@@ -71,7 +71,7 @@ export class CollectiveOperation extends StreamOperation {
     // The other ranks find the same disagreement.
     if (disagreement !== undefined) return this.communicator.fail(disagreement);
     this.#checkLengths(sources);
-    const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operations;
+    const { allReduce, broadcast, allGather, reduceScatter, allToAll } = operationNumbers;
     const { operation, root, count } = this.#call;
     const byteLength = count * this.#type.byteLength;
     // An operation reads the same part of the input of each rank.
@@ -122,7 +122,7 @@ export class CollectiveOperation extends StreamOperation {
   *#reduce(parts: readonly PostedBytes[]): Slices {
     for (let at = 0; at < this.#target.byteLength; at += sliceByteLength) {
       const target = this.#target.subarray(at, at + sliceByteLength);
-      const reduction = new Reduction(this.#type, this.#call.reduction);
+      const reduction = new ElementReduction(this.#type, this.#call.reduction);
       const bytes = new Uint8Array(target.byteLength);
       for (const [index, part] of parts.entries()) {
         const read = index === 0 ? bytes : new Uint8Array(target.byteLength);

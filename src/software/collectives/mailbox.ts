@@ -44,7 +44,7 @@ export function receivedFrom(rank: number): number {
 }
 
 /** The numbers of the operations in entries. */
-export const operations = {
+export const operationNumbers = {
   allReduce: 1,
   reduce: 2,
   broadcast: 3,
@@ -56,11 +56,11 @@ export const operations = {
 } as const;
 
 /** The name of an operation. */
-export type OperationName = keyof typeof operations;
+export type OperationName = keyof typeof operationNumbers;
 
 /** A posted call, and where its bytes are. */
-export interface Entry {
-  /** One of `operations`. */
+export interface MailboxEntry {
+  /** One of `operationNumbers`. */
   readonly operation: number;
   readonly type: number;
   /** One of `reductionOperation`; 0 if nothing is reduced. */
@@ -74,10 +74,10 @@ export interface Entry {
 }
 
 /** Describes a call for messages: "allReduce of 8 float32 with sum". The entry may be another rank's, and invalid. */
-export function describe(entry: Omit<Entry, "offset" | "byteLength">): string {
+export function describe(entry: Omit<MailboxEntry, "offset" | "byteLength">): string {
   const { operation, type, reduction, root, count } = entry;
-  const { allReduce, reduce, broadcast, reduceScatter } = operations;
-  const name = nameIn(operations, operation);
+  const { allReduce, reduce, broadcast, reduceScatter } = operationNumbers;
+  const name = nameIn(operationNumbers, operation);
   const elements = `${name} of ${count} ${elementType(type)?.name ?? `elements of type ${type}`}`;
   const how = `with ${nameIn(reductionOperation, reduction)}`;
   if (operation === allReduce || operation === reduceScatter) return `${elements} ${how}`;
@@ -86,7 +86,7 @@ export function describe(entry: Omit<Entry, "offset" | "byteLength">): string {
 }
 
 /** Whether two ranks have made the same call. */
-export function agree(one: Entry, other: Entry): boolean {
+export function agree(one: MailboxEntry, other: MailboxEntry): boolean {
   return one.operation === other.operation && one.type === other.type && one.reduction === other.reduction &&
     one.root === other.root && one.count === other.count;
 }
@@ -120,7 +120,7 @@ export class Mailbox {
   }
 
   /** An entry that has been posted. */
-  entry(ring: number, number: number): Entry {
+  entry(ring: number, number: number): MailboxEntry {
     const bytes = new ArrayBuffer(entryByteLength);
     this.#file.readInto(new Uint8Array(bytes), placeOf(ring, number));
     const [, operation, type, reduction, root] = new Uint32Array(bytes) as unknown as number[];
@@ -174,7 +174,7 @@ export class OwnMailbox extends Mailbox {
   }
 
   /** Posts an entry. The entry that it overwrites, `ringLength` numbers earlier, must no longer be in use. */
-  post(ring: number, number: number, entry: Entry): void {
+  post(ring: number, number: number, entry: MailboxEntry): void {
     const { operation, type, reduction, root, count, offset, byteLength } = entry;
     const bytes = new ArrayBuffer(entryByteLength);
     new Uint32Array(bytes).set([number, operation, type, reduction, root]);

@@ -7,7 +7,7 @@
 import type { Awaited, Stream } from "../execution/streams/streams.ts";
 import type { SoftwareCommunicator } from "./software_communicator.ts";
 import { type ElementType, elementType } from "./element_types.ts";
-import { type Entry, operations, receivedFrom, sentTo } from "./mailbox.ts";
+import { type MailboxEntry, operationNumbers, receivedFrom, sentTo } from "./mailbox.ts";
 import { type Slices, StreamOperation } from "./stream_operation.ts";
 
 /** A call that sends or receives a message. */
@@ -39,17 +39,17 @@ abstract class MessageOperation extends StreamOperation {
     return [];
   }
 
-  protected entryFor(operation: number): Omit<Entry, "offset" | "byteLength"> {
+  protected entryFor(operation: number): Omit<MailboxEntry, "offset" | "byteLength"> {
     const { typeNumber, count, peer } = this.#options;
     return { operation, type: typeNumber, reduction: 0, root: peer, count };
   }
 
   /** The entry of the other rank. */
-  protected peerEntry(ring: number): Entry {
+  protected peerEntry(ring: number): MailboxEntry {
     return this.membership.mailbox(this.peer).entry(ring, this.number);
   }
 
-  protected isLike({ count, type }: Entry): boolean {
+  protected isLike({ count, type }: MailboxEntry): boolean {
     return count === this.#options.count && type === this.#options.typeNumber;
   }
 
@@ -60,7 +60,7 @@ abstract class MessageOperation extends StreamOperation {
 
 /** A send to another rank, or to this one. */
 export class SendOperation extends MessageOperation {
-  #posted: Entry | undefined;
+  #posted: MailboxEntry | undefined;
 
   get ring(): number {
     return sentTo(this.peer);
@@ -71,7 +71,7 @@ export class SendOperation extends MessageOperation {
   }
 
   protected *post(): Slices {
-    this.#posted = yield* this.postBytes(this.bytes, this.entryFor(operations.send));
+    this.#posted = yield* this.postBytes(this.bytes, this.entryFor(operationNumbers.send));
   }
 
   // deno-lint-ignore require-yield
@@ -106,7 +106,7 @@ export class ReceiveOperation extends MessageOperation {
       const mailbox = this.membership.mailbox(this.peer);
       yield* this.copy(this.bytes, { rank: this.peer, mailbox, entry, begin: 0 });
     }
-    own.post(this.ring, this.number, { ...this.entryFor(operations.recv), offset: 0, byteLength: 0 });
+    own.post(this.ring, this.number, { ...this.entryFor(operationNumbers.recv), offset: 0, byteLength: 0 });
     if (!isLike) this.communicator.fail(mismatch(this.peer, describeEntry(entry), rank, this.describe()));
   }
 }
@@ -118,6 +118,6 @@ function mismatch(sender: number, sent: string, receiver: number, received: stri
   );
 }
 
-function describeEntry({ count, type }: Entry): string {
+function describeEntry({ count, type }: MailboxEntry): string {
   return `${count} ${elementType(type)?.name ?? `elements of type ${type}`}`;
 }

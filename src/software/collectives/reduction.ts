@@ -17,7 +17,7 @@ type NumberArray = Exclude<ElementArray, BigIntArray>;
 type BigIntArray = BigInt64Array | BigUint64Array;
 
 /** The sum of elements of several ranks, or another reduction of them. */
-export class Reduction {
+export class ElementReduction {
   readonly #type: ElementType;
   readonly #operation: number;
   #result: ElementArray | undefined;

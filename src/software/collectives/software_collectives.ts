@@ -24,7 +24,7 @@ import { type CollectiveServices, SoftwareCommunicator } from "./software_commun
 import { createId, derivedKey, keyOfId, Membership } from "./membership.ts";
 import { type ElementType, elementType } from "./element_types.ts";
 import { ReceiveOperation, SendOperation } from "./message_operations.ts";
-import { type OperationName, operations } from "./mailbox.ts";
+import { type OperationName, operationNumbers } from "./mailbox.ts";
 import { groupLimit, type StreamOperation } from "./stream_operation.ts";
 
 /** The collectives of one driver. */
@@ -215,7 +215,7 @@ export class SoftwareCollectives implements CollectiveLibrary {
       const { count, operation: reduction = 0, root = 0 } = call;
       checkReduction(name, reduction);
       checkRank(name, root, size);
-      const operation = operations[name];
+      const operation = operationNumbers[name];
       const { gives, gets } = sharesOf({ operation, root }, { rank, size });
       const stream = this.#services.stream(communicator.device, call.stream, name);
       const { source, target } = this.#rangesOf(name, call, {

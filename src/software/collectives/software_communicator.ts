@@ -8,7 +8,7 @@ import { SharingError } from "../../support/errors.ts";
 import { waitUntil } from "../../support/waiting/waiting.ts";
 import type { Awaited, Scheduler, Stream, Work } from "../execution/streams/streams.ts";
 import { Division, divisionLimit } from "./division.ts";
-import { commonRings, type Entry, ringLength } from "./mailbox.ts";
+import { commonRings, type MailboxEntry, ringLength } from "./mailbox.ts";
 import { type Membership, phases } from "./membership.ts";
 import type { MemoryShadow } from "../memory/memory_shadow.ts";
 
@@ -39,7 +39,7 @@ export interface AccessRequest {
 /** A posted collective whose bytes other ranks may still read. */
 interface UnreadEntry {
   readonly number: number;
-  readonly entry: Entry;
+  readonly entry: MailboxEntry;
 }
 
 /** Entries that work waits for: the ranks that post them, their ring, and their number. */

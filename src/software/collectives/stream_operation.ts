@@ -6,7 +6,7 @@
  */
 import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
 import type { AwaitedPosts, SoftwareCommunicator } from "./software_communicator.ts";
-import { commonRings, type Entry, type Mailbox, ringLength } from "./mailbox.ts";
+import { commonRings, type Mailbox, type MailboxEntry, ringLength } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 
 /** The bytes that are read, written or sent before an operation yields to other streams. */
@@ -69,7 +69,10 @@ export abstract class StreamOperation {
   }
 
   /** Writes bytes to the rank's own mailbox, and posts an entry for them. */
-  protected *postBytes(bytes: Uint8Array, entry: Omit<Entry, "offset" | "byteLength">): Generator<undefined, Entry> {
+  protected *postBytes(
+    bytes: Uint8Array,
+    entry: Omit<MailboxEntry, "offset" | "byteLength">,
+  ): Generator<undefined, MailboxEntry> {
     const { own } = this.membership;
     const { byteLength } = bytes;
     const posted = { ...entry, offset: own.reserve(byteLength), byteLength };
@@ -106,7 +109,7 @@ export abstract class StreamOperation {
 export interface PostedBytes {
   readonly rank: number;
   readonly mailbox: Mailbox;
-  readonly entry: Entry;
+  readonly entry: MailboxEntry;
   /** Where the part to read begins in the posted bytes. */
   readonly begin: number;
 }

@@ -1,15 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
 import { dataType, reductionOperation } from "../../../src/collective_library.ts";
 import { keyOfId, Membership, phases } from "../../../src/software/collectives/membership.ts";
-import { commonRings, type Entry, operations } from "../../../src/software/collectives/mailbox.ts";
+import { commonRings, type MailboxEntry, operationNumbers } from "../../../src/software/collectives/mailbox.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { errorsOf, Rank, testCollectives, whenIdle } from "./ranks.ts";
 import type { SoftwareDriver } from "../../../src/software/software_driver.ts";
 
 const count = 4;
-const honest: Entry = {
-  operation: operations.allReduce,
+const honest: MailboxEntry = {
+  operation: operationNumbers.allReduce,
   type: dataType.float32,
   reduction: reductionOperation.sum,
   root: 0,
@@ -29,7 +29,7 @@ async function createPair(driver: SoftwareDriver): Promise<{ rank: Rank; hostile
 }
 
 testCollectives("what another rank posts is checked before it is used", async (driver) => {
-  const entries: Partial<Entry>[] = [
+  const entries: Partial<MailboxEntry>[] = [
     { offset: -1 },
     { offset: NaN },
     { offset: 0.5 },

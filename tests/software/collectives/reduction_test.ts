@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { reductionOperation } from "../../../src/collective_library.ts";
 import { elementType } from "../../../src/software/collectives/element_types.ts";
-import { Reduction } from "../../../src/software/collectives/reduction.ts";
+import { ElementReduction } from "../../../src/software/collectives/reduction.ts";
 import { test } from "../../support/test.ts";
 import { type PlainType, plainTypes, reduced, type Value, valuesOf } from "./plain_types.ts";
 
@@ -15,7 +15,7 @@ function anyBytes(byteLength: number, seed: number): Uint8Array<ArrayBuffer> {
 }
 
 function reducedBytes(type: PlainType, operation: number, ranks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const reduction = new Reduction(elementType(type.number)!, operation);
+  const reduction = new ElementReduction(elementType(type.number)!, operation);
   for (const bytes of ranks) reduction.add(bytes.slice());
   const result = new Uint8Array(ranks[0]!.byteLength);
   reduction.finish(result);
