@@ -11,7 +11,7 @@ import { addressOf } from "./native/host.ts";
 export type NativeFieldType = "int" | "unsigned int" | "unsigned short" | "size_t" | "void *";
 
 /** A C struct's size in bytes, and its fields by their C names. */
-export interface StructLayout {
+export interface NativeLayout {
   readonly name: string;
   readonly byteLength: number;
   readonly fields: Readonly<Record<string, { readonly offset: number; readonly type: NativeFieldType }>>;
@@ -114,7 +114,7 @@ export const opaqueStructSizes = {
 } as const;
 
 /** Writes the given fields of a struct that starts at `byteOffset`. The other fields keep their values. */
-export function writeStruct<L extends StructLayout>(
+export function writeStruct<L extends NativeLayout>(
   layout: L,
   view: DataView,
   { byteOffset = 0, values }: { byteOffset?: number; values: { readonly [F in keyof L["fields"]]?: number | bigint } },

@@ -1,7 +1,7 @@
 import { listOf } from "./printing.ts";
 
 /** Buffers that were not freed before the object that allocated them was disposed. */
-export interface Leak {
+export interface UnfreedBuffers {
   readonly count: number;
   readonly byteLength: number;
   /** What was disposed, as it follows "before": "the pool on device 0 was disposed". */
@@ -13,7 +13,7 @@ export interface Leak {
 }
 
 /** Warns of buffers that can no longer be freed, or whose users seem to have forgotten to free them. */
-export function reportLeak({ count, byteLength, before, origins = [], advice }: Leak): void {
+export function reportLeak({ count, byteLength, before, origins = [], advice }: UnfreedBuffers): void {
   if (count === 0) return;
   const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
   const lines = origins.map((origin) => `\n${origin}`).join("");

@@ -12,8 +12,8 @@ import {
   memAccessDescLayout,
   memLocationLayout,
   memPoolPropsLayout,
+  type NativeLayout,
   opaqueStructSizes,
-  type StructLayout,
 } from "../../ffi/structs.ts";
 import { cudaHeaders } from "../support/cuda_headers.ts";
 import { test } from "../support/test.ts";
@@ -117,7 +117,7 @@ test("shim.ts declares each function like shim.c", () => {
   );
 });
 
-const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
+const layouts: readonly NativeLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
 const skipHeaders = noCrossCompiler || (cudaHeaders === undefined && "CUDA's headers are not installed");
 
 test("structs have the same layouts on aarch64", { skip: noCrossCompiler }, () => {
@@ -141,7 +141,7 @@ function assertLayouts(headers: readonly string[], include: string): void {
 }
 
 /** Compiles assertions about the layouts, which fail if a layout is wrong. */
-function compileLayouts(headers: readonly string[], include: string, layouts: readonly StructLayout[]) {
+function compileLayouts(headers: readonly string[], include: string, layouts: readonly NativeLayout[]) {
   const sizes = { "int": 4, "unsigned int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 };
   const expressions: string[] = [];
   for (const { name, byteLength, fields } of layouts) {

@@ -10,13 +10,13 @@ import {
   memAccessDescLayout,
   memLocationLayout,
   memPoolPropsLayout,
+  type NativeLayout,
   opaqueStructSizes,
-  type StructLayout,
 } from "../../ffi/structs.ts";
 import { cudaHeaders } from "../support/cuda_headers.ts";
 import { test } from "../support/test.ts";
 
-const layouts: readonly StructLayout[] = [
+const layouts: readonly NativeLayout[] = [
   memPoolPropsLayout,
   memLocationLayout,
   memAccessDescLayout,

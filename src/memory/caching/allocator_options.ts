@@ -6,7 +6,7 @@
 import type { Block } from "./block.ts";
 import { checkByteLength, checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { maximumImportableByteLength, shareableAdvice } from "../handles/export_data.ts";
-import type { Refusal } from "../pools/pool_contents.ts";
+import type { SizeRefusal } from "../pools/pool_contents.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
 
 /** Addresses and sizes of blocks are multiples of this many bytes, as cudaMalloc's addresses are. */
@@ -143,7 +143,7 @@ export function maximumSlabByteLengthFor({ handleType }: Pick<MemoryPool, "handl
 }
 
 /** Why an allocator can never have a slab of so many bytes; undefined if it can. */
-export function refusalOfSlab(byteLength: number, pool: Pick<MemoryPool, "handleType">): Refusal | undefined {
+export function refusalOfSlab(byteLength: number, pool: Pick<MemoryPool, "handleType">): SizeRefusal | undefined {
   const most = maximumSlabByteLengthFor(pool);
   if (byteLength <= most) return undefined;
   const why = `a buffer has ${most} bytes at most`;

@@ -26,8 +26,8 @@ import {
   isOutOfMemory,
   outOfMemory,
   type PoolOrigin,
-  type Refusal,
   refusalOfMaxSize,
+  type SizeRefusal,
   timeOfAllocation,
 } from "../pools/pool_contents.ts";
 import type { Session } from "../../session.ts";
@@ -232,7 +232,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Why the allocator can never have so many bytes; undefined if it can. */
-  #refusal(byteLength: number): Refusal | undefined {
+  #refusal(byteLength: number): SizeRefusal | undefined {
     const size = blockByteLengthFor(byteLength);
     const tooLarge = refusalOfSlab(size, this.pool);
     if (tooLarge !== undefined) return tooLarge;

@@ -6,7 +6,7 @@ import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
-import { isOutOfMemory, outOfMemory, type Refusal } from "../pools/pool_contents.ts";
+import { isOutOfMemory, outOfMemory, type SizeRefusal } from "../pools/pool_contents.ts";
 import type { CudaError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { MemoryPool } from "../pools/memory_pool.ts";
@@ -20,7 +20,7 @@ export interface SlabSource {
   /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
   /** Why the pool can never have so many bytes; undefined if it can. */
-  refusal(byteLength: number): Refusal | undefined;
+  refusal(byteLength: number): SizeRefusal | undefined;
   /** Reclaims memory that is not in use, of other caching allocators too. Returns whether there may be more now. */
   reclaim(cache: CacheMemory): boolean;
   /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */

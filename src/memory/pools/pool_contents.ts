@@ -174,13 +174,13 @@ const isInFile = /[/\\].*:\d+:\d+\)?$/;
 const sourceFile = "src/memory/pools/pool_contents.ts";
 
 /** Why so many bytes can never be had, and what to do. */
-export interface Refusal {
+export interface SizeRefusal {
   readonly why: string;
   readonly advice: string;
 }
 
 /** Why a pool or an allocator can never have more than its maxSize. */
-export function refusalOfMaxSize(maxSize: number): Refusal {
+export function refusalOfMaxSize(maxSize: number): SizeRefusal {
   return { why: `its maxSize is ${maxSize} bytes`, advice: "ask for less, or create it with a larger maxSize" };
 }
 

@@ -8,8 +8,8 @@ import {
   isOutOfMemory,
   outOfMemory,
   PoolContents,
-  type Refusal,
   refusalOfMaxSize,
+  type SizeRefusal,
 } from "./pool_contents.ts";
 import { defaultStream, type Driver } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
@@ -138,7 +138,7 @@ export class PoolMemory {
   }
 
   /** Why the pool can never have so many bytes; undefined if it can, as far as is known. */
-  refusal(byteLength: number): Refusal | undefined {
+  refusal(byteLength: number): SizeRefusal | undefined {
     if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
       return refusalOfMaxSize(this.#maxSize);
     }

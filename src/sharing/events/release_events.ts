@@ -13,7 +13,7 @@ import type { PeerProcess } from "../transport/peer_process.ts";
 export type SendRelease = (event: number) => void;
 
 /** The position in a stream at which memory is released. */
-export interface Release {
+export interface MemoryRelease {
   readonly stream: CudaStream;
   /** Whether the exporter can query events of the stream's device. */
   readonly canExporterQuery: boolean;
@@ -75,7 +75,7 @@ export class ReleaseEvents {
    * query the stream's device and there is one left; otherwise waits for the work and sends 0. If this throws, nothing
    * was sent.
    */
-  release({ stream, canExporterQuery, eventOf }: Release, send: SendRelease): void {
+  release({ stream, canExporterQuery, eventOf }: MemoryRelease, send: SendRelease): void {
     // Skips this query for a slot: it has an event anyway, and its stream is seldom idle.
     if ((eventOf === undefined || !canExporterQuery) && stream.query()) return send(0);
     if (!canExporterQuery) return this.sendWhenDone(stream, send);

@@ -68,8 +68,8 @@ export class ExportedMemory {
   readonly #onForget: (message: ForgetMessage) => void;
   readonly #onFree: (buffer: ExportedBuffer) => void;
   readonly #onPoolDisposed: (pool: ExportedPool) => void;
-  readonly #poolIdentifiers = new Identifiers();
-  readonly #allocationIdentifiers = new Identifiers();
+  readonly #poolIdentifiers = new IdentifierAllocator();
+  readonly #allocationIdentifiers = new IdentifierAllocator();
 
   /**
    * `onForget` sends FORGET to importers; `onFree` is called when a buffer that offers lie in was freed, and
@@ -295,7 +295,7 @@ export function checkShareable(pool: MemoryPool, what: string): void {
 const maximum = 2 ** 32 - 1;
 
 /** Allocates identifiers, from 1. A released number is reused only after all others. */
-export class Identifiers {
+export class IdentifierAllocator {
   readonly #used = new Set<number>();
   #latest = 0;
 

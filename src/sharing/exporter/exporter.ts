@@ -20,7 +20,7 @@ import {
 import { Lease, type SentOffer } from "./lease.ts";
 import { type ChannelOptions, channelOptions, ChannelProducer } from "../channel/channel_producer.ts";
 import { absorbLingering, ConnectedImporter } from "./connected_importer.ts";
-import { checkShareable, ExportedMemory, Identifiers } from "./exported_memory.ts";
+import { checkShareable, ExportedMemory, IdentifierAllocator } from "./exported_memory.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue, textByteLength } from "../protocol/metadata.ts";
@@ -144,7 +144,7 @@ export class Exporter implements AsyncDisposable {
   };
   /** Why no importer is served any more: the device is lost. */
   #failure: string | undefined;
-  readonly #identifiers = new Identifiers();
+  readonly #identifiers = new IdentifierAllocator();
   /** Notified when something changes that disposal waits for. */
   readonly #condition = new Condition();
   #closed: Promise<void> | undefined;

@@ -36,7 +36,7 @@ import { checkOfferName, type JsonValue } from "../protocol/metadata.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
-import { type Release, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
+import { type MemoryRelease, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
 import { Condition } from "../transport/condition.ts";
@@ -655,7 +655,7 @@ export class Importer implements AsyncDisposable {
    * Sends a release that takes effect when a stream has finished its work so far. If the exporter is gone, there is
    * nothing to wait for.
    */
-  #release(release: Release, send: SendRelease): void {
+  #release(release: MemoryRelease, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);
     this.#releases.release({ ...release, canExporterQuery: release.canExporterQuery && !this.#isOwnProcess }, send);
   }

@@ -68,7 +68,7 @@ export function nullOr<T>(check: Check<T>): Check<T | null> {
 }
 
 /** A list of at most `maximumLength` elements. */
-export function listOf<T>(check: Check<T>, maximumLength: number): Check<readonly T[]> {
+export function list<T>(check: Check<T>, maximumLength: number): Check<readonly T[]> {
   return (value, at) => {
     if (!Array.isArray(value) || value.length > maximumLength) {
       throw wrong(at, `not a list of at most ${maximumLength} elements`);

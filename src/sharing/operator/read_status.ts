@@ -9,7 +9,7 @@ import {
   type Check,
   count,
   json,
-  listOf,
+  list,
   nullOr,
   object,
   oneOf,
@@ -47,7 +47,7 @@ const channel: Check<ChannelStatistics> = object({
   sent: count,
   bytesSent: count,
   dropped: count,
-  consumers: listOf(
+  consumers: list(
     object({
       peer: object({ pid: count, uid: count, gid: count }),
       sent: count,
@@ -82,7 +82,7 @@ const exporterNumbers = object({
   leases: object({ announced: leases, held: leases, releasing: leases, quarantined: leases }),
   quarantinedByteLength: count,
   traffic: object({ messagesSent: count, messagesReceived: count, bytesSent: count, bytesReceived: count }),
-  channels: listOf(channel, maximumRows),
+  channels: list(channel, maximumRows),
 });
 
 const exporterStatistics: Check<ExporterStatistics> = both(exporterNumbers, refusals);
@@ -95,7 +95,7 @@ const offer: Check<OfferStatus> = both(
     since: count,
     device: uuid,
     isWithdrawn: boolean,
-    holders: listOf(both(processStatus, object({ state: leaseState, count })), maximumHolders),
+    holders: list(both(processStatus, object({ state: leaseState, count })), maximumHolders),
   }),
   metadata,
 );
@@ -104,7 +104,7 @@ const exporterStatus: Check<ExporterStatus> = object({
   kind: oneOf("exporter"),
   ...common,
   statistics: exporterStatistics,
-  offers: listOf(offer, maximumRows),
+  offers: list(offer, maximumRows),
 });
 
 const entry: Check<StoreEntryStatus> = both(
@@ -115,7 +115,7 @@ const entry: Check<StoreEntryStatus> = both(
     byteLength: count,
     device: uuid,
     since: count,
-    readers: listOf(processStatus, maximumHolders),
+    readers: list(processStatus, maximumHolders),
   }),
   both(metadata, optional("writer", processStatus)),
 );
@@ -133,7 +133,7 @@ const storeStatus: Check<StoreStatus> = object({
     published: count,
   }),
   limits: object({ maxSize: nullOr(count), maxSizeOfUser: nullOr(count) }),
-  entries: listOf(entry, maximumRows),
+  entries: list(entry, maximumRows),
 });
 
 const anyStatus = object({ kind: oneOf("exporter", "store") });

@@ -20,7 +20,7 @@ import { PendingRequest, type PendingRequestOwner } from "./memories/pending_req
 import type { Shares } from "./memories/store_budget.ts";
 import type { AnswerReader, StoreAnswer } from "./memories/store_answer.ts";
 import type { StoredMemories } from "./memories/stored_memories.ts";
-import { type ClientProcess, done, failureOf, type Outcome, StoreRequests } from "./store_requests.ts";
+import { type ClientProcess, done, failureOf, type RequestOutcome, StoreRequests } from "./store_requests.ts";
 
 /** What a connection needs from its store. */
 export interface StoreConnectionOwner {
@@ -46,8 +46,8 @@ const unbegunUnit = 16_384;
 
 /** A request and its outcome. */
 interface Finished {
-  readonly request: PendingRequest<Outcome>;
-  readonly outcome: Outcome;
+  readonly request: PendingRequest<RequestOutcome>;
+  readonly outcome: RequestOutcome;
 }
 
 /** An answer and the part of it that is not sent yet. */
@@ -61,7 +61,7 @@ interface Sending {
  *
  * Answers are encoded and sent one after another, as fast as the client reads them. Further requests wait.
  */
-export class StoreConnection implements ClientProcess, AnswerReader, PendingRequestOwner<Outcome> {
+export class StoreConnection implements ClientProcess, AnswerReader, PendingRequestOwner<RequestOutcome> {
   readonly peer: Peer;
   readonly process: PeerProcess;
   isConnected = true;
@@ -81,7 +81,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   readonly #queue: { readonly request: number; readonly document: JsonObject; readonly byteLength: number }[] = [];
   #queuedByteLength = 0;
   /** The unanswered requests; undefined for unstarted ones. */
-  readonly #requests = new Map<number, PendingRequest<Outcome> | undefined>();
+  readonly #requests = new Map<number, PendingRequest<RequestOutcome> | undefined>();
   /** The requests whose answers are not started. */
   readonly #finished: Finished[] = [];
   /** The number of started requests, and how many of them wait or have waited. */
@@ -143,7 +143,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /** Call when the outcome of a started request is known. */
-  onSettled(request: PendingRequest<Outcome>, outcome: Outcome): void {
+  onSettled(request: PendingRequest<RequestOutcome>, outcome: RequestOutcome): void {
     if (!this.isConnected) return;
     this.#finished.push({ request, outcome });
     if (!this.#isPumping) this.#pump();
@@ -248,7 +248,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   #begin(request: number, document: JsonObject): void {
-    const pending = new PendingRequest<Outcome>(request, this);
+    const pending = new PendingRequest<RequestOutcome>(request, this);
     pending.reason = this.#endReason;
     this.#requests.set(request, pending);
     this.#begunCount++;
@@ -256,7 +256,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
     if (outcome !== undefined) this.#finished.push({ request: pending, outcome });
   }
 
-  #perform(document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
+  #perform(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     try {
       const what = textOf(document, "do");
       if (what !== "cancel") return this.#performer.perform(what, document, pending);
@@ -280,7 +280,7 @@ export class StoreConnection implements ClientProcess, AnswerReader, PendingRequ
   }
 
   /** Sends the memory before the answer. */
-  #answerWithMemory(request: number, { id, answer }: Extract<Outcome, { readonly id: number }>): StoreAnswer {
+  #answerWithMemory(request: number, { id, answer }: Extract<RequestOutcome, { readonly id: number }>): StoreAnswer {
     const memory = this.#owner.memories.find(id);
     // The client may have released it by another request meanwhile.
     if (memory === undefined) return failureOf(new SharingError("not-found", `Memory ${id} is gone`)).answer();

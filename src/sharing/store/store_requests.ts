@@ -24,7 +24,7 @@ export interface ClientProcess extends Holder {
  * The outcome of a request. The answer is encoded when it can be sent; until then, the outcome retains neither a list
  * nor memory that may be freed.
  */
-export type Outcome =
+export type RequestOutcome =
   | { readonly answer: () => StoreAnswer }
   /** The answer comes with the memory's descriptor. */
   | { readonly id: number; readonly answer: (memory: Stored) => StoreAnswer };
@@ -59,7 +59,7 @@ export class StoreRequests {
    * @param what the document's member "do"
    * @throws {SharingError} the error for the client
    */
-  perform(what: string, document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
+  perform(what: string, document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     switch (what) {
       case "create":
         return void this.#create(document, pending);
@@ -85,7 +85,7 @@ export class StoreRequests {
     }
   }
 
-  #create(document: JsonObject, pending: PendingRequest<Outcome>): void {
+  #create(document: JsonObject, pending: PendingRequest<RequestOutcome>): void {
     const name = textOf(document, "name");
     checkOfferName(name);
     const metadata = memberOf(document, "metadata");
@@ -106,7 +106,7 @@ export class StoreRequests {
     void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
   }
 
-  async #createWhenThereIsRoom(request: CreateRequest, pending: PendingRequest): Promise<Outcome> {
+  async #createWhenThereIsRoom(request: CreateRequest, pending: PendingRequest): Promise<RequestOutcome> {
     const { id, size } = await this.#memories.create(this.#client, request, pending);
     if (pending.reason !== undefined) {
       this.#memories.release(this.#client, id);
@@ -115,7 +115,7 @@ export class StoreRequests {
     return { id, answer: () => documentAnswer({ ok: true, id, size }) };
   }
 
-  #publish(id: number): Outcome {
+  #publish(id: number): RequestOutcome {
     const memory = this.#memories.writtenBy(this.#client, id);
     if (memory !== undefined) {
       this.#memories.publish(memory);
@@ -130,7 +130,7 @@ export class StoreRequests {
   }
 
   /** Retains nothing of the document, because many requests may wait. */
-  #map(document: JsonObject, pending: PendingRequest<Outcome>): Outcome | undefined {
+  #map(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     const name = textOf(document, "name");
     checkOfferName(name);
     const write = flagOf(document, "write");
@@ -145,7 +145,7 @@ export class StoreRequests {
       attempt: (): boolean => {
         // Another waiter's attempt may have ended this one.
         if (pending.reason !== undefined) return true;
-        let outcome: Outcome | undefined;
+        let outcome: RequestOutcome | undefined;
         try {
           outcome = this.#tryMap(name, write, brief);
         } catch (error) {
@@ -164,12 +164,12 @@ export class StoreRequests {
   }
 
   /** Undefined if nothing is published under the name. */
-  #tryMap(name: string, write: boolean, brief: boolean): Outcome | undefined {
+  #tryMap(name: string, write: boolean, brief: boolean): RequestOutcome | undefined {
     const memory = this.#memories.map(this.#client, name, { write });
     return memory === undefined ? undefined : { id: memory.id, answer: brief ? briefMapAnswer : mapAnswer };
   }
 
-  #remove(name: string): Outcome {
+  #remove(name: string): RequestOutcome {
     if (this.#memories.remove(this.#client, name)) return done({});
     throw new SharingError("not-found", `Cannot remove ${JSON.stringify(name)}: nothing is published under this name`);
   }
@@ -191,7 +191,7 @@ export class StoreRequests {
   }
 
   /** Handles the claim of a reconnected client. */
-  #claim(document: JsonObject): Outcome {
+  #claim(document: JsonObject): RequestOutcome {
     const unknown: number[] = [];
     const known = new Map<number, number>();
     for (const held of objectsOf(document, "held")) {
@@ -217,7 +217,7 @@ export class StoreRequests {
   }
 
   /** Handles the claim of a client that is about to say goodbye: everything that it will still hold. */
-  #leave(document: JsonObject): Outcome {
+  #leave(document: JsonObject): RequestOutcome {
     // First, so that its waiting requests do not get the memory that it releases.
     this.#onLeave();
     const held = new Map<number, number>();
@@ -228,7 +228,7 @@ export class StoreRequests {
 }
 
 /** A short answer that retains nothing. */
-export function done(members: JsonObject): Outcome {
+export function done(members: JsonObject): RequestOutcome {
   return { answer: () => documentAnswer({ ok: true, ...members }) };
 }
 
