@@ -1,6 +1,6 @@
 /**
- * What whoever operates a machine wants to know: the status of exporters and stores in other processes, and metrics of
- * this one, as `mod.ts` exports them.
+ * For those who operate a machine: the status of exporters and stores in other processes, and metrics of this one, as
+ * `mod.ts` exports them.
  *
  * @example
  * ```ts

@@ -43,7 +43,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     terminal.print((process.stdout.isTTY ? lines.map(harmless) : lines).join("\n"));
     return 0;
   }
-  // Whoever asks meanwhile gets the same answer.
+  // Requests that come meanwhile get the same answer.
   let answer: Promise<string> | undefined;
   const next = (): Promise<string> =>
     answer ??= sampler.next().then(({ status }) => textOf(status)).finally(() => answer = undefined);

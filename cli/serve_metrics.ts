@@ -5,7 +5,7 @@
  */
 import { createServer, type Server, type Socket } from "node:net";
 
-/** The only address: whoever else may see the numbers is for another program to decide. */
+/** The only address: other programs decide who else may see the numbers. */
 const address = "127.0.0.1";
 /** The maximum number of connections, of which the oldest are ended if there are more. */
 const maximumConnections = 256;

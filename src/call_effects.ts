@@ -1,7 +1,7 @@
 /**
- * What each call of a `Driver` does besides its result: the stream that it enqueues on, what it blocks on, the memory that
- * it makes accessible or takes away. Whoever watches or guards the calls of a driver reads this table. A method of `Driver`
- * without a row does not compile.
+ * What each call of a `Driver` does besides its result: the stream that it enqueues on, what it blocks on, the memory
+ * that it makes accessible or takes away. Code that watches or guards the calls of a driver reads this table. A method
+ * of `Driver` without a row does not compile.
  *
  * The table is CUDA's: its documentation's, and where that is silent, what was measured
  * (`tests/collectives/calls_behind_test.ts`).

@@ -51,8 +51,8 @@ export interface OpenOptions {
   nvrtc?: string;
   /**
    * Folder in which compiled programs are kept, so that the same source need not be compiled again; else
-   * `POOLPASS_CACHE`. It is created if it does not exist. Whoever can write to it chooses the code that runs: a folder
-   * that another user owns or can write to, or that he could put another one in place of, is an error.
+   * `POOLPASS_CACHE`. It is created if it does not exist. A user who can write to it chooses the code that runs: a
+   * folder that another user owns or can write to, or that he could put another one in place of, is an error.
    */
   compileCache?: string;
   /**

@@ -85,8 +85,8 @@ export class Session {
   /** What the pools and caching allocators know of each other. */
   readonly memory: MemoryRegistry;
   /**
-   * Memory that stays although it was freed, because somebody has transferred an ArrayBuffer of it and may still access
-   * it. `end` reports it.
+   * Memory that stays although it was freed, because an ArrayBuffer of it was transferred, and the receiver may still
+   * access it. `end` reports it.
    */
   readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
   /** What the end of the session releases. Buffers of pools are not among it: each pool knows its own. */
@@ -341,7 +341,7 @@ export class Session {
 
   /**
    * The pending work of everybody who uses the devices' contexts, such as other Workers. Some releases block behind all
-   * work of a context, and meanwhile block whoever could end that work.
+   * work of a context, and meanwhile block the code that could end that work.
    */
   #contextWork(): AwaitedWork[] {
     const { driver } = this;
@@ -382,7 +382,7 @@ export class Session {
   }
 }
 
-/** Whether somebody else has detached the buffer of memory that has `byteLength` bytes. */
+/** Whether other code has detached the buffer of memory that has `byteLength` bytes. */
 function isTransferred(buffer: ArrayBuffer, byteLength: number): boolean {
   return byteLength > 0 && buffer.detached;
 }

@@ -84,8 +84,8 @@ const files = [
     readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`)
   ),
 ].filter((path) =>
-  // Their words are being replaced.
-  !/^src\/(?:collectives|sanitizer)\//.test(path) &&
+  // Its words are being replaced.
+  !path.startsWith("src/sanitizer/kernel_accesses/") &&
   /\.(?:ts|c|h|py|md)$/.test(path) &&
   !/^tests\/.*\.md$|node_modules|^ffi\/native\/shim\/(?:x86_64|aarch64)\.ts$/.test(path)
 );

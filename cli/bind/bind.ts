@@ -186,7 +186,7 @@ function read(file: string): string {
   }
 }
 
-/** A module that somebody has written is not overwritten. */
+/** A module that was written by hand is not overwritten. */
 function refuseForeign(out: string): void {
   const text = readIfThere(out) ?? "";
   if (text.trim() === "" || /^\/\/ Generated from .* Do not edit\.$/m.test(text)) return;

@@ -265,9 +265,9 @@ function commentOf(type: CType, name: string, lengths: readonly number[]): strin
   const plain = withoutNames(type);
   const isUnion = plain.kind === "struct" && plain.isUnion;
   if (isUnion) return `union of ${plain.members.map(({ name = "", type }) => declare(type, name)).join(", ")}`;
-  const isTold = plain.kind === "pointer" || plain.kind === "enum" || lengths.length > 1 ||
+  const isDeclared = plain.kind === "pointer" || plain.kind === "enum" || lengths.length > 1 ||
     ["bool", "__nv_bfloat16", "char"].includes("name" in plain ? plain.name : "");
-  return isTold ? declare(type, name) : undefined;
+  return isDeclared ? declare(type, name) : undefined;
 }
 
 function distinct(name: string, names: Map<string, number>): string {

@@ -7,7 +7,7 @@ export interface Column {
   readonly align?: "right";
 }
 
-/** Text that a terminal shows in one line and at its own place, whoever has written it. */
+/** Text that a terminal shows in one line and at its own place, even if another process has written it. */
 export function harmless(text: string): string {
   return escapeControls(text);
 }

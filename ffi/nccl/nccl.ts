@@ -167,7 +167,7 @@ export class Nccl implements CollectiveLibrary {
     if (communicator.failure !== undefined) return communicator.failure;
     try {
       if (isDone) return this.#isDone(communicator.worker, "NCCL", communicator) ? "ready" : "in-progress";
-      const ended = communicator.lookForEnded();
+      const ended = communicator.pollForEnded();
       if (ended !== undefined) return communicator.failure = ended;
       return this.#advance(communicator) ? "ready" : "in-progress";
     } catch (error) {

@@ -61,7 +61,7 @@ export class NcclCommunicator {
   failure: Error | undefined;
   /** The error of a rank of this machine that has ended. */
   #ended: SharingError | undefined;
-  #nextLook = 0;
+  #nextPoll = 0;
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
   /** Milliseconds for which a call may wait for other ranks. */
   readonly timeout: number;
@@ -130,7 +130,7 @@ export class NcclCommunicator {
     while (roster.stateOf(peer) !== "free") {
       roster.readInto(links, peer, linksOffset + roster.place);
       if ((links[0]! & opposite) !== 0) break;
-      const ended = this.lookForEnded();
+      const ended = this.pollForEnded();
       if (ended !== undefined) throw this.failure = ended;
       if (performance.now() > deadline) throw this.#unlinked(peer, direction);
       pause();
@@ -187,8 +187,8 @@ export class NcclCommunicator {
       return undefined;
     }
     const { place, collectives } = least;
-    this.#nextLook = 0;
-    return { collectives, messages, error: this.lookForEnded() ?? this.#cutBy(place) };
+    this.#nextPoll = 0;
+    return { collectives, messages, error: this.pollForEnded() ?? this.#cutBy(place) };
   }
 
   #cutBy(place: number): SharingError {
@@ -203,11 +203,11 @@ export class NcclCommunicator {
   }
 
   /** The error of a rank of this machine that has ended, or has aborted. */
-  lookForEnded(): Error | undefined {
+  pollForEnded(): Error | undefined {
     const { roster } = this;
     if (this.#ended !== undefined) return this.#ended;
-    if (roster === undefined || roster.hasLeft || performance.now() < this.#nextLook) return undefined;
-    this.#nextLook = performance.now() + rosterInterval;
+    if (roster === undefined || roster.hasLeft || performance.now() < this.#nextPoll) return undefined;
+    this.#nextPoll = performance.now() + rosterInterval;
     for (let place = 0; place < roster.places; place++) {
       const what = goneBy(roster, place);
       if (what === undefined) continue;

@@ -1,4 +1,4 @@
-"""The frames of a channel that somebody still needs, and the importers that they are sent to."""
+"""The frames of a channel that are still needed, and the importers that they are sent to."""
 from __future__ import annotations
 
 import math

@@ -122,7 +122,7 @@ class Cuda:
 
 
     def release_stream(self, ordinal: int) -> int:
-        """The stream of a device on which mappings are freed. It waits for whoever has used them."""
+        """The stream of a device on which mappings are freed. It waits for the streams that have used them."""
         return self._own_stream("release", ordinal)
 
     def copy_stream(self, ordinal: int) -> int:

@@ -282,7 +282,7 @@ class DeviceArray:
         self._use(stream)
 
     def _hand_out(self) -> None:
-        """Somebody uses the memory on streams that are not known, for as long as this object lives."""
+        """The memory is used on unknown streams, for as long as this object lives."""
         self._is_handed_out = True
         self._use(self._stream if self._is_stream_kept else None)
 

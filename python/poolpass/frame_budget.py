@@ -16,7 +16,7 @@ class FrameBudget:
     def __init__(self, slots: int, window: int):
         self._slots = slots
         self._window = window
-        # Frames that somebody holds, and frames that somebody keeps.
+        # Frames that are held, and frames that are kept.
         self.held = 0
         self.kept = 0
 

@@ -111,7 +111,7 @@ class Listener:
             # While the socket is open, its inode number cannot be reused for another file.
             _remove(self.path, self._identity, is_own=True)
         except OSError:
-            # Whoever listens there next replaces it.
+            # The next listener replaces it.
             pass
         close_socket(self.socket)
 

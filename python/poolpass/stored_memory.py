@@ -40,7 +40,7 @@ class StoredMemory(Closing):
         """Waits until everything is done that has written the memory so far, and gives it the name. Returns the number
         of the generation.
 
-        Whoever maps the name from now on gets this memory, and whoever has mapped the last generation keeps that. This
+        Processes that map the name from now on get this memory, and those that have mapped the last generation keep that. This
         process can only read it from then on, also by the tensors that were made of `array`.
 
         stream: the stream that has written it. By default, that is taken from what wrote it by DLPack, and the device

@@ -128,7 +128,7 @@ class _Unmapping:
 
 
 class _Unmapper:
-    """A thread that unmaps memory once the work with it is done: whoever releases it last, which may be a garbage
+    """A thread that unmaps memory once the work with it is done: the last user, which may be a garbage
     collection or the thread of an exporter, does not wait for that. It runs while there is virtual memory."""
 
     def __init__(self) -> None:

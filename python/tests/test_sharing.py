@@ -401,7 +401,7 @@ class SharingTest(support.PoolpassTest):
         self.assertEqual([each.code for each in self.ends if each], ["out-of-descriptors"])
         # Its traceback refers to the buffer.
         self.ends.clear()
-        # Whoever connects again gets it.
+        # A process that connects again gets it.
         self.assertEqual(self.connect().offer("x", timeout=support.TIMEOUT).nbytes, 4)
 
     def test_no_descriptor_is_left_to_receive(self) -> None:

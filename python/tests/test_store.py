@@ -198,7 +198,7 @@ class DenoStoreTest(StoreTest):
             mappings.append(client.map("x"))
         self.assertEqual([each.read()[:1] for each in mappings], [b"\1", b"\2"])
         self.assertEqual([each.generation for each in mappings], [1, 2])
-        # What was not published goes with whoever has created it.
+        # What was not published goes with its creator.
         memory = client.create("x", 8)
         memory.close()
         self.assertRaises(RuntimeError, memory.publish)

@@ -257,7 +257,7 @@ class VirtualMemoryTest(support.PoolpassTest):
             goodbye = m.Goodbye("version-mismatch", 1, 2, '"large" needs version 2')
             self.assertEqual(old.recv(1000), m.encode(goodbye))
             self.assertEqual(old.recv(1), b"")
-            # Whoever comes later is told so, too, and no other is disturbed.
+            # Later ones are told so, too, and no other is disturbed.
             self.exporter.offer("small", pool.allocate(4))
             for name in ("large", "small"):
                 honest.offer(name, timeout=support.TIMEOUT).map(timeout=support.TIMEOUT).release()

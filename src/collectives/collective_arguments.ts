@@ -180,7 +180,7 @@ function arrayTypeOf(buffer: DeviceBuffer): ArrayType | undefined {
   return type;
 }
 
-/** The number of elements in some bytes. Throws if that is no whole number. */
+/** The number of elements in some bytes. Throws if that is not an integer. */
 export function countElements(byteLength: number, { size }: Elements, call: string): number {
   if (byteLength % size === 0) return byteLength / size;
   throw new RangeError(

@@ -1,7 +1,7 @@
 /**
  * A throttle for launches: CUDA takes some 1020 kernels and copies on a stream that have not begun. One more blocks the
- * host, and with it whoever could abort a collective that they come after. So while collectives are unfinished, the host
- * waits, polling, before a queue is that long.
+ * host, and with it the code that could abort a collective that they come after. So while collectives are unfinished,
+ * the host waits, polling, before a queue is that long.
  *
  * @module
  */

@@ -40,7 +40,9 @@ export interface AllocationOwner {
    * memory cannot be kept by `Allocation.keep` either.
    */
   readonly freeRefusal?: string;
-  /** Whether somebody else owns the memory: a free only ends its use here, waits for nothing and needs no stream. */
+  /**
+   * Whether the memory is owned by other code: a free only ends its use here, waits for nothing and needs no stream.
+   */
   readonly isForeign?: boolean;
   /**
    * Why the memory cannot be used any more, if something other than a free has ended its use. Only for the owner of one
@@ -279,7 +281,7 @@ export class Allocation {
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     if (this.owner.isForeign) {
       throw new TypeError(
-        "Cannot view the buffer on the host: it wraps memory that somebody else may free while a view of it is still " +
+        "Cannot view the buffer on the host: it wraps memory that other code may free while a view of it is still " +
           "in use; use read to copy the memory",
       );
     }
@@ -326,7 +328,7 @@ export class Allocation {
       : "export its pool first, with exportHandle";
   }
 
-  /** Keeps the memory for good if a view of it was transferred: somebody may still access it. */
+  /** Keeps the memory for good if a view of it was transferred: the receiver may still access it. */
   #keepTransferred(views: Iterable<ArrayBuffer>): void {
     const { transferredMemory } = this.session;
     for (const view of views) if (view.detached) transferredMemory.add(this);

@@ -462,7 +462,7 @@ export class DeviceBuffer implements Disposable {
    * buffer is freed: views of it then have no elements. Do not transfer it: memory whose view was transferred is not
    * freed before the process ends. Before reading what a stream's work writes, wait for the stream.
    *
-   * @throws {TypeError} If the buffer wraps memory that somebody else owns
+   * @throws {TypeError} If the buffer wraps memory that other code owns
    * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
    * foreign memory
    */

@@ -72,7 +72,7 @@ export class OpenedObjects {
     return this.#objects.values();
   }
 
-  /** Reports memory that the user has not freed, if there is somebody to report it to. Returns the rest. */
+  /** Reports memory that the user has not freed, if there is a callback for that. Returns the rest. */
   reportUnfreed(reporter: LeakReporter | undefined, before: string): UnfreedMemory[] {
     const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
     return reporter?.reportLeaks(unfreed, before) ? [] : unfreed;

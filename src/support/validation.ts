@@ -40,7 +40,7 @@ export interface KnownOptions<Options extends object> {
   readonly required?: string;
   /** What to do instead of giving an option of another library's, by its name: `"give a signal"`. */
   readonly instead?: Readonly<Record<string, string>>;
-  /** The options that somebody means who gives a value in their place, as JavaScript: `"{ priority: -1 }"`. */
+  /** The options that a caller means who passes a value in their place, as JavaScript: `"{ priority: -1 }"`. */
   readonly meantBy?: (value: unknown) => string | undefined;
 }
 
@@ -146,7 +146,7 @@ export function checkNumber(value: unknown, what: string): void {
 export function whatIs(value: unknown, ...valid: readonly string[]): string {
   if (typeof value === "object" && value !== null) {
     const named: unknown = value.constructor?.name;
-    // Whoever passes a promise has forgotten to await it.
+    // A caller that passes a promise has forgotten to await it.
     if (value instanceof Promise) return "a Promise that was not awaited";
     const name = typeof named === "string" && named !== "" ? named : "Object";
     return `${withArticle(name)}${valid.includes(name) ? " of another copy of poolpass" : ""}`;

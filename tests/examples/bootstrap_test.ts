@@ -95,7 +95,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-test("ranks get the id of rank 0, whoever is first", async () => {
+test("ranks get the id of rank 0, in whatever order they start", async () => {
   const place = await placeOf(4);
   const early = fetchId({ ...place, rank: 3 });
   const served = handOutId(id, place);

@@ -183,25 +183,29 @@ test("a library that is not NCCL, or is not there, is refused with the reason", 
   assertThrows(() => openNccl("libm.so.6", () => {}), Error, "it is not NCCL, or older than NCCL 2.18");
 });
 
-test("NVLink's multicast stays off, and ranks are connected when they are created, unless somebody says else", {
-  skip,
-}, () => {
-  const { path, told } = build();
-  const libc = dlopen("libc.so.6", {
-    setenv: { parameters: ["buffer", "buffer", "i32"], result: "i32" },
-    unsetenv: { parameters: ["buffer"], result: "i32" },
-  }).symbols;
-  const bytes = (text: string) => new TextEncoder().encode(`${text}\0`);
-  const names = ["NCCL_NVLS_ENABLE", "NCCL_RUNTIME_CONNECT"];
-  try {
-    for (const name of names) libc.unsetenv!(bytes(name));
-    openNccl(path, () => {});
-    assertEquals(told(), "NVLS 0, connect 0");
-    libc.setenv!(bytes("NCCL_NVLS_ENABLE"), bytes("1"), 1);
-    openNccl(path, () => {});
-    assertEquals(told(), "NVLS 1, connect 0");
-  } finally {
-    for (const name of names) libc.unsetenv!(bytes(name));
-  }
-  assert(told().startsWith("NVLS"));
-});
+test(
+  "NVLink's multicast stays off, and ranks are connected when they are created, unless the environment says otherwise",
+  {
+    skip,
+  },
+  () => {
+    const { path, told } = build();
+    const libc = dlopen("libc.so.6", {
+      setenv: { parameters: ["buffer", "buffer", "i32"], result: "i32" },
+      unsetenv: { parameters: ["buffer"], result: "i32" },
+    }).symbols;
+    const bytes = (text: string) => new TextEncoder().encode(`${text}\0`);
+    const names = ["NCCL_NVLS_ENABLE", "NCCL_RUNTIME_CONNECT"];
+    try {
+      for (const name of names) libc.unsetenv!(bytes(name));
+      openNccl(path, () => {});
+      assertEquals(told(), "NVLS 0, connect 0");
+      libc.setenv!(bytes("NCCL_NVLS_ENABLE"), bytes("1"), 1);
+      openNccl(path, () => {});
+      assertEquals(told(), "NVLS 1, connect 0");
+    } finally {
+      for (const name of names) libc.unsetenv!(bytes(name));
+    }
+    assert(told().startsWith("NVLS"));
+  },
+);

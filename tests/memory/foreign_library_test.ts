@@ -84,7 +84,7 @@ for (const { name, skip, open } of driversUnderTest.filter(({ name }) => name !=
       );
       assertEquals(median > 0, true);
       assertThrows(() => gpu.wrap(address, byteLength + 1), RangeError, "the allocation there has");
-      assertThrows(() => gpu.wrap(address, 4).exportHandle(), TypeError, "somebody else owns");
+      assertThrows(() => gpu.wrap(address, 4).exportHandle(), TypeError, "other code owns");
       await stream.finished();
     }
     // All of it is still there, and theirs to free.

@@ -1,4 +1,4 @@
-/** Buffers of memory that somebody else owns. */
+/** Buffers of memory that other code owns. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";

@@ -1,4 +1,4 @@
-/** Streams that somebody else owns. */
+/** Streams that other code owns. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { streamFlags } from "../../src/driver.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
@@ -12,7 +12,7 @@ import { warningsOf } from "../support/warnings.ts";
 const byteLength = 2 ** 20;
 
 for (const { name, skip, open } of driversUnderTest) {
-  test(`a stream of somebody else is used and outlives its object [${name}]`, { skip }, async () => {
+  test(`a stream of other code is used and outlives its object [${name}]`, { skip }, async () => {
     const driver = open();
     const handle = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
     const theirs = driver.eventCreateWithFlags(0, 2);

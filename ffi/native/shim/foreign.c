@@ -1,5 +1,5 @@
 /*
- * Files and descriptors that other processes choose. Whoever sent a descriptor decides how long closing it takes: a TCP
+ * Files and descriptors that other processes choose. The sender of a descriptor decides how long closing it takes: a TCP
  * socket waits for its peer (SO_LINGER), a file of FUSE for its server, and that wait cannot even be killed. They are
  * therefore judged without asking whatever is behind them, and closed by threads.
  */
@@ -40,7 +40,7 @@ struct judgement { uint32_t mode; uint32_t major; uint32_t is_memory_file; };
 struct closer { int is_running; int64_t since; };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* All below is used only by whoever holds the lock. */
+/* All below is used only by the holder of the lock. */
 static struct closer closers[MOST_THREADS];
 static int *queue;
 static size_t queue_length, queue_capacity;
@@ -146,7 +146,7 @@ EXPORT int poolpass_close_socket(int fd) {
   return queued ? poolpass_close_aside(fd) : unwrap(close(fd));
 }
 
-/* A listening socket, and the descriptor that whoever connects is given. */
+/* A listening socket, and the descriptor that connecting processes are given. */
 struct service { int listener; int fd; };
 
 static void *serve(void *argument) {

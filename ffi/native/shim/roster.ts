@@ -17,7 +17,7 @@ import {
 } from "./memory_files.ts";
 import { errno, shim, shimRefusal, SystemError } from "./shim.ts";
 
-/** Whether somebody has taken a place yet, and whether it has ended without having given it up. */
+/** Whether a process has taken a place yet, and whether that process has ended without giving it up. */
 export type PlaceState = "free" | "taken" | "left" | "ended";
 
 const numbers = { free: 0, taken: 1, left: 2 } as const;
@@ -58,15 +58,15 @@ export class Roster {
   #isClosed = false;
 
   /**
-   * Takes a place. Returns "taken" if somebody has it, and undefined if the system lacks what it takes.
+   * Takes a place. Returns "taken" if another process has it, and undefined if the system lacks what it takes.
    *
-   * @param key hexadecimal digits, the same for all: whoever of this user knows them can take part
+   * @param key hexadecimal digits, the same for all: every process of this user that knows them can take part
    * @throws {RosterFullError}
    */
   static join(key: string, place: number, shape: RosterShape): Roster | "taken" | undefined {
     if (shimRefusal() !== undefined) return undefined;
     const stride = headerByteLength + Math.ceil(shape.recordByteLength / 8) * 8;
-    withIndex(removeForgotten);
+    withIndex(removeStale);
     const digits = key.slice(0, keyDigits);
     const name = nameOf(digits);
     const byteLength = (stride + shape.entryByteLength) * shape.places;
@@ -167,7 +167,7 @@ export class Roster {
     this.#isClosed = true;
   }
 
-  /** Gives up the place. Whoever leaves last removes the name. */
+  /** Gives up the place. The last process that leaves removes the name. */
   leave(): void {
     if (this.#fd < 0) return;
     // Those who leave at the same time must not wait for each other.
@@ -222,7 +222,7 @@ function withIndex(use: (fd: number) => void): void {
 }
 
 /** Removes the names that are left where all were killed before they had met. */
-function removeForgotten(fd: number): void {
+function removeStale(fd: number): void {
   const keys = new Uint8Array(index.slots * index.slotByteLength);
   readAt(fd, keys);
   for (let offset = 0; offset < keys.length; offset += index.slotByteLength) {
@@ -262,7 +262,7 @@ function isKept(name: string): boolean {
   const fd = openExistingMemory(name);
   if (fd === undefined) return false;
   try {
-    if (!isForgotten(fd)) return true;
+    if (!isStale(fd)) return true;
     removeNamedMemory(name);
     return false;
   } finally {
@@ -271,7 +271,7 @@ function isKept(name: string): boolean {
 }
 
 /** Whether nobody has written to a file of late, and nobody has a place in it. */
-function isForgotten(fd: number): boolean {
+function isStale(fd: number): boolean {
   const written = lastWrite(fd);
   if (written === undefined || Date.now() - written < remembered) return false;
   // A file that was never grown has no places, and a lock of no bytes would be one of all.

@@ -92,7 +92,7 @@ static int is_live(const struct sockaddr_un *address) {
 /*
  * The file has a temporary name until the socket listens, so a socket file at the path that refuses connections is
  * stale. bind gives the file the socket's own mode, less the umask. The socket's mode is set before bind, so the file's
- * mode is never wider than requested. Whoever connects can send descriptors before the connection is accepted: Linux 6.16
+ * mode is never wider than requested. A connecting process can send descriptors before the connection is accepted: Linux 6.16
  * refuses them to the sender if the listening socket does not pass rights.
  */
 EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mode, uint32_t passes_rights,

@@ -1,6 +1,6 @@
 /**
  * Text files that the environment names, read and written with no permission but the one for FFI, and lines on standard
- * error that never make this process wait: a terminal may be stopped, and whoever reads a pipe may not read it.
+ * error that never make this process wait: a terminal may be stopped, and the reader of a pipe may not read it.
  *
  * @module
  */

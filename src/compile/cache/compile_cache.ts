@@ -185,8 +185,8 @@ export class CompileCache {
   #hasWarned = false;
 
   /**
-   * Opens a folder, and creates it if it does not exist. Whoever can write to it chooses the code that runs, so that must
-   * be this user and root alone.
+   * Opens a folder, and creates it if it does not exist. A user who can write to it chooses the code that runs, so only
+   * this user and root may be able to.
    *
    * @throws {Error} If the folder cannot be used, or another user can change what it has
    */
@@ -259,7 +259,7 @@ export class CompileCache {
     const wanted = bytes <= this.#byteLimit ? bytes : this.#byteLimit * remainingShare;
     for (const { path, byteLength } of entries.sort((a, b) => a.modified - b.modified)) {
       if (bytes <= wanted) break;
-      // Somebody is writing it.
+      // Another process is writing it.
       if (path.endsWith(temporarySuffix)) continue;
       removeFile(path);
       bytes -= byteLength;

@@ -37,7 +37,7 @@ export class ShareableHandle implements Disposable {
   readonly type: "posix-fd" | "fabric";
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;
-  /** Whether another process may let whoever closes the descriptor wait. */
+  /** Whether another process can delay the closing of the descriptor. */
   readonly #closesAside: boolean;
   #disposed = false;
 
@@ -229,13 +229,13 @@ function checkIsNotMapped({ owner }: Allocation, what: string): void {
   throw new TypeError(`Cannot export a ${what} to this memory: ${hint}`);
 }
 
-/** Throws if a buffer wraps memory that somebody else owns. */
+/** Throws if a buffer wraps memory that other code owns. */
 export function checkIsOurs(buffer: DeviceBuffer, { owner }: Allocation): void {
   if (!owner.isForeign) return;
   // If the buffer was freed, throws that error instead.
   void buffer.address;
   throw new TypeError(
-    "Cannot export the buffer: it wraps memory that somebody else owns, who alone can export it; copy it to a buffer " +
+    "Cannot export the buffer: it wraps memory that other code owns, which alone can export it; copy it to a buffer " +
       "of a pool that can be shared",
   );
 }

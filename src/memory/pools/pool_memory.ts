@@ -278,7 +278,7 @@ export class PoolMemory {
 
   /** Frees the buffers that are left and destroys the pool, at the end of the session. */
   #releaseAll(driver: Driver, { handle, isOwned }: { handle: bigint; isOwned: boolean }): void {
-    // Somebody may still access host memory whose ArrayBuffer was transferred.
+    // Host memory whose ArrayBuffer was transferred may still be accessed.
     if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
     // Any device may free memory of a pool in host memory.
     const ordinal = this.device?.ordinal ?? 0;

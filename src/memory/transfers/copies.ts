@@ -60,7 +60,7 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
  * the host before the call returns.
  */
 function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
-  // Host memory of somebody else may not be a pool's.
+  // Host memory that was not allocated here may not be a pool's.
   const { isHostMemory, isForeign } = allocation.owner;
   return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
 }

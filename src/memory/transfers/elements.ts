@@ -124,7 +124,7 @@ function rangeOf(name: string): string {
 
 /** Of which objects elements cannot be accessed, and why, as it follows "Cannot read an element of a HostBuffer:". */
 interface Advice {
-  /** Whether a value is an object of the class, and no prototype or Proxy, whose properties whoever prints it reads. */
+  /** Whether a value is an object of the class, and not a prototype or a Proxy, whose properties a printer reads. */
   readonly isInstance: (object: object) => boolean;
   readonly read: string;
   readonly write: string;

@@ -42,7 +42,7 @@ interface Parts {
  * `handleType: "fabric"` goes with the process that created it. Comes from `CudaDevice.createMemory` and
  * `CudaDevice.importMemory`.
  *
- * Whoever has a descriptor of the memory can map it for writing.
+ * A process that has a descriptor of the memory can map it for writing.
  *
  * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
  *

@@ -60,7 +60,7 @@ export class CudaEvent implements Disposable {
   readonly #hasTiming: boolean;
   readonly #opened: OpenedObject;
   #handle: bigint | undefined;
-  /** Whether others may record it: other processes, or whoever has read `unsafeHandle`. */
+  /** Whether others may record it: other processes, or code that has read `unsafeHandle`. */
   #mayBeRecordedByOthers: boolean;
   /** The stream of the latest record, and the record's position in it, unless others may have recorded it since. */
   #recordedBy: StreamProgress | undefined;

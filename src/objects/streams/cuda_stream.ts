@@ -105,7 +105,7 @@ export class CudaStream implements Disposable {
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
   readonly #kind: StreamKind;
-  /** Whether somebody else owns and destroys the stream. */
+  /** Whether other code owns and destroys the stream. */
   readonly #isForeign: boolean;
   readonly #progress = new StreamProgress();
   /** The events of `finished`. */
@@ -194,7 +194,7 @@ export class CudaStream implements Disposable {
       device: CudaDevice;
       handle: bigint;
       isNonBlocking?: boolean;
-      /** Whether somebody else owns the stream: disposing of this object does not destroy it. */
+      /** Whether other code owns the stream: disposing of this object does not destroy it. */
       isForeign?: boolean;
       onDispose?: (handle: bigint) => void;
     } = {} as never,

@@ -63,7 +63,7 @@ export interface LabelList {
   readonly labels: readonly LabelName[];
 }
 
-/** An instruction with its form and its names resolved. `Form` is a row of the table of whoever resolves it. */
+/** An instruction with its form and its names resolved. `Form` is a row of the resolver's table. */
 export interface ResolvedInstruction<Form extends InstructionRow = InstructionRow> {
   readonly kind: "instruction";
   readonly form: Form;

@@ -1,7 +1,7 @@
 /**
  * The happens-before order of operations, by vector clocks: each stream is a timeline, and so is the host. A timeline's
  * clock says, for every other timeline, how much of its work comes before the next operation here. A wait joins the
- * clock of what is waited for into the clock of whoever waits.
+ * clock of what is waited for into the clock of the waiter.
  *
  * @see Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978)
  * @see Friedemann Mattern, "Virtual Time and Global States of Distributed Systems" (1989), for vector clocks

@@ -292,7 +292,7 @@ export class Bystander {
 
   constructor(fd: number) {
     this.#fd = fd;
-    // The lock comes first: whoever sees the new count sees the lock.
+    // The lock comes first: a process that sees the new count sees the lock.
     lockRange(fd, bystanders);
     countBystander(fd);
   }

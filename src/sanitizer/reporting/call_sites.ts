@@ -65,7 +65,7 @@ function escaped(text: string): string {
 export interface StackFrame {
   /** The function, if it has a name. */
   readonly name: string | undefined;
-  /** A path, or the URL of what is no file. */
+  /** A path, or the URL of a module that is not a file. */
   readonly file: string;
   readonly line: number;
   readonly column: number | undefined;

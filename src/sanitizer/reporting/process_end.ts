@@ -28,7 +28,7 @@ export function letProcessFail(who: object): void {
   setExitCode();
 }
 
-/** Takes back `letProcessFail`. */
+/** Undoes `letProcessFail`. */
 export function letProcessSucceed(who: object): void {
   failing.delete(who);
   setExitCode();

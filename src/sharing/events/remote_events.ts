@@ -338,7 +338,7 @@ let openInProcess = 0;
 export class OpenedEvents {
   /** Those that may be closed, oldest first. */
   readonly #events = new Map<number, CudaEvent>();
-  /** Those that somebody uses directly. */
+  /** The events that are used directly, and must stay open. */
   readonly #pinned = new Map<number, CudaEvent>();
   #nextTry = 0;
 

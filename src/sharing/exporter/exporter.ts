@@ -242,8 +242,9 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Returns numbers for whoever operates the program: connections, offers, leases, traffic and channels. The object is a
-   * snapshot of plain data, which `JSON.stringify` represents. Takes time in proportion to the offers that importers have.
+   * Returns numbers for the operators of the program: connections, offers, leases, traffic and channels. The object is
+   * a snapshot of plain data, which `JSON.stringify` represents. Takes time in proportion to the offers that importers
+   * have.
    */
   statistics(): ExporterStatistics {
     return statisticsOf({

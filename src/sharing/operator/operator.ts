@@ -19,7 +19,7 @@ export interface OperatorOptions extends WaitOptions {
   handshakeTimeout?: number;
   /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
   messageTimeout?: number;
-  /** Whether to wait until somebody listens at the path, if nobody does: false by default. */
+  /** Whether to wait if no process listens at the path: false by default. */
   wait?: boolean;
 }
 

@@ -105,7 +105,7 @@ export interface StoreLimits {
 /**
  * The state of a generation in a store:
  * - `"unpublished"`: its writer has not published it;
- * - `"published"`: whoever maps the name gets it;
+ * - `"published"`: processes that map the name get it;
  * - `"replaced"`: a newer one was published, and it is still read;
  * - `"removed"`: its name was removed, and it is still read.
  */

@@ -59,7 +59,7 @@ interface WaiterRegistration extends Registration {
 const crowdedCount = 128;
 /** The number of descriptors that are polled and served at a time. Recently ready descriptors come first. */
 const batchSize = 64;
-/** Milliseconds for which each turn polls after something happened, and while somebody serves short requests. */
+/** Milliseconds for which each turn polls after something happened, and while short requests are being served. */
 const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
 const attentiveSpin = 2;
 const attentiveMilliseconds = 100;
@@ -170,7 +170,7 @@ export function expectAnswer(): void {
   if (wasIdle) interruptPause?.();
 }
 
-/** Polls at every turn for a moment: something was sent, and whoever has sent it does nothing else before the reply. */
+/** Polls at every turn for a moment: something was sent, and the sender does nothing else before the reply. */
 export function awaitAnswer(): void {
   if (!serving) return;
   lastEvent = performance.now();

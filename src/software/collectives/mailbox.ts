@@ -4,7 +4,7 @@
  *
  * A mailbox has a ring of entries for each kind of post, and two for each rank: messages sent to it, and received from
  * it. The entries of a ring are numbered from 1. An entry's number is written after the rest of it, and compared for
- * equality: whoever sees the number sees the whole entry. Behind the rings are the bytes that the entries refer to.
+ * equality: a rank that sees the number sees the whole entry. Behind the rings are the bytes that the entries refer to.
  *
  * @module
  */

@@ -156,7 +156,7 @@ export class Membership {
     this.#origin = origin;
     roster.write(own.handle());
     roster.write(new Uint8Array(Uint32Array.of(size).buffer), ipcHandleByteLength + 4);
-    // The phase is written last: whoever sees it sees the rest of the record.
+    // The phase is written last: a process that sees it sees the rest of the record.
     this.publish(phases.present);
   }
 

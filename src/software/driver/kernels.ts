@@ -10,7 +10,7 @@ import { multiProcessorCount } from "../abi/launch_record.ts";
 import { argumentRangesOf } from "../execution/checks/argument_ranges.ts";
 import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.ts";
 import { MemoryCheck } from "../execution/checks/memory_check.ts";
-import { checkedLaunch, type KnownAccesses, type LookedAt } from "../execution/launching/checked_launch.ts";
+import { checkedLaunch, type CheckedWork, type KnownAccesses } from "../execution/launching/checked_launch.ts";
 import {
   kernelAttribute,
   occupancyOf,
@@ -258,7 +258,7 @@ export class Kernels {
     const known: KnownAccesses | undefined = accesses && {
       accesses,
       isAllowed: () => module.areBuffers(accesses),
-      observed: () => workOf({ races, barriers, accesses: false }) as LookedAt,
+      observed: () => workOf({ races, barriers, accesses: false }) as CheckedWork,
     };
     const { run, release } = checks === undefined
       ? work

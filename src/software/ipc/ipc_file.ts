@@ -143,7 +143,7 @@ export function openIpcFile(
 
 /**
  * Opens a memory file of another process. Returns undefined if the process no longer has it, if the descriptor is of
- * another file, which opening could have an effect on, or if somebody has a lease on the file.
+ * another file, which opening could have an effect on, or if a process has a lease on the file.
  */
 function tryOpen(location: FileLocation): number | undefined {
   const path = `${folderOf(location)}/${location.fd}`;

@@ -31,7 +31,9 @@ export class DeferredReleases {
     this.#timer.start();
   }
 
-  /** Runs the releases whose work is complete. An error is printed: whoever could catch it has gone on. */
+  /**
+   * Runs the releases whose work is complete. An error is printed: the caller that could catch it has returned already.
+   */
   poll(limit: number = Infinity): void {
     for (const deferred of this.#releases.values().take(limit).toArray()) {
       if (!this.#releases.delete(deferred)) continue;

@@ -124,7 +124,7 @@ storeTest("what a store does not understand or allow is refused, and nothing is 
   ]);
 });
 
-storeTest("whoever maps gets the metadata, unless it asks for a brief answer", async (path, client) => {
+storeTest("a client that maps gets the metadata, unless it asks for a brief answer", async (path, client) => {
   await using published = await client.create("x", 4096, { metadata: { shape: [1024] } });
   await published.publish();
   const map = { do: "map", name: "x" };

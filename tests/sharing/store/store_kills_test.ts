@@ -89,7 +89,7 @@ function descriptorCount(pid: number): number {
 for (const driver of ["software", "cuda"] as const) {
   const skip = driverNamed(driver).skip || (shimRefusal() ?? false);
   test(
-    `nothing that is published is lost or torn, whoever is killed [${driver}]`,
+    `nothing that is published is lost or torn, whichever process is killed [${driver}]`,
     { skip, long: process.env.POOLPASS_KILLS === undefined },
     () =>
       inFolder(async (folder) => {

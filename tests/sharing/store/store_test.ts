@@ -211,13 +211,16 @@ for (const [maxSize, shown] of [[1e300, null], [2 ** 60, null], [4.5 * unit + 0.
   }, () => ({ maxSize, maxSizeOfUser: maxSize }));
 }
 
-storeTest("whoever takes a store for an exporter, or an exporter for a store, is told", async ({ cuda, path }) => {
-  await isCode(Importer.connect(cuda, path), "bad-message", "connect with StoreClient.connect");
-  await using exporter = Exporter.listen(`${path}.exporter`);
-  await isCode(StoreClient.connect(cuda, exporter.path), "bad-message", "connect with Importer.connect");
-  const waits = "with { wait: true }, StoreClient.connect waits for it";
-  await isCode(StoreClient.connect(cuda, `${path}.none`), "not-found", waits);
-});
+storeTest(
+  "a client that takes a store for an exporter, or an exporter for a store, gets an error that says so",
+  async ({ cuda, path }) => {
+    await isCode(Importer.connect(cuda, path), "bad-message", "connect with StoreClient.connect");
+    await using exporter = Exporter.listen(`${path}.exporter`);
+    await isCode(StoreClient.connect(cuda, exporter.path), "bad-message", "connect with Importer.connect");
+    const waits = "with { wait: true }, StoreClient.connect waits for it";
+    await isCode(StoreClient.connect(cuda, `${path}.none`), "not-found", waits);
+  },
+);
 
 storeTest("wrong arguments are refused before anything is asked", async ({ cuda, path, connect }) => {
   const client = await connect();

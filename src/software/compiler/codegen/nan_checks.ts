@@ -13,7 +13,7 @@ import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses
 import type { Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 
-/** A run must have this many operations for each result that is looked at, so that checking once is worth its code. */
+/** A run must have this many operations for each tested result, so that testing once is worth its code. */
 const leastOperations = 3;
 /** Runs are emitted twice, which larger functions have no room for. */
 const mostInstructions = 20_000;
@@ -74,7 +74,7 @@ function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly Com
     return { register, before: e.newLocal(e.valueType(register)) };
   });
   for (const { register, before } of restored) code.get(e.registerLocal(register)).set(before);
-  const looked: number[] = [];
+  const tested: number[] = [];
   for (const { instruction, emit } of run) {
     e.defersNaN64 = propagates(instruction!);
     emit(e);
@@ -85,9 +85,9 @@ function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly Com
     code.get(e.registerLocal(register!));
     if (e.valueType(register!) === "i64") code.ops("f64ReinterpretI64");
     code.set(result);
-    looked.push(result);
+    tested.push(result);
   }
-  looked.forEach((result, index) => {
+  tested.forEach((result, index) => {
     code.get(result).get(result).ops("f64Ne");
     if (index > 0) code.ops("i32Or");
   });
@@ -97,7 +97,7 @@ function emitRun(e: FunctionEmitter, run: readonly Step[], checked: readonly Com
   code.end();
 }
 
-/** The operations whose results must be looked at, so that every NaN that the run observes or leaves is found. */
+/** The operations whose results must be tested, so that every NaN that the run observes or leaves is found. */
 function checkedResults(run: readonly Step[], readers: RegisterReaders): CompiledInstruction[] {
   const instructions = run.map(({ instruction }) => instruction!);
   if (!instructions.some(propagates)) return [];

@@ -1,5 +1,5 @@
 /**
- * Launches that are looked at.
+ * Launches that are checked.
  *
  * @module
  */
@@ -7,31 +7,31 @@ import type { LaunchAccess, LaunchObservation } from "../../../kernel_checker.ts
 import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 import type { LaunchWork } from "./kernel_launch.ts";
 
-/** A launch, and what looks at it. */
-export interface LookedAt {
+/** The work of a launch, and its checks. */
+export interface CheckedWork {
   readonly work: LaunchWork;
   readonly checks: LaunchChecks;
 }
 
-/** What a checked launch takes, beside its work. */
+/** Parameters of a checked launch other than its work. */
 export interface CheckedLaunch extends Pick<LaunchObservation, "onAccesses" | "onFindings"> {
   readonly running: RunningChecks;
-  /** What is known of its accesses, if all is. */
+  /** Its accesses, if all of them are known. */
   readonly known?: KnownAccesses | undefined;
 }
 
-/** All that a launch accesses, unless something stops it. */
+/** The accesses of a launch that runs to its end. */
 export interface KnownAccesses {
   readonly accesses: readonly LaunchAccess[];
-  /** Whether its kernel may access all of that, now that the launch begins. */
+  /** Whether the kernel may make these accesses, asked when the launch starts. */
   isAllowed(): boolean;
   /** The same launch, with its accesses observed. */
-  observed(): LookedAt;
+  observed(): CheckedWork;
 }
 
-/** A launch that says what it has accessed, and which mistakes it made, when it is done, has failed, or is dropped. */
+/** A launch that reports its accesses and its findings when it is complete, has failed, or is dropped. */
 export function checkedLaunch(
-  launch: LookedAt,
+  launch: CheckedWork,
   { running, onAccesses, onFindings, known }: CheckedLaunch,
 ): LaunchWork {
   let current = launch, hasBegun = false, isKnown = false;

@@ -23,8 +23,8 @@ export interface FabricFileContent {
 
 /**
  * The memory file of a pool or of `cuMemCreate` in a fabric, which importers get by a socket in the fabric's folder. A
- * file in the folder itself could not be sealed: whoever makes it shorter ends the processes that have mapped it. The
- * exporter has locked the file, so that everybody sees if that one has ended.
+ * file in the folder itself could not be sealed: a process that truncates it ends all processes that have mapped it.
+ * The exporter has locked the file, so that everybody sees if that one has ended.
  */
 export class FabricFile extends SharedFile {
   /** The 64 bytes that name the file. */

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 PAGE = 65_536
 POOL_MAGIC = 0x32304C4F4F504C50
-DATUM_MAGIC = 0x3230525450504C50
+EXPORT_DATA_MAGIC = 0x3230525450504C50
 EVENT_MAGIC = 0x3130544E56504C50
 LOCATION_DEVICE = 1
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
@@ -402,13 +402,13 @@ def cudaMallocFromPoolAsync(length, pool, stream):
 def cudaMemPoolExportPointer(address):
     file, pool, length = allocated[address]
     return success, cudaMemPoolPtrExportData(
-        struct.pack("<Q16sQQQ16x", os.getpid(), pool.id, file.offset, length, DATUM_MAGIC)
+        struct.pack("<Q16sQQQ16x", os.getpid(), pool.id, file.offset, length, EXPORT_DATA_MAGIC)
     )
 
 
 def cudaMemPoolImportPointer(pool, data):
     process, id, offset, length, magic = struct.unpack("<Q16sQQQ16x", data.reserved)
-    if magic != DATUM_MAGIC or (process, id) != (pool.process, pool.id):
+    if magic != EXPORT_DATA_MAGIC or (process, id) != (pool.process, pool.id):
         return (invalid, None)
     before = offset % PAGE
     file = File(pool.descriptor, before + length, offset - before)
