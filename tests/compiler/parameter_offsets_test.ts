@@ -2,9 +2,8 @@
 import { assertEquals } from "@std/assert";
 import { faultKind } from "../../src/software/abi/addresses.ts";
 import { parameterOffsets } from "../../src/ptx/analysis/parameter_offsets.ts";
-import { readersOf, resultsOf } from "../../src/ptx/analysis/definitions_and_uses.ts";
 import { functionFlow } from "../../src/software/compiler/control_flow/function_flow.ts";
-import { instructionsOf, resolveKernel } from "../../src/software/compiler/typing/resolver.ts";
+import { resolveKernel } from "../../src/software/compiler/typing/resolver.ts";
 import { moduleScope } from "../../src/software/compiler/typing/module_scope.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import { parsePtx } from "../../src/ptx/parsing/parser.ts";
@@ -167,7 +166,7 @@ next:
     module: moduleScope(module, instructionSet),
   });
   const flow = functionFlow(resolved.kernel);
-  const found = parameterOffsets(flow, readersOf(instructionsOf(resolved.kernel), resultsOf));
+  const found = parameterOffsets(flow.entry, flow.analysis.definitions);
   const lines = [...found].map(([{ line }, { parameter, offset }]) => {
     return [line - firstBodyLine, parameter, offset.name] as const;
   });

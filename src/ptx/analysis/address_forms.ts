@@ -4,12 +4,12 @@
  *
  * @module
  */
-import { type BasicBlock, type FlowStep, successors } from "./control_flow_graph.ts";
+import type { FunctionAnalysis } from "./function_analysis.ts";
 import { mayHave } from "../instructions/instruction_traits.ts";
 import { type Stride, strideRuleOf } from "./strides.ts";
 import { AddressRoots, nameOf, parameterOf, type Roots } from "./address_roots.ts";
 import { findUniformity, type Uniformity } from "./uniformity.ts";
-import { type Definitions, definitionsOf, sourcesOf } from "./definitions_and_uses.ts";
+import { type Definitions, sourcesOf } from "./definitions_and_uses.ts";
 import {
   type Register,
   type ResolvedInstruction,
@@ -17,7 +17,6 @@ import {
   spaceOf,
   type Variable,
 } from "../instructions/resolved_instruction.ts";
-import { loopsOf } from "./loops.ts";
 
 /**
  * A part of a sum: a register, or the name of a special register, a variable or a parameter, whose values never
@@ -62,15 +61,9 @@ export interface LaunchRules {
   readonly shared: ReadonlyMap<number, { readonly memory: number; readonly same: number }>;
 }
 
-/** A function's graph, and its instructions in program order. */
-export interface AnalyzedFunction {
-  readonly entry: BasicBlock<FlowStep>;
-  readonly instructions: readonly ResolvedInstruction[];
-}
-
 /** What is known of the addresses in a function. */
 export class AddressForms {
-  readonly #function: AnalyzedFunction;
+  readonly #function: FunctionAnalysis;
   readonly #rules: LaunchRules;
   readonly #definitions: Definitions;
   /** The instructions of blocks in loops. This and the next are found when they are first asked for. */
@@ -83,10 +76,10 @@ export class AddressForms {
   #uniformitiesOnce: readonly Uniformity[] | undefined;
   #unfolded = 0;
 
-  constructor(analyzed: AnalyzedFunction, rules: LaunchRules) {
-    this.#function = analyzed;
+  constructor(analysis: FunctionAnalysis, rules: LaunchRules) {
+    this.#function = analysis;
     this.#rules = rules;
-    this.#definitions = definitionsOf(analyzed.instructions);
+    this.#definitions = analysis.definitions;
     this.#roots = new AddressRoots(this.#definitions, (offset) => this.#nameOfParameter(offset));
   }
 
@@ -345,9 +338,9 @@ export class AddressForms {
   }
 }
 
-function instructionsInLoops({ entry }: AnalyzedFunction): ReadonlySet<ResolvedInstruction> {
+function instructionsInLoops({ loops }: FunctionAnalysis): ReadonlySet<ResolvedInstruction> {
   const repeated = new Set<ResolvedInstruction>();
-  for (const { body } of loopsOf(entry, successors)) {
+  for (const { body } of loops) {
     for (const { instructions } of body) {
       for (const { instruction } of instructions) if (instruction !== undefined) repeated.add(instruction);
     }

@@ -64,30 +64,29 @@ export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBloc
   }
 }
 
+/** The same end of a block, with other successors. */
+export function mapTargets<I>(
+  terminator: Terminator<I>,
+  mapped: (block: BasicBlock<I>) => BasicBlock<I>,
+): Terminator<I> {
+  switch (terminator.kind) {
+    case "exit":
+      return terminator;
+    case "jump":
+      return { ...terminator, target: mapped(terminator.target) };
+    case "branch":
+      return { ...terminator, taken: mapped(terminator.taken), otherwise: mapped(terminator.otherwise) };
+    case "switch":
+      return { ...terminator, targets: terminator.targets.map(mapped) };
+  }
+}
+
 /** Replaces `target` with `replacement` among the successors of a block. */
 export function redirect<I>(
   block: BasicBlock<I>,
   { target, replacement }: { target: BasicBlock<I>; replacement: BasicBlock<I> },
 ): void {
-  const replaced = (successor: BasicBlock<I>) => successor === target ? replacement : successor;
-  const { terminator } = block;
-  switch (terminator.kind) {
-    case "exit":
-      break;
-    case "jump":
-      block.terminator = { ...terminator, target: replaced(terminator.target) };
-      break;
-    case "branch":
-      block.terminator = {
-        ...terminator,
-        taken: replaced(terminator.taken),
-        otherwise: replaced(terminator.otherwise),
-      };
-      break;
-    case "switch":
-      block.terminator = { ...terminator, targets: terminator.targets.map(replaced) };
-      break;
-  }
+  block.terminator = mapTargets(block.terminator, (successor) => successor === target ? replacement : successor);
 }
 
 /** The nodes reachable from `roots`, in postorder. */

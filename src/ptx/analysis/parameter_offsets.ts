@@ -29,7 +29,7 @@ const mostCopies = 4;
 
 /** Finds the accesses of a kernel. The parameters of the functions that it calls are not in its own. */
 export function parameterOffsets(
-  { entry }: { readonly entry: BasicBlock<FlowStep> },
+  entry: BasicBlock<FlowStep>,
   definitions: Definitions,
 ): ParameterOffsets {
   const parameterIn = (register: Register, copies = 0): number | undefined => {

@@ -6,7 +6,8 @@
  *    (`instructions/`). A row holds the instruction's syntax, its section in the manual, what it compiles to, and what
  *    may be assumed of it. The types of operands are checked later, while code is emitted.
  * 3. `contraction/` replaces products and sums with fused multiply-adds where a driver's compiler does.
- * 4. `control_flow/` builds a graph of basic blocks and makes it reducible.
+ * 4. `control_flow/` builds a graph of basic blocks, once for each function. `src/ptx/analysis/` finds out what the
+ *    next stages ask of it, and each that changes it takes a copy.
  * 5. `lockstep/` finds where the lanes of a warp must wait for each other, as those of a GPU's advance together.
  * 6. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
  * 7. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
@@ -20,6 +21,7 @@
  *
  * @module
  */
+import { kernelFlows } from "./control_flow/function_flow.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signature.ts";
 import { parsePtx } from "../../ptx/parsing/parser.ts";
@@ -268,6 +270,7 @@ function compileKernel(
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
+    const flows = kernelFlows(resolved);
     const variables = options.kernelChecks.size > 0 ? namedVariables(resolved) : [];
     const common = { name, parameters, parameterBytes, ...threads, sharedBytes };
     const compileFor = (points: LockstepPoints) => {
@@ -275,6 +278,7 @@ function compileKernel(
         parameterBytes,
         constants: module.image.constants,
         addressed: module.addressed,
+        flows,
         lockstep: points.instructions,
         options,
       };
@@ -305,7 +309,7 @@ function compileKernel(
       };
       return { definition, compiled };
     };
-    const { definition, compiled } = compileFor(findLockstepPoints(resolved, module.addressed));
+    const { definition, compiled } = compileFor(findLockstepPoints(resolved, { flows, addressed: module.addressed }));
     return { compiled, definition };
   } catch (error) {
     if (!(error instanceof StructureError)) throw error;

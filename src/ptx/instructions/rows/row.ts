@@ -17,12 +17,12 @@ import { type Flow, type InstructionRow, type InstructionTraits, pure } from "..
 export type Rows<Name extends string> = Readonly<Record<Name, InstructionRow | readonly InstructionRow[]>>;
 
 /** A row. Parses its syntax on first use: there are hundreds of rows, and a program has few of them. */
-export class WrittenRow implements InstructionRow {
+export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> implements InstructionRow {
   readonly opcode: string;
   readonly syntax: string;
   readonly section: string;
   readonly flow: Flow | undefined;
-  readonly traits: InstructionTraits;
+  readonly traits: Traits;
   #slots: readonly ModifierSlot[] | undefined;
   #hasResult: boolean | undefined;
   #takesSelectors: boolean | undefined;
@@ -31,7 +31,7 @@ export class WrittenRow implements InstructionRow {
   constructor(
     syntax: string,
     section: string,
-    { traits, flow }: { traits: InstructionTraits; flow: Flow | undefined },
+    { traits, flow }: { traits: Traits; flow: Flow | undefined },
   ) {
     this.opcode = readOpcode(syntax);
     this.syntax = syntax;

@@ -30,10 +30,11 @@ import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./functi
 import { type ParameterOffsets, parameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
 import {
   blockBefore,
+  copyOfFlow,
   type DivergencePoint,
   type FlowBlock,
   type FunctionFlow,
-  functionFlow,
+  type KernelFlows,
   newBlock,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
@@ -43,7 +44,7 @@ import { emitSteps, registerReaders } from "./nan_checks.ts";
 import { impliedChecks } from "./implied_checks.ts";
 import { knownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
 import { pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
-import { type Definitions, definitionsOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { Definitions } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
 import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../../abi/launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
@@ -113,6 +114,7 @@ export interface GeneratorContext {
   readonly constants: { readonly offset: number; readonly byteLength: number };
   /** The functions whose addresses are taken: any of them may be the target of an indirect call. */
   readonly addressed: ReadonlySet<FunctionName>;
+  readonly flows: KernelFlows;
   /** The instructions before which the lanes of a warp wait for each other. */
   readonly lockstep: ReadonlySet<CompiledInstruction>;
   readonly options: CompileOptions;
@@ -203,7 +205,7 @@ class KernelGenerator {
     this.#resolved = resolved;
     this.#context = context;
     const all = [resolved.kernel, ...resolved.callees.values()];
-    this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
+    this.#flows = new Map(all.map((resolved) => [resolved, copyOfFlow(context.flows.get(resolved)!)]));
     const callsInSpinLoops = context.lockstep.size > 0 && [...this.#flows.values()].some(callsWhereThreadsSpin);
     const { callees } = resolved;
     const uneven = unevenFunctions(this.#flows, context.lockstep, { callees, addressed: context.addressed });
@@ -224,10 +226,10 @@ class KernelGenerator {
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
       // The gang's function does not keep the offsets for threads that leave their gang.
-      const definitions = definitionsOf(instructionsOf(flow.function));
+      const definitions = context.flows.get(flow.function)!.analysis.definitions;
       this.#definitions.set(flow, definitions);
       const offsets = flow.function === resolved.kernel && divergencePoints === undefined
-        ? parameterOffsets(flow, definitions)
+        ? parameterOffsets(flow.entry, definitions)
         : new Map();
       this.#parameterOffsets.set(flow, offsets);
       const readsToo = new Map([...offsets].map(([instruction, { offset }]) => [instruction, [offset]]));

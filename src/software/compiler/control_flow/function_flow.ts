@@ -1,8 +1,9 @@
+import { FunctionAnalysis } from "../../../ptx/analysis/function_analysis.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
 import { passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
 import { hostCalls } from "../instructions/host_calls.ts";
 import { callTarget } from "../typing/call_layout.ts";
-import { type BasicBlock, postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import { type BasicBlock, mapTargets, postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
@@ -10,7 +11,7 @@ import type { LabelName, Register } from "../../../ptx/instructions/resolved_ins
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
-import type { ResolvedFunction } from "../typing/resolver.ts";
+import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 
 /** One thing that a block does, or that pushes the operand of its branch. */
 export interface Step {
@@ -103,9 +104,45 @@ export function splitBefore(
   return splits;
 }
 
+/** The control flow of a function as its body says, and what is known of it. It never changes. */
+export interface AnalyzedFlow extends FunctionFlow {
+  readonly analysis: FunctionAnalysis<Step>;
+}
+
+/** The flows of a kernel and of the functions that it may call. They are built once, and handed from stage to stage. */
+export type KernelFlows = ReadonlyMap<ResolvedFunction, AnalyzedFlow>;
+
+/** Builds the flows of a kernel and of the functions that it may call. */
+export function kernelFlows({ kernel, callees }: ResolvedKernel): KernelFlows {
+  return new Map([kernel, ...callees.values()].map((resolved) => [resolved, functionFlow(resolved)]));
+}
+
 /** Builds the basic blocks of a function's body. */
-export function functionFlow(resolved: ResolvedFunction): FunctionFlow {
-  return new FlowBuilder(resolved).build();
+export function functionFlow(resolved: ResolvedFunction): AnalyzedFlow {
+  const flow = new FlowBuilder(resolved).build();
+  return { ...flow, analysis: new FunctionAnalysis(flow.entry, instructionsOf(resolved)) };
+}
+
+/** A copy of a flow, with blocks of its own, that may be changed. */
+export function copyOfFlow(
+  { function: resolved, entry, returning, exiting, suspendPoints }: FunctionFlow,
+): FunctionFlow {
+  const ends = suspendPoints.flatMap(({ suspendBlock, resumeBlock }) => [suspendBlock, resumeBlock]);
+  const copies = new Map<FlowBlock, FlowBlock>();
+  for (const block of postorder([entry, returning, exiting, ...ends], successors)) {
+    copies.set(block, { ...block, instructions: [...block.instructions] });
+  }
+  const copyOf = (block: FlowBlock) => copies.get(block)!;
+  for (const copy of copies.values()) copy.terminator = mapTargets(copy.terminator, copyOf);
+  return {
+    function: resolved,
+    entry: copyOf(entry),
+    returning: copyOf(returning),
+    exiting: copyOf(exiting),
+    suspendPoints: suspendPoints.map((point) => {
+      return { ...point, suspendBlock: copyOf(point.suspendBlock), resumeBlock: copyOf(point.resumeBlock) };
+    }),
+  };
 }
 
 class FlowBuilder {

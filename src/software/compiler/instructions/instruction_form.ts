@@ -1,11 +1,11 @@
+import type { FormSyntax } from "../../../ptx/instructions/form_syntax.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
-import { row, type Rows } from "../../../ptx/instructions/rows/row.ts";
+import { type Rows, WrittenRow } from "../../../ptx/instructions/rows/row.ts";
 import type { RegisterShadows } from "../checks/register_shadows.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Flow, InstructionRow, InstructionTraits } from "../../../ptx/instructions/instruction_traits.ts";
+import type { InstructionRow, InstructionTraits } from "../../../ptx/instructions/instruction_traits.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
-import type { ModifierSlot } from "../../../ptx/instructions/form_syntax.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** An instruction whose row says what it compiles to. */
@@ -115,61 +115,34 @@ export function instructionForm(
     readonly refusedFor?: string;
   },
 ): InstructionForm {
-  return new Form(row(syntax, section, {}), { lowering, traits, refusal, refusedFor });
+  return new Form({ syntax, section, flow: undefined, traits: {} }, { lowering, traits, refusal, refusedFor });
 }
 
 /** A row with its lowering. */
-class Form implements InstructionForm {
+class Form extends WrittenRow<LoweringTraits> implements InstructionForm {
   readonly emit: Emit | undefined;
   readonly suspending: SuspendingInstruction | undefined;
   readonly refusal: string | undefined;
   readonly refusedFor?: string;
-  readonly traits: LoweringTraits;
-  readonly #row: InstructionRow;
 
-  constructor(row: InstructionRow, { lowering, traits, refusal, refusedFor }: {
-    lowering: Lowering | undefined;
-    traits: LoweringTraits;
-    refusal?: string | undefined;
-    refusedFor?: string | undefined;
-  }) {
-    this.#row = row;
+  constructor(
+    { syntax, section, flow, traits: known }: Omit<InstructionRow, keyof FormSyntax>,
+    { lowering, traits, refusal, refusedFor }: {
+      lowering: Lowering | undefined;
+      traits: LoweringTraits;
+      refusal?: string | undefined;
+      refusedFor?: string | undefined;
+    },
+  ) {
+    const suspending = typeof lowering === "object" ? lowering : undefined;
+    super(syntax, section, { traits: { ...known, ...traits }, flow: suspending === undefined ? flow : "suspend" });
     this.emit = typeof lowering === "function" ? lowering : undefined;
-    this.suspending = typeof lowering === "object" ? lowering : undefined;
-    this.traits = { ...row.traits, ...traits };
+    this.suspending = suspending;
     this.refusal = refusal;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;
   }
 
-  get opcode(): string {
-    return this.#row.opcode;
-  }
-
-  get syntax(): string {
-    return this.#row.syntax;
-  }
-
-  get section(): string {
-    return this.#row.section;
-  }
-
-  get flow(): Flow | undefined {
-    return this.suspending === undefined ? this.#row.flow : "suspend";
-  }
-
-  get slots(): readonly ModifierSlot[] {
-    return this.#row.slots;
-  }
-
-  get hasResult(): boolean {
-    return this.#row.hasResult;
-  }
-
-  get takesSelectors(): boolean {
-    return this.#row.takesSelectors;
-  }
-
-  get operands(): readonly [minimum: number, maximum: number] {
-    return this.refusedFor === undefined ? this.#row.operands : [0, Infinity];
+  override get operands(): readonly [minimum: number, maximum: number] {
+    return this.refusedFor === undefined ? super.operands : [0, Infinity];
   }
 }

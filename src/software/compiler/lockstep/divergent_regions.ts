@@ -1,7 +1,6 @@
+import type { FunctionAnalysis } from "../../../ptx/analysis/function_analysis.ts";
 import { predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import { dominatorTree } from "../../../ptx/analysis/dominator_tree.ts";
-import type { FlowBlock } from "../control_flow/function_flow.ts";
-import { loopsOf } from "../../../ptx/analysis/loops.ts";
+import type { FlowBlock, Step } from "../control_flow/function_flow.ts";
 
 /** The blocks of all regions, for each block of the graph, after which no more large regions are looked at. */
 const blocksPerBlock = 32;
@@ -11,12 +10,10 @@ const manyBlocks = 64;
 /**
  * For each block where lanes meet again that have taken different ways: the blocks that others may still be in when a
  * lane has come there. Lanes meet behind branches and behind loops. None passes a barrier that others do not.
- *
- * @param blocks the blocks of the graph, in reverse postorder
  */
 export function divergentRegions(
-  entry: FlowBlock,
-  { blocks, isBarrier }: { blocks: readonly FlowBlock[]; isBarrier: (block: FlowBlock) => boolean },
+  { blocks, dominators, loops }: FunctionAnalysis<Step>,
+  isBarrier: (block: FlowBlock) => boolean,
 ): ReadonlyMap<FlowBlock, readonly (ReadonlySet<FlowBlock> | undefined)[]> {
   const regions = new Map<FlowBlock, (ReadonlySet<FlowBlock> | undefined)[]>();
   const add = (block: FlowBlock, region: ReadonlySet<FlowBlock> | undefined) => {
@@ -38,14 +35,14 @@ export function divergentRegions(
     }
     return region;
   };
-  const { number, children } = dominatorTree(entry);
+  const { number, children } = dominators;
   for (const dominator of blocks) {
     for (const block of children(dominator)) {
       const forward = [...before.get(block)!].filter((from) => number.get(from)! < number.get(block)!);
       if (forward.length > 1) add(block, blocksBefore(forward, (other) => other === dominator || other === block));
     }
   }
-  for (const { body } of loopsOf(entry, successors)) {
+  for (const { body } of loops) {
     const inside = new Set(body);
     const exits = new Map<FlowBlock, FlowBlock[]>();
     for (const from of body) {

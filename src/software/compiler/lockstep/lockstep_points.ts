@@ -9,8 +9,8 @@
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import { type FlowBlock, type FunctionFlow, functionFlow } from "../control_flow/function_flow.ts";
-import { predecessors, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
+import type { AnalyzedFlow, FlowBlock, KernelFlows } from "../control_flow/function_flow.ts";
+import { predecessors, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
@@ -41,7 +41,10 @@ export interface LockstepPoints {
 }
 
 /** Finds where the lanes of a warp wait in a usual launch. */
-export function findLockstepPoints(resolved: ResolvedKernel, addressed: ReadonlySet<FunctionName>): LockstepPoints {
+export function findLockstepPoints(
+  resolved: ResolvedKernel,
+  { flows, addressed }: { flows: KernelFlows; addressed: ReadonlySet<FunctionName> },
+): LockstepPoints {
   const all = [resolved.kernel, ...resolved.callees.values()];
   const parameters = new Set<number>();
   const hasAccesses = all.some((resolved) => instructionsOf(resolved).some(mayAccess));
@@ -52,7 +55,7 @@ export function findLockstepPoints(resolved: ResolvedKernel, addressed: Readonly
       for (const each of all) {
         const isCalled = each !== resolved.kernel;
         const { callees } = resolved;
-        new PointFinder(functionFlow(each), { rules, isCalled, accessing, callees, parameters }).find(points);
+        new PointFinder(flows.get(each)!, { rules, isCalled, accessing, callees, parameters }).find(points);
       }
     }
     return points;
@@ -180,7 +183,7 @@ interface FinderContext {
 }
 
 class PointFinder {
-  readonly #flow: FunctionFlow;
+  readonly #flow: AnalyzedFlow;
   readonly #context: FinderContext;
   readonly #addresses: AddressForms;
   readonly #conflicts: AccessConflicts;
@@ -188,17 +191,18 @@ class PointFinder {
   /** The registers that addresses are sums of. */
   readonly #terms = new Set<Term>();
 
-  constructor(flow: FunctionFlow, context: FinderContext) {
+  constructor(flow: AnalyzedFlow, context: FinderContext) {
     this.#flow = flow;
     this.#context = context;
     const { rules } = context;
-    const instructions = instructionsOf(flow.function);
+    const { analysis } = flow;
+    const { instructions } = analysis;
     let used: ReadonlySet<unknown> | undefined;
     const isUsed = (instruction: CompiledInstruction) => {
       const read = used ??= operandsRead(instructions);
       return resultsOf(instruction).some((register) => read.has(register));
     };
-    const addresses = new AddressForms({ entry: flow.entry, instructions: instructionsOf(flow.function) }, rules);
+    const addresses = new AddressForms(analysis, rules);
     this.#addresses = addresses;
     this.#conflicts = new AccessConflicts(addresses, rules, laneDifferences(rules.block));
     const all: RootedAccess[] = [];
@@ -238,7 +242,8 @@ class PointFinder {
 
   find(points: Set<CompiledInstruction>): void {
     if (this.#accesses.size === 0) return;
-    const blocks = reversePostorder(this.#flow.entry);
+    const { analysis } = this.#flow;
+    const { blocks } = analysis;
     const before = predecessors(blocks, successors);
     const resumed = new Map(this.#flow.suspendPoints.map((point) => [point.suspendBlock, point]));
     const isBarrier = (block: FlowBlock) => {
@@ -248,7 +253,7 @@ class PointFinder {
     const begins = new Map<FlowBlock, Pending>();
     const ends = new Map<FlowBlock, Pending>();
     for (const block of blocks) begins.set(block, new Pending(this.#context.isCalled && block === this.#flow.entry));
-    for (const [block, regions] of divergentRegions(this.#flow.entry, { blocks, isBarrier })) {
+    for (const [block, regions] of divergentRegions(analysis, isBarrier)) {
       for (const region of regions) {
         if (region === undefined) begins.get(block)!.open();
         else this.#addAll(region, begins.get(block)!);

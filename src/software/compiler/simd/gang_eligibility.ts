@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { functionFlow, type SuspendPoint } from "../control_flow/function_flow.ts";
+import type { AnalyzedFlow, SuspendPoint } from "../control_flow/function_flow.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
-import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
+import type { ResolvedKernel } from "../typing/resolver.ts";
 
 /** Whether every instruction of a kernel can be executed by gangs. */
-export function canRunInGangs({ kernel, callees }: ResolvedKernel): boolean {
+export function canRunInGangs({ kernel, callees }: ResolvedKernel, { entry, analysis }: AnalyzedFlow): boolean {
   if (callees.size > 0 || kernel.variableBytes > 0) return false;
-  return instructionsOf(kernel).every(({ form }) => form.traits.runsInGangs) &&
-    spinLoops(functionFlow(kernel).entry).length === 0;
+  return analysis.instructions.every(({ form }) => form.traits.runsInGangs) &&
+    spinLoops(entry).length === 0;
 }
 
 /** The number of the barrier at a suspend point if whole gangs wait there: a barrier of all threads of the block. */

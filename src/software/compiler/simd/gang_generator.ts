@@ -17,10 +17,10 @@ import { launchRecordLocal } from "../codegen/fixed_locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
   blockBefore,
+  copyOfFlow,
   type DivergencePoint,
   type FlowBlock,
   type FunctionFlow,
-  functionFlow,
   newBlock,
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
@@ -100,7 +100,7 @@ export function generateGangKernel(
   resolved: ResolvedKernel,
   context: GangContext,
 ): GeneratedGangKernel | undefined {
-  if (!canRunInGangs(resolved)) return undefined;
+  if (!canRunInGangs(resolved, context.flows.get(resolved.kernel)!)) return undefined;
   const generator = new GangGenerator(resolved, context, { masks: true });
   const generated = generator.generate(name);
   if (generated !== undefined || !generator.hasMaskedLoops) return generated;
@@ -142,7 +142,7 @@ class GangGenerator {
     this.#readers = this.#instructions.length <= mostInstructionsOfRuns
       ? registerReaders(this.#instructions)
       : undefined;
-    this.#flow = functionFlow(resolved.kernel);
+    this.#flow = copyOfFlow(context.flows.get(resolved.kernel)!);
     initializePredicated(this.#flow);
     this.#masked = masks && this.#instructions.length <= mostInstructionsOfMasked ? this.#chooseMaskedRegions() : {
       regions: [],

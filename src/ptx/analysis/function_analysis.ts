@@ -1,0 +1,42 @@
+import { type BasicBlock, type FlowStep, reversePostorder, successors } from "./control_flow_graph.ts";
+import { type Definitions, definitionsOf } from "./definitions_and_uses.ts";
+import { type DominatorTree, dominatorTree } from "./dominator_tree.ts";
+import { type Loop, loopsOf } from "./loops.ts";
+
+/**
+ * What is known of a function, for all who ask: each part is found when it is first asked for, and once. The graph must
+ * not change: who changes it takes a copy.
+ */
+export class FunctionAnalysis<Step extends FlowStep = FlowStep> {
+  readonly entry: BasicBlock<Step>;
+  /** In program order. */
+  readonly instructions: readonly NonNullable<Step["instruction"]>[];
+  #definitions: Definitions | undefined;
+  #blocks: readonly BasicBlock<Step>[] | undefined;
+  #dominators: DominatorTree<Step> | undefined;
+  #loops: readonly Loop<BasicBlock<Step>>[] | undefined;
+
+  constructor(entry: BasicBlock<Step>, instructions: readonly NonNullable<Step["instruction"]>[]) {
+    this.entry = entry;
+    this.instructions = instructions;
+  }
+
+  /** The instructions that set each register. */
+  get definitions(): Definitions {
+    return this.#definitions ??= definitionsOf(this.instructions);
+  }
+
+  /** The blocks that can be reached, in reverse postorder. */
+  get blocks(): readonly BasicBlock<Step>[] {
+    return this.#blocks ??= reversePostorder(this.entry);
+  }
+
+  get dominators(): DominatorTree<Step> {
+    return this.#dominators ??= dominatorTree(this.entry);
+  }
+
+  /** The natural loops. */
+  get loops(): readonly Loop<BasicBlock<Step>>[] {
+    return this.#loops ??= loopsOf(this.entry, successors);
+  }
+}
