@@ -7,6 +7,7 @@ import { spawn } from "node:child_process";
 import { readdirSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { bundleOf } from "./child_bundles.ts";
 
 /** A process that runs a script. */
 export interface ChildProcess extends AsyncDisposable {
@@ -91,7 +92,7 @@ export function scriptCommand(
   args: readonly string[],
   options: Pick<StartOptions, "permissions"> = {},
 ): readonly string[] {
-  const script = fileURLToPath(new URL(path, new URL("../", import.meta.url)));
+  const script = bundleOf(path) ?? fileURLToPath(new URL(path, new URL("../", import.meta.url)));
   const runtime = deno === undefined
     ? []
     : ["run", "--no-prompt", "--no-check", ...denoArguments, ...options.permissions ?? ["--allow-ffi"]];

@@ -5,6 +5,7 @@
  * @module
  */
 import { readdirSync } from "node:fs";
+import { useBundles } from "./child_bundles.ts";
 
 /** The folders with so few tests that one file of `tests/together/` imports all of them. */
 export const smallFolders: readonly string[] = [
@@ -23,6 +24,7 @@ export const smallFolders: readonly string[] = [
 
 /** Imports all files of tests in a folder and, unless told otherwise, in its folders, in the order of their names. */
 export async function importTests(folder: URL, { recursive = true }: { recursive?: boolean } = {}): Promise<void> {
+  useBundles();
   const files = readdirSync(folder, { recursive, encoding: "utf8" });
   for (const file of files.filter((name) => name.endsWith("_test.ts")).sort()) {
     await import(new URL(file, folder).href);
