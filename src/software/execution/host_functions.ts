@@ -14,17 +14,17 @@ import type { StepCounter } from "./faults/step_counter.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 
-/** The functions, but for those that the compiler has itself. */
+/** The functions, except those that the compiler emits itself. */
 type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
 
-/** What the functions of a module work with. */
+/** What the functions of a module need. */
 export interface HostFunctionParts {
   readonly linearMemory: LinearMemory;
   /** Counts the steps of the blocks that run. */
   readonly steps: StepCounter;
   /** The checks of the launch that runs, if kernels make any. */
   readonly running: RunningChecks | undefined;
-  /** Where the module's variables are in linear memory. */
+  /** Offset of the module's variables in linear memory. */
   readonly image: { readonly begin: number; readonly byteLength: number };
 }
 
@@ -48,7 +48,7 @@ function faultFunctions(
   };
 }
 
-/** Offsets above 2 GiB come as negative numbers. */
+/** Offsets above 2 GiB are passed as negative numbers. */
 function checkFunctions({ running, image }: HostFunctionParts): Pick<
   HostFunctions,
   | "access"
@@ -64,7 +64,7 @@ function checkFunctions({ running, image }: HostFunctionParts): Pick<
   return {
     access(offset, place, thread) {
       const unsigned = offset >>> 0;
-      // The module's own variables are nobody's buffer.
+      // The module's own variables belong to no buffer.
       if (unsigned < begin || unsigned >= begin + byteLength) running?.access(unsigned, place, thread);
       else running?.accessVariable(unsigned);
     },
@@ -112,7 +112,7 @@ function allocateOnHeap(
   return offset === undefined ? 0n : addressOfOffset(offset);
 }
 
-/** A kernel's call of `free`. Returns what is wrong with it, if anything. */
+/** A kernel's call of `free`. Returns the error, if there is one. */
 function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
   if (address === 0n) return undefined;
   const offset = offsetOfAddress(address);
@@ -165,7 +165,7 @@ function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions
   };
 }
 
-/** The memory that compiled code says may be read. See `pushSpaces`. */
+/** The memory that compiled code permits to be read. See `pushSpaces`. */
 type Spaces = [
   shared: number,
   sharedBytes: number,

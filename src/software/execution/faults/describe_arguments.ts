@@ -1,5 +1,5 @@
 /**
- * What a fault's message says of the arguments that the kernel was launched with.
+ * Describes the arguments of a launch in the message of a fault.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
 import { addressBase, faultKind } from "../../abi/addresses.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
 
-/** How many arguments a message lists. */
+/** The maximum number of arguments in a message. */
 const maximumListed = 8;
 
 /** The kinds of faults that an argument most often causes. */

@@ -1,5 +1,5 @@
 /**
- * What a fault's message says: what the kernel did, to which memory.
+ * Describes a fault: what the kernel did, and to which memory.
  *
  * @module
  */

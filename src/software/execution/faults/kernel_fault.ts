@@ -9,26 +9,29 @@ import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
 /** The index of a block or of a thread. */
 export type Index = readonly [x: number, y: number, z: number];
 
-/** What is known where a kernel stops. */
+/** What is known at the point where a kernel stops. */
 export interface FaultReport {
   /** One of `faultKind`. */
   readonly kind: number;
-  /** As the kind and the place say: an address, an offset, or another value. */
+  /** Its meaning depends on the kind and the place: an address, an offset, or another value. */
   readonly address?: bigint;
   readonly place?: Partial<FaultPlace>;
-  /** As the place says, by default the number of its record. Undefined if no thread in particular has faulted. */
+  /**
+   * Its meaning depends on the place; by default, the number of the thread's record. Undefined if no particular thread
+   * has faulted.
+   */
   readonly thread?: number | undefined;
   /** The index of the thread, if it is known already. */
   readonly index?: Index;
   /** The source of the kernel at that place, if the kernel itself names it. */
   readonly source?: string | undefined;
-  /** What has happened, if the kind does not say it. May name lines of the PTX, and the threads that wait. */
+  /** What happened, if the kind does not say it. May name lines of the PTX, and waiting threads. */
   readonly what?: string | ((nameLine: (line: number) => string, waiting: string) => string);
-  /** If the kernel was stopped because no block goes on. */
+  /** Set if the kernel was stopped because no block makes progress. */
   readonly stuck?: StuckBlocks;
 }
 
-/** Blocks that only wait for each other, or for blocks that have not begun. */
+/** Blocks that only wait for each other, or for blocks that have not started. */
 export interface StuckBlocks {
   /** What each of them waits at. */
   describe(nameLine: (line: number) => string): string;
@@ -55,11 +58,11 @@ export class KernelFault extends Error {
   readonly kind: number;
   readonly kernel: string;
   readonly block: Index;
-  /** Undefined if no thread in particular has faulted. */
+  /** Undefined if no particular thread has faulted. */
   readonly thread: Index | undefined;
   /** The line in the PTX text. 0 if it is not known. */
   readonly line: number;
-  /** The line of the source, such as `saxpy.cu:12`. Undefined if neither the PTX nor the kernel tells. */
+  /** The line of the source, such as `saxpy.cu:12`. Undefined if it is unknown. */
   readonly source: string | undefined;
   /** The generic address. Undefined if the fault does not concern memory. */
   readonly address: bigint | undefined;

@@ -26,12 +26,12 @@ export class StepCounter {
     return this.#limit;
   }
 
-  /** Begins the next block, or goes on with one that has done some steps. */
+  /** Starts the next block, or resumes one that has done some steps. */
   restart(steps = 0): void {
     this.#count = steps;
   }
 
-  /** Takes the place and the thread, as compiled code reports them. */
+  /** Called by compiled code with the place and the thread. */
   refuel(place: number, thread: number): number {
     this.#count += this.fuelPerRefill;
     if (this.#count > this.#limit) this.#stop({ place: decodePlace(place), thread });

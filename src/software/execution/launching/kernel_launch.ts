@@ -63,7 +63,7 @@ class Pace {
     this.#isDivided = isDivided;
   }
 
-  /** Begins a time slice. */
+  /** Starts a time slice. */
   begin(): void {
     this.#start = performance.now();
   }

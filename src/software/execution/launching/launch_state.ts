@@ -1,5 +1,5 @@
 /**
- * A launch that runs: the record that its kernel reads, the blocks that are left, and how its faults are explained.
+ * A running launch: the record that its kernel reads, the remaining blocks, and the descriptions of its faults.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { freshByte, type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
 import { DeadlockError, describeWaiting } from "../scheduling/waiting_threads.ts";
 
-/** What a launch takes beside its geometry. */
+/** Options of a launch, other than its geometry. */
 export interface LaunchPlace {
   readonly linearMemory: LinearMemory;
   readonly parameters: Uint8Array;
@@ -46,17 +46,17 @@ export interface LaunchPlace {
   readonly isDivided?: boolean | undefined;
   /** The order of blocks, warps and threads, if a time slice is one block. Default: as they are counted. */
   readonly order?: KernelOrder | undefined;
-  /** What looks at the launch. Default: nothing. */
+  /** The checks of the launch. Default: none. */
   readonly checks?: LaunchChecks | undefined;
-  /** The ranges that the parameters point into, as kernels find them: in those that check memory. */
+  /** The ranges that the parameters point into, in the layout for kernels that check memory. */
   readonly argumentRanges?: Uint32Array | undefined;
-  /** What knows which memory is initialized, if its kernel makes that check. */
+  /** Knows which memory is initialized, if the kernel checks that. */
   readonly shadow?: MemoryShadow | undefined;
   /** The offset of a cooperative launch's workspace. */
   readonly workspace?: number | undefined;
 }
 
-/** The fields of the launch record that are read for many accesses, by their place in it. */
+/** The offsets of the fields of the launch record that are read for many accesses. */
 const words = {
   blockX: launchFieldOffset("blockX") / 4,
   blockY: launchFieldOffset("blockY") / 4,
@@ -65,7 +65,7 @@ const words = {
   rowZ: launchFieldOffset("rowZ") / 4,
 } as const;
 
-/** The index of one of some blocks or threads, which are counted along x, y and z. */
+/** The index of a block or thread, which are counted along x, y and z. */
 function indexIn(number: number, [x, y]: Index): Index {
   return [number % x, Math.floor(number / x) % y, Math.floor(number / (x * y))];
 }
@@ -113,7 +113,7 @@ export class LaunchRecord {
   /**
    * Writes the record to linear memory, which other launches use in the meantime.
    *
-   * @param owner a launch that keeps what is in the scratch ranges until its next time slice
+   * @param owner a launch that needs the contents of the scratch ranges until its next time slice
    */
   write(owner?: ScratchOwner): void {
     this.place.linearMemory.takeScratch(owner);
@@ -146,7 +146,7 @@ export class LaunchRecord {
     this.set("fuelLeft", steps.fuelPerRefill);
   }
 
-  /** Sets in which order the threads of a block run, if they never wait. */
+  /** Sets the order of the threads of a block, if they never wait. */
   #orderThreads(order: KernelOrder): void {
     const { block } = this.geometry;
     let reversed = 0;
@@ -188,12 +188,12 @@ export class LaunchRecord {
     return fault;
   }
 
-  /** The block that runs, and the index in it of the thread that is reported. */
+  /** The running block, and the index in it of the thread to report. */
   indicesOf(report: Pick<FaultReport, "thread" | "index" | "place">): { block: Index; thread: Index | undefined } {
     return { block: [this.get("blockX"), this.get("blockY"), this.get("blockZ")], thread: this.#threadOf(report) };
   }
 
-  /** The number in the grid of a thread that does something at a place. Called for many accesses. */
+  /** The number in the grid of the thread at a place. Called for many accesses. */
   numberOf(place: number, thread: number): number {
     const { fields, geometry: { grid, block } } = this;
     const row = reportsRows(place) ? block[0] * (fields[words.rowY]! + block[1] * fields[words.rowZ]!) : 0;
@@ -215,14 +215,14 @@ export class LaunchRecord {
     return [packed & 0x3ff, packed >> 10 & 0x3ff, packed >> 20];
   }
 
-  /** The line of a fault or, if that is not known, where the thread has resumed last. */
+  /** The line of a fault or, if that is unknown, the line at which the thread last resumed. */
   #lineOf({ thread, place }: FaultReport): number {
     const line = place?.line ?? 0;
     if (line > 0 || thread === undefined || place?.thread === "x") return line;
     return this.resumeLines[this.#recordOf(thread).getInt32(threadRecord.resumeIndex, true)] ?? 0;
   }
 
-  /** The record of a thread of the block that runs. */
+  /** The record of a thread of the running block. */
   #recordOf(thread: number): DataView {
     const { memory } = this.place.linearMemory;
     const begin = this.get("threads") + thread * threadRecordByteLength;
@@ -253,7 +253,7 @@ export class LaunchRecord {
     this.set("gangs", gangs);
   }
 
-  /** Fills the shared memory of the next block, if it runs alone: it must not find what another one has left there. */
+  /** Fills the shared memory of the next block, if it runs alone: it must not see what another one has left there. */
   freshenShared(begin: number = scratch.shared.begin): void {
     const { isDivided, linearMemory } = this.place;
     if (isDivided) linearMemory.bytes.fill(freshByte, begin, begin + this.get("sharedBytes"));
@@ -324,7 +324,7 @@ export class BlockIndex {
   readonly #grid: Geometry["grid"];
   readonly #order: KernelOrder | undefined;
   readonly #count: number;
-  /** How many blocks have run, if they run in an order of their own. */
+  /** The number of blocks that have run, if they run in a permuted order. */
   #position = 0;
 
   constructor(grid: Geometry["grid"], order?: KernelOrder) {
@@ -338,7 +338,7 @@ export class BlockIndex {
     return this.z === this.#grid[2];
   }
 
-  /** Goes to the block of the order. */
+  /** Advances to the next block of the permuted order. */
   #choose(): void {
     if (this.#order === undefined) return;
     const [x, y, z] = this.#grid;
@@ -349,7 +349,7 @@ export class BlockIndex {
     this.z = isPastEnd ? z : Math.floor(block / (x * y));
   }
 
-  /** Advances to a block of the row, or to the next row. In an order of their own, blocks run one by one. */
+  /** Advances to a block of the row, or to the next row. In a permuted order, blocks run one by one. */
   advanceTo(x: number): void {
     if (this.#order !== undefined) {
       if (x > this.x) this.#position++;

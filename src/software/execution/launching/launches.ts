@@ -39,7 +39,7 @@ export class LoadedKernel {
     return this.module.device;
   }
 
-  /** The kernel for launches that need not be looked at for something. */
+  /** The kernel without checks that a launch does not need. */
   without(left: Partial<SkippedChecks>): LoadedKernel {
     if (!left.races && !left.accesses && !left.barriers) return this;
     const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
@@ -71,7 +71,7 @@ export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: st
   }
 }
 
-/** What a launch takes from the driver. */
+/** What a launch needs of the driver. */
 export interface LaunchServices
   extends
     Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
@@ -104,7 +104,7 @@ export function launchOf(
   const mayBeProven = shadow !== undefined && accesses !== undefined && !kernel.compiled.mayReadUnset;
   if (!kernel.compiled.ordersAccesses && !mayBeProven && !hasReadOnly) return usual;
   let chosen: LaunchWork | undefined;
-  // What the pointers point to, and what is initialized, is known when the work in front has been done.
+  // Only when the earlier work is done is it known what the pointers point to and what is initialized.
   const choose = (): LaunchWork => {
     const isProven = mayBeProven && shadow.admit(accesses);
     if (isProven) place.checks?.leaveOutInitialization();

@@ -1,7 +1,7 @@
 /**
  * Compiled modules of a process, kept by their PTX, so that loading the same PTX again does not compile it again.
  *
- * Only what never changes is kept. Every load has an instance and variables of its own.
+ * Only immutable parts are kept. Every load has its own instance and variables.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export interface CompiledCode {
   readonly code: WebAssembly.Module;
 }
 
-/** The same for a kernel's version that runs in gangs. */
+/** A kernel's version for gangs, and its code in the engine. */
 export interface CompiledGangs {
   readonly compiled: GangKernel;
   readonly code: WebAssembly.Module;
@@ -32,7 +32,10 @@ export interface CodeOptions {
   readonly kernelChecks: ReadonlySet<KernelCheck>;
 }
 
-/** Keeps values by strings, as long as the strings are not too long together. The least recently used goes first. */
+/**
+ * A cache of values by strings, limited by the total length of the strings. The least recently used value is evicted
+ * first.
+ */
 export class RecentlyUsed<Value> {
   readonly #maximumLength: number;
   /** In the order of their last use. */
@@ -44,7 +47,7 @@ export class RecentlyUsed<Value> {
     this.#maximumLength = maximumLength;
   }
 
-  /** The value of a string, which is created if it is not kept. If that throws, nothing is kept. */
+  /** Returns the value of a string, and creates it if it is not cached. If that throws, nothing is cached. */
   get(key: string, create: () => Value): Value {
     const kept = this.#values.get(key);
     const value = kept ?? create();
@@ -93,14 +96,14 @@ export function compiledGangs(kernel: CompiledKernel, width: GangWidth): Compile
   if (versions.has(width)) return versions.get(width);
   const compiled = kernel.compileGangs(width);
   const code = compiled && unlessRefused(() => new WebAssembly.Module(compiled.wasm));
-  // The engine may refuse for lack of memory, and have it later.
+  // The engine may refuse for lack of memory, and succeed later.
   if (compiled !== undefined && code === undefined) return undefined;
   const version = compiled && code && { compiled, code };
   versions.set(width, version);
   return version;
 }
 
-/** What the engine creates. Undefined if it refuses, for instance for lack of memory. */
+/** Compiles in the engine. Undefined if it refuses, for instance for lack of memory. */
 export function unlessRefused<Created>(create: () => Created): Created | undefined {
   try {
     return create();

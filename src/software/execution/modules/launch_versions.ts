@@ -14,7 +14,7 @@ type BlockSize = readonly [x: number, y: number, z: number];
 export interface LaunchVersionsOptions<Kernel> {
   bind(wasm: Uint8Array<ArrayBuffer>, kernel: CompiledKernel): Kernel;
   readonly memory: WebAssembly.Memory;
-  /** Where the module's variables are. */
+  /** The range of the module's variables. */
   readonly image: { readonly begin: number; readonly end: number };
 }
 
@@ -54,7 +54,7 @@ export class LaunchVersions<Kernel> {
     return this.#versions.get(key);
   }
 
-  /** Whether there are pointers into the memory of others, or to the module's variables. Every launch asks. */
+  /** Whether any pointers share memory, or point to the module's variables. Called for every launch. */
   #arePointersShared(view: DataView, bounds: number): boolean {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;

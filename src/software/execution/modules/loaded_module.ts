@@ -50,7 +50,7 @@ export class LoadedModule {
     return this.#module.ptxVersion;
   }
 
-  /** Where its variables are in linear memory. Undefined if it has none. */
+  /** The range of its variables in linear memory. Undefined if it has none. */
   get imageBegin(): number | undefined {
     return this.#module.memory?.begin;
   }
@@ -103,7 +103,7 @@ export class LoadedModule {
     return kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
-  /** All kernels, those too that the device cannot run. */
+  /** All kernels, including those that the device cannot run. */
   kernelNames(): string[] {
     return [...this.#module.kernels.keys(), ...this.#module.refusals.keys()];
   }
@@ -117,7 +117,7 @@ export class LoadedModule {
     return this.variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
-  /** Whether its kernels may access some ranges, and none is among its variables, which nobody observes. */
+  /** Whether its kernels may access the ranges, and none of them overlaps its variables, which are not observed. */
   areBuffers(ranges: readonly MemoryRange[]): boolean {
     const { memory } = this.#module;
     return ranges.every(({ address, byteLength }) => {
@@ -135,7 +135,7 @@ export class LoadedModule {
   }
 }
 
-/** The error of CUDA for what is wrong with PTX. Other errors are returned as they are. */
+/** Converts an error of PTX to CUDA's error. Other errors are returned unchanged. */
 export function errorOfPtx(error: unknown, call: string): unknown {
   const { cudaErrorInvalidPtx, cudaErrorInvalidSource, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
   if (error instanceof LinkError) return explainedError(cudaErrorInvalidSource, "cuLinkComplete", error.message);
@@ -149,7 +149,7 @@ function unsupported(error: UnsupportedPtxError, call: string, note = ""): CudaE
   return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${error.message}${note}`);
 }
 
-/** How many kernels the device runs of a module with several. */
+/** Says how many of a module's kernels the device can run, if it has several. */
 function countKernels(supported: number, refused: number): string {
   const count = supported + refused;
   return count === 1 ? "" : ` (the software device runs ${supported} of the module's ${count} kernels)`;

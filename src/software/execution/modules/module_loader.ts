@@ -86,7 +86,7 @@ export interface ModulePlace {
    * possible.
    */
   readonly gangs?: boolean | "always";
-  /** What looks at launches while they run. Default: nothing. */
+  /** The checks of launches while they run. Default: none. */
   readonly running?: RunningChecks | undefined;
   /** Whether kernels report every access to global memory. Default: no. */
   readonly observesAccesses?: boolean;

@@ -51,11 +51,11 @@ export class BlockPlaces {
   readonly #most: number;
   readonly #free: BlockPlace[];
   readonly #reserved: { readonly begin: number; readonly byteLength: number }[] = [];
-  /** What was in the scratch ranges when another launch took them. */
+  /** A copy of the scratch ranges from before another launch used them. */
   #saved: readonly Uint8Array[] | undefined;
   #count = 1;
 
-  /** @param most how many blocks fit on the device at once */
+  /** @param most the number of blocks that fit on the device at once */
   constructor(
     linearMemory: LinearMemory,
     { sizes, first, most }: { sizes: BlockMemorySizes; first: BlockPlace; most: number },

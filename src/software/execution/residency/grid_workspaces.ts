@@ -1,5 +1,5 @@
 /**
- * The workspaces of cooperative launches: memory where the blocks of a grid count who has arrived at its barrier.
+ * The workspaces of cooperative launches: memory in which the blocks of a grid count arrivals at its barrier.
  *
  * @module
  */

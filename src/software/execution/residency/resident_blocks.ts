@@ -1,7 +1,7 @@
 /**
  * Runs blocks that may wait for each other. As long as blocks run to their end, they run one after another. When a
- * block cannot go on, because all its threads wait or spin, the next one begins beside it, until no more fit on the
- * device, and all that run take turns.
+ * block cannot continue, because all its threads wait or spin, the next one starts beside it, until no more fit on the
+ * device, and the running blocks take turns.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { activeBlocks } from "../../software_device.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
 
-/** A block that has begun and not ended. */
+/** A block that has started and not ended. */
 interface Resident {
   readonly block: Coordinates;
   readonly multiprocessor: number;
@@ -37,15 +37,17 @@ export function fittingBlocks(threadsPerBlock: number, sharedBytes: number): num
 }
 
 /**
- * How many turns a lone block gets before the next one begins, and for how many of them a turn counts in which it only
- * waits: threads may spin only until another thread of their block is done.
+ * The number of turns that a lone block gets before the next one starts, and the number that a turn counts for in which
+ * it only waits. The threads may only be spinning until another thread of their block is done.
  */
 const patience = 64;
 const weightOfStuckTurn = 4;
-/** The steps that a turn counts for in which a block only waits: as many as take as long as the turn itself. */
+/**
+ * The number of steps that a turn counts for in which a block only waits: as many as take as long as the turn itself.
+ */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
-/** The most blocks that a message describes one by one. */
+/** The maximum number of blocks that a message describes one by one. */
 const describedBlocks = 4;
 
 /** The blocks of a launch from the first on that waits for others, as work in time slices. */
@@ -57,12 +59,12 @@ export class ResidentBlocks implements ScratchOwner {
   readonly #residents: Resident[] = [];
   /** The blocks on each multiprocessor. */
   readonly #loads: number[] = new Array(multiProcessorCount).fill(0);
-  /** The resident whose turn is next, and the multiprocessor where a block began last. */
+  /** The resident whose turn is next, and the multiprocessor where a block last started. */
   #next = 0;
   #lastMultiprocessor = -1;
-  /** How many turns have been taken since a block began or ended. */
+  /** The number of turns since a block started or ended. */
   #turnsSinceChange = 0;
-  /** How many turns have been taken since a thread of any block went on, and the steps of these turns. */
+  /** The number of turns since a thread of any block made progress, and the steps of these turns. */
   #stuckTurns = 0;
   #stuckSteps = 0;
   /** Whether blocks of this launch have waited for others. */
@@ -103,7 +105,7 @@ export class ResidentBlocks implements ScratchOwner {
       }
       this.#takeTurn();
       turns++;
-      // If no block goes on, perhaps they wait for what the work of another stream stores.
+      // If no block makes progress, they may wait for a store by another stream's work.
       if (turns >= this.#residents.length && turns >= patience && this.#stuckTurns >= turns) break;
     } while (performance.now() - start < sliceMilliseconds);
     return false;
@@ -152,7 +154,7 @@ export class ResidentBlocks implements ScratchOwner {
     return turn;
   }
 
-  /** Begins the next block, and gives it the next turn. Returns false if there is none, or no place for it. */
+  /** Starts the next block, and gives it the next turn. Returns false if there is none, or no place for it. */
   #begin(): boolean {
     const index = this.#index;
     if (index.isPastEnd) return false;
@@ -163,7 +165,7 @@ export class ResidentBlocks implements ScratchOwner {
     const { scheduler } = this.#add(place, this.#freestMultiprocessor());
     scheduler.start();
     this.#next = this.#residents.length - 1;
-    // If this block must wait as well, the next one begins after its first turn.
+    // If this block must wait as well, the next one starts after its first turn.
     this.#turnsSinceChange = this.#waits ? this.#next : 0;
     this.#stuckTurns = this.#stuckSteps = 0;
     return true;

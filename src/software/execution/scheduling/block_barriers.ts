@@ -55,7 +55,7 @@ export class BlockBarriers {
     this.#isLive = isLive;
   }
 
-  /** Forgets all barriers. */
+  /** Clears all barriers. */
   clear(): void {
     this.#barriers.clear();
   }

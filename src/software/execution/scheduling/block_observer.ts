@@ -1,16 +1,16 @@
 import type { Suspension } from "../../abi/launch_record.ts";
 
-/** Follows the threads of a block, and of the blocks that run in its place after it. */
+/** Observes the threads of a block, and of the blocks that run after it in its place. */
 export interface BlockObserver {
   /** All threads are at the kernel's start. */
   start(): void;
-  /** Threads of the block run from now on. */
+  /** Threads of the block are about to run. */
   resume(): void;
   /** A thread, or the first one of a warp that arrives as a whole, has arrived at a barrier. */
   arrive(thread: number, arrival: ObservedArrival): void;
-  /** The threads that wait at a barrier go on. */
+  /** The threads that wait at a barrier are about to resume. */
   complete(barrier: ObservedBarrier): void;
-  /** Lanes of a warp have met, at its barrier or to exchange values, and go on. */
+  /** Lanes of a warp have met, at its barrier or to exchange values, and are about to resume. */
   meet(warp: number, meeting: ObservedMeeting): void;
 }
 
@@ -22,10 +22,10 @@ export interface ObservedArrival {
   readonly suspension: Suspension;
 }
 
-/** A barrier whose threads go on. */
+/** A barrier whose threads are about to resume. */
 export interface ObservedBarrier {
   readonly barrier: number;
-  /** The threads that have waited, and where. */
+  /** The threads that have waited, and their places. */
   threads(): readonly number[];
   suspensionOf(thread: number): Suspension | undefined;
   /** Whether a thread has exited, or does not exist. */
@@ -42,13 +42,13 @@ export interface ObservedMeeting {
   readonly lanes: number;
   readonly present: number;
   readonly suspension: Suspension;
-  /** The lanes that a lane names. */
+  /** The lanes in a lane's mask. */
   maskOf(lane: number): number;
-  /** The first lane that a shuffle gives the value of a lane that does not take part. */
+  /** The first lane that would receive the value of a lane that does not participate in a shuffle. */
   readerOfAbsentLane(): number | undefined;
 }
 
-/** Lets several follow. Undefined for none. */
+/** Combines several observers into one. Undefined for none. */
 export function observeTogether(observers: readonly (BlockObserver | undefined)[]): BlockObserver | undefined {
   const all = observers.filter((observer) => observer !== undefined);
   if (all.length < 2) return all[0];

@@ -19,7 +19,7 @@ const words = threadRecordByteLength / 4;
 const warpWords = warpSize * words;
 const requestWord = threadRecord.request / 4;
 
-/** What it takes to run a block's threads. */
+/** What is needed to run a block's threads. */
 export interface BlockThreads {
   readonly memory: WebAssembly.Memory;
   readonly block: readonly [x: number, y: number, z: number];
@@ -29,7 +29,7 @@ export interface BlockThreads {
   readonly local: number;
   /** Called before the threads are put at the kernel's start. */
   readonly onStart?: (() => void) | undefined;
-  /** Whether the kernel looks for what is uninitialized. */
+  /** Whether the kernel tracks uninitialized values. */
   readonly hasShadows?: boolean;
   readonly kernel: {
     readonly suspensions: readonly Suspension[];
@@ -39,11 +39,11 @@ export interface BlockThreads {
     /** Undefined if it calls no functions. */
     readonly callSites?: ReadonlyMap<number, CallSite>;
   };
-  /** What follows the threads. Default: nothing. */
+  /** Observes the threads. Default: none. */
   readonly observer?: BlockObserver | undefined;
   /** The order of warps and threads. Default: as they are counted. */
   readonly order?: KernelOrder | undefined;
-  /** Runs those of some threads that do not wait. */
+  /** Runs the threads of a range that do not wait. */
   run(firstThread: number, lastThread: number): void;
   /** Counts steps of a thread or, from that thread on, of its warp. Throws if there were too many. */
   countSteps(steps: number, thread: number): void;

@@ -16,25 +16,25 @@ import { readerOfAbsentLane } from "./warp_shuffles.ts";
 import { forEachLane, warpSize } from "./warp_records.ts";
 import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
 
-/** What came of a turn of a block. */
+/** The outcome of a turn of a block. */
 export type Turn =
   /** All threads have exited. */
   | "ended"
-  /** Threads went on, and now all wait or spin. */
+  /** Threads made progress, and now all wait or spin. */
   | "waiting"
-  /** All threads waited or spun where they did before. */
+  /** No progress: all threads wait or spin at the same places as before. */
   | "stuck"
-  /** The turn was long. Threads still go on, but perhaps they only wait, with barriers in the loop. */
+  /** The turn was long. Threads still run, but may only be waiting in a loop with barriers. */
   | "busy";
 
-/** The steps that a yield counts for. */
+/** The number of steps that a yield counts for. */
 const stepsOfYield = 64;
 /**
- * In a kernel that may wait for other blocks: the most rounds of a turn in which no thread exits. Blocks that are observed
- * take turns more often: a block that gets ahead of the others hides what they do too early.
+ * In a kernel that may wait for other blocks: the maximum number of rounds of a turn in which no thread exits. Observed
+ * blocks take turns more often: a block that runs far ahead of the others hides their early accesses.
  */
 const roundsPerTurn = { usual: 8, observed: 1 } as const;
-/** In such a kernel: how often the operations of a warp are answered before the other warps run. */
+/** In such a kernel: the number of operations of a warp that are answered before other warps run. */
 const answersPerRound = 4;
 
 /** Runs the blocks of a launch, one after another. */
@@ -52,13 +52,13 @@ export class BlockScheduler {
   readonly #groups: WarpGroups;
   /** Whether threads may spin, perhaps until another block does something. */
   readonly #maySpin: boolean;
-  /** For each thread, the request with which it has yielded last. */
+  /** For each thread, the request with which it last yielded. */
   readonly #yielded: Int32Array;
   readonly #turns: LockstepTurns;
   readonly #positions: ThreadPositions;
   readonly #roundsPerTurn: number;
   #live = 0;
-  /** How often threads did anything but yield, and how often they yielded elsewhere than before. */
+  /** Counts operations of threads other than yields, and yields at another place than before. */
   #events = 0;
   #moves = 0;
 
@@ -87,7 +87,7 @@ export class BlockScheduler {
     while (this.takeTurn() !== "ended");
   }
 
-  /** Runs the rest of a block whose thread records say where its threads are. Each thread waits or has exited. */
+  /** Runs the rest of a block from the state in its thread records. Each thread waits or has exited. */
   finishBlock(): void {
     this.#forget();
     for (let warp = 0; warp < this.#isReady.length; warp++) this.#answerWarp(warp);
@@ -159,7 +159,7 @@ export class BlockScheduler {
     else this.#runInOrder(first, last, order);
   }
 
-  /** Runs the threads of a warp from one of them on, and around. */
+  /** Runs the threads of a warp, starting with one of them and wrapping around. */
   #runInOrder(first: number, last: number, order: ThreadOrder): void {
     const middle = first + order.start;
     if (order.isReversed) {
@@ -290,7 +290,7 @@ export class BlockScheduler {
 
   /**
    * Answers the complete groups of a warp. Lanes at lockstep points and requests for the active mask are answered last,
-   * because other threads may still reach the same place. `yielded` has a bit for each lane that goes on after a yield.
+   * because other threads may still reach the same place. `yielded` has a bit for each lane that resumes after a yield.
    */
   #answerGroups(warp: number, yielded: number): boolean {
     const { complete, active, atLockstepPoints } = this.#groups.of(warp);
@@ -302,7 +302,7 @@ export class BlockScheduler {
     return true;
   }
 
-  /** Lets the lanes at one lockstep point of a warp go on, or answers a request for the active mask before that. */
+  /** Resumes the lanes at one lockstep point of a warp, or first answers a request for the active mask. */
   #resumeAtLockstepPoint(
     warp: number,
     { yielded, active }: { yielded: number; active: ActiveGroup | undefined },
@@ -344,7 +344,7 @@ export class BlockScheduler {
     }
   }
 
-  /** Tells the observer of a barrier whose threads go on. */
+  /** Notifies the observer of a barrier whose threads are about to resume. */
   #observe({ barrier, count, threads, warps }: CompletedBarrier): void {
     this.#options.observer?.complete({
       barrier,
@@ -381,7 +381,7 @@ export class BlockScheduler {
     });
   }
 
-  /** Where a thread waits. Undefined if it does not. */
+  /** The place where a thread waits. Undefined if it does not wait. */
   #suspensionOf(thread: number): Suspension | undefined {
     return this.#options.kernel.suspensions[this.#records.requestOf(thread) - 1];
   }
@@ -390,7 +390,7 @@ export class BlockScheduler {
     return new DeadlockError(this.waitingThreads());
   }
 
-  /** The threads that wait for others, by place: with those that spin, if all threads wait or spin. */
+  /** The waiting threads, by place. Includes spinning threads if all threads wait or spin. */
   waitingThreads({ spinning = false }: { spinning?: boolean } = {}): WaitingThreads[] {
     const { suspensions } = this.#options.kernel;
     const places = new Map<number, number[]>();
@@ -417,7 +417,7 @@ export function maySpin(suspensions: readonly Suspension[]): boolean {
   return suspensions.some(({ request }) => request.kind === "yield");
 }
 
-/** Whether a thread cannot go on by itself. */
+/** Whether a thread cannot continue by itself. */
 function waitsForOthers({ kind }: SuspensionRequest): boolean {
   return kind !== "yield" && kind !== "lockstep";
 }

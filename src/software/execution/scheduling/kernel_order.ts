@@ -1,11 +1,11 @@
 /**
- * The order in which the blocks, warps and threads of a kernel run, where any order is right.
+ * The order in which the blocks, warps and threads of a kernel run, where any order is permitted.
  *
  * @module
  */
 import { type RandomNumbers, randomNumbers, type Schedule, seedOf } from "../../schedule.ts";
 
-/** The order of some threads: from one of them on, forwards or backwards, and around. */
+/** The order of some threads: starting with one of them, forwards or backwards, wrapping around. */
 export interface ThreadOrder {
   readonly start: number;
   readonly isReversed: boolean;
@@ -13,7 +13,7 @@ export interface ThreadOrder {
 
 /** The order of a launch. */
 export interface KernelOrder {
-  /** The block that is the given one to run, of so many. */
+  /** The block to run at a position of the order. */
   blockAt(position: number, count: number): number;
   /** The warps of a block, each once. */
   warps(count: number): readonly number[];
@@ -46,10 +46,10 @@ export function* inOrder(count: number, { start, isReversed }: ThreadOrder): Gen
 }
 
 const rounds = 4;
-/** With more blocks, which no program waits for, their order is not changed. */
+/** The order of more blocks than this is not changed. */
 const mostBlocks = 2 ** 32;
 
-/** Any order, from a seed. */
+/** A random order, from a seed. */
 class RandomOrder implements KernelOrder {
   readonly #random: RandomNumbers;
   readonly #keys: readonly number[];

@@ -1,9 +1,9 @@
 /**
- * Decides which lanes of a warp go on when lanes wait for each other at lockstep points.
+ * Decides which lanes of a warp resume when lanes wait for each other at lockstep points.
  *
- * Lanes at the same place go on together. If lanes wait at several places, those whose place comes first in the program
- * go on, so that lanes that diverged meet again behind that. In a loop where a lane may wait for what another one
- * stores, they take turns.
+ * Lanes at the same place resume together. If lanes wait at several places, those at the first place in program order
+ * resume, so that diverged lanes reconverge. In a loop in which a lane may wait for a store of another lane, they take
+ * turns.
  *
  * @module
  */
@@ -11,23 +11,23 @@ import type { Suspension } from "../../abi/launch_record.ts";
 import { comparePositions, type Position } from "./thread_positions.ts";
 
 /**
- * How often the lanes at the first place may go on while others wait. In a loop that may wait for them, it is half as
- * often each time, because a lock is taken many times.
+ * How often the lanes at the first place may resume while others wait. In a loop that may wait for the others, the
+ * limit is halved each time, because a lock is taken many times.
  */
 const mostTurns = { spinning: { first: 256, least: 4 }, other: 2 ** 14 } as const;
-/** How often lanes that yielded may yield again before the others go on without them. */
+/** How often lanes that yielded may yield again before the others resume without them. */
 const mostYields = 4;
-/** How often a warp goes on before other warps run. */
+/** How often a warp resumes before other warps run. */
 const turnsOfWarp = 64;
 
-/** Where the lanes of a warp wait. */
+/** The places where the lanes of a warp wait. */
 export interface WaitingLanes {
   requestOf(lane: number): number;
   positionOf(lane: number): Position;
   readonly lanes: number;
-  /** A bit for each lane that goes on after a yield. */
+  /** A bit for each lane that resumes after a yield. */
   readonly yielded: number;
-  /** A lane that asks for the active mask, if one does. */
+  /** A lane that requests the active mask, if there is one. */
   readonly active: number | undefined;
 }
 
@@ -35,14 +35,14 @@ export interface WaitingLanes {
 export class LockstepTurns {
   readonly #suspensions: readonly Suspension[];
   /**
-   * For each warp, how often the first lanes have gone on in a row, how often they may in a loop that spins, and how
-   * often lanes have yielded meanwhile.
+   * For each warp, how often the first lanes have resumed in a row, how often they may in a spin loop, and how often
+   * lanes have yielded meanwhile.
    */
   readonly #turns: Int32Array;
   readonly #spinning: Int32Array;
   readonly #yields: Int32Array;
   readonly #goings: Int32Array;
-  /** For each thread, when it last went on. */
+  /** For each thread, when it last resumed. */
   readonly #last: Float64Array;
   #now = 0;
 
@@ -55,18 +55,18 @@ export class LockstepTurns {
     this.#last = new Float64Array(threads);
   }
 
-  /** Begins the next block. */
+  /** Starts the next block. */
   restart(): void {
     this.#turns.fill(0);
     this.#yields.fill(0);
   }
 
-  /** Whether a warp whose lanes go on runs at once. If not, other warps run first. */
+  /** Counts a resumption of a warp. Returns whether the warp runs at once; if not, other warps run first. */
   resume(warp: number): boolean {
     return ++this.#goings[warp]! % turnsOfWarp !== 0;
   }
 
-  /** The lanes to go on: a bit for each, none while others can still run, or those that ask for the active mask. */
+  /** The lanes to resume, as bits: none while other lanes can still run; or the lanes that request the active mask. */
   next(warp: number, { requestOf, positionOf, lanes, yielded, active }: WaitingLanes): number | "active" {
     let runs = 0;
     for (let lane = 0; lane < lanes; lane++) if (requestOf(lane) === 0) runs |= 1 << lane;
@@ -97,7 +97,7 @@ export class LockstepTurns {
       if (isOver ? this.#now % 2 === 0 : isFirst) return "active";
     }
     const first = warp * 32;
-    // Those that have waited for longest.
+    // The lanes that have waited longest.
     if (isOver) {
       for (const other of waiting) {
         if (this.#last[first + other.lane]! < this.#last[first + chosen.lane]!) chosen = other;

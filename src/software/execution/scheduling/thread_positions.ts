@@ -35,7 +35,7 @@ export class ThreadPositions {
     this.#ofSuspensions = options.kernel.suspensions.map(({ order }) => [order]);
   }
 
-  /** Whether threads that are suspended at the same place may have come there by different calls. */
+  /** Whether threads that are suspended at the same place may have reached it by different calls. */
   get mayDiffer(): boolean {
     return (this.#options.kernel.callSites?.size ?? 0) > 0;
   }

@@ -15,7 +15,7 @@ export interface WaitingThreads {
   readonly suspension: Suspension;
 }
 
-/** No thread of a block can run. */
+/** Thrown if no thread of a block can run. */
 export class DeadlockError extends Error {
   override readonly name = "DeadlockError";
   /** The line where the first thread waits. */
@@ -29,14 +29,14 @@ export class DeadlockError extends Error {
     this.message = this.describe((line) => `line ${line}`);
   }
 
-  /** Says where the threads wait. */
+  /** Describes where the threads wait. */
   describe(nameLine: (line: number) => string): string {
     const places = describeWaiting(this.#waiting, nameLine);
     return `all threads of the block that have not exited wait, and none can continue: ${places}`;
   }
 }
 
-/** Says which threads wait where. */
+/** Describes which threads wait where. */
 export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
   return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
     const kind = request.kind === "yield" || request.kind === "lockstep" ? "loop" : request.kind;

@@ -1,5 +1,5 @@
 /**
- * The groups of lanes of a warp that ask for the same operation together.
+ * The groups of lanes of a warp that request the same operation.
  *
  * @module
  */
@@ -7,23 +7,23 @@ import { exited, type Suspension, type SuspensionRequest, threadRecord } from ".
 import type { BlockRecords } from "./block_records.ts";
 import { warpSize } from "./warp_records.ts";
 
-/** Lanes that ask for an operation. */
+/** Lanes that request an operation. */
 export interface WarpGroup {
   /** A bit for each of them. */
   readonly group: number;
   readonly request: SuspensionRequest;
 }
 
-/** Lanes that ask for the active mask, and the first of them. */
+/** Lanes that request the active mask, and the first of them. */
 export interface ActiveGroup extends WarpGroup {
   readonly lane: number;
 }
 
-/** What the lanes of a warp ask for. */
+/** The requests of the lanes of a warp. */
 export interface WarpRequests {
-  /** Groups whose lanes have all come. */
+  /** Groups whose lanes have all arrived. */
   readonly complete: readonly WarpGroup[];
-  /** The first group that asks for the active mask, which is always complete. */
+  /** The first group that requests the active mask, which is always complete. */
   readonly active: ActiveGroup | undefined;
   /** Whether lanes wait at lockstep points. */
   readonly atLockstepPoints: boolean;
@@ -64,7 +64,7 @@ export class WarpGroups {
       const { request } = this.#suspensions[operation]!;
       const isActiveMask = request.kind === "activeMask";
       const place = records.requestOf(first + lane);
-      // A lane that does not name itself waits for nobody, as on a GPU.
+      // A lane that is not in its own mask does not wait, as on a GPU.
       const named = isActiveMask ? present : records.get(first + lane, threadRecord.mask);
       const mask = (named >>> lane & 1) === 1 ? named : 1 << lane;
       let group = 0;
@@ -81,7 +81,7 @@ export class WarpGroups {
     return { complete, active, atLockstepPoints };
   }
 
-  /** The number of the operation of the warp that a thread asks for. Negative if it asks for none. */
+  /** The number of the warp operation that a thread requests. Negative if it requests none. */
   #operationOf(thread: number): number {
     const request = this.#records.requestOf(thread);
     if (request <= 0) return -1;

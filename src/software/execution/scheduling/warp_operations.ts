@@ -9,7 +9,7 @@ import { answerShadows } from "./warp_shadows.ts";
 import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import { forEachLane, type WarpRecords } from "./warp_records.ts";
 
-/** Computes the results of an operation for a group of lanes. `group` has a bit for each lane that takes part. */
+/** Computes the results of an operation for a group of lanes. `group` has a bit for each participating lane. */
 export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {
   if (records.shadows !== undefined) answerShadows(records, records.shadows, { group, request });
   switch (request.kind) {

@@ -12,7 +12,7 @@ const words = threadRecordByteLength / 4;
 
 /** The records of a warp's threads, as 32-bit numbers, from the first thread's record on. */
 export class WarpRecords {
-  /** The shadows of the records, if the kernel looks for what is uninitialized. */
+  /** The shadows of the records, if the kernel tracks uninitialized values. */
   readonly shadows: WarpRecords | undefined;
   readonly #records: Int32Array;
 

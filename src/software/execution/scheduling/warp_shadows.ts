@@ -1,5 +1,6 @@
 /**
- * What the operations of a warp do to what is uninitialized. The shadow of a value lies in the shadow of its record.
+ * Propagates uninitialized bits through the operations of a warp. The shadow of a value lies in the shadow of its
+ * record.
  *
  * @module
  */
@@ -39,7 +40,7 @@ export function answerShadows(
   }
 }
 
-/** A predicate that is initialized may decide what all together are. */
+/** A single initialized predicate may decide the result for all. */
 function vote(
   records: WarpRecords,
   shadows: WarpRecords,

@@ -9,8 +9,8 @@ import { forEachLane, type WarpRecords } from "./warp_records.ts";
 type ShuffleMode = "up" | "down" | "bfly" | "idx";
 
 /**
- * Shuffles the values of some records, as others, usually the same ones, say from where. A lane reads its own value if its
- * source is outside of its segment, and `absent` if its source does not take part.
+ * Shuffles the values of records. The source lanes come from other records, usually the same ones. A lane reads its own
+ * value if its source is outside its segment, and `absent` if its source does not participate.
  */
 export function shuffle(
   values: WarpRecords,
@@ -25,7 +25,7 @@ export function shuffle(
   });
 }
 
-/** The first lane whose source does not take part. Undefined if there is none. */
+/** The first lane whose source does not participate. Undefined if there is none. */
 export function readerOfAbsentLane(
   records: WarpRecords,
   { group, mode }: { readonly group: number; readonly mode: ShuffleMode },

@@ -16,7 +16,7 @@ export class Copies {
   readonly #hostMemory: HostMemory;
   readonly #shadow: MemoryShadow | undefined;
 
-  /** @param shadow what knows which bytes are initialized, if anything does */
+  /** @param shadow tracks which bytes are initialized, if that is checked */
   constructor(scheduler: Scheduler, hostMemory: HostMemory, shadow: MemoryShadow | undefined) {
     this.#scheduler = scheduler;
     this.#hostMemory = hostMemory;
@@ -44,7 +44,9 @@ export class Copies {
     if (!this.#hostMemory.has(to.buffer)) this.#scheduler.runUntil(() => work.done);
   }
 
-  /** CUDA leaves copies between overlapping ranges undefined. Here they have the result of a copy at once. */
+  /**
+   * CUDA leaves copies between overlapping ranges undefined. Here, the result is as if all bytes were copied at once.
+   */
   copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;

@@ -94,12 +94,12 @@ export class Work {
   }
 }
 
-/** For other streams, the last position that something is known to come after. */
+/** A vector clock: for each other stream, the last position that something is ordered after. */
 type Progress = ReadonlyMap<Stream, number>;
 
 let streamCount = 0;
 
-/** A stream: its work in order, and what its next work is known to come after. */
+/** A stream: its work in order, and the work that its next work is ordered after. */
 export class Stream {
   readonly device: number;
   /** Streams that were created later have greater numbers. */
@@ -111,11 +111,11 @@ export class Stream {
   first: Work | undefined;
   /** The work that was added last, done or not. */
   last: Work | undefined;
-  /** How much work was ever added. */
+  /** The number of pieces of work that were ever added. */
   length = 0;
   /** Whether to remove the stream when its work is done. */
   isDestroyed = false;
-  /** Whether the stream was destroyed and its work is done, so that everything comes after it. */
+  /** Whether the stream was destroyed and its work is done, so that all later work is ordered after it. */
   isGone = false;
   #cameAfter = new Map<Stream, number>();
   /** Whether an event shares the map, which must then not change. */
@@ -139,30 +139,30 @@ export class Stream {
     return this.first === undefined;
   }
 
-  /** Whether its next work is known to come after `work`. */
+  /** Whether its next work is ordered after `work`. */
   comesAfter(work: Work): boolean {
     return work.stream === this || work.stream.isGone || this.#knows(work.stream, work.position);
   }
 
-  /** Records that its next work comes after `work`, and after everything that `work` came after. */
+  /** Records that its next work is ordered after `work`, and after everything before `work`. */
   comeAfter(work: Work, before: Progress): void {
     if (this.comesAfter(work)) return;
     for (const [other, position] of before) this.#note(other, position);
     this.#note(work.stream, work.position);
   }
 
-  /** Records that its next work comes after all work of another stream. */
+  /** Records that its next work is ordered after all work of another stream. */
   comeAfterAllOf(other: Stream): void {
     if (other.last !== undefined) this.comeAfter(other.last, other.#cameAfter);
   }
 
-  /** What its next work comes after. The returned map does not change. */
+  /** The clock of its next work. The returned map does not change. */
   cameAfter(): Progress {
     this.#isShared = true;
     return this.#cameAfter;
   }
 
-  /** Forgets a stream that is gone. */
+  /** Removes a stream that is gone. */
   forget(other: Stream): void {
     if (this.#cameAfter.has(other)) this.#ownCameAfter().delete(other);
   }
@@ -190,7 +190,7 @@ export class Event {
   recorded: Work | undefined;
   /** Whether that was a record for all streams of the device. */
   isRecordedForDevice = false;
-  /** What came before the record, for streams that wait for it. */
+  /** The clock of the record, for streams that wait for it. */
   cameAfter: Progress = new Map();
   /** When the recorded work was done, in milliseconds. Undefined until then. */
   time: number | undefined;
@@ -200,7 +200,7 @@ export class Event {
     this.flags = flags;
   }
 
-  /** What a stream has to wait for now: the last record by any process. Undefined if there is none. */
+  /** The work that a waiting stream has to wait for now: the last record by any process. Undefined if there is none. */
   get latest(): Awaited | undefined {
     return this.recorded;
   }
@@ -215,7 +215,7 @@ export class Event {
 }
 
 const sliceMilliseconds = 4;
-/** How often in a row a schedule may choose the same work, which may wait for other work. */
+/** How often in a row a schedule may choose the same work, because it may wait for other work. */
 const mostTimesChosen = 1000;
 
 /** Does the work of all streams of all devices. */
@@ -240,7 +240,7 @@ export class Scheduler {
   readonly #timer = new UnreferencedTimer(() => this.#schedule(), quietInterval);
 
   /**
-   * @param onFailure called with what a piece of work threw, and its device; all devices are lost, and their work is
+   * @param onFailure called with the error of a piece of work, and its device; all devices are lost, and their work is
    * dropped
    * @param choice chooses the stream whose work is next; by default, they take turns
    */
@@ -344,7 +344,7 @@ export class Scheduler {
     return this.enqueue(stream, () => event.reached(), { after: [latest] });
   }
 
-  /** Whether the next work of `stream` is known to come after `work`, by events or by the order of default streams. */
+  /** Whether the next work of `stream` is ordered after `work`, by events or by default streams. */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
   }
