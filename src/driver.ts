@@ -249,6 +249,7 @@ export interface QueryOptions {
 
 /** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
 export interface Driver {
+  /** What `Cuda.driver` says. The library does not ask for it: what differs between drivers has a name of its own. */
   readonly kind: "cuda" | "software";
   /** `cudaRuntimeGetVersion`; undefined if no runtime library is used. */
   readonly runtimeVersion: number | undefined;

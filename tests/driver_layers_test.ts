@@ -8,6 +8,7 @@ import { intercept, refuse } from "../src/driver_layers.ts";
 import { Observer } from "../src/sanitizer/observer/observer.ts";
 import { Reports } from "../src/sanitizer/reporting/reports.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
+import { importsOfLibrary } from "./support/module_graph.ts";
 
 /** The parameters of each method of `Driver`, by their names. */
 function parametersOfCalls(): Map<string, string[]> {
@@ -48,6 +49,14 @@ test("the sanitizer observes every call that orders work, that waits for it, or 
     .map(([name]) => name)
     .filter((name) => !observedCalls.has(name));
   assertEquals(unobserved, []);
+});
+
+test("nothing above the seam asks for the driver's kind, except for Cuda.driver", () => {
+  const modules = new Set(importsOfLibrary().map(({ from }) => from));
+  const asking = [...modules].filter((module) => /^src\/(?!software\/|driver\.ts)/.test(module)).filter((module) => {
+    return /\b(driver|guarded)\)?\.kind\b/i.test(readFileSync(new URL(`../${module}`, import.meta.url), "utf8"));
+  });
+  assertEquals(asking, ["src/objects/cuda.ts"]);
 });
 
 test("names that are not calls have no effects", () => {

@@ -134,7 +134,7 @@ testSoftware(
 test("whatever a piece of work throws, cleanups run and the event loop continues", async () => {
   const failures: unknown[] = [];
   const scheduler = new Scheduler((device, cause) => failures.push([device, cause]));
-  const [failing, other] = [new Stream(3, { nonBlocking: true }), new Stream(4, { nonBlocking: true })];
+  const [failing, other] = [new Stream(3, { isBlocking: false }), new Stream(4, { isBlocking: false })];
   scheduler.addStream(failing);
   scheduler.addStream(other);
   const cause = new WebAssembly.RuntimeError("unreachable");
@@ -157,11 +157,11 @@ test("whatever a piece of work throws, cleanups run and the event loop continues
 
 test("records drop destroyed streams whose work is done", () => {
   const scheduler = new Scheduler(() => {});
-  const lasting = new Stream(0, { nonBlocking: true });
+  const lasting = new Stream(0, { isBlocking: false });
   scheduler.addStream(lasting);
   const event = new Event(0, 0);
   for (let count = 0; count < 500; count++) {
-    const brief = new Stream(0, { nonBlocking: true });
+    const brief = new Stream(0, { isBlocking: false });
     scheduler.addStream(brief);
     scheduler.record(event, brief);
     scheduler.wait(lasting, event);
@@ -176,7 +176,7 @@ test("records drop destroyed streams whose work is done", () => {
 
 test("a record is unaffected by later waits of its stream", () => {
   const scheduler = new Scheduler(() => {});
-  const [first, second, third] = Array.from({ length: 3 }, () => new Stream(0, { nonBlocking: true })) as [
+  const [first, second, third] = Array.from({ length: 3 }, () => new Stream(0, { isBlocking: false })) as [
     Stream,
     Stream,
     Stream,

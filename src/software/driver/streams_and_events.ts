@@ -91,7 +91,7 @@ export class StreamsAndEvents {
         if (flags !== streamFlags.default && flags !== streamFlags.nonBlocking) {
           fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaStreamCreateWithPriority");
         }
-        const stream = new Stream(device, { nonBlocking: flags === streamFlags.nonBlocking });
+        const stream = new Stream(device, { isBlocking: flags !== streamFlags.nonBlocking });
         scheduler.addStream(stream);
         return this.#core.register(this.#streams, stream);
       },
@@ -125,9 +125,8 @@ export class StreamsAndEvents {
         return false;
       },
       streamGetFlags: (device, stream) => {
-        return this.stream(device, stream, "cudaStreamGetFlags").nonBlocking
-          ? streamFlags.nonBlocking
-          : streamFlags.default;
+        const { isBlocking } = this.stream(device, stream, "cudaStreamGetFlags");
+        return isBlocking ? streamFlags.default : streamFlags.nonBlocking;
       },
       streamGetDevice: (device, stream) => this.stream(device, stream, "cuStreamGetCtx").device,
     } satisfies Partial<Driver>;

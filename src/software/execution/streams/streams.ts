@@ -106,7 +106,8 @@ export class Stream {
   readonly number: number = streamCount++;
   /** Whether it is the legacy default stream of its device. */
   readonly isDefault: boolean;
-  readonly nonBlocking: boolean;
+  /** Whether it and the default stream wait for each other. */
+  readonly isBlocking: boolean;
   /** The work to do next, the head of a linked list. */
   first: Work | undefined;
   /** The work that was added last, done or not. */
@@ -123,16 +124,11 @@ export class Stream {
 
   constructor(
     device: number,
-    { isDefault = false, nonBlocking = false }: { isDefault?: boolean; nonBlocking?: boolean },
+    { isDefault = false, isBlocking = true }: { isDefault?: boolean; isBlocking?: boolean },
   ) {
     this.device = device;
     this.isDefault = isDefault;
-    this.nonBlocking = nonBlocking;
-  }
-
-  /** Whether it and the default stream wait for each other. */
-  get isBlocking(): boolean {
-    return !this.nonBlocking;
+    this.isBlocking = isBlocking;
   }
 
   get isIdle(): boolean {
@@ -322,7 +318,7 @@ export class Scheduler {
    */
   recordDevice(event: Event): Work {
     const others = [...this.#streams.get(event.device)!];
-    const stream = new Stream(event.device, { nonBlocking: true });
+    const stream = new Stream(event.device, { isBlocking: false });
     this.addStream(stream);
     const unfinished: Work[] = [];
     for (const other of others) {
@@ -420,7 +416,7 @@ export class Scheduler {
 
   /** The streams whose work comes before the next work of `stream`, by the kinds of both. */
   #orderedWith(stream: Stream): readonly Stream[] {
-    if (stream.nonBlocking) return [];
+    if (!stream.isBlocking) return [];
     if (!stream.isDefault) return [this.#defaultStreams.get(stream.device)!];
     return [...this.#streams.get(stream.device)!].filter((other) => areOrderedByDefaultStream(stream, other));
   }
