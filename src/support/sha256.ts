@@ -5,16 +5,15 @@
  * @module
  */
 
-/** The constants of the rounds: the fractions of the cube roots of the first 64 primes. */
-const roundConstants = Int32Array.from(primes(64), (prime) => fraction(Math.cbrt(prime)));
-/** The state at the beginning: the fractions of the square roots of the first 8 primes. */
-const initialState = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
+/** The constants of the rounds: the fractions of the cube roots of the first 64 primes. Computed on first use. */
+let roundConstants: Int32Array | undefined;
 
 const blockByteLength = 64;
 
 /** The digest of bytes: 32 bytes. */
 export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const state = initialState.slice();
+  // The fractions of the square roots of the first 8 primes.
+  const state = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
   const schedule = new Int32Array(64);
   const wholeByteLength = bytes.length - bytes.length % blockByteLength;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -34,6 +33,7 @@ export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 function addBlock(state: Int32Array, schedule: Int32Array, view: DataView, at: number): void {
+  const constants = roundConstants ??= Int32Array.from(primes(64), (prime) => fraction(Math.cbrt(prime)));
   for (let i = 0; i < 16; i++) schedule[i] = view.getInt32(at + 4 * i);
   for (let i = 16; i < 64; i++) {
     const before = schedule[i - 15]!, recent = schedule[i - 2]!;
@@ -45,7 +45,7 @@ function addBlock(state: Int32Array, schedule: Int32Array, view: DataView, at: n
   for (let i = 0; i < 64; i++) {
     const choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
     const s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25), s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
-    const first = (h + s1 + choice + roundConstants[i]! + schedule[i]!) | 0;
+    const first = (h + s1 + choice + constants[i]! + schedule[i]!) | 0;
     h = g;
     g = f;
     f = e;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { InstructionForm } from "../../src/software/compiler/instructions/instruction_form.ts";
-import { instructions, instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
+import { allInstructions, instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../src/software/compiler/instructions/refused_instructions.ts";
 import { matchForm } from "../../src/ptx/instructions/form_syntax.ts";
 import { type Exclusion, exclusions } from "./exclusions.ts";
@@ -27,8 +27,8 @@ export function untriedForms(): string[] {
       tried.set(form, seen);
     }
   }
-  return instructions.flatMap((form) => {
-    if (refusedForms.includes(form) || isExcluded(form, undefined)) return [];
+  return allInstructions().flatMap((form) => {
+    if (refusedForms().includes(form) || isExcluded(form, undefined)) return [];
     const seen = tried.get(form);
     if (seen === undefined) return [form.syntax];
     return form.slots.flatMap(({ choices }) => [...choices])
@@ -42,7 +42,7 @@ export function untriedForms(): string[] {
  * exclusion for all instructions has modifiers alone: `": .approx"`.
  */
 export function staleExclusions(): string[] {
-  const known = instructions.filter((form) => !refusedForms.includes(form));
+  const known = allInstructions().filter((form) => !refusedForms().includes(form));
   return exclusions.flatMap(({ opcodes, modifiers = [] }) => {
     const forms = known.filter(({ opcode }) => opcodes === undefined || opcodes.includes(opcode));
     const unknown = (opcodes ?? []).filter((opcode) => !forms.some((form) => form.opcode === opcode));

@@ -44,32 +44,36 @@ interface EightBitFormat {
   readonly infinity?: number;
 }
 
-const types: Readonly<Record<number, ElementType>> = {
-  [dataType.int8]: native("int8", Int8Array),
-  [dataType.uint8]: native("uint8", Uint8Array),
-  [dataType.int32]: native("int32", Int32Array),
-  [dataType.uint32]: native("uint32", Uint32Array),
-  [dataType.int64]: native("int64", BigInt64Array),
-  [dataType.uint64]: native("uint64", BigUint64Array),
-  [dataType.float16]: native("float16", Float16Array),
-  [dataType.float32]: native("float32", Float32Array),
-  [dataType.float64]: native("float64", Float64Array),
-  [dataType.bfloat16]: { ...native("bfloat16", Uint16Array), isInteger: false, codec: bfloat16Codec() },
-  [dataType.float8e4m3]: {
-    ...native("float8e4m3", Uint8Array),
-    isInteger: false,
-    codec: eightBitCodec({ mantissaBits: 3, bias: 7, largest: 0x7e }),
-  },
-  [dataType.float8e5m2]: {
-    ...native("float8e5m2", Uint8Array),
-    isInteger: false,
-    codec: eightBitCodec({ mantissaBits: 2, bias: 15, largest: 0x7b, infinity: 0x7c }),
-  },
-};
+let types: Readonly<Record<number, ElementType>> | undefined;
 
 /** A type by its number in `dataType`. Undefined if there is none. */
 export function elementType(number: number): ElementType | undefined {
-  return types[number];
+  return (types ??= elementTypes())[number];
+}
+
+function elementTypes(): Readonly<Record<number, ElementType>> {
+  return {
+    [dataType.int8]: native("int8", Int8Array),
+    [dataType.uint8]: native("uint8", Uint8Array),
+    [dataType.int32]: native("int32", Int32Array),
+    [dataType.uint32]: native("uint32", Uint32Array),
+    [dataType.int64]: native("int64", BigInt64Array),
+    [dataType.uint64]: native("uint64", BigUint64Array),
+    [dataType.float16]: native("float16", Float16Array),
+    [dataType.float32]: native("float32", Float32Array),
+    [dataType.float64]: native("float64", Float64Array),
+    [dataType.bfloat16]: { ...native("bfloat16", Uint16Array), isInteger: false, codec: bfloat16Codec() },
+    [dataType.float8e4m3]: {
+      ...native("float8e4m3", Uint8Array),
+      isInteger: false,
+      codec: eightBitCodec({ mantissaBits: 3, bias: 7, largest: 0x7e }),
+    },
+    [dataType.float8e5m2]: {
+      ...native("float8e5m2", Uint8Array),
+      isInteger: false,
+      codec: eightBitCodec({ mantissaBits: 2, bias: 15, largest: 0x7b, infinity: 0x7c }),
+    },
+  };
 }
 
 function native(name: string, array: Constructor & { readonly BYTES_PER_ELEMENT: number }): ElementType {

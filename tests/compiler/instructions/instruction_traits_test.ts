@@ -12,7 +12,7 @@ import {
   type LoweringTraits,
 } from "../../../src/software/compiler/instructions/instruction_form.ts";
 import { pure } from "../../../src/ptx/instructions/instruction_traits.ts";
-import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
+import { allInstructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
 import { integerGangForms } from "../../../src/software/compiler/instructions/gangs/gang_lowering.ts";
 import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/memory/address_checks.ts";
@@ -49,7 +49,7 @@ function row(syntax: string, lowering: Emit, traits?: LoweringTraits): Instructi
 }
 
 function withRow(...given: Parameters<typeof row>): InstructionSet {
-  return instructionSetOf([...instructions, row(...given)]);
+  return instructionSetOf([...allInstructions(), row(...given)]);
 }
 
 const ticket = "frob.<type:u32> d, [a]";
@@ -209,8 +209,8 @@ test("gangs do not use a gang form for a modifier that it does not implement", (
 });
 
 test("every row of the table states its effects, and its traits are consistent", () => {
-  for (const form of instructions) {
-    if (refusedForms.includes(form)) {
+  for (const form of allInstructions()) {
+    if (refusedForms().includes(form)) {
       assertEquals(form.traits, {}, form.syntax);
       continue;
     }
@@ -223,7 +223,7 @@ test("every row of the table states its effects, and its traits are consistent",
 
 test("a row's syntax names a result d or p, and sources otherwise", () => {
   const sources = /^(\[?a\]?|\[x|\[d\]|t|n|target|index|membermask)$/;
-  for (const form of instructions) {
+  for (const form of allInstructions()) {
     const first = form.syntax.split(" ")[1]?.replace(/(\.sel)?,$/, "");
     if (first === undefined || form.refusedFor !== undefined) continue;
     assertEquals(form.hasResult, first === "d" || first === "p", form.syntax);

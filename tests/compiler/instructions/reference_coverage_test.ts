@@ -14,7 +14,7 @@ import { allOperations } from "./references.ts";
 import { videoOperations } from "./video_references.ts";
 import { formsOf } from "../../differential/coverage.ts";
 import type { InstructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
-import { instructions } from "../../../src/software/compiler/instructions/instructions.ts";
+import { allInstructions } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
 
 /** The forms that have tests in place of a reference: some opcodes, or all forms with one of the modifiers. */
@@ -60,8 +60,8 @@ test("every instruction that only computes has a reference or tests of its own",
   const tried = new Set(
     operations.flatMap(({ text }) => instructionsIn(text)).flatMap(formsOf).map(({ form }) => form),
   );
-  const untried = instructions.filter((form) => {
-    const isPure = form.emit !== undefined && form.traits.effects?.length === 0 && !refusedForms.includes(form);
+  const untried = allInstructions().filter((form) => {
+    const isPure = form.emit !== undefined && form.traits.effects?.length === 0 && !refusedForms().includes(form);
     return isPure && !tried.has(form) && !isTestedElsewhere(form);
   });
   assertEquals(

@@ -6,7 +6,7 @@
  */
 import { readSlots } from "../../../src/ptx/instructions/form_syntax.ts";
 import type { InstructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
-import { instructions } from "../../../src/software/compiler/instructions/instructions.ts";
+import { allInstructions } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedOpcodes } from "../../../src/software/compiler/instructions/refused_instructions.ts";
 import { manual, type ManualSection } from "./manual.ts";
 
@@ -46,7 +46,7 @@ export function unmatched(): { readonly rows: string[]; readonly opcodes: string
       each.opcodes.includes(opcode) && (each.section === section || each.section.startsWith(`${section}.`))
     );
   return {
-    rows: instructions.filter(({ opcode, section }) => !isListed(opcode, section)).map(({ syntax, section }) =>
+    rows: allInstructions().filter(({ opcode, section }) => !isListed(opcode, section)).map(({ syntax, section }) =>
       `${syntax}, ${section}`
     ),
     opcodes: [...refusedOpcodes].filter(([opcode, { section }]) => !isListed(opcode, section)).map(([opcode]) =>
@@ -77,9 +77,11 @@ interface Line {
 
 function linesOfSection({ section, opcodes, modifier, architecture }: ManualSection): Line[] {
   if (architecture !== undefined) return [{ what: `refused: it needs \`${architecture}\``, forms: "" }];
-  const rows = instructions.filter((form) => form.section === section && opcodes.includes(form.opcode));
+  const rows = allInstructions().filter((form) => form.section === section && opcodes.includes(form.opcode));
   if (modifier !== undefined) {
-    const { refusal } = instructions.find((form) => opcodes.includes(form.opcode) && form.refusedFor === modifier)!;
+    const { refusal } = allInstructions().find((form) =>
+      opcodes.includes(form.opcode) && form.refusedFor === modifier
+    )!;
     return [{ what: `refused: ${refusal}`, forms: "" }];
   }
   const byKind = Map.groupBy(

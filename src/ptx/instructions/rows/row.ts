@@ -18,11 +18,11 @@ export type Rows<Name extends string> = Readonly<Record<Name, InstructionRow | r
 
 /** A row. Parses its syntax on first use: there are hundreds of rows, and a program has few of them. */
 export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> implements InstructionRow {
-  readonly opcode: string;
   readonly syntax: string;
   readonly section: string;
   readonly flow: Flow | undefined;
   readonly traits: Traits;
+  #opcode: string | undefined;
   #slots: readonly ModifierSlot[] | undefined;
   #hasResult: boolean | undefined;
   #takesSelectors: boolean | undefined;
@@ -33,11 +33,14 @@ export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> im
     section: string,
     { traits, flow }: { traits: Traits; flow: Flow | undefined },
   ) {
-    this.opcode = readOpcode(syntax);
     this.syntax = syntax;
     this.section = section;
     this.traits = traits;
     this.flow = flow;
+  }
+
+  get opcode(): string {
+    return this.#opcode ??= readOpcode(this.syntax);
   }
 
   get slots(): readonly ModifierSlot[] {

@@ -423,29 +423,45 @@ const miscellaneousLowerings: Lowerings<MiscellaneousName> = {
   setmaxnreg: redistributeRegisters,
 };
 
+let forms: readonly InstructionForm[] | undefined;
+let formsByOpcode: InstructionSet["forms"] | undefined;
+
 /**
  * All supported instructions: their syntax, the section of the PTX ISA manual (version 9.0) that defines them, what
- * they compile to, and their traits. All others are refused.
+ * they compile to, and their traits. All others are refused. The table is made on first use: a program that compiles no
+ * PTX imports it, too.
  */
-export const instructions: readonly InstructionForm[] = [
-  ...lowered(integerRows, integerLowerings),
-  ...lowered(floatRows, floatLowerings),
-  ...lowered(comparisonRows, comparisonLowerings),
-  ...lowered(logicRows, logicLowerings),
-  ...lowered(dataMovementRows, dataMovementLowerings),
-  ...lowered(controlFlowRows, controlFlowLowerings),
-  ...lowered(synchronizationRows, synchronizationLowerings),
-  ...lowered(atomicRows, atomicLowerings),
-  ...lowered(videoRows, videoLowerings),
-  ...lowered(packedVideoRows, packedVideoLowerings),
-  ...lowered(miscellaneousRows, miscellaneousLowerings),
-  ...refusedForms,
-];
+export function allInstructions(): readonly InstructionForm[] {
+  return forms ??= [
+    ...lowered(integerRows, integerLowerings),
+    ...lowered(floatRows, floatLowerings),
+    ...lowered(comparisonRows, comparisonLowerings),
+    ...lowered(logicRows, logicLowerings),
+    ...lowered(dataMovementRows, dataMovementLowerings),
+    ...lowered(controlFlowRows, controlFlowLowerings),
+    ...lowered(synchronizationRows, synchronizationLowerings),
+    ...lowered(atomicRows, atomicLowerings),
+    ...lowered(videoRows, videoLowerings),
+    ...lowered(packedVideoRows, packedVideoLowerings),
+    ...lowered(miscellaneousRows, miscellaneousLowerings),
+    ...refusedForms(),
+  ];
+}
 
 /** The instruction set that consists of the given forms. */
 export function instructionSetOf(forms: readonly InstructionForm[]): InstructionSet {
-  return { forms: Map.groupBy(forms, ({ opcode }) => opcode), refusals: refusedOpcodes, isSpecialRegister };
+  return { forms: byOpcode(forms), refusals: refusedOpcodes, isSpecialRegister };
 }
 
 /** The instruction set of the software device. */
-export const instructionSet: InstructionSet = instructionSetOf(instructions);
+export const instructionSet: InstructionSet = {
+  get forms() {
+    return formsByOpcode ??= byOpcode(allInstructions());
+  },
+  refusals: refusedOpcodes,
+  isSpecialRegister,
+};
+
+function byOpcode(forms: readonly InstructionForm[]): InstructionSet["forms"] {
+  return Map.groupBy(forms, ({ opcode }) => opcode);
+}

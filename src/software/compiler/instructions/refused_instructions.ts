@@ -83,26 +83,30 @@ const withoutSync = [
   ["vote.<mode:ballot>.b32 d, a", "9.7.13.8"],
 ] as const;
 
+let forms: readonly InstructionForm[] | undefined;
+
 /** The forms of refused instructions. A form for one modifier fits every instruction that has it. */
-export const refusedForms: readonly InstructionForm[] = [
-  ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
-    opcodes.split(" ").flatMap((opcode) =>
-      modifiers.split(" ").map((modifier) =>
-        instructionForm(`${opcode}.${modifier}`, section ?? sections[opcode as keyof typeof sections], {
-          refusal: reason,
-          refusedFor: modifier,
-        })
+export function refusedForms(): readonly InstructionForm[] {
+  return forms ??= [
+    ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
+      opcodes.split(" ").flatMap((opcode) =>
+        modifiers.split(" ").map((modifier) =>
+          instructionForm(`${opcode}.${modifier}`, section ?? sections[opcode as keyof typeof sections], {
+            refusal: reason,
+            refusedFor: modifier,
+          })
+        )
       )
-    )
-  ),
-  ...withoutSync.map(([syntax, section]) =>
-    instructionForm(syntax, section, {
-      refusal: `${noWarpsInStep}: use ${
-        readOpcode(syntax)
-      }.sync, with the mask of the participating lanes as its last operand`,
-    })
-  ),
-];
+    ),
+    ...withoutSync.map(([syntax, section]) =>
+      instructionForm(syntax, section, {
+        refusal: `${noWarpsInStep}: use ${
+          readOpcode(syntax)
+        }.sync, with the mask of the participating lanes as its last operand`,
+      })
+    ),
+  ];
+}
 
 const noOperators =
   "a GPU has none either: CUDA's headers define new and delete by malloc and free, which the device has";

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { PtxError } from "../../../../src/ptx/syntax.ts";
 import { compilePtx } from "../../../../src/software/compiler/compile.ts";
-import { instructions } from "../../../../src/software/compiler/instructions/instructions.ts";
+import { allInstructions } from "../../../../src/software/compiler/instructions/instructions.ts";
 import { test } from "../../../support/test.ts";
 import { refusedByPtxas, withoutPtxas } from "./ask_ptxas.ts";
 import { type Combination, combinationsOf, moduleOf } from "./combinations.ts";
@@ -54,7 +54,9 @@ function distinct(combinations: readonly Combination[]): Combination[] {
 }
 
 test("ptxas takes every form that the table says to run", { long: true, skip: withoutPtxas }, () => {
-  const forms = instructions.filter(({ opcode, refusal }) => refusal === undefined && !notGenerated.includes(opcode));
+  const forms = allInstructions().filter(({ opcode, refusal }) =>
+    refusal === undefined && !notGenerated.includes(opcode)
+  );
   assertLikePtxas(forms.map(({ syntax }) => syntax), 200);
 });
 
