@@ -51,12 +51,12 @@ function tryNccl(path: string): { readonly functions: NcclFunctions } | Unusable
     if (initRank === undefined) return { reason: `${path} is older than NCCL 2.23, which this processor needs` };
     Object.assign(functions, { ncclCommInitRankScalable: initRank });
   }
-  // It runs threads.
+  // Never unload it: it runs threads.
   keepLoaded(path);
   return { functions };
 }
 
-/** What `ncclCommInitRankScalable` does with one id, by the older function that takes it by value. */
+/** `ncclCommInitRankScalable` with one id, by the older function that takes the id by value. */
 function initRankOf(path: string): NcclFunctions["ncclCommInitRankScalable"] | undefined {
   const { processor } = platform();
   const isX86 = processor === "x86_64" || processor === "x64";
@@ -72,7 +72,7 @@ function initRankOf(path: string): NcclFunctions["ncclCommInitRankScalable"] | u
   };
 }
 
-/** Sets what NCCL reads once, unless it is set already. */
+/** Sets environment variables that NCCL reads once, unless they are set already. */
 function prepareEnvironment(): void {
   const symbols = {
     setenv: {
@@ -81,7 +81,7 @@ function prepareEnvironment(): void {
     },
   } as const;
   const { setenv } = dlopen("libc.so.6", symbols).symbols;
-  // NVLink multicast that fails can put the GPUs of a shared machine out of service.
+  // If NVLink multicast fails, it can put the GPUs of a shared machine out of service.
   setenv?.(cString("NCCL_NVLS_ENABLE"), cString("0"), 0);
   // Otherwise the first collective connects the ranks, and blocks this thread until all have called it.
   setenv?.(cString("NCCL_RUNTIME_CONNECT"), cString("0"), 0);

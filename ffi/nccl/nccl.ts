@@ -1,11 +1,11 @@
 /**
- * NCCL as what moves the bytes of collectives.
+ * Collectives by NCCL.
  *
- * NCCL creates communicators off this thread if they are not blocking, but then it also starts a thread for each
- * collective, which takes ten times as long as the collective itself. So there are two for each communicator: one that
- * is not blocking, with a single channel, from which others are divided and that shrinks; and one divided from it that
- * is blocking and makes the collectives. The second connects all its ranks while it is created, so that a collective
- * does not wait for other ranks before it is on its stream.
+ * NCCL creates nonblocking communicators in a thread of its own, but then it also starts a thread for each collective,
+ * which takes ten times as long as the collective itself. So each communicator here is two of NCCL's: a nonblocking
+ * manager with a single channel, which others are split and shrunk from, and a blocking worker, split from the manager,
+ * for the collectives. The worker connects all its ranks while it is created, so that no collective has to wait for other
+ * ranks before it is enqueued.
  *
  * @module
  */
@@ -54,7 +54,7 @@ const resultNames = [
 ];
 const inProgress = 7;
 
-/** A call that waits for the end of its group. */
+/** A call that is made at the end of its group. */
 interface GroupedCall {
   readonly communicator: NcclCommunicator;
   readonly links: readonly Link[];
@@ -68,10 +68,10 @@ export class Nccl implements CollectiveLibrary {
   readonly #functions: NcclFunctions;
   readonly #makeCurrent: (device: number) => void;
   readonly #communicators = new Map<bigint, NcclCommunicator>();
-  /** What was looked up last: a map of bigints takes longer than most of a call. */
+  /** The communicator that was used last: a look-up by bigint takes longer than most of a call. */
   #last: { readonly handle: bigint; readonly communicator: NcclCommunicator } | undefined;
   #lastHandle = 0n;
-  /** How many groups have begun and not ended, and the calls of the outermost one. */
+  /** The number of nested groups that are open, and the calls of the outermost one. */
   #depth = 0;
   #group: GroupedCall[] = [];
   readonly #intOut = new Int32Array(2);
@@ -96,7 +96,7 @@ export class Nccl implements CollectiveLibrary {
 
   commInitRank(device: number, { id, rank, size, timeout = Infinity }: RankOptions): bigint {
     this.#makeCurrent(device);
-    // NCCL reads it in a thread of its own, and the caller may change it.
+    // A copy, because NCCL reads it in a thread of its own, and the caller may change the id.
     const ownId = new Uint8Array(handleOutBytes);
     ownId.set(id);
     const communicator = new NcclCommunicator(device, ownId.subarray(0, idByteLength), { timeout });
@@ -128,7 +128,7 @@ export class Nccl implements CollectiveLibrary {
   commShrink(comm: bigint, excluded: readonly number[]): bigint {
     const parent = this.#communicatorOf(comm);
     if (parent.dividing.size > 0) {
-      // NCCL gives an internal error then, also with NCCL_SHRINK_ABORT.
+      // NCCL returns an internal error in this case, even with NCCL_SHRINK_ABORT.
       throw new SharingError(
         "not-supported",
         "NCCL does not shrink a communicator whose division did not end; create another one",
@@ -136,7 +136,7 @@ export class Nccl implements CollectiveLibrary {
     }
     const id = derivedId(parent.id, `shrink ${[...excluded].sort((a, b) => a - b)}`);
     const child = new NcclCommunicator(parent.device, id, { timeout: parent.timeout, parent });
-    // NCCL may read the list in a thread of its own.
+    // A buffer that is not moved, because NCCL may read the list in a thread of its own.
     const list = new Int32Array(Math.max(excluded.length, handleOutBytes / 4));
     list.set(excluded);
     child.excluded = list;
@@ -175,7 +175,7 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
-  /** NCCL does not say. */
+  /** NCCL does not report them. */
   lateRanks(): readonly number[] {
     return [];
   }
@@ -227,7 +227,7 @@ export class Nccl implements CollectiveLibrary {
       for (const { run } of group) run();
       ended = this.#functions.ncclGroupEnd();
     } finally {
-      // The end of a group fails, too, if a call in it has failed, whose own error says more.
+      // ncclGroupEnd repeats the error of a call that has failed in the group, with fewer details.
       if (ended === undefined) this.#functions.ncclGroupEnd();
     }
     this.#check(ended, "ncclGroupEnd", group[0]?.communicator);
@@ -314,18 +314,18 @@ export class Nccl implements CollectiveLibrary {
     if (result !== 0) this.#check(result, "ncclRecv", communicator);
   }
 
-  /** Keeps a call for the end of the group. `run` makes it, when the group does not count as begun any more. */
+  /** Keeps a call until the end of the group. `run` makes it then, outside of the group. */
   #keep({ comm }: CollectiveCall, links: readonly Link[], run: () => void): void {
     this.#group.push({ communicator: this.#communicatorOf(comm), links, run });
   }
 
-  /** Lets messages find their way: otherwise NCCL would block this thread until the other ranks have called, too. */
+  /** Connects the ranks of messages beforehand: otherwise NCCL would block this thread until those ranks call, too. */
   #prepare(calls: readonly Pick<GroupedCall, "communicator" | "links">[]): void {
     for (const { communicator, links } of calls) for (const link of links) communicator.offerLink(link);
     for (const { communicator, links } of calls) for (const link of links) communicator.awaitLink(link);
   }
 
-  /** Before NCCL 2.28. */
+  /** An all-to-all by sends and receives, for NCCL before 2.28. */
   #allToAllByPairs(call: CollectiveCall): void {
     const { source, target, count, type } = call;
     const bytes = BigInt(count * byteLengths[type]!);
@@ -353,7 +353,7 @@ export class Nccl implements CollectiveLibrary {
     return handle;
   }
 
-  /** Does the next step of a creation. Returns whether nothing is left to do. */
+  /** Takes the next step of a creation. Returns whether it is complete. */
   #advance(communicator: NcclCommunicator): boolean {
     const { phase, parent, out } = communicator;
     switch (phase) {
@@ -393,7 +393,7 @@ export class Nccl implements CollectiveLibrary {
         return true;
       case "ready":
         if (!this.#isDone(communicator.manager, "ncclCommSplit", communicator)) return false;
-        // In those, there is no rank of this process.
+        // A split without a color gives this process no rank, and no communicator.
         for (const child of communicator.dividing) if (child.out[0] === 0n) communicator.dividing.delete(child);
         return (communicator.worker === 0n || this.#isDone(communicator.worker, "NCCL", communicator));
     }
@@ -425,7 +425,7 @@ export class Nccl implements CollectiveLibrary {
     if (comm === 0n) return;
     communicator[which] = 0n;
     this.#makeCurrent(communicator.device);
-    // NCCL refuses to destroy one from which another one is still being divided, as when not all ranks have come.
+    // NCCL refuses to destroy a communicator while another one is split from it, as when not all ranks have joined.
     const ending = this.#isIdle(comm) ? call : "ncclCommAbort";
     try {
       this.#check(await this.#functions[ending](comm), ending);
@@ -434,7 +434,7 @@ export class Nccl implements CollectiveLibrary {
     }
   }
 
-  /** Frees what NCCL has divided from a communicator, and nobody has waited for. */
+  /** Frees the communicators that were split from one and never claimed. */
   async #abortUnclaimed(communicator: NcclCommunicator): Promise<void> {
     const divided = communicator.phase === "connecting"
       ? [communicator, ...communicator.dividing]
@@ -472,7 +472,7 @@ export class Nccl implements CollectiveLibrary {
   }
 }
 
-/** By `dataType`. */
+/** The sizes of elements in bytes, by `dataType`. */
 const byteLengths: readonly number[] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
 
 function bytesOf(words: BigUint64Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {

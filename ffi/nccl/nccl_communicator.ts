@@ -1,5 +1,5 @@
 /**
- * A communicator of NCCL: how far its creation is, and what is known of the ranks on this machine.
+ * A communicator of NCCL: the phase of its creation, and the roster of its ranks on this machine.
  *
  * @module
  */
@@ -10,36 +10,39 @@ import { pause } from "../../src/support/waiting/pause.ts";
 import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**
- * What a rank says in the roster: first whether it has aborted its work, so that the others cannot continue (u32),
- * and then of each rank whether it has sent to that one (1), or received from it (2), or both (u8).
+ * A rank's record in the roster: first whether it has aborted (u32), which ends the communicator; then for each rank (u8)
+ * whether it sends to that one (1), receives from it (2), or both (3).
  */
 const aborted = Uint32Array.of(1);
 const linksOffset = aborted.byteLength;
 /**
- * What a rank says in its entry when it aborts its work: how many collectives were done (f64), and before that (u32
- * each) whether all messages were, and why: one of these.
+ * The entry of a rank that aborts its work: whether all messages were complete and one of these reasons (u32 each), and how
+ * many collectives were complete (f64).
  */
 const reasons = { "peer-gone": 1, "timed-out": 2 } as const;
 const entry = { messages: 0, reason: 4, collectives: 8, byteLength: 16 } as const;
 /**
- * Milliseconds between what a rank says there and the end of its work, and for which others, who have found nothing there,
- * need not look again: a look takes a tenth of a small collective.
+ * Milliseconds between the publication of such an entry and the abort. For as long, ranks that have found no entry need not
+ * read the entries again: that takes a tenth of a small collective.
  */
 const graceMilliseconds = 10;
 const trustedMilliseconds = 5;
-/** Of a rank: that this one sends to it. */
+/** The bit of a link to a rank that this one sends to. */
 export const sends = 1;
-/** As `sends`, for what it receives. */
+/** The bit of a link to a rank that this one receives from. */
 export const receives = 2;
-/** Milliseconds between two looks at who of this machine has ended. */
+/** Milliseconds between two checks for ranks of this machine that have ended. */
 const rosterInterval = 10;
-/** NCCL writes a handle here when it has created a communicator, in a thread of its own. Too large to be moved. */
+/**
+ * The size of the buffer for a new communicator's handle, in bytes. NCCL writes it in a thread of its own, so the buffer is
+ * large enough for engines not to move it.
+ */
 export const handleOutBytes = 256;
 
-/** What is being created, in order: the one that is not blocking, and the one that makes collectives. */
+/** The phases of a creation, in order: the manager is created, then the worker is split from it and connects. */
 type Phase = "dividing" | "initializing" | "connecting" | "ready";
 
-/** A way of messages: NCCL prepares it at the first one, and blocks until both ranks have called. */
+/** A link for messages: NCCL connects it at the first one, and blocks until both ranks have called. */
 export interface Link {
   readonly peer: number;
   readonly direction: typeof sends | typeof receives;
@@ -48,37 +51,37 @@ export interface Link {
 /** A communicator. */
 export class NcclCommunicator {
   phase: Phase;
-  /** The one that is not blocking, once its address is known. */
+  /** The handle of the nonblocking communicator; 0 until it is known. */
   manager = 0n;
-  /** The one that makes collectives. */
+  /** The handle of the blocking communicator, for collectives. */
   worker = 0n;
-  /** Whose state says whether `manager` is there: another communicator's while this one is divided from it. */
+  /** The communicator that this one is split from, whose state says whether `manager` is ready. */
   readonly parent: NcclCommunicator | undefined;
   readonly device: number;
   readonly id: Uint8Array;
-  /** Who has taken part, by places: undefined where that is not known. */
+  /** The ranks of this machine. Undefined if the system lacks shared memory. */
   roster: Roster | undefined;
   failure: Error | undefined;
-  /** The error of a rank of this machine that has ended. */
+  /** The error of a rank of this machine that has ended, once it was found. */
   #ended: SharingError | undefined;
   #nextPoll = 0;
   readonly out: BigUint64Array<ArrayBuffer> = new BigUint64Array(handleOutBytes / 8);
-  /** Milliseconds for which a call may wait for other ranks. */
+  /** Milliseconds for which a call may block until other ranks take part. */
   readonly timeout: number;
-  /** The ways to and from all other ranks. */
+  /** The links to and from all other ranks. */
   readonly linksOfAll: Link[] = [];
-  /** What this rank has said of each rank in the roster. */
+  /** The links that this rank has published in the roster, by rank. */
   #links = new Uint8Array(0);
   /** The entries of all ranks. */
   #entries = new DataView(new ArrayBuffer(0));
   #trustedUntil = 0;
-  /** The ranks, and the directions, in which messages find their way. */
+  /** The links that are connected. */
   readonly #linked = new Set<number>();
-  /** The ranks that it has no more, while it shrinks. */
+  /** The excluded ranks, while it shrinks. */
   excluded: Int32Array<ArrayBuffer> | undefined;
-  /** How many others were divided from it. */
+  /** The number of communicators that were split or shrunk from it. */
   divisions = 0;
-  /** Those that are being divided from it: NCCL writes to them, also if nobody waits for them any more. */
+  /** The communicators that are being split from it: NCCL writes their handles even if nobody waits for them. */
   readonly dividing: Set<NcclCommunicator> = new Set();
 
   constructor(device: number, id: Uint8Array, { timeout, parent }: { timeout: number; parent?: NcclCommunicator }) {
@@ -89,7 +92,7 @@ export class NcclCommunicator {
     this.timeout = timeout;
   }
 
-  /** Takes a place among those of this machine. */
+  /** Takes the rank's place in the roster of this machine. */
   join(rank: number, size: number): void {
     const shape = { places: size, recordByteLength: linksOffset + size, entryByteLength: entry.byteLength };
     let roster: ReturnType<typeof Roster.join>;
@@ -111,7 +114,7 @@ export class NcclCommunicator {
     }
   }
 
-  /** Says that this rank sends to another one, or receives from it. */
+  /** Publishes that this rank sends to another one, or receives from it. */
   offerLink({ peer, direction }: Link): void {
     const { roster } = this;
     if (roster === undefined || roster.hasLeft || (this.#links[peer]! & direction) !== 0) return;
@@ -119,7 +122,7 @@ export class NcclCommunicator {
     roster.write(this.#links.subarray(peer, peer + 1), linksOffset + peer);
   }
 
-  /** Waits until the other rank does the opposite, if it is known to be on this machine. */
+  /** Waits until the other rank has published the opposite direction, if that rank is on this machine. */
   awaitLink({ peer, direction }: Link): void {
     const key = 4 * peer + direction;
     const { roster } = this;
@@ -216,7 +219,7 @@ export class NcclCommunicator {
     return undefined;
   }
 
-  /** Gives up the place. */
+  /** Leaves the roster. */
   leave({ isAborted = false }: { isAborted?: boolean } = {}): void {
     if (this.roster === undefined || this.roster.hasLeft) return;
     if (isAborted) this.roster.write(new Uint8Array(aborted.buffer));
@@ -238,7 +241,7 @@ function processOf(roster: Roster, place: number): string {
   return `process ${roster.pidOf(place)}`;
 }
 
-/** The id of a communicator that is made of another one. All its ranks derive the same. */
+/** The id of a communicator that is split or shrunk from another one: all its ranks derive the same one. */
 export function derivedId(id: Uint8Array, how: string): Uint8Array {
   return sha256(new Uint8Array([...id, ...new TextEncoder().encode(how)]));
 }
@@ -250,7 +253,7 @@ const configMagic = 0xcafebeef;
 /** `NCCL_CONFIG_UNDEF_INT`. */
 const undefinedInt = -(2 ** 31);
 
-/** An `ncclConfig_t`. One that is not blocking makes no collectives: a single channel takes the least memory. */
+/** An `ncclConfig_t`. Nonblocking communicators get a single channel, the least memory, as they make no collectives. */
 export function configOf({ isBlocking }: { readonly isBlocking: boolean }): Uint8Array {
   const config = new Uint8Array(handleOutBytes);
   const view = new DataView(config.buffer);
