@@ -1,4 +1,4 @@
-/** The files in which processes publish what they do, when they hold what they should not. */
+/** The board on which processes publish what they do, when its file has invalid content. */
 import { assert, assertEquals } from "@std/assert";
 import { closeSync, ftruncateSync, openSync, statSync, writeSync } from "node:fs";
 import process from "node:process";
@@ -68,7 +68,7 @@ testOf("a file that was made shorter loses records, and nothing else", () => {
   readBy(second);
   first.append("two", 2);
   assert(readBy(second).includes("lost"));
-  // Its own place is there again.
+  // It has rewritten its own entry.
   second.append("four", 4);
   first.append("three", 3);
   assertEquals(readBy(second), ["three"]);
@@ -87,7 +87,7 @@ testOf("processes that have no place keep the others from reports while they are
   assertEquals([readBy(first), first.hasBystander()], [["bystander"], true]);
   late[1]!.leave();
   assertEquals([readBy(first), readBy(first), first.hasBystander()], [["bystander"], [], false]);
-  // One that cannot tell any more.
+  // A process that becomes a bystander.
   const bystander = boards.at(-1)!.abandon();
   assertEquals(first.holdsSlot(boards.at(-1)!.own), false);
   assertEquals(readBy(first), ["bystander"]);
@@ -100,7 +100,7 @@ testOf("what killed processes have calls takes no memory when the next one comes
   for (const board of boards) for (let time = 0; time < 100; time++) board.append(" ".repeat(8000), 0);
   const blocks = statSync(path).blocks;
   assert(blocks > 2000);
-  // As the system does for a process that ends without leaving: the locks go, the records stay.
+  // The state after a process was killed: its lock is released, and its records stay.
   for (const board of boards) board.abandon().leave();
   assertEquals(statSync(path).blocks, blocks);
   joined().leave();

@@ -1,4 +1,4 @@
-/** Programs that order collectives with other work, right and wrong. */
+/** Pairs of programs that order collectives with other work, and that fail to. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import {
   Communicator,
@@ -12,7 +12,7 @@ import {
 import { driverNamed } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
-/** What a program works with. */
+/** The fixture of a program. */
 interface Context {
   readonly gpu: CudaDevice;
   readonly communicator: Communicator;
@@ -22,7 +22,7 @@ interface Context {
   readonly target: DeviceArray<Float32Array>;
 }
 
-/** A program that may lack what orders two of its operations. */
+/** A program that can leave out the order of two of its operations. */
 interface Program {
   readonly name: string;
   readonly kind: string;
@@ -89,7 +89,7 @@ const programs: readonly Program[] = [
       const freed = pool.allocateArray(Float32Array, 4, first);
       source.fill(1, second);
       first.synchronize();
-      // By its address, so that the library does not know of the use.
+      // By address, so that the library does not notice the use.
       const alias = gpu.wrap(freed.address, freed.byteLength, { stream: second }).as(Float32Array);
       communicator.allReduce(source, alias, "sum", { stream: second });
       if (isRight) second.synchronize();
@@ -149,15 +149,15 @@ test("a report names the collective, and where the program has called it", async
   assertMatch(broadcast.stack, /^at callInGroup\b.*collectives_test\.ts:/);
 });
 
-/** What two ranks of one process work with, each on a device of its own. */
+/** The fixture of two ranks of one process, each on a device of its own. */
 interface Ranks {
   readonly ranks: readonly [Communicator, Communicator];
   readonly streams: readonly [CudaStream, CudaStream];
   readonly sources: readonly [DeviceArray<Float32Array>, DeviceArray<Float32Array>];
   readonly targets: readonly [DeviceArray<Float32Array>, DeviceArray<Float32Array>];
-  /** On the second device, written by its stream before its collective. */
+  /** Memory of the second device, written by its stream before its collective. */
   readonly written: DeviceArray<Float32Array>;
-  /** Of the first device, which reads what is written. */
+  /** Memory of the first device, which the first rank copies to. */
   readonly reader: CudaStream;
   reduce(index: 0 | 1): void;
 }
@@ -200,7 +200,7 @@ async function reportsOfRanks(run: (ranks: Ranks) => Promise<void> | void): Prom
   return reports;
 }
 
-/** What the first rank does behind its collective to read what the second one has written before its own. */
+/** The operations of the first rank that read, behind its collective, what the second one wrote before its own. */
 const reads: Readonly<Record<string, (ranks: Ranks) => Promise<void> | void>> = {
   "on the same stream": ({ streams: [stream], targets: [target], written }) => target.copyFrom(written, stream),
   "behind an event": ({ streams: [stream], reader, targets: [target], written, ranks: [{ device }] }) => {
@@ -279,7 +279,7 @@ test("a message orders its two ranks, and nothing that they do behind it", async
 
 test("the collectives of one communicator do not order those of another", async () => {
   const reports = await reportsOfRanks(async ({ ranks, streams, targets, written }) => {
-    // Each rank alone: no rank waits for another one.
+    // Each rank has a communicator of its own, so no rank waits for another one.
     const [first, second] = await Promise.all(ranks.map((rank, index) => rank.split(index))) as [
       Communicator,
       Communicator,
@@ -312,7 +312,7 @@ test("who has the result of a collective does not know that another rank has it,
   for (const isSource of [true, false]) {
     const reports = await reportsOfRanks(({ streams, sources, targets, reduce }) => {
       Communicator.group(() => [0, 1].forEach((index) => reduce(index as 0 | 1)));
-      // Of the second rank, by the first one's stream.
+      // Memory of the second rank, read by the first one's stream.
       if (isSource) sources[1].copyFrom(targets[0], streams[0]);
       else targets[1].copyFrom(targets[0], streams[0]);
     });

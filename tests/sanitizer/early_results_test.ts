@@ -115,14 +115,14 @@ for (const driver of ["software", "cuda"] as const) {
 
   test(`copies into page-locked memory write what they would without the sanitizer [${driver}]`, { skip }, async () => {
     const reports = await reportsOf(driver, async ({ gpu, stream, x, host }) => {
-      // A copy from the memory is still to read it when the next one is about to write it.
+      // A pending copy may still read the memory when the next one is about to write it.
       new Uint8Array(host.buffer).fill(3);
       using y = gpu.allocate(byteLength);
       y.copyFrom(host, stream);
       x.copyTo(host, stream);
       stream.synchronize();
       assertEquals([new Uint8Array(host.buffer)[5], y.readSync(Uint8Array)[5]], [7, 3]);
-      // The same by a kernel, which has the address.
+      // The same with a kernel, which has the memory's address.
       using module = gpu.loadModule(fillPtx);
       module.kernel("fill").launch({ grid: 1, block: 16, stream }, host, byteLength / 4, 9);
       y.copyFrom(host, stream);
@@ -144,7 +144,7 @@ test("a program that reads a result too early finds a pattern, whatever the memo
       stream.synchronize();
       assertEquals([bytes[0], bytes[31]], [value, value]);
     }
-    // What the copy does not write is left alone.
+    // Memory that the copy does not write keeps its content.
     bytes.fill(5, 32);
     x.subarray(0, 32).copyTo(host);
     assertEquals(bytes[32], 5);

@@ -1,10 +1,10 @@
-/** Which block and thread an unordered access is reported of. */
+/** The block and thread that reports of unordered accesses name. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { open, type SanitizerReport } from "../../mod.ts";
 import { test } from "../support/test.ts";
 import { kernelOf } from "./memory/programs.ts";
 
-/** Each thread from one of them on stores to a word of its own. */
+/** A kernel in which each thread from a certain one on stores to a word of its own. */
 function storing(barrier: string): string {
   return kernelOf(
     ".param .u64 x, .param .u32 from",
@@ -17,7 +17,7 @@ END:`,
   );
 }
 
-/** The report of a kernel on one stream, and a fill of the same memory from an element on, on another. */
+/** The report of a kernel on one stream and a fill on another, of the same memory from an element on. */
 function reportOf(ptx: string, from: number, filledFrom: number): SanitizerReport {
   const reports: SanitizerReport[] = [];
   const onReport = (report: SanitizerReport) => void reports.push(report);

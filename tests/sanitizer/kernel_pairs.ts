@@ -1,5 +1,5 @@
 /**
- * Tests of the checks of kernels, by kernels that are right and kernels that are not.
+ * Tests of the checks of kernels, by pairs of a correct and an incorrect kernel.
  *
  * @module
  */

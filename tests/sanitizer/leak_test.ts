@@ -24,7 +24,7 @@ interface Context {
   readonly stream: CudaStream;
 }
 
-/** The reports of a program, and what it has warned of. */
+/** The reports and the warnings of a program. */
 function run(program: (context: Context) => void, options: OpenOptions) {
   const reports: SanitizerReport[] = [];
   const warnings: string[] = [];
@@ -41,7 +41,7 @@ function run(program: (context: Context) => void, options: OpenOptions) {
   return { reports, warnings };
 }
 
-/** How memory can be allocated, what it is called, and what has ended when it is too late to free it. */
+/** The ways to allocate memory, with its name in reports, and what has ended when it is too late to free it. */
 const ways: readonly {
   readonly name: string;
   readonly isHost?: boolean;
@@ -137,7 +137,7 @@ for (const driver of ["software", "cuda"] as const) {
 test("imported memory that is not released is reported", { skip: shimRefusal() ?? false }, () => {
   for (const frees of [true, false]) {
     const { reports } = run(({ cuda, stream }) => {
-      // The software device takes another Cuda object for another process.
+      // The software device treats another Cuda object like another process.
       using other = open({ driver: "software", sanitize: false });
       using shared = other.device(0).createPool({ handleType: "posix-fd" });
       using buffer = shared.allocate(4096);

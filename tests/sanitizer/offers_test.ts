@@ -1,4 +1,4 @@
-/** Programs of two processes that share memory by offers and channels, each right and wrong. */
+/** Pairs of programs of two processes that share memory by offers and channels: one ordered, one not. */
 import { assert, assertEquals } from "@std/assert";
 import { type CudaStream, Exporter, type MemoryPool, open, type SanitizerReport } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
@@ -7,7 +7,7 @@ import { inFolder } from "../support/folders.ts";
 import { boardOfTest, withOwnBoard } from "../support/own_board.ts";
 import { test } from "../support/test.ts";
 
-/** What a program of the exporter works with. */
+/** The fixture of an exporter's program. */
 interface Context {
   readonly exporter: Exporter;
   readonly pool: MemoryPool;
@@ -15,7 +15,7 @@ interface Context {
   readonly importer: ChildProcess;
 }
 
-/** Runs a program of an exporter beside an importer, and returns what both have reported. */
+/** Runs a program of an exporter beside an importer. Returns the reports of both. */
 async function reportsOf(
   driver: "software" | "cuda",
   [what, reader]: readonly [what: "buffer" | "slot", reader: 0 | 1],
@@ -100,7 +100,7 @@ for (const driver of ["software", "cuda"] as const) {
         await offer.released();
         buffer.free();
       });
-      // Each of the two may be the first to hear of the other.
+      // Either process may be the first to read the other's records.
       assertEquals(reports.length === 0, waits, JSON.stringify(reports, null, 1));
       for (const { accesses } of reports) {
         assertEquals(accesses.map(({ operation }) => operation).sort(), ["copy", "fill"]);

@@ -46,7 +46,7 @@ class Pair {
     this.#socket = socket;
   }
 
-  /** Runs a program, and returns what each process has reported. */
+  /** Runs a program. Returns the reports of each process. */
   async reportsOf(
     steps: readonly Step[],
     { sharing = "pool", schedule, onStep, during, collectives }: {
@@ -89,7 +89,7 @@ class Pair {
       writeFileSync(file, "");
       const done = this.#ask({ do: "runWithoutTurns", file, parts: importer });
       await waitUntil(() => statSync(file).size > 0);
-      // From here on, the kernels of this process wait, too.
+      // From here on, the kernels of this process are delayed, too.
       const steps: Promise<void>[] = [];
       for (const [index, part] of between.entries()) {
         while (statSync(file).size <= 2 * index);
@@ -143,7 +143,7 @@ async function withPair(driver: DriverName, body: (pair: Pair) => Promise<void>)
   );
 }
 
-/** What stands between the first operation, on stream 0 of one process, and the second on stream 0 of the other. */
+/** A way to order the first operation, on stream 0 of one process, before the second, on stream 0 of the other. */
 interface Link {
   readonly name: string;
   readonly orders: boolean;
@@ -254,7 +254,7 @@ const actions = Object.keys(accesses) as Action[];
 
 const schedules: readonly Schedule[] = isLong ? ["oldest", "newest", "random:1", "random:2", "random:3"] : ["random:1"];
 
-/** Runs a pair of operations with a link between them, and checks what is reported. */
+/** Runs a pair of operations with a link between them, and checks the reports. */
 async function check(
   pair: Pair,
   [first, second]: readonly [Action, Action],
@@ -315,7 +315,7 @@ test("two processes order what they do with virtual memory, which belongs to nei
       await check(pair, ["fill", "copyOut"], { link, from: "exporter", sharing: "virtual" });
       await check(pair, ["kernelSaxpy", "copyFrom"], { link, from: "importer", sharing: "virtual" });
     }
-    // The other process has it longer.
+    // The other process keeps the memory mapped.
     const reports = await pair.reportsOf([["importer", "fill", 0], ["exporter", "free"]], { sharing: "virtual" });
     assertEquals([reports.exporter, reports.importer], [[], []]);
   });
@@ -377,7 +377,7 @@ test("memory is freed when another process's kernel is known to be done", { long
         const { exporter } = await pair.reportsOf([
           ["importer", "kernelSaxpy", 0],
           ...isKnown ? [["importer", "synchronize", 0] as const] : [],
-          // What the kernel accesses is known after it.
+          // The kernel's accesses become known after that.
           ["exporter", "free"],
         ], { schedule });
         assertEquals(exporter.map(({ kind }) => kind), isKnown ? [] : ["use-after-free"], schedule);
@@ -422,7 +422,7 @@ test("work that was asked for before another process's was known to be done is c
 test("kernels that are known to be done are told others who asked for theirs before", async () => {
   await inFolder(async (folder) => {
     await withPair("software", async (pair) => {
-      // The newest stream's kernel is done first, and looked at behind the other one.
+      // The kernel of the newest stream completes first, and is checked after the other one.
       const ask = (side: Side): Step[] => [[side, "kernelFillOwn", 0], [side, "kernelFill", 1]];
       const { exporter, importer } = await pair.reportsOf([], {
         schedule: "newest",
@@ -437,37 +437,37 @@ test("kernels that are known to be done are told others who asked for theirs bef
   });
 });
 
-/** Someone of the same user who writes to the board what he likes. */
-class Liar implements Disposable {
+/** A process of the same user that writes arbitrary records to the board. */
+class ForgingProcess implements Disposable {
   readonly #board = Board.join() as Board;
-  readonly #heard: { peer: BoardPeer; record: Record<string, unknown> }[] = [];
+  readonly #records: { peer: BoardPeer; record: Record<string, unknown> }[] = [];
 
-  /** Listens to the others. */
-  listen(): void {
+  /** Reads the records of the others. */
+  readRecords(): void {
     this.#board.read({
       onPeer: () => {},
       onRecordsLost: () => {},
       onPeerGone: () => {},
       onBystander: () => {},
-      onRecord: (peer, text) => void this.#heard.push({ peer, record: JSON.parse(text) }),
+      onRecord: (peer, text) => void this.#records.push({ peer, record: JSON.parse(text) }),
     });
   }
 
-  /** Says something. */
-  say(text: string): void {
+  /** Appends a record. */
+  append(text: string): void {
     this.#board.append(text, 0);
   }
 
-  /** Repeats what the others have said of their order, changed. */
+  /** Appends the others' records of their order again, with changed positions. */
   repeat(change: (position: number) => number): void {
-    for (const { peer, record } of this.#heard.splice(0)) {
+    for (const { peer, record } of this.#records.splice(0)) {
       const { slot, generation } = peer;
       const clock = (record.clock as number[][] | undefined ?? [])
         .map((point) => [...point.slice(0, 3), Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, change(point[3]!)))]);
-      if (record.type === "known" || record.type === "event") this.say(JSON.stringify({ ...record, clock }));
-      if (record.type === "share") this.say(JSON.stringify({ ...record, share: 1 }));
-      this.say(JSON.stringify({ type: "known", clock: [[slot, generation, 1, Number.MAX_SAFE_INTEGER]] }));
-      this.say(JSON.stringify({ type: "retired", stream: 1 }));
+      if (record.type === "known" || record.type === "event") this.append(JSON.stringify({ ...record, clock }));
+      if (record.type === "share") this.append(JSON.stringify({ ...record, share: 1 }));
+      this.append(JSON.stringify({ type: "known", clock: [[slot, generation, 1, Number.MAX_SAFE_INTEGER]] }));
+      this.append(JSON.stringify({ type: "retired", stream: 1 }));
     }
   }
 
@@ -503,26 +503,26 @@ test("what another process says of the order never causes a report, and nonsense
         (position: number) => position + 1,
       ].entries()
     ) {
-      using liar = new Liar();
+      using forger = new ForgingProcess();
       for (const from of ["exporter", "importer"] as const) {
         const link = ordered[(2 * index + (from === "exporter" ? 0 : 1)) % ordered.length]!;
         const to = from === "exporter" ? "importer" : "exporter";
         const reports = await pair.reportsOf([[from, "fill", 0], ...link.between(from, to), [to, "fill", 0]], {
           onStep() {
-            liar.listen();
-            liar.repeat(change);
+            forger.readRecords();
+            forger.repeat(change);
           },
         });
         assertEquals([reports.exporter, reports.importer], [[], []], link.name);
       }
     }
     for (const text of nonsense) {
-      using liar = new Liar();
+      using forger = new ForgingProcess();
       const reports = await pair.reportsOf([["exporter", "fill", 0], ["exporter", "synchronize", 0], [
         "importer",
         "fill",
         0,
-      ]], { onStep: () => liar.say(text) });
+      ]], { onStep: () => forger.append(text) });
       assertEquals([reports.exporter, reports.importer], [[], []], text.slice(0, 100));
     }
   });
@@ -532,7 +532,7 @@ test("a process that has lost what others told causes no report, in any process"
   await withPair("software", async (pair) => {
     let step = 0;
     const onStep = () => {
-      // When the importer has recorded the event, and the exporter does not know yet.
+      // The importer has recorded the event, and the exporter has not read of it yet.
       if (++step === 3) truncateSync(`/dev/shm/${boardOfTest}-${process.geteuid!()}`, 0);
     };
     const reports = await pair.reportsOf(
@@ -622,15 +622,15 @@ test(
 
 test("a process that says very much is taken to order everything, and takes no memory", { long: true }, async () => {
   await withPair("software", async (pair) => {
-    using liar = new Liar();
+    using forger = new ForgingProcess();
     let number = 0;
     const before = process.memoryUsage().heapUsed;
     await pair.reportsOf(Array<Step>(20).fill(["exporter", "fill", 0]), {
       onStep() {
         for (let time = 0; time < 2000; time++) {
           const handle = (++number).toString(16).padStart(128, "0");
-          liar.say(JSON.stringify({ type: "event", handle, clock: [] }));
-          liar.say(JSON.stringify({ type: "share", share: number, handle, byteLength: 1 }));
+          forger.append(JSON.stringify({ type: "event", handle, clock: [] }));
+          forger.append(JSON.stringify({ type: "share", share: number, handle, byteLength: 1 }));
         }
       },
     });

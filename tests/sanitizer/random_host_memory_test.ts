@@ -12,7 +12,7 @@ const byteLength = 256;
 const granule = 32;
 const steps = 30;
 
-/** Runs a program. Returns all bytes that it sees, and the kinds of its reports. */
+/** Runs a program. Returns all bytes that it reads, and the kinds of its reports. */
 function run(seed: number, sanitize: boolean): { readonly seen: number[]; readonly kinds: string[] } {
   const numbers = new Random(seed);
   const random = (limit: number) => numbers.below(limit);

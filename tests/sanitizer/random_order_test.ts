@@ -11,12 +11,12 @@ import { isLong, test } from "../support/test.ts";
 const bufferBytes = 64;
 const counts = { streams: 4, events: 3, buffers: 3, steps: 20 };
 
-/** An operation, with those that it comes after directly. */
+/** An operation, with its direct predecessors. */
 interface Node {
   readonly after: readonly Node[];
 }
 
-/** What an operation does with a buffer. */
+/** An access of an operation to a buffer. */
 interface Touch {
   readonly node: Node;
   /** The index of its stream. */
@@ -43,7 +43,7 @@ function comesBefore(first: Node, second: Node): boolean {
   return false;
 }
 
-/** The kinds of the pairs that touch the same bytes and that nothing orders. */
+/** The kinds of the unordered pairs of accesses to the same bytes. */
 function conflictsOf({ touches }: Memory): string[] {
   const kinds: string[] = [];
   for (const [index, later] of touches.entries()) {
@@ -58,14 +58,14 @@ function conflictsOf({ touches }: Memory): string[] {
   return kinds;
 }
 
-/** Runs a program, and returns the kinds of what was reported, and of what is wrong. */
+/** Runs a program. Returns the kinds of its reports, and those of its mistakes by the oracle. */
 function run(seed: number): { reported: Set<string>; wrong: Set<string> } {
   const reported = new Set<string>(), memories: Memory[] = [];
   using cuda = open({ driver: "software", sanitize: true, onReport: ({ kind }) => reported.add(kind) });
   try {
     runOn(cuda, new Random(seed), memories);
   } catch (error) {
-    // A kernel has run before the memory was allocated: the device is lost. What else is wrong with it may be reported.
+    // A kernel ran before its memory was allocated, and the device is lost. Its other mistakes may be reported or not.
     if (!(error instanceof CudaError)) throw error;
     assert(memories.flatMap(conflictsOf).includes("use-before-allocation"), error.message);
   }
@@ -83,7 +83,7 @@ function runOn(cuda: Cuda, random: Random, memories: Memory[]): void {
   );
   const events = Array.from({ length: counts.events }, () => gpu.createEvent());
   const records: (Node | undefined)[] = events.map(() => undefined);
-  /** What the next work of each stream, and what the host gives any stream, comes after. */
+  /** The direct predecessors of each stream's next operation, and of everything that the host enqueues. */
   const before: Node[][] = streams.map(() => []);
   const host: Node[] = [];
   const ordered = (a: number, b: number) => isBlocking[a] && isBlocking[b] && (a === 0) !== (b === 0);
@@ -97,7 +97,7 @@ function runOn(cuda: Cuda, random: Random, memories: Memory[]): void {
     const buffer = pool.allocate(bufferBytes, streams[index]);
     return { buffer, touches: [{ node: add(index), stream: index, access: "allocate", begin: 0, end: bufferBytes }] };
   };
-  /** In percent, how often the program orders what it has to. */
+  /** How often the program orders operations that need it, in percent. */
   const care = random.pick([0, 80, 100, 100]);
   const order = (index: number, { touches }: Memory, access: Touch["access"], begin: number, end: number) => {
     for (const earlier of touches) {
@@ -146,7 +146,7 @@ function runOn(cuda: Cuda, random: Random, memories: Memory[]): void {
         break;
       case 7:
         order(index, memory, "write", begin, end);
-        // The address alone, so that the library does not know of the use.
+        // By address, so that the library does not notice the use.
         fill.launch({ grid: 1, block: 32, stream }, memory.buffer.address + BigInt(begin), end - begin, 7);
         memory.touches.push({ node: add(index), stream: index, access: "write", begin, end });
         break;

@@ -21,12 +21,12 @@ import {
 import { receive, send } from "../support/shared_steps.ts";
 import { isLong, test } from "../support/test.ts";
 
-/** A process that does what it is told. */
+/** A process that runs the steps it gets. */
 interface Participant {
   ask(command: Command, handle?: ShareableHandle): Promise<unknown>;
 }
 
-/** This process. It has the pools. */
+/** This process, which owns the pools. */
 class Local implements Participant {
   participant: RandomParticipant | undefined;
 
@@ -82,7 +82,7 @@ async function withProcesses(count: number, body: (processes: readonly Participa
   );
 }
 
-/** What a program does, what is wrong with it, and what was reported. */
+/** The steps of a program, its mistakes, and its reports. */
 interface Outcome {
   readonly steps: readonly RandomStep[];
   readonly unordered: readonly UnorderedPair[];
@@ -137,7 +137,7 @@ async function run(processes: readonly Participant[], seed: number, steps?: read
   for (const step of steps ?? []) if (!isLost) await program.repeat(step, doStep);
   while (steps === undefined && !isLost && program.steps.length < counts.steps) await program.next(doStep);
   assert(program.steps.length <= maximumCalls);
-  // What a kernel accesses is known when it is done, and then the other processes get to know.
+  // The accesses of a kernel are published when it completes.
   for (let time = 0; time < 3; time++) for (const each of processes) await each.ask({ do: "settle" });
   const reported: ReportedPair[] = [];
   for (const each of processes) reported.push(...await each.ask({ do: "reports" }) as ReportedPair[]);
@@ -145,13 +145,13 @@ async function run(processes: readonly Participant[], seed: number, steps?: read
   return { steps: program.steps, unordered: program.unordered(), reported, isLost };
 }
 
-/** What is wrong with the reports of a program. */
+/** The errors in the reports of a program. */
 function disagreements({ steps, unordered, reported, isLost }: Outcome): string[] {
   const wrong = new Set(unordered.map(({ steps }) => steps.join()));
   const right = new Set(reported.map(({ steps }) => steps.join()));
   const falsely = reported.filter(({ steps }) => !wrong.has(steps.join())).map(({ message }) => `false: ${message}`);
   const isReported = (pair: UnorderedPair) => right.has(pair.steps.join());
-  // Of what a process does with memory, the last is remembered.
+  // Only the last access of a process to memory is kept.
   const processOf = (number: number) => steps[number]!.process;
   const hides = (other: UnorderedPair, { buffer, steps: [earlier, later] }: UnorderedPair) => {
     const isOfSame = (a: number, b: number) => processOf(a) === processOf(b);
@@ -173,7 +173,7 @@ function listingOf({ steps }: Outcome): string {
   ).join("\n");
 }
 
-/** A program without the steps that do not matter. */
+/** Removes the steps of a program that make no difference. */
 async function shortened(processes: readonly Participant[], seed: number, outcome: Outcome): Promise<Outcome> {
   let shortest = outcome;
   for (let index = outcome.steps.length - 1; index >= 0; index--) {

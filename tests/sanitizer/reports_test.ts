@@ -13,7 +13,7 @@ import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";
 
 const script = "report_in_ways.ts";
-/** Whatever the tests run in, such as GitHub Actions, does not count. */
+/** Without the variables of the tests' own environment, such as those of GitHub Actions. */
 const plain = {
   POOLPASS_SANITIZE: "1",
   POOLPASS_SANITIZE_REPORT: "",
@@ -22,7 +22,7 @@ const plain = {
   NO_COLOR: "1",
 };
 
-/** Runs the script that makes mistakes. */
+/** Runs a script with mistakes. */
 async function run(how: readonly string[], env: Readonly<Record<string, string>> = {}) {
   await using child = startScript(`children/sanitizer/${script}`, how, { env: { ...plain, ...env } });
   const lines = await remainingLines(child);
@@ -42,7 +42,7 @@ test("a mistake that is made again is reported once, with a count that grows", (
   using buffer = gpu.allocate(1024);
   const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true })) as [CudaStream, CudaStream];
   for (let time = 1; time <= 5; time++) {
-    // The second fill has several earlier ones in its way: that is one mistake, made once.
+    // The second fill conflicts with several earlier ones: one mistake, found once.
     for (const part of [0, 256, 512]) buffer.subarray(part, part + 128).fill(1, streams[0]);
     buffer.fill(2, streams[1]);
     gpu.synchronize();
@@ -58,7 +58,7 @@ test("an operation that meets the same earlier one in several places is counted 
   using buffer = gpu.allocate(1024);
   const streams = [0, 1].map(() => gpu.createStream({ nonBlocking: true })) as [CudaStream, CudaStream];
   buffer.fill(1, streams[0]);
-  // It divides what the first one has written.
+  // The second fill splits the segment of the first one.
   using host = cuda.allocateHost(256);
   buffer.subarray(256, 512).copyTo(host, streams[0]);
   buffer.fill(2, streams[1]);
@@ -82,7 +82,7 @@ test("call stacks have as many frames as Error.stackTraceLimit asks for", () => 
   const nested = (depth: number, fill: () => void): void => {
     if (depth > 0) nested(depth - 1, fill);
     else fill();
-    // Not a call in the last place, of which engines keep no frame.
+    // Not in tail position, because engines keep no frame of a tail call.
     void depth;
   };
   const outermost = () => {
@@ -161,7 +161,7 @@ test(
     for (const when of ["now", "later"]) {
       const { errors, ended } = await run(["throw", "uncaught", when]);
       assertEquals(ended, 1);
-      // Bun lets no monitor know of a promise that nobody awaits.
+      // Bun notifies no monitor of an unhandled rejection.
       if (when === "later" && "Bun" in globalThis) continue;
       const own = errors.indexOf("the program's own");
       assert(own > 0 && own < errors.indexOf("SanitizerError: The sanitizer has found"), errors);
@@ -270,7 +270,7 @@ test("a report is not written where another user's link, file or pipe leads", {
     }
     unlinkSync(`${folder}/hard`);
     assertEquals(readFileSync(`${folder}/private`, "utf8") + readFileSync(`${folder}/file`, "utf8"), "");
-    // A link of this user's own is followed.
+    // A symbolic link of this user is followed.
     symlinkSync("private", `${folder}/own`);
     const { errors } = await run(["right", "dispose"], { POOLPASS_SANITIZE_REPORT: `${folder}/own` });
     assertEquals([errors, readFileSync(`${folder}/private`, "utf8").split("\n").length], ["", 2]);

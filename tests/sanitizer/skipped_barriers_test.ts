@@ -38,7 +38,7 @@ ${body}
   return reports;
 }
 
-/** A body, and the threads of its report: the lowest that waits, and the lowest that has gone on. */
+/** A body, and the threads of its report: the lowest that waits, and the lowest that has skipped the barrier. */
 interface Wrong {
   readonly body: string;
   readonly waits: number;

@@ -1,4 +1,4 @@
-/** Programs of two processes that share memory by a store in a third one, each right and wrong. */
+/** Pairs of programs of two processes that share memory by a store in a third one: one ordered, one not. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { type CudaStream, open, type SanitizerReport, StoreClient } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
@@ -7,15 +7,15 @@ import { inFolder } from "../support/folders.ts";
 import { boardOfTest, withOwnBoard } from "../support/own_board.ts";
 import { test } from "../support/test.ts";
 
-/** What a program works with. */
+/** The fixture of a program. */
 interface Context {
   readonly client: StoreClient;
   readonly streams: readonly [CudaStream, CudaStream];
-  /** Lets the other process map the entry, and asks it to read or to write that. */
+  /** Makes the other process map the entry, and read or write it. */
   other(access: "read" | "write"): Promise<void>;
 }
 
-/** Runs a program beside another process, and returns what both have reported. */
+/** Runs a program beside another process. Returns the reports of both. */
 async function reportsOf(
   driver: "software" | "cuda",
   program: (context: Context) => Promise<void>,
@@ -68,7 +68,7 @@ const programs: readonly Program[] = [
     kinds: ["unordered-write-read", "unordered-read-write"],
     async run({ client, streams: [first, second], other }, isRight) {
       const memory = await client.create("entry", 1024, { stream: first });
-      // By its address, so that the library does not know of the use.
+      // By address, so that the library does not notice the use.
       first.device.wrap(memory.buffer.address, 1024, { stream: second }).fill(1);
       await memory.publish(isRight ? second : first);
       await other("read");

@@ -25,7 +25,7 @@ import { openUnobserved } from "./kernel_accesses/unobserved_cuda.ts";
 const elements = 256;
 const byteLength = 4 * elements;
 
-/** What a program works with. */
+/** The fixture of a program. */
 interface Context {
   readonly cuda: Cuda;
   readonly gpu: CudaDevice;
@@ -46,7 +46,7 @@ interface Context {
 interface Action {
   readonly name: string;
   readonly access: "read" | "write" | "free";
-  /** Whether a kernel does it, which has the address alone. */
+  /** Whether a kernel does it, by address. */
   readonly isKernel?: boolean;
   run(context: Context, stream: CudaStream): void;
 }
@@ -64,7 +64,7 @@ const actions: readonly Action[] = [
 /** The pair with a free that runs where not all cases do. */
 const shortFree = "the write of kernel fill and the free of free";
 
-/** What stands between the two operations. */
+/** A way to order the two operations, or none. */
 interface Link {
   readonly name: string;
   /** Whether it orders them. */
@@ -132,7 +132,7 @@ let early: ReturnType<typeof recorded> | undefined;
 
 type Program = (context: Context) => void | Promise<void>;
 
-/** "unobserved" is the software device without its own word on what kernels access, as a GPU is. */
+/** "unobserved" is the software device without observation of kernels' accesses, like a GPU. */
 type TestedDriver = "software" | "unobserved" | "cuda";
 
 function openSanitized(
@@ -144,7 +144,7 @@ function openSanitized(
   return open({ driver, sanitize: true, onReport, ...softwareSchedule === undefined ? {} : { softwareSchedule } });
 }
 
-/** Runs a program, on the software device in every order, and returns what was reported. */
+/** Runs a program, on the software device in every order. Returns the reports. */
 async function reportsOf(driver: TestedDriver, program: Program): Promise<SanitizerReport[]> {
   const reports = await reportsOfOne(driver, undefined, program);
   if (driver === "cuda") return reports;
@@ -193,7 +193,7 @@ async function reportsOfOne(
       other,
       x,
       y,
-      // By addresses, so that the library does not know of the use.
+      // By address, so that the library does not notice the use.
       fill: (stream, buffer) => fillKernel.launch({ ...launch, stream }, buffer.address, elements, 7),
       saxpy: (stream, x, y) => saxpyKernel.launch({ ...launch, stream }, elements, 2, x.address, y.address),
     });
@@ -214,7 +214,7 @@ for (const driver of ["software", "unobserved", "cuda"] as const) {
   const pairs = actions.flatMap((first) => actions.map((second) => [first, second] as const));
   for (const [index, [first, second]] of pairs.entries()) {
     if (first.access === "read" && second.access === "read" || first.access === "free") continue;
-    // What the library knows, it orders before a free itself.
+    // The library itself orders uses that it knows of before a free.
     if (second.access === "free" && !first.isKernel) continue;
     const kind = second.access === "free" ? "use-after-free" : `unordered-${first.access}-${second.access}`;
     const pair = `the ${first.access} of ${first.name} and the ${second.access} of ${second.name}`;
@@ -298,7 +298,7 @@ for (const driver of ["software", "unobserved", "cuda"] as const) {
           buffer.fill(1, stream);
           x.fill(2, stream);
           if (isDone) {
-            // The stream's work is done then, too, which the program does not know.
+            // The stream's work is complete then, too, but the program does not know that.
             y.fill(0, other);
             other.synchronize();
           }
@@ -359,7 +359,7 @@ for (const driver of ["software", "unobserved", "cuda"] as const) {
       using handle = exporting.exportHandle();
       return [buffer, owned.use(gpu.importPool(handle!).importPointer(buffer.exportPointer(), byteLength))];
     },
-    // The descriptors of a GPU's memory do not tell which memory it is.
+    // The descriptors of a GPU's memory do not identify it.
     ...driver === "cuda" ? {} : {
       "a mapping, and one of the same memory's import": ({ cuda, gpu }, owned) => {
         const memory = gpu.createMemory(byteLength, { handleType: "posix-fd" });
@@ -542,7 +542,7 @@ test("a report says where the event was recorded whose wait orders nothing", asy
     fill(a, x);
     b.wait(event);
     x.copyFrom(new Uint8Array(byteLength), b);
-    // A later wait does not help.
+    // A wait after the access does not order it.
     b.wait(recorded(gpu, a));
   });
   assertMatch(
@@ -573,7 +573,7 @@ test("disposing of a Cuda object with reports throws, unless there is a listener
     buffer.free();
     const error = assertThrows(() => cuda[Symbol.dispose](), SanitizerError, "1 mistake");
     assertEquals(error.reports.map(({ message }: SanitizerReport) => message), printed);
-    // It has been told.
+    // The program was notified before.
     cuda[Symbol.dispose]();
   } finally {
     console.error = original;
@@ -598,7 +598,7 @@ test("parts of an allocator's slab are memory of their own", async () => {
       b.wait(recorded(gpu, a));
       neighbours[0].fill(1, a);
       neighbours[1].fill(2, b);
-      // The kernel has the address alone, so that the allocator does not know that the memory is still in use.
+      // By address, so that the allocator does not notice that the memory is still in use.
       const part = allocator.allocate(byteLength, a);
       b.wait(recorded(gpu, a));
       fill(b, part);
@@ -653,7 +653,7 @@ for (const driver of ["software", "cuda"] as const) {
       y.copyTo(host, a);
       gpu.synchronize();
       assertEquals(new Uint8Array(host.buffer)[100], 5);
-      // The same by a fill of the memory at its address.
+      // The same with a fill of the memory at its address.
       x.copyFrom(host.buffer, a);
       gpu.wrap(host.address, byteLength, { stream: a }).fill(6);
       gpu.synchronize();
@@ -753,7 +753,7 @@ test("a module's variable that the program asks for is memory like any other", a
 .visible .entry nothing() { ret; }`;
   for (const isOrdered of [true, false]) {
     const reports = await reportsOf("software", ({ gpu, fill, a, b }) => {
-      // Its memory may be what others had.
+      // Its memory may be reused.
       gpu.allocate(65536).free();
       const table = gpu.loadModule(ptx).getGlobal("table");
       table.fill(0, a);
@@ -770,7 +770,7 @@ test("a free lets the program know nothing of the streams that it looks at", asy
     b.synchronize();
     part.fill(0, other);
     x.fill(0, other);
-    // The device does what `other` has, too, which is luck.
+    // The device happens to run the work of `other`, too.
     y.fill(0, a);
     a.synchronize();
     part.free(b);

@@ -1,5 +1,5 @@
 /**
- * Suppressions: which mistakes they leave out, and which lines are refused.
+ * Suppressions: which mistakes they suppress, and which lines are refused.
  */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";

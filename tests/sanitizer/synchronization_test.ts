@@ -1,4 +1,4 @@
-/** The check of barriers and of exchanges between lanes: pairs of a right and a wrong kernel, from the same lines. */
+/** The check of barriers and of exchanges between lanes, by pairs of a correct and an incorrect kernel. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { remainingLines, startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
@@ -8,9 +8,9 @@ const ptx = new URL("synchronization/barriers.ptx", import.meta.url);
 const check = "synchronization";
 
 interface Pair extends KernelLaunch {
-  /** What the wrong kernel is reported as. */
+  /** The kind of the incorrect kernel's report. */
   readonly kind: string;
-  /** In the message. */
+  /** A part of its message. */
   readonly says: string;
 }
 

@@ -1,4 +1,4 @@
-/** Lets the processes of a test tell each other their order apart from all others. */
+/** Boards for the processes of a test, apart from all other sanitized processes. */
 import { rmSync } from "node:fs";
 import process from "node:process";
 import { boardFile } from "../../src/sanitizer/processes/board.ts";
