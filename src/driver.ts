@@ -81,7 +81,7 @@ export const legacyStream = 1n;
 /** `cudaStreamPerThread`: the default stream of the calling thread. */
 export const perThreadStream = 2n;
 
-/** What of a stream decides with which others CUDA orders its work. */
+/** The properties of a stream that decide with which streams CUDA orders its work. */
 export interface StreamKind {
   /** The device's ordinal. */
   readonly device: number | undefined;
@@ -269,7 +269,7 @@ export interface Driver {
   readonly runsOnHost: boolean;
   /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
   readonly dropsWork: boolean;
-  /** What observes and checks kernels, for the sanitizer. Undefined for drivers that do not. */
+  /** Observes and checks kernels, for the sanitizer. Undefined for drivers that do not. */
   readonly checker: KernelChecker | undefined;
   /** Whether devices execute machine code, and the instructions that only their own architecture has. */
   readonly executesMachineCode: boolean;

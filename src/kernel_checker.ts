@@ -17,11 +17,11 @@ export interface KernelChecker {
   /** `launchKernel`, or `launchKernelEx` with `attributes`, of a launch that is observed. */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation): void;
   /**
-   * Notes a part of an allocation that an allocator hands out when the program asks for it, with the stream in whose
+   * Records a part of an allocation that an allocator hands out when the program asks for it, with the stream in whose
    * order it does.
    */
   partAllocated(part: MemoryRange, device: number, stream: bigint): void;
-  /** Notes that the allocator gets a part back. */
+  /** Records that the allocator gets a part back. */
   partFreed(address: bigint): void;
   /** What kernels have allocated and not freed: nothing while work is pending, or once the devices are lost. */
   unfreedHeap(): readonly UnfreedHeap[];

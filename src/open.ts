@@ -69,9 +69,10 @@ export interface OpenOptions {
   sanitize?: boolean | readonly SanitizerCheck[];
   /**
    * The order in which the software device does what it may do in any order, in slices of a block; else
-   * `POOLPASS_SOFTWARE_SCHEDULE`. The stream that was created first or last goes on as long as it can, or any. With
-   * `"newest"`, kernels run from the last block and thread to the first, with `"random"` in any order. A program that is
-   * right gives the same results with each. Fresh memory holds a pattern then.
+   * `POOLPASS_SOFTWARE_SCHEDULE`. `"oldest"` runs the stream that was created first for as long as it can, `"newest"`
+   * the one created last, `"random"` any. With `"newest"`, kernels run from the last block and thread to the first,
+   * with `"random"` in any order. A program that is right gives the same results with each. Fresh memory holds a
+   * pattern then.
    *
    * With `"random"`, a seed is chosen once for the process and printed: `random:SEED` does the same again.
    */
@@ -266,7 +267,7 @@ function checksFor({ sanitize, onReport }: OpenOptions): WantedChecks | undefine
 
 type Observation = Pick<SoftwareDriverOptions, "observesAccesses" | "kernelChecks">;
 
-/** What the software device looks at. */
+/** The checks of the software device. */
 function observationFor(wanted: WantedChecks | undefined): Observation {
   if (wanted === undefined) return {};
   return { observesAccesses: wanted.checks.has("stream-order"), kernelChecks: kernelChecksAmong(wanted) };
@@ -295,7 +296,7 @@ function openDriver(options: OpenOptions, observation: Observation): Driver {
   }
 }
 
-/** What moves the bytes of collectives, which is opened for the first communicator. */
+/** The library of collectives, which is opened for the first communicator. */
 function collectivesOf(driver: Driver): CollectiveLibrary {
   if (driver instanceof SoftwareDriver) return driver.collectives;
   const path = environmentVariable("POOLPASS_NCCL");

@@ -64,13 +64,13 @@ export class Session {
   readonly exportDataLayout: ExportDataLayout;
   /** Whether legacy IPC handles can be read before they are opened. */
   readonly ipcHandleLayouts: IpcHandleLayouts;
-  /** What the program has found complete without a synchronization. */
+  /** The work that the program has found complete without a synchronization. */
   readonly completed: CompletedEvents;
   /** The streams on which memory that several streams have used is freed. */
   readonly releaseStreams: ReleaseStreams;
   /** Whether buffers and events record where they were created, for warnings, and launches where they were made. */
   readonly debug: boolean;
-  /** What looks for the program's mistakes, if it was asked to. */
+  /** The sanitizer, if it was requested. */
   readonly sanitizer: Sanitizer | undefined;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
@@ -82,14 +82,14 @@ export class Session {
   readonly instructionSupport: SupportOfInstructions;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
-  /** What the pools and caching allocators know of each other. */
+  /** The pools and caching allocators, which release memory for each other. */
   readonly memory: MemoryRegistry;
   /**
    * Memory that stays although it was freed, because an ArrayBuffer of it was transferred, and the receiver may still
    * access it. `end` reports it.
    */
   readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
-  /** What the end of the session releases. Buffers of pools are not among it: each pool knows its own. */
+  /** The objects that the end of the session releases. Buffers of pools are not among them: each pool knows its own. */
   readonly opened: OpenedObjects;
   /** The streams that may have work: default streams, open streams, and disposed streams whose work is pending. */
   readonly streams: Set<CudaStream> = new Set();
@@ -198,7 +198,7 @@ export class Session {
     this.#hostAllocations.delete(buffer);
     this.opened.delete(found.opened);
     if (isTransferred(buffer, found.byteLength)) return void this.transferredMemory.add(found);
-    // Detach the buffer even if freeing fails: it must not show memory that is gone.
+    // Detach the buffer even if freeing fails: it must not expose freed memory.
     try {
       this.driver.freeHost(allocation);
     } finally {
@@ -305,7 +305,7 @@ export class Session {
     }
   }
 
-  /** Detaches the buffers of host memory. What was transferred is kept instead. */
+  /** Detaches the buffers of host memory. Memory whose buffer was transferred is kept instead. */
   #detachAll(): void {
     for (const [view, byteLength] of this.#hostViews) {
       if (isTransferred(view, byteLength)) this.transferredMemory.add({ byteLength });
@@ -340,8 +340,8 @@ export class Session {
   }
 
   /**
-   * The pending work of everybody who uses the devices' contexts, such as other Workers. Some releases block behind all
-   * work of a context, and meanwhile block the code that could end that work.
+   * The pending work of all users of the devices' contexts, such as other Workers. Some releases block behind all work
+   * of a context, and meanwhile block the code that could end that work.
    */
   #contextWork(): AwaitedWork[] {
     const { driver } = this;

@@ -1,6 +1,6 @@
 /**
- * What a compiler of CUDA C++ does, which is the interface between `compile` and NVRTC or a compiler on the PATH; and
- * finding one, and compiling for a device with it.
+ * The interface of a compiler of CUDA C++, which NVRTC and compilers on the PATH implement; and finding one, and
+ * compiling for a device with it.
  *
  * @module
  */
@@ -27,7 +27,7 @@ export interface CompilerInput {
   readonly flags: readonly string[];
 }
 
-/** What a compiler has made of a program. */
+/** The result of a compiler. */
 export interface CompilerOutput {
   readonly ptx: string;
   /** Undefined if the architecture is a `compute_`. */
@@ -43,8 +43,8 @@ export interface Compiler {
   /** With its version: `nvrtc 13.0`. */
   readonly name: string;
   /**
-   * What tells it from any other compiler, with all that its results depend on beside the program and the files that come
-   * with the compiler. Undefined if that cannot be told: then nothing that it compiles is kept.
+   * Identifies the compiler and everything on which its results depend, other than the program and the compiler's own
+   * files. Undefined if that is unknown: then its results are not cached.
    */
   readonly build: string | undefined;
   /** The version of CUDA whose PTX it writes: 13000 for CUDA 13.0. A driver refuses the PTX of a newer one. */

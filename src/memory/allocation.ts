@@ -49,7 +49,7 @@ export interface AllocationOwner {
    * allocation.
    */
   useEnd?: string | undefined;
-  /** What a device may do with the memory, where that is set for each device: in an address range. */
+  /** The access of a device to the memory, if it is set for each device: in an address range. */
   accessOf?(device: CudaDevice): Access;
   /** The memory without an address that is mapped there, if other processes can import that. */
   readonly physical?: PhysicalMemory;
@@ -73,7 +73,7 @@ interface Holder {
 interface RareData {
   /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
   isUnloaded?: boolean;
-  /** The call stack of what has ended its use, with POOLPASS_DEBUG=1. */
+  /** The call stack of the call that ended its use, with POOLPASS_DEBUG=1. */
   freeStack?: string;
   /** The streams other than the allocation's own that have used it, each with the position of its last use. */
   otherStreams?: Map<CudaStream, number>;
@@ -101,7 +101,7 @@ export class Allocation {
   readonly address: bigint;
   /** Size in bytes. */
   readonly byteLength: number;
-  /** The stream whose work with the memory comes before a free. `noteUse` notes the others. */
+  /** The stream whose work with the memory is ordered before a free. `noteUse` records the others. */
   stream: CudaStream;
   /** Its index among the live allocations of a pool of this process. */
   liveIndex = 0;
@@ -137,7 +137,7 @@ export class Allocation {
     return this.#rareData?.deferredRelease !== undefined;
   }
 
-  /** The call stack of what has ended its use, if the session is debugged. */
+  /** The call stack of the call that ended its use, if the session is debugged. */
   get freeStack(): string | undefined {
     return this.#rareData?.freeStack;
   }
@@ -202,7 +202,7 @@ export class Allocation {
     this.#rareData.hostViews = undefined;
   }
 
-  /** Ends the use of memory that goes at once, such as a module's variable with the module: pending reads fail. */
+  /** Ends the use of memory that is freed at once, such as a module's variable with the module: pending reads fail. */
   unload(): void {
     this.#createdRareData.isUnloaded = true;
     this.endUse();
@@ -241,12 +241,14 @@ export class Allocation {
     };
   }
 
-  /** Notes that work which a stream was just given uses the memory. A free on another stream comes after that work. */
+  /**
+   * Records that work just enqueued on a stream uses the memory. A free on another stream is ordered after that work.
+   */
   noteUse(stream: CudaStream): void {
     if (stream !== this.stream) this.noteUseBefore(stream, progressOf(stream).position);
   }
 
-  /** Notes that work which a stream is given up to a position of its progress uses the memory. */
+  /** Records that work enqueued on a stream up to a position of its progress uses the memory. */
   noteUseBefore(stream: CudaStream, position: number): void {
     const streams = this.#createdRareData.otherStreams ??= new Map();
     const noted = streams.get(stream);
@@ -267,7 +269,7 @@ export class Allocation {
     return this.session.releaseStreams.join(stream, otherStreams, { isStreamOrdered });
   }
 
-  /** Notes a copy of a read that has been enqueued. */
+  /** Records a copy of a read that has been enqueued. */
   addCopy(copy: StagingBuffer): void {
     (this.#createdRareData.copies ??= new Set()).add(copy);
   }

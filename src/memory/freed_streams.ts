@@ -115,7 +115,7 @@ export class ReleaseStreams {
     for (const [other, position] of others) {
       if (other === stream || progressOf(stream).isAfter(progressOf(other), position)) continue;
       if (isStreamOrdered && isOrderedByDefaultStream(other, stream)) continue;
-      // To ask would let the sanitizer take the work for known to the program, which may be luck.
+      // A query would make the sanitizer assume that the program knows of the work, which may be luck.
       if (this.#session.sanitizer !== undefined || this.#isBusy(other)) (busy ??= []).push(other);
     }
     if (busy === undefined) return stream;
@@ -185,18 +185,18 @@ export interface Waitable {
   synchronize(): void;
 }
 
-/** What destroys markers: the session. */
+/** Destroys markers: the session. */
 interface MarkerOwner {
   readonly driver: Driver;
   withoutCollectiveErrors<Result>(wait: () => Result): Result;
   destroyMarker(marker: bigint): void;
 }
 
-/** Once so many events are kept after their disposal, they are synchronized with and destroyed. */
+/** When this many events are kept after their disposal, they are synchronized with and destroyed. */
 const maxKeptEvents = 64;
 
 /**
- * What a program has found complete without a synchronization, as `finished`, `read` and `query` do.
+ * The work that a program has found complete without a synchronization, by `finished`, `read` or `query`.
  *
  * CUDA's pools count memory as free only once a synchronization has found its free complete; a query is none. A
  * synchronization takes mappings apart and releases memory to the system, which takes 0.1 ms and more, so a wait does

@@ -134,7 +134,7 @@ class Runs implements Disposable {
   readonly #resources = new DisposableStack();
   /** Used again for each batch. */
   readonly #events: { readonly start: CudaEvent; readonly end: CudaEvent }[] = [];
-  /** As large as the L2 cache; filling it replaces what the cache holds. */
+  /** As large as the L2 cache: filling it evicts the cache. */
   readonly #cacheFiller: DeviceBuffer | undefined;
 
   constructor(

@@ -238,9 +238,9 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Releases what was opened and not disposed: streams, events, modules, pools, memory. Objects that came from this one
-   * cannot be used any more. Memory that was not freed is reported with `console.warn`; with POOLPASS_DEBUG=1, so is
-   * every object that was not disposed, with the place where it was created.
+   * Releases everything that was opened and not disposed: streams, events, modules, pools, memory. Objects that came
+   * from this one cannot be used any more. Memory that was not freed is reported with `console.warn`; with
+   * POOLPASS_DEBUG=1, so is every object that was not disposed, with the place where it was created.
    *
    * Does not block: what pending work of a GPU may still use is released when that work is done. The software device
    * drops pending work.

@@ -12,7 +12,7 @@ import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { CudaStream, finishStream } from "./streams/cuda_stream.ts";
 
-/** What others than the device itself need of it. */
+/** The part of a device's state that other objects need. */
 interface DeviceParts {
   readonly session: Session;
   /** Does what `CudaDevice.finished` does, and leaves errors of collectives to the program's waits. */

@@ -117,7 +117,7 @@ function isEventLayoutKnown(driver: Driver, device: number): boolean {
   return !places.includes(undefined) && places[0] !== places[1];
 }
 
-/** Looks whether the handles of two own allocations have what is known of them. */
+/** Checks whether the handles of two own allocations have the known layout. */
 function isMemoryLayoutKnown(session: Session, device: number): boolean {
   const { driver } = session;
   const processId = shim().poolpass_getpid();

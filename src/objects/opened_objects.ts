@@ -10,7 +10,7 @@ export interface MemoryPiece {
 
 /** Memory that an object holds and that was not freed. */
 export interface UnfreedMemory {
-  /** What it is, in the singular: "host buffer". */
+  /** Its kind, in the singular: "host buffer". */
   readonly kind: string;
   readonly count: number;
   readonly byteLength: number;
@@ -20,7 +20,7 @@ export interface UnfreedMemory {
   pieces(): Iterable<MemoryPiece>;
 }
 
-/** Who may report memory that was not freed. */
+/** What may report memory that was not freed. */
 export interface LeakReporter {
   /** Returns whether it does: a warning would say the same again. */
   reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean;
@@ -28,19 +28,19 @@ export interface LeakReporter {
 
 /** An object that a session has opened and must release. */
 export interface OpenedObject {
-  /** What it is, in the singular: "stream". Undefined if the user does not dispose of it. */
+  /** Its kind, in the singular: "stream". Undefined if the user does not dispose of it. */
   readonly kind?: string;
-  /** What it holds of memory that the user should have freed. */
+  /** The memory that it holds and the user should have freed. */
   unfreed?(): UnfreedMemory | undefined;
-  /** What to warn of if it is still open at the end of the session, which does not release it. */
+  /** The warning if it is still open at the end of the session, which does not release it. */
   warning?(): string;
   /** Releases it at the end of the session, when all work is complete. The session's own driver is gone by then. */
   release(driver: Driver): void;
 }
 
 /**
- * What a session has opened and not released yet, in the order of opening: whatever was made from an object was opened
- * after it, so the reverse order releases the parts first.
+ * The objects that a session has opened and not released yet, in the order of opening. Objects that depend on another
+ * one were opened after it, so they are released in the reverse order.
  */
 export class OpenedObjects {
   readonly #objects = new Set<OpenedObject>();
@@ -56,7 +56,7 @@ export class OpenedObjects {
     if (object.kind !== undefined) this.#origins?.set(object, originOf(object.kind));
   }
 
-  /** Notes that the user has disposed of an object that only waits for its work. It is no leak then. */
+  /** Records that the user has disposed of an object that only waits for its work. Then it is not a leak. */
   markDisposed(object: OpenedObject): void {
     this.#origins?.delete(object);
   }
@@ -104,7 +104,7 @@ export class OpenedObjects {
 
 type CountedMemory = Pick<UnfreedMemory, "kind" | "count" | "byteLength">;
 
-/** Adds up what is of the same kind. */
+/** Adds up memory of the same kind. */
 function countKinds(unfreed: readonly CountedMemory[]): CountedMemory[] {
   const byKind = new Map<string, CountedMemory>();
   for (const { kind, count, byteLength } of unfreed) {

@@ -77,7 +77,7 @@ function adviceFor(what: string, error: CudaError, hint: string | undefined): st
   return Object.hasOwn(overridingAdvice, code) ? overridingAdvice[code] : hint ?? fallbackAdvice[code];
 }
 
-/** Notes that the message of a driver's error says where the fault is. Returns the error. */
+/** Records that the message of a driver's error says where the fault is. Returns the error. */
 export function locatesFault(error: CudaError): CudaError {
   located.add(error);
   return error;

@@ -54,11 +54,11 @@ export interface LogOutput {
   write(line: string): boolean;
 }
 
-/** What is known of the lines of one event. */
+/** The state of the rate limit of one event. */
 interface EventRate {
   /** The number of lines that may be written now. */
   allowed: number;
-  /** The `performance.now()` at which that number was right. */
+  /** The `performance.now()` at which that number was correct. */
   since: number;
   /** The number of lines that were not written and not reported yet. */
   suppressed: number;

@@ -1,6 +1,7 @@
 /**
- * What the error of a lost device says besides the driver's answer. A GPU names the kind of a kernel's fault, but not the
- * kernel. So the first error lists the launches that may have caused it, and later ones refer to the first.
+ * Adds to the driver's error of a lost device the launches that may have caused it. A GPU names the kind of a kernel's
+ * fault, but not the kernel. So the first error lists the launches that may have caused it, and later ones refer to the
+ * first.
  *
  * @module
  */
@@ -13,7 +14,7 @@ export interface LaunchesUnderWay {
   readonly count: number;
   /** The oldest first, equal ones together: "saxpy x 12 (4 blocks of 256 threads)". */
   readonly descriptions: readonly string[];
-  /** Whether there may be earlier ones, which nobody remembers. */
+  /** Whether there may be earlier ones that were not recorded. */
   readonly hasEarlier: boolean;
 }
 
@@ -33,7 +34,7 @@ interface Loss {
   isSeen: boolean;
 }
 
-/** What follows from every loss, whatever has caused it. */
+/** The consequence of every loss, for the message. */
 export const contextIsLost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
 
 /** How many streams, and how many descriptions for each, a message lists. */
@@ -83,13 +84,13 @@ export function explainLoss(what: string, error: object): string {
   return lines.join("\n");
 }
 
-/** Notes that an error was made from a driver's error, for `noteUnseen`. */
+/** Records that an error was made from a driver's error, for `noteUnseen`. */
 export function noteMadeFrom(error: object, driverError: object): void {
   const loss = lossesByError.get(driverError);
   if (loss !== undefined) lossesByError.set(error, loss);
 }
 
-/** Notes that the program does not see an error. If it lists launches, the next one lists them again. */
+/** Records that the program does not see an error. If it lists launches, the next one lists them again. */
 export function noteUnseen(error: unknown): void {
   const loss = lossesByError.get(error as object);
   if (loss !== undefined) loss.isSeen = false;

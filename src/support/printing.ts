@@ -50,9 +50,9 @@ export function printAs<T>(
 }
 
 /**
- * Makes `using` refuse the objects of a class that must be declared with `await using`: at the end of the block, with that
- * advice. Otherwise the runtime says that `Symbol.dispose` is not a function. The object's disposal begins all the same:
- * nobody has it any more, and it would keep its socket and the process.
+ * Makes `using` refuse the objects of a class that must be declared with `await using`: at the end of the block, with
+ * that advice. Otherwise the runtime says that `Symbol.dispose` is not a function. The object's disposal is started
+ * anyway: the program has lost it, and it would keep its socket and the process alive.
  */
 export function refuseUsing(constructor: { readonly prototype: AsyncDisposable }, name: string): void {
   refuseDisposal(

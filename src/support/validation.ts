@@ -183,7 +183,7 @@ export function errorOfAnotherCuda(what: string): TypeError {
   return new TypeError(`Cannot ${what} of another Cuda object: call open once, and create all objects from its result`);
 }
 
-/** What `refuseNewProperties` knows of a class. */
+/** The known properties of a class, for `refuseNewProperties`. */
 export interface KnownProperties {
   readonly name: string;
   /** The properties that the constructor adds: a compiler that declares no fields would otherwise have them refused. */

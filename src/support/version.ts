@@ -12,7 +12,7 @@ export function formatVersion(version: number): string {
   return `${Math.floor(version / 1000)}.${version % 1000 / 10}`;
 }
 
-/** What of a runtime's globals says which runtime it is. */
+/** The globals by which runtimes are recognized. */
 export interface RuntimeGlobals {
   readonly Uint8Array: { readonly prototype: object };
   readonly DisposableStack?: unknown;

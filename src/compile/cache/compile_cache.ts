@@ -41,7 +41,7 @@ interface Header {
   readonly hasCubin: boolean;
 }
 
-/** Writes what a compiler has made of the program with a key. */
+/** Writes the result of a compiler for the program with a key. */
 function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOutput): Uint8Array {
   const encoder = new TextEncoder();
   const text = encoder.encode(ptx);
@@ -56,7 +56,7 @@ function encodeEntry(key: string, { ptx, cubin, log, loweredNames }: CompilerOut
   return concatenated([magic, sha256(content), content]);
 }
 
-/** Reads a file. Undefined if it is not what was written for the key, all of it. */
+/** Reads a file. Undefined if it is not exactly what was written for the key. */
 function decodeEntry(key: string, bytes: Uint8Array): CompilerOutput | undefined {
   if (!magic.every((byte, index) => bytes[index] === byte)) return undefined;
   const content = bytes.subarray(magic.length + digestByteLength);
@@ -86,8 +86,8 @@ function concatenated(parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /**
- * The key of a program and a compiler. Undefined if the result may depend on what the key cannot know: on files other
- * than those that came with the compiler, or on the time.
+ * The key of a program and a compiler. Undefined if the result may depend on something that is not in the key: files
+ * other than the compiler's own, or the time.
  */
 export function cacheKey(compiler: Pick<Compiler, "name" | "build">, input: CompilerInput): string | undefined {
   if (compiler.build === undefined || !isSelfContained(input)) return undefined;
@@ -131,11 +131,11 @@ const inclusions =
 const defaultByteLimit = 256 * 2 ** 20;
 const entryPrefix = "poolpass-";
 const temporarySuffix = ".tmp";
-/** A file that is being written for so many milliseconds belongs to a process that was killed. */
+/** A file that is still being written after this many milliseconds belongs to a process that was killed. */
 const abandonedAfter = 60_000;
-/** Other processes write too: the folder is measured again after so many entries. */
+/** Other processes write, too: the folder is measured again after this many entries. */
 const writesPerMeasurement = 64;
-/** What is left when a cache that is full was cut back, so that not every write has to. */
+/** The part of the limit to which a full cache is reduced, so that not every write has to reduce it. */
 const remainingShare = 0.75;
 
 /** An entry, or one that is being written. */
@@ -188,7 +188,7 @@ export class CompileCache {
    * Opens a folder, and creates it if it does not exist. A user who can write to it chooses the code that runs, so only
    * this user and root may be able to.
    *
-   * @throws {Error} If the folder cannot be used, or another user can change what it has
+   * @throws {Error} If the folder cannot be used, or another user can change its contents
    */
   constructor(folder: string, { byteLimit = defaultByteLimit }: { readonly byteLimit?: number } = {}) {
     this.#byteLimit = byteLimit;
@@ -199,7 +199,7 @@ export class CompileCache {
     }
   }
 
-  /** What was compiled; undefined if it is not known, or its file is damaged or not this user's. */
+  /** The cached result. Undefined if there is none, or if its file is damaged or belongs to another user. */
   get(key: string): CompilerOutput | undefined {
     try {
       const file = openOwnFile(this.#pathOf(key));
@@ -219,7 +219,7 @@ export class CompileCache {
     }
   }
 
-  /** Keeps what was compiled, unless the folder cannot be written: then a warning is printed, once. */
+  /** Caches a result. If the folder cannot be written, prints a warning, once. */
   set(key: string, output: CompilerOutput): void {
     const bytes = encodeEntry(key, output);
     if (bytes.length > this.#byteLimit) return;
@@ -241,7 +241,7 @@ export class CompileCache {
     return `${this.#folder}/${entryPrefix}${key}`;
   }
 
-  /** Removes what was not used for the longest time, if there is too much. */
+  /** Removes the least recently used entries, if there are too many. */
   #bound(added: number): void {
     if (this.#bytes !== undefined) this.#bytes += added;
     const isKnown = this.#bytes !== undefined && this.#writes++ % writesPerMeasurement !== 0;
@@ -249,7 +249,7 @@ export class CompileCache {
     const now = Date.now();
     const entries: Entry[] = [];
     for (const name of namesIn(this.#folder)) {
-      // What is not the cache's own is left alone.
+      // Files that are not the cache's own are left alone.
       const entry = name.startsWith(entryPrefix) ? entryAt(`${this.#folder}/${name}`) : undefined;
       if (entry === undefined) continue;
       if (name.endsWith(temporarySuffix) && now - entry.modified > abandonedAfter) removeFile(entry.path);

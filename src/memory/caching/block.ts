@@ -52,7 +52,7 @@ export class Block implements AllocationOwner {
   previous: Block | undefined = undefined;
   #address: bigint | undefined = undefined;
 
-  /** @param slab The slab, or what a new one is made of. */
+  /** @param slab The slab, or the parameters of a new one. */
   private constructor(
     slab: Slab | { owner: BlockOwner; buffer: DeviceBuffer },
     byteOffset: number,

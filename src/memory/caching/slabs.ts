@@ -27,7 +27,7 @@ export interface SlabSource {
   whenDisposed(callback: () => void): () => void;
 }
 
-/** What the slabs of an allocator are made from. */
+/** Where the slabs of an allocator come from. */
 export interface SlabsOptions {
   readonly source: SlabSource;
   /** The usual size of a slab, a multiple of `blockAlignment`. */

@@ -187,7 +187,7 @@ function tooLarge(what: string, who = ""): SharingError {
 }
 
 /**
- * Exports two allocations, and looks whether the data have what is known of them. Keeps nothing.
+ * Exports two allocations, and checks whether their data have the known layout. Retains nothing.
  *
  * @param location where the memory is: on the device by default
  * @throws {CudaError} If the device cannot export, or there is too little memory

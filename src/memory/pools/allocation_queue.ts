@@ -37,7 +37,7 @@ export interface QueuedAllocation extends WaitOptions {
   readonly stream: CudaStream;
   /** Throws if the allocation has become impossible: the pool or the stream was disposed. */
   readonly check: () => void;
-  /** Says who has the memory, if that is known, for the error of an aborted wait. */
+  /** Describes the holders of the memory, as far as they are known, for the error of an aborted wait. */
   readonly describe?: () => string | undefined;
   /** Allocates the memory; undefined if there is too little. */
   readonly attempt: () => Allocation | undefined;
@@ -124,8 +124,8 @@ interface Mark {
 const interval = { first: 1, most: 64 };
 
 /**
- * Tells when an allocation that was refused may succeed: when this process has freed memory on the device, when a stream
- * has executed frees, and, because other processes free memory too, again and again at growing intervals.
+ * Notifies when an allocation that was refused may succeed: when this process has freed memory on the device, when a
+ * stream has executed frees, and, because other processes free memory too, again and again at growing intervals.
  */
 export class MemoryProgress {
   readonly #session: Session;
@@ -159,7 +159,7 @@ export class MemoryProgress {
     return hasChanged || performance.now() >= this.#nextAttempt;
   }
 
-  /** Notes the state of the memory, after an allocation was refused. */
+  /** Records the state of the memory, after an allocation was refused. */
   note(): void {
     this.#frees = this.#session.memory.frees;
     this.#used = this.#usedOfCaches();

@@ -1,5 +1,5 @@
 /**
- * What a pool holds, and what an error says of it when there is no memory left.
+ * The contents of a pool, and their description in the error when there is no memory left.
  *
  * @module
  */
@@ -80,7 +80,7 @@ export class PoolContents {
     if (this.#notLeaked.size > 0) this.#notLeaked.delete(address);
   }
 
-  /** Notes that an allocation is not a leak: it is a slab, or a freed buffer whose memory is still in use. */
+  /** Records that an allocation is not a leak: it is a slab, or a freed buffer whose memory is still in use. */
   addNotLeaked(address: bigint, byteLength: number): void {
     this.#notLeaked.set(address, byteLength);
   }
@@ -173,7 +173,7 @@ const isInFile = /[/\\].*:\d+:\d+\)?$/;
 /** This file in the sources. In a package, the whole library is one file of another name. */
 const sourceFile = "src/memory/pools/pool_contents.ts";
 
-/** Why so many bytes can never be had, and what to do. */
+/** Why this many bytes can never be allocated, and what to do. */
 export interface SizeRefusal {
   readonly why: string;
   readonly advice: string;
@@ -250,7 +250,7 @@ export function placeIn(stack: string): string | undefined {
   return stack.split("\n").slice(1).find((line) => isInFile.test(line) && !line.includes(library))?.trim();
 }
 
-/** What the lines of a call stack that lie in the library contain. A bundled library cannot use `import.meta`. */
+/** A string that the library's own lines of a call stack contain. A bundled library cannot use `import.meta`. */
 function libraryPath(): string {
   const line = new Error().stack!.split("\n").find((line) => isInFile.test(line))!;
   const file = line.replace(/:\d+:\d+\)?$/, "").replace(/^.*[(@ ]/, "");

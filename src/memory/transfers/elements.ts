@@ -122,7 +122,9 @@ function rangeOf(name: string): string {
   return `an element is a whole number from ${minimum} to ${maximum}`;
 }
 
-/** Of which objects elements cannot be accessed, and why, as it follows "Cannot read an element of a HostBuffer:". */
+/**
+ * Objects whose elements cannot be accessed, with the reason that follows "Cannot read an element of a HostBuffer:".
+ */
 interface Advice {
   /** Whether a value is an object of the class, and not a prototype or a Proxy, whose properties a printer reads. */
   readonly isInstance: (object: object) => boolean;

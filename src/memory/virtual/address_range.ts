@@ -26,17 +26,15 @@ import { PhysicalMemory, wholeUnits } from "./physical_memory.ts";
 
 /** Options of reserved addresses. */
 export interface ReserveOptions {
-  /** What the first address is a multiple of, in bytes: a power of two. Defaults to the granularity of memory. */
+  /** The alignment of the first address in bytes: a power of two. Defaults to the granularity of memory. */
   alignment?: number;
 }
 
 /** Where and how to map memory. */
 export interface MapMemoryOptions {
-  /**
-   * Where in the range, in bytes: a multiple of the granularity. Defaults to the first place behind all that is mapped.
-   */
+  /** Where in the range, in bytes: a multiple of the granularity. Defaults to the end of the last mapping. */
   byteOffset?: number;
-  /** What the devices may do with the memory. Defaults to `"read-write"`. */
+  /** The access of the devices to the memory. Defaults to `"read-write"`. */
   access?: Exclude<Access, "none">;
   /** The devices that get access. Defaults to the memory's own. */
   devices?: CudaDevice | readonly CudaDevice[];
@@ -46,7 +44,10 @@ export interface MapMemoryOptions {
 export interface RangePart {
   /** Where the part begins in the range, in bytes. Defaults to 0. */
   byteOffset?: number;
-  /** Size in bytes. Defaults to what is mapped from there on: without a gap for `buffer`, and all for `setAccess`. */
+  /**
+   * Size in bytes. Defaults to the mapped memory from there on: up to the first gap for `buffer`, and to the end for
+   * `setAccess`.
+   */
   byteLength?: number;
 }
 
@@ -66,7 +67,7 @@ interface Mapping {
   readonly byteLength: number;
   readonly device: CudaDevice;
   readonly allocation: Allocation;
-  /** What devices may do with it. The others may do nothing. */
+  /** The access of devices to it. Others have none. */
   readonly access: Map<CudaDevice, Access>;
 }
 
@@ -292,8 +293,8 @@ export class AddressRange implements Disposable {
   }
 
   /**
-   * Unmaps everything, after the work that uses it, and frees the addresses. Blocks until that work is done. Memory that
-   * nobody else has is gone then.
+   * Unmaps everything, after the work that uses it, and frees the addresses. Blocks until that work is done. Memory
+   * without another handle, descriptor or mapping is then freed.
    */
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
@@ -376,11 +377,11 @@ export class AddressRange implements Disposable {
     return { byteOffset: 0, byteLength: this.byteLength };
   }
 
-  /** Where the memory ends that is mapped without a gap from a place on. */
+  /** The end of the memory that is mapped without a gap from an offset on. */
   #mappedFrom(byteOffset: number): number {
     let end = byteOffset;
     for (const mapping of this.#mappings) {
-      // What was freed stays mapped while it is read, but cannot be used.
+      // Freed memory stays mapped while it is read, but cannot be used.
       if (!mapping.allocation.isFreed && mapping.byteOffset <= end && endOf(mapping) > end) end = endOf(mapping);
     }
     return end;
@@ -428,7 +429,7 @@ export function finishWorkWith(allocation: Allocation): void {
   driver.streamSynchronize(last.device.ordinal, last.unsafeHandle);
 }
 
-/** What a device may do with all of several mappings. */
+/** The access of a device that holds for all of several mappings. */
 function leastOf(accesses: readonly Access[]): Access {
   if (accesses.includes("none")) return "none";
   return accesses.includes("read") ? "read" : "read-write";
@@ -438,7 +439,7 @@ function endOf({ byteOffset, byteLength }: Mapping): number {
   return byteOffset + byteLength;
 }
 
-/** What devices may do with memory, as the driver takes it. */
+/** The access of devices to memory, in the driver's form. */
 export function descriptionsOf(devices: readonly CudaDevice[], access: Access): MemAccessDesc[] {
   return devices.map(({ ordinal }) => ({
     location: { type: memLocationType.device, id: ordinal },

@@ -26,7 +26,7 @@ const memoryOptions: KnownOptions<PhysicalMemoryOptions> = {
   names: { handleType: true },
 };
 
-/** What a `PhysicalMemory` is made of. */
+/** Parameters of a `PhysicalMemory`. */
 interface Parts {
   readonly device: CudaDevice;
   readonly handle: bigint;

@@ -18,11 +18,11 @@ import type { ShareableHandle } from "../handles/shareable_handle.ts";
 import { descriptionsOf, finishWorkWith } from "./address_range.ts";
 import { createMemory, isOfOtherSize, otherPlaceOf } from "./physical_memory.ts";
 
-/** What to map, and how. */
+/** The memory to map, and how to map it. */
 export interface WholeMemoryParts {
   /** Borrowed. */
   readonly handle: ShareableHandle;
-  /** What all processes call the memory, if they have a name for it. */
+  /** A name of the memory that is the same in all processes, if there is one. */
   readonly name?: string;
   /** All bytes of the memory: a multiple of the granularity. */
   readonly byteLength: number;
@@ -75,7 +75,7 @@ export class WholeMemory {
     this.buffer = new DeviceBuffer(new Allocation(session, owner, undefined, address, used, device, stream));
   }
 
-  /** Sets what the device may do with the memory. The work that uses it otherwise must be done. */
+  /** Sets the access of the device to the memory. Work that needs another access must be complete. */
   setAccess(access: Exclude<Access, "none">): void {
     this.#session.driver.memSetAccess(this.#address, this.#byteLength, descriptionsOf([this.#device], access));
     this.#access = access;
@@ -127,7 +127,7 @@ export class SharedMapping {
       ...owner,
       release: (_address, _byteLength, onto, allocation) => {
         finishAllWork(allocation, onto);
-        // If that fails, this use goes on.
+        // If that fails, this use continues.
         if (mapped.users === 1) buffer.free(onto);
         mapped.users--;
       },
@@ -182,7 +182,7 @@ export function allocateShareable(session: Session, device: CudaDevice, byteLeng
   return new DeviceBuffer(new Allocation(session, owner, undefined, address, byteLength, device, stream));
 }
 
-/** What to map, and what that is in the messages of errors. */
+/** The memory to map, and its description in error messages. */
 interface Mapped {
   readonly memory: bigint;
   readonly byteLength: number;

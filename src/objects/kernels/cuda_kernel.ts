@@ -70,7 +70,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #onStream: (stream: CudaStream) => void;
   /** The stream of the latest launch. */
   #lastStream: CudaStream | undefined;
-  /** Where the launches on that stream are noted. */
+  /** Where the launches on that stream are recorded. */
   #launches: StreamLaunches | undefined;
   readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];
@@ -200,7 +200,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
   }
 
-  /** What a launch with other options than those of every launch asks for; undefined if that is nothing more. */
+  /** The attributes that a launch's less common options request; undefined if there are none. */
   #readAttributes(options: LaunchOptions, args: readonly KernelArgument[]): AttributedLaunches | undefined {
     for (const name in options) {
       if (Object.hasOwn(launchOptionNames, name)) continue;
@@ -381,7 +381,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
   }
 
-  /** Notes that a launch on another stream than the buffer's own uses it. If the launch then fails, that does no harm. */
+  /** Records that a launch on another stream than the buffer's own uses it. If the launch then fails, that does no harm. */
   #noteUse(allocation: Allocation, stream: CudaStream): void {
     if (allocation.session !== this.#session) throw errorOfAnotherCuda("pass a buffer");
     allocation.noteUse(stream);

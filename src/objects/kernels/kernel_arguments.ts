@@ -27,7 +27,7 @@ export interface ArgumentRefusal {
   readonly reason: string;
 }
 
-/** Writes an argument to its place among the packed parameters. Returns what is wrong if it cannot. */
+/** Writes an argument to its place among the packed parameters. Returns the problem if it cannot. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
 
 type Aggregate = Exclude<ParameterType, string>;

@@ -7,7 +7,7 @@ import { type Driver, functionAttribute, functionCache, sharedCarveout } from ".
 import type { Dim3 } from "./launch_options.ts";
 import { didYouMean, type KnownOptions, shown } from "../../support/validation.ts";
 
-/** What a kernel needs on its device, as the compiler has made it. */
+/** The resources that a compiled kernel needs on its device. */
 export interface KernelAttributes {
   /** Registers of each thread. 0 on the software device, whose kernels are WebAssembly and have none. */
   readonly registers: number;

@@ -52,7 +52,7 @@ export class AttributedLaunches implements LaunchAttributes {
     this.#kernel = kernel;
   }
 
-  /** Takes the attributes from a launch's options. Returns this object, or undefined if they ask for nothing. */
+  /** Takes the attributes from a launch's options. Returns this object, or undefined if they request nothing. */
   read(options: LaunchOptions): AttributedLaunches | undefined {
     const { grid, cluster, cooperative = false, priority, programmaticStreamSerialization = false } = options;
     checkBoolean(cooperative, "a launch's cooperative");
@@ -215,7 +215,7 @@ const clusterHint = "maxActiveClusters says how many clusters fit; " +
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
 const optsIn = "launch opts in to as much shared memory as its sharedMemoryBytes by itself";
-/** What others set to opt in. */
+/** The names by which other libraries opt in. */
 export const optInInstead: Readonly<Record<string, string>> = {
   maxDynamicSharedMemorySize: optsIn,
   max_dynamic_shared_size_bytes: optsIn,
@@ -227,7 +227,7 @@ export const optInInstead: Readonly<Record<string, string>> = {
  */
 export class KernelSharedMemory {
   readonly #kernel: LaunchedKernel;
-  /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed yet. */
+  /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed so far. */
   #limit = 0;
 
   constructor(kernel: LaunchedKernel) {

@@ -69,7 +69,7 @@ export const launchOptionNames: OptionNames<LaunchOptions> = {
 
 const giveArguments = "give the arguments after the options, as in launch({ grid, block }, ...args)";
 const isDependent = 'the option is "programmaticStreamSerialization"';
-/** What others name options, or where others give a launch's arguments. */
+/** Names of options in other libraries, and where those take a launch's arguments. */
 export const optionsInstead: Readonly<Record<string, string>> = {
   args: giveArguments,
   arguments: giveArguments,

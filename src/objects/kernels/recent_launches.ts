@@ -8,7 +8,7 @@ import type { StreamProgress } from "../streams/stream_progress.ts";
 /** The size of the ring of a stream's launches: a power of two. */
 const ringSize = 128;
 
-/** A launch. Each object serves launch after launch, so that to note one allocates nothing. */
+/** A launch. The objects are reused, so that recording a launch allocates nothing. */
 class Launch {
   kernel = "";
   /** As the program gave it: if that is an array which it changes later, the error lists the changed extents. */
@@ -25,7 +25,7 @@ type Ring = readonly Launch[];
 /** How many rings of streams that are gone are kept for later streams: a new one takes as long as a stream. */
 const maximumSpares = 16;
 
-/** The stream that launches are noted for. */
+/** The stream whose launches are recorded. */
 interface LaunchStream {
   /** "the default stream of device 0" */
   readonly name: string;
@@ -59,7 +59,7 @@ export class StreamLaunches {
     return this.#ring;
   }
 
-  /** Notes a launch. `launcher`, the function that the program has called, is for {@linkcode TracedStreamLaunches}. */
+  /** Records a launch. `launcher`, the function that the program has called, is for {@linkcode TracedStreamLaunches}. */
   note(kernel: string, grid: Dim3, block: Dim3, _launcher: unknown): void {
     this.#latest = (this.#latest + 1) & (ringSize - 1);
     const launch = this.#ring[this.#latest]!;
@@ -69,7 +69,7 @@ export class StreamLaunches {
     launch.position = this.#progress.position;
   }
 
-  /** Notes where the latest launch was made. */
+  /** Records where the latest launch was made. */
   protected noteSite(site: string | undefined): void {
     this.#ring[this.#latest]!.site = site;
   }

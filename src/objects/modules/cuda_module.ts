@@ -54,8 +54,8 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
    */
   declare protected readonly kernelTypes: { readonly [Name in keyof Kernels]: Kernels[Name] };
   /**
-   * What the compiler and the driver's JIT have said of the module, such as warnings; empty where nothing. The driver
-   * says nothing of PTX that it has compiled before and takes from its cache.
+   * The output of the compiler and the driver's JIT for the module, such as warnings; empty if there was none. There is
+   * none for PTX that the driver takes from its cache.
    */
   readonly log: string;
   readonly #session: Session;
@@ -118,7 +118,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
       ptx?: readonly SurveyedPtx[] | undefined;
       /** The names in the PTX of C++ names, by which kernels and variables are found as well. */
       loweredNames?: ReadonlyMap<string, string>;
-      /** What compilers have said. */
+      /** The output of the compilers. */
       log?: string;
     } = {} as never,
   ) {
@@ -326,7 +326,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     );
   }
 
-  /** The stated signature of a kernel that no PTX declares, checked against its code, or what the code says of it. */
+  /** The stated signature of a kernel that no PTX declares, checked against its code; or the signature in the code. */
   #signatureInImage(
     name: string,
     { handle, stated }: { handle: bigint; stated: KernelSignature | undefined },

@@ -55,7 +55,7 @@ const names: OptionNames<LoadModuleOptions> = {
   verbose: true,
 };
 
-/** What the options are called in CUDA, by its compilers, or by other libraries. */
+/** The names of the options in CUDA, its compilers, or other libraries. */
 const instead = {
   maxrregcount: 'did you mean "maxRegisters"?',
   maxRegisterCount: 'did you mean "maxRegisters"?',
@@ -97,7 +97,7 @@ function checkInteger(value: number | undefined, name: string, [minimum, maximum
 
 /** An image to link, with a name. */
 export interface LinkImage {
-  /** What errors and the linker call the image by, such as the name of its file. */
+  /** The image's name in errors and for the linker, such as the name of its file. */
   name: string;
   /** PTX as a string, or the bytes of PTX, a cubin, a fatbin, a host's object or library, or LTO IR. */
   image: string | Uint8Array;
@@ -142,16 +142,16 @@ function checkNamed(given: LinkImage, index: number): void {
   }
 }
 
-/** What is known of a module besides its image. */
+/** Parameters of a module other than its image. */
 export interface ModuleSource {
-  /** What the JIT is to do. They have been checked. */
+  /** The options of the JIT, which have been checked. */
   readonly options?: JitOptions;
   /**
    * The PTX that declares the image's kernels and variables. It differs from the image if that is a cubin that was
    * compiled from the PTX. Defaults to the image's own text; a cubin has none.
    */
   readonly ptx?: string;
-  /** What the compiler has said: the module's log begins with it. */
+  /** The output of the compiler, with which the module's log begins. */
   readonly log?: string;
   /** The names in the PTX of C++ names, such as `scale<float>`: the module finds what they name by both. */
   readonly loweredNames?: ReadonlyMap<string, string>;
@@ -256,7 +256,7 @@ function linkHint(error: unknown): string | undefined {
   return undefined;
 }
 
-/** What several compilers have said, one after another. */
+/** The output of several compilers, one after another. */
 function joinLogs(logs: readonly string[]): string {
   return logs.map((log) => log.trim()).filter((log) => log !== "").join("\n");
 }

@@ -39,10 +39,10 @@ export let handleOf: (event: CudaEvent) => bigint;
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
-/** Notes that a stream was made to record the event. */
+/** Records that a stream was made to record the event. */
 export let noteRecord: (event: CudaEvent, stream: StreamProgress) => void;
 
-/** Notes that a stream was made to wait for the event's latest record. */
+/** Records that a stream was made to wait for the event's latest record. */
 export let noteWait: (event: CudaEvent, stream: StreamProgress) => void;
 
 /**

@@ -54,15 +54,15 @@ export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () 
 /** Returns how far a stream has got. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
 
-/** What `CudaStream.finished` does. If it is not heard, errors of collectives are left to the program's waits. */
+/** Implements `CudaStream.finished`. If `throwsErrors` is false, errors of collectives are left to the program's waits. */
 export let finishStream: (stream: CudaStream, options: WaitOptions, throwsErrors: boolean) => Promise<void>;
 
-/** Returns where the launches on a stream are noted. */
+/** Returns the record of the launches on a stream. */
 export let launchesOf: (stream: CudaStream) => StreamLaunches;
 
 /**
  * Marks the end of a stream's work so far, for a wait that includes it. Returns a function to call once: with true when
- * the work is known to be complete, with false if that is not waited for any more.
+ * the work is known to be complete, with false if the wait was canceled.
  */
 export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
 /** The kind of a stream among the objects that a session has opened. */
@@ -72,8 +72,8 @@ export const streamKind = "stream";
 export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
 /**
- * The work that was enqueued on a stream until it was disposed. Undefined if nothing has to be told to come after it:
- * the work is complete, and the sanitizer, if there is one, knows what the program knows that by.
+ * The work that was enqueued on a stream until it was disposed. Undefined if nothing has to be ordered after it: the
+ * work is complete, and the sanitizer, if there is one, knows how the program knows that.
  */
 export let lastWorkOf: (stream: CudaStream) => PendingWork | undefined;
 
@@ -112,7 +112,7 @@ export class CudaStream implements Disposable {
   readonly #markers: Markers;
   readonly #opened: OpenedObject | undefined;
   #handle: bigint | undefined;
-  /** The work that the stream had when it was disposed, if something may have to come after it. */
+  /** The work that the stream had when it was disposed, if something may have to be ordered after it. */
   #lastWork: PendingWork | undefined;
   /** Whether the owner was found to have destroyed the stream. */
   #isGone = false;
@@ -357,7 +357,7 @@ export class CudaStream implements Disposable {
     return { marker, position: this.#progress.record() };
   }
 
-  /** Lets pools count as done what `query` has found done. */
+  /** Lets pools treat work that `query` has found complete as complete. */
   #synchronizeIfIdle(handle: bigint): void {
     const { driver } = this.#session;
     const { ordinal } = this.device;

@@ -145,7 +145,7 @@ export class DeviceStreams {
     driver.eventRecord(this.#device, event, stream);
   }
 
-  /** Whether nobody has to wait for the work before an event any more. */
+  /** Whether nothing has to wait for the work before an event any longer. */
   #isPast(event: bigint): boolean {
     const { driver, sanitizer } = this.#session;
     return driver.eventQuery(event, { forLibrary: true }) && (sanitizer?.isKnown(event) ?? true);

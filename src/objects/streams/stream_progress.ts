@@ -1,5 +1,6 @@
 /**
- * How far streams are: the order of their work, what was still pending at some moment, and the events recorded for it.
+ * The progress of streams: the order of their work, the work that was pending at some moment, and the events recorded
+ * for it.
  *
  * @module
  */
@@ -12,8 +13,9 @@ import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 const rememberedWaits = 16;
 
 /**
- * How far a stream has got, and which work of other streams comes before its own, as far as the program's own events and
- * waits tell. With it, a program that orders its streams by events need not do so again when it frees memory.
+ * The progress of a stream, and the work of other streams that is ordered before its own, as far as the program's
+ * events and waits show it. With it, a program that orders its streams by events need not do so again when it frees
+ * memory.
  *
  * Positions in a stream's work are counted in records of events: work that is enqueued when `position` is n comes before
  * the record that makes it n + 1.
@@ -29,28 +31,28 @@ export class StreamProgress {
   /** The other streams that were waited for. */
   #others: Map<StreamProgress, number> | undefined;
 
-  /** Notes the record of an event and returns its position: it completes with all work before that position. */
+  /** Records the record of an event and returns its position: it completes with all work before that position. */
   record(): number {
     return ++this.position;
   }
 
-  /** Notes that the record at a position was found complete. */
+  /** Records that the record at a position was found complete. */
   complete(position: number): void {
     if (position > this.completed) this.completed = position;
   }
 
-  /** Notes that all work so far was found complete. */
+  /** Records that all work so far was found complete. */
   completeAll(): void {
     this.completed = ++this.position;
   }
 
-  /** Notes that work from now on comes after the record at a position of another stream. */
+  /** Records that later work is ordered after the record at a position of another stream. */
   waitFor(other: StreamProgress, position: number): void {
     if (other !== this.#last) this.#changeLast(other);
     if (position > this.#lastPosition) this.#lastPosition = position;
   }
 
-  /** Whether work that another stream was given at `position` is complete, or comes before work from now on. */
+  /** Whether the work of another stream at `position` is complete, or ordered before later work of this one. */
   isAfter(other: StreamProgress, position: number): boolean {
     if (other.completed > position) return true;
     const reached = other === this.#last ? this.#lastPosition : this.#others?.get(other) ?? 0;
@@ -67,7 +69,7 @@ export class StreamProgress {
   }
 }
 
-/** The library asks for itself, which tells the program nothing. */
+/** The library asks for its own purposes, of which the program learns nothing. */
 const forLibrary = { forLibrary: true };
 
 /** A stream, by its device's ordinal and its handle. */
@@ -79,16 +81,16 @@ interface StreamHandle {
 /**
  * The work that was enqueued on a stream until some moment. It outlives the stream and the session.
  *
- * Usually it was not complete then. With a sanitizer it may have been, by luck: what has to come after it is then still
- * told to the driver, and so to the sanitizer, until the program knows that the work is done.
+ * Usually it was not complete then. With a sanitizer, it may have been complete by luck: later work is then still
+ * ordered after it by calls of the driver, which the sanitizer sees, until the program knows that the work is done.
  */
 export class PendingWork {
   readonly #session: Session;
   readonly #driver: Driver;
   readonly #stream: StreamHandle;
   /**
-   * Recorded after the work, until nothing has to be told to come after it. A default stream has none: an event on it
-   * would order the blocking streams' work before and after it.
+   * Recorded after the work, until nothing has to be ordered after it. A default stream has none: an event on it would
+   * order the blocking streams' work before and after it.
    */
   #marker: bigint | undefined;
   #isComplete = false;
@@ -115,7 +117,7 @@ export class PendingWork {
     return new PendingWork(session, stream);
   }
 
-  /** The work enqueued on a stream; undefined if nothing has to be told to come after it. */
+  /** The work enqueued on a stream; undefined if nothing has to be ordered after it. */
   static last(session: Session, stream: StreamHandle): PendingWork | undefined {
     if (session.sanitizer === undefined) return PendingWork.of(session, stream);
     const work = new PendingWork(session, stream);
@@ -139,7 +141,7 @@ export class PendingWork {
     return true;
   }
 
-  /** Whether nothing has to be told to come after the work: it is complete, and a sanitizer knows why. */
+  /** Whether nothing has to be ordered after the work: it is complete, and a sanitizer knows why. */
   get isPast(): boolean {
     if (!this.isComplete) return false;
     const isKnown = this.#isLost || this.#marker !== undefined && this.#session.sanitizer?.isKnown(this.#marker);

@@ -13,7 +13,7 @@ const structOptions: KnownOptions<{ alignment?: number }> = { action: "describe 
 export interface FieldRefusal {
   /** Which field of the struct: `".corners[2].x"`; empty for the struct itself. */
   readonly path: string;
-  /** What was to be written: `"a string"`, `"300"`. */
+  /** The value that could not be written: `"a string"`, `"300"`. */
   readonly what: string;
   readonly reason: string;
   readonly isRangeError: boolean;
@@ -25,7 +25,7 @@ export interface FieldRefusal {
 interface FieldLayout {
   readonly byteLength: number;
   readonly alignment: number;
-  /** Writes a value to memory that is all zeros. Returns what is wrong if it cannot. */
+  /** Writes a value to memory that is all zeros. Returns the problem if it cannot. */
   write(view: DataView, offset: number, value: unknown): FieldRefusal | undefined;
   read(view: DataView, offset: number): unknown;
 }

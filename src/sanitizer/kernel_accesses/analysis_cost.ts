@@ -40,13 +40,13 @@ export class AnalysisCost {
     return false;
   }
 
-  /** Notes an analysis. */
+  /** Records an analysis. */
   made(hasFound: boolean): void {
     this.#made++;
     if (!hasFound) this.#failed++;
   }
 
-  /** Notes that a result is used again. */
+  /** Records that a result is used again. */
   used(): void {
     this.#used++;
   }

@@ -91,7 +91,7 @@ export class InstrumentedLaunches {
     return this.#driver.moduleLoadData(device, image, options);
   };
 
-  /** Notes a kernel of a module. */
+  /** Records a kernel of a module. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     if (!this.#modules.has(module)) return;
     try {

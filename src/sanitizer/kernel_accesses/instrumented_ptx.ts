@@ -17,7 +17,7 @@ export const observedKinds = ["read", "write", "atomic"] as const;
 /** The bytes of a range in the table, behind the 8 bytes of their number: its begin, its length, and its bitmaps. */
 export const tableEntryBytes = 40;
 
-/** Notes the bytes of `mask` from an address on. They lie in one word of the bitmap, because accesses are aligned. */
+/** Records the bytes of `mask` from an address on. They lie in one word of the bitmap, because accesses are aligned. */
 const noteFunction = `
 .func poolpass_note(.reg .u64 %table, .reg .u64 %address, .reg .u32 %mask, .reg .u32 %kind)
 {
@@ -103,7 +103,7 @@ function observedBody(body: string): string {
   return `.reg .b64 %poolpass_table;\nld.param.u64 %poolpass_table, [poolpass_table];\n${noted}`;
 }
 
-/** Notes an access before it is made. Undefined for memory that is not looked at. */
+/** Records an access before it is made. Undefined for memory that is not looked at. */
 function noteOf(
   { opcode, modifiers, base, offset }: { opcode: string; modifiers: readonly string[]; base: string; offset: string },
 ): string | undefined {

@@ -135,7 +135,7 @@ export class KernelRun {
     return true;
   }
 
-  /** Notes an arrival at the beginning of a loop, and leaves the loop at once if its iterations are alike. */
+  /** Records an arrival at the beginning of a loop, and leaves the loop at once if its iterations are alike. */
   #enterLoop(state: ThreadState): boolean {
     const { block, arrivals } = state;
     const body = this.prepared.loops.get(block);

@@ -92,7 +92,7 @@ export class LaunchAccesses {
     };
   }
 
-  /** Notes a kernel of a module. */
+  /** Records a kernel of a module. */
   addKernel(kernel: bigint, module: bigint, name: string): void {
     const loaded = this.#modules.get(module);
     if (loaded === undefined || this.#kernels.has(kernel)) return;

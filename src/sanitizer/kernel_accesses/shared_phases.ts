@@ -57,12 +57,12 @@ export class SharedPhases {
     this.#whole = whole;
   }
 
-  /** Notes that not all accesses are known. */
+  /** Records that not all accesses are known. */
   refuse(): void {
     this.#isRefused = true;
   }
 
-  /** Notes that some threads of a block may reach a barrier without the others. */
+  /** Records that some threads of a block may reach a barrier without the others. */
   refuseBarriers(): void {
     this.#isRefused = true;
     this.#hasPartialBarriers = true;
@@ -84,7 +84,7 @@ export class SharedPhases {
     this.#hasPartialBarriers = hasPartialBarriers;
   }
 
-  /** Notes an access, and what was written before. A write is written from then on. */
+  /** Records an access, and what was written before. A write is written from then on. */
   add(access: CertainAccess, phase: number, before: WritesBefore): void {
     const { low, high } = rangeOf(access.form, access.domain);
     const last = high + access.byteLength;

@@ -127,7 +127,7 @@ export class ProgramMemory {
     return this.#core.linearMemory.bytes.subarray(begin, end);
   }
 
-  /** Notes that an allocation is new to the program. What its memory had before must not be taken for initialized. */
+  /** Records that an allocation is new to the program. What its memory had before must not be taken for initialized. */
   markFresh(allocation: PoolAllocation | DeviceMemory): void {
     const { begin, byteLength } = allocation;
     this.#core.linearMemory.bytes.fill(freshByte, begin, begin + byteLength);

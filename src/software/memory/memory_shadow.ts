@@ -88,7 +88,7 @@ export class MemoryShadow {
     if (this.#isShared(begin)) this.markInitialized(begin, byteLength);
   }
 
-  /** Notes that bytes of any memory, or a fill, have been written to others. */
+  /** Records that bytes of any memory, or a fill, have been written to others. */
   noteCopy(to: Uint8Array, from: Uint8Array | undefined): void {
     const begin = this.#offsetOf(to);
     if (begin === undefined) return;

@@ -369,7 +369,7 @@ export class FunctionEmitter {
     return this.#current!.line;
   }
 
-  /** Notes what the code tells the check of races. */
+  /** Records what the code tells the check of races. */
   noteOrder(order: number): void {
     if ((order & orderBits.release) !== 0) this.hasReleases = true;
   }

@@ -121,7 +121,7 @@ export class CheckWriter extends CodeWriter {
 }
 
 /**
- * Notes the first access to each word. Takes the offset in linear memory, the place and the thread, as `device.access`
+ * Records the first access to each word. Takes the offset in linear memory, the place and the thread, as `device.access`
  * does.
  */
 function noteAccess(): HelperFunction {

@@ -108,7 +108,7 @@ export class SoftwareMemory implements Header {
     this.#users++;
   }
 
-  /** Notes that a handle or a mapping is gone. */
+  /** Records that a handle or a mapping is gone. */
   release(): void {
     if (--this.#users === 0) this.#file.close();
   }
