@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { LabelName, Register, Variable } from "../../ptx/instructions/resolved_instruction.ts";
+import { type Named, Scope } from "../../ptx/instructions/names.ts";
 import type { InstructionRow } from "../../ptx/instructions/instruction_traits.ts";
 import { findRow } from "../../ptx/instructions/find_row.ts";
 import { immediatePostDominators } from "../../ptx/analysis/dominator_tree.ts";
@@ -58,45 +60,9 @@ export interface KernelCode {
   readonly sharedBytes: ReadonlyMap<number, number>;
 }
 
-/** The names of a scope, and those around it. */
-class Scope {
-  readonly #names = new Map<string, Place>();
-  readonly #prefixes: { readonly prefix: string; readonly places: Place[] }[] = [];
-  readonly labels = new Map<string, number>();
-  readonly parent: Scope | undefined;
-
-  constructor(parent?: Scope) {
-    this.parent = parent;
-  }
-
-  add(name: string, place: Place): void {
-    this.#names.set(name, place);
-  }
-
-  addMany(prefix: string, places: Place[]): void {
-    this.#prefixes.push({ prefix, places });
-  }
-
-  find(name: string): Place | undefined {
-    const known = this.#names.get(name);
-    if (known !== undefined) return known;
-    for (const { prefix, places } of this.#prefixes) {
-      const digits = name.startsWith(prefix) ? name.slice(prefix.length) : "";
-      if (/^\d{1,7}$/.test(digits) && String(Number(digits)) === digits && Number(digits) < places.length) {
-        return places[Number(digits)]!;
-      }
-    }
-    return this.parent?.find(name);
-  }
-
-  label(name: string): number | undefined {
-    return this.labels.get(name) ?? this.parent?.label(name);
-  }
-}
-
 /** A step before its names are resolved, or a label. */
 type Line =
-  | { readonly kind: "label"; readonly mark: number }
+  | LabelName
   | {
     readonly kind: "step";
     readonly instruction: Instruction;
@@ -104,7 +70,11 @@ type Line =
     readonly scope: Scope;
   };
 
-/** The code of a kernel's definition, in a module with variables. */
+/**
+ * The code of a kernel's definition, in a module with variables.
+ *
+ * @throws {PtxError} If a name is declared twice, or registers have a type that is not known
+ */
 export function kernelCode(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]): KernelCode {
   const flat = new FlatCode(kernel, variables);
   const { blocks, end } = flat.blocks();
@@ -118,14 +88,20 @@ class FlatCode {
   readonly registerBits: number[] = [];
   readonly sharedBytes = new Map<number, number>([[dynamicShared, Infinity]]);
   readonly #lines: Line[] = [];
-  #marks = 0;
+  readonly #registers = new Map<Register, number>();
+  readonly #bases = new Map<Variable, number>();
   readonly #branchTargets = new Map<string, readonly string[]>();
 
   constructor(kernel: FunctionDeclaration, variables: readonly VariableDeclaration[]) {
-    const scope = new Scope();
-    for (const variable of variables) scope.add(variable.name, this.#newVariable(variable, true));
-    for (const [index, { offset }] of kernelSignature(kernel).parameters.entries()) {
-      scope.add(kernel.parameters[index]!.name, { kind: "parameter", offset });
+    const module = new Scope();
+    // A variable may be declared several times.
+    for (const variable of new Map(variables.map((variable) => [variable.name, variable])).values()) {
+      module.declare(this.#newVariable(variable, true), variable.line);
+    }
+    const scope = new Scope(module);
+    for (const [index, { offset, byteLength }] of kernelSignature(kernel).parameters.entries()) {
+      const { name } = kernel.parameters[index]!;
+      scope.declare({ kind: "variable", name, space: "param", offset, byteLength }, kernel.line);
     }
     this.#flatten(kernel.body ?? [], scope);
   }
@@ -133,21 +109,20 @@ class FlatCode {
   #flatten(statements: readonly Statement[], scope: Scope): void {
     for (const statement of statements) {
       switch (statement.kind) {
-        case "label":
-          scope.labels.set(statement.name, this.#marks);
-          this.#lines.push({ kind: "label", mark: this.#marks++ });
+        case "label": {
+          const label: LabelName = { kind: "label", name: statement.name };
+          scope.declare(label, statement.line);
+          this.#lines.push(label);
           break;
+        }
         case "block":
           this.#flatten(statement.statements, new Scope(scope));
           break;
         case "registers":
-          for (const { name, count } of statement.names) {
-            if (count === undefined) scope.add(name, this.#newRegister(statement.type));
-            else scope.addMany(name, Array.from({ length: count }, () => this.#newRegister(statement.type)));
-          }
+          scope.declareRegisters(statement);
           break;
         case "variable":
-          scope.add(statement.name, this.#newVariable(statement, false));
+          scope.declare(this.#newVariable(statement, false), statement.line);
           break;
         case "branchTargets":
           this.#branchTargets.set(statement.name, statement.targets);
@@ -163,27 +138,38 @@ class FlatCode {
     }
   }
 
-  #newVariable({ space, linkage, type, vectorLength, elementCount }: VariableDeclaration, isOfModule: boolean): Place {
-    if (space !== "shared") return { kind: "variable", base: elsewhere };
-    if (linkage === "extern") {
-      return { kind: "variable", base: isOfModule && elementCount === 0 ? dynamicShared : elsewhere };
-    }
-    const base = dynamicShared - this.sharedBytes.size;
-    this.sharedBytes.set(base, (elementCount ?? 1) * vectorLength * bitsOf(type) / 8);
-    return { kind: "variable", base };
+  #newVariable(declaration: VariableDeclaration, isOfModule: boolean): Variable {
+    const { name, space, type, vectorLength, elementCount } = declaration;
+    const byteLength = (elementCount ?? 1) * vectorLength * bitsOf(type) / 8;
+    const variable: Variable = { kind: "variable", name, space, offset: 0, byteLength };
+    this.#bases.set(variable, this.#newBase(declaration, { isOfModule, byteLength }));
+    return variable;
   }
 
-  #newRegister(type: string): Place {
-    return { kind: "register", register: this.registerBits.push(bitsOf(type)) - 1 };
+  #newBase(
+    { space, linkage, elementCount }: VariableDeclaration,
+    { isOfModule, byteLength }: { isOfModule: boolean; byteLength: number },
+  ): number {
+    if (space !== "shared") return elsewhere;
+    if (linkage === "extern") return isOfModule && elementCount === 0 ? dynamicShared : elsewhere;
+    const base = dynamicShared - this.sharedBytes.size;
+    this.sharedBytes.set(base, byteLength);
+    return base;
+  }
+
+  #numberOf(register: Register): number {
+    let number = this.#registers.get(register);
+    if (number === undefined) this.#registers.set(register, number = this.registerBits.push(register.type.bits) - 1);
+    return number;
   }
 
   blocks(): { blocks: Block[]; end: number } {
-    const starts: { lines: (Line & { kind: "step" })[]; mark?: number }[] = [{ lines: [] }];
-    const blockOfMark = new Map<number, number>();
+    const starts: { lines: (Line & { kind: "step" })[] }[] = [{ lines: [] }];
+    const blockOf = new Map<Named | undefined, number>();
     for (const line of this.#lines) {
       if (line.kind === "label") {
         starts.push({ lines: [] });
-        blockOfMark.set(line.mark, starts.length - 1);
+        blockOf.set(line, starts.length - 1);
       } else {
         starts.at(-1)!.lines.push(line);
         if (endsBlock(line.row)) starts.push({ lines: [] });
@@ -197,19 +183,19 @@ class FlatCode {
       if (!isEnding) return { steps, next: [index + 1], guard: undefined };
       const { instruction, row } = last;
       const { guard } = this.#step(last);
-      const targets = this.#targetsOf(last).map((mark) => blockOfMark.get(mark) ?? end);
+      const targets = this.#targetsOf(last).map((label) => blockOf.get(label) ?? end);
       if (row?.flow !== "branch" && targets.length === 0) targets.push(end);
       return { steps, next: instruction.predicate === undefined ? targets : [...targets, index + 1], guard };
     });
     return { blocks, end };
   }
 
-  #targetsOf({ instruction: { operands }, row, scope }: Line & { kind: "step" }): number[] {
+  #targetsOf({ instruction: { operands }, row, scope }: Line & { kind: "step" }): (Named | undefined)[] {
     if (row?.flow !== "branch" && row?.flow !== "switch") return [];
     const named = operands.at(-1);
     const name = named?.kind === "name" ? named.name : "";
     const names = row.flow === "branch" ? [name] : this.#branchTargets.get(name) ?? [];
-    return names.map((each) => scope.label(each) ?? -1);
+    return names.map((each) => scope.find(each));
   }
 
   #step({ instruction, row, scope }: Line & { kind: "step" }): Step {
@@ -217,8 +203,72 @@ class FlatCode {
     const place = predicate && scope.find(predicate.name);
     const guard = predicate === undefined
       ? undefined
-      : { register: place?.kind === "register" ? place.register : -1, isNegated: predicate.negated };
-    return { row, modifiers, operands: operands.map((operand) => placeOf(operand, scope)), guard, line };
+      : { register: place?.kind === "register" ? this.#numberOf(place) : -1, isNegated: predicate.negated };
+    return { row, modifiers, operands: operands.map((operand) => this.#placeOf(operand, scope)), guard, line };
+  }
+
+  #placeOf(operand: Operand, scope: Scope): Place {
+    switch (operand.kind) {
+      case "integer": {
+        const value = Number(BigInt.asIntN(64, operand.value));
+        return Number.isSafeInteger(value) ? { kind: "number", value } : unknown;
+      }
+      case "name": {
+        if (operand.negated) return unknown;
+        const { name, component } = operand;
+        const named = scope.find(name);
+        if (named !== undefined) return component === undefined ? this.#placeOfName(named) : unknown;
+        const isSpecial = name.startsWith("%") || name === "WARP_SZ";
+        return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
+          kind: "variable",
+          base: elsewhere,
+        };
+      }
+      case "address": {
+        const base: Place = operand.base === undefined
+          ? { kind: "number", value: 0 }
+          : this.#placeOf(operand.base, scope);
+        const offset = Number(operand.offset);
+        return { kind: "address", base: Number.isSafeInteger(offset) ? base : unknown, offset };
+      }
+      case "vector":
+      case "list":
+        return { kind: "list", elements: operand.elements.map((element) => this.#placeOf(element, scope)) };
+      case "pair":
+        return {
+          kind: "list",
+          elements: [operand.first, operand.second].map((element) => this.#placeOf(element, scope)),
+        };
+      case "not": {
+        const place = this.#placeOf(operand.operand, scope);
+        return place.kind === "register" ? { kind: "not", register: place.register } : unknown;
+      }
+      case "element":
+      case "sum": {
+        const name = operand.kind === "sum" ? operand.name : operand.array;
+        const place = this.#placeOf(name, scope);
+        return place.kind === "variable" ? { ...place, base: elsewhere } : unknown;
+      }
+      default:
+        return unknown;
+    }
+  }
+
+  #placeOfName(named: Named): Place {
+    switch (named.kind) {
+      case "register":
+        return { kind: "register", register: this.#numberOf(named) };
+      case "vectorRegister":
+        return { kind: "list", elements: named.components.map((each) => this.#placeOfName(each)) };
+      case "vector":
+        return { kind: "list", elements: named.elements.map((each) => this.#placeOfName(each)) };
+      case "variable": {
+        const base = this.#bases.get(named);
+        return base === undefined ? { kind: "parameter", offset: named.offset } : { kind: "variable", base };
+      }
+      default:
+        return { kind: "variable", base: elsewhere };
+    }
   }
 }
 
@@ -233,48 +283,6 @@ function endsBlock(row: InstructionRow | undefined): boolean {
 }
 
 const unknown: Place = { kind: "unknown" };
-
-function placeOf(operand: Operand, scope: Scope): Place {
-  switch (operand.kind) {
-    case "integer": {
-      const value = Number(BigInt.asIntN(64, operand.value));
-      return Number.isSafeInteger(value) ? { kind: "number", value } : unknown;
-    }
-    case "name": {
-      if (operand.negated) return unknown;
-      const { name, component } = operand;
-      const place = scope.find(name);
-      if (place !== undefined) return component === undefined ? place : unknown;
-      const isSpecial = name.startsWith("%") || name === "WARP_SZ";
-      return isSpecial ? { kind: "special", name: component === undefined ? name : `${name}.${component}` } : {
-        kind: "variable",
-        base: elsewhere,
-      };
-    }
-    case "address": {
-      const base: Place = operand.base === undefined ? { kind: "number", value: 0 } : placeOf(operand.base, scope);
-      const offset = Number(operand.offset);
-      return { kind: "address", base: Number.isSafeInteger(offset) ? base : unknown, offset };
-    }
-    case "vector":
-    case "list":
-      return { kind: "list", elements: operand.elements.map((element) => placeOf(element, scope)) };
-    case "pair":
-      return { kind: "list", elements: [operand.first, operand.second].map((element) => placeOf(element, scope)) };
-    case "not": {
-      const place = placeOf(operand.operand, scope);
-      return place.kind === "register" ? { kind: "not", register: place.register } : unknown;
-    }
-    case "element":
-    case "sum": {
-      const name = operand.kind === "sum" ? operand.name : operand.array;
-      const place = placeOf(name, scope);
-      return place.kind === "variable" ? { ...place, base: elsewhere } : unknown;
-    }
-    default:
-      return unknown;
-  }
-}
 
 /** The registers that an instruction may write: those of its first operand. A call writes those in its list of results. */
 export function written(step: Step): readonly number[] {

@@ -250,7 +250,13 @@ class AnalyzedKernel {
     // Weak definitions may differ.
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
-    return { code: new PreparedCode(kernelCode(kernel, ptx.variables)), ptx };
+    try {
+      return { code: new PreparedCode(kernelCode(kernel, ptx.variables)), ptx };
+    } catch (error) {
+      // A driver may know more types.
+      if (error instanceof PtxError) return "unknown";
+      throw error;
+    }
   }
 
   #resultOf(launch: KernelLaunch, { code, ptx }: { code: PreparedCode; ptx: PtxModule }): LaunchResult {

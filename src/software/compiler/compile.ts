@@ -43,7 +43,8 @@ import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
-import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
+import { checkHeader } from "./typing/supported_ptx.ts";
+import { UnsupportedPtxError } from "../../ptx/unsupported_ptx.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
@@ -51,7 +52,8 @@ export { hostFunctionImports } from "./helpers/helper_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
 export { hasRowsOfWarps, imageMemory } from "./lockstep/warp_rules.ts";
 export type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
-export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
+export { PtxVersionError } from "./typing/supported_ptx.ts";
+export { UnsupportedPtxError } from "../../ptx/unsupported_ptx.ts";
 
 /** A compiled PTX module. */
 export interface CompiledModule {

@@ -24,7 +24,7 @@ import type {
 import { type LiveInterval, shareLocals } from "./shared_locals.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isSpecialRegister, specialRegister } from "../instructions/special_registers.ts";
-import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 import { type UnderlyingPointers, underlyingPointers } from "../../../ptx/analysis/underlying_pointers.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";

@@ -14,7 +14,8 @@ import { specialRegister } from "../instructions/special_registers.ts";
 import { linkModules } from "./link_ptx.ts";
 import { type ModuleScope, moduleScope } from "../typing/module_scope.ts";
 import type { ResolvedInstruction, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
-import { checkHeader, UnsupportedPtxError } from "../typing/supported_ptx.ts";
+import { checkHeader } from "../typing/supported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 import { instructionsOf, surveyKernel } from "../typing/resolver.ts";
 
 type Place = { readonly line: number; readonly image?: string };

@@ -5,7 +5,7 @@
  * @module
  */
 import type { FunctionDeclaration, VariableDeclaration } from "../../../ptx/syntax.ts";
-import { byteLengthOf } from "../typing/names.ts";
+import { byteLengthOf } from "../../../ptx/instructions/names.ts";
 import { scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
 
 /** Modules do not fit together. */

@@ -17,7 +17,14 @@ import type { CompiledInstruction, InstructionForm } from "../instructions/instr
 import { InsertedInstructions } from "./inserted_instructions.ts";
 import { operandOf } from "./module_image.ts";
 import type { CallLayout, CallVariable } from "./call_layout.ts";
-import { elementLayout, type Named, registerNamed, Scope, type SpaceLayout, type VectorRegister } from "./names.ts";
+import {
+  elementLayout,
+  type Named,
+  registerNamed,
+  Scope,
+  type SpaceLayout,
+  type VectorRegister,
+} from "../../../ptx/instructions/names.ts";
 import type {
   LabelName,
   Prototype,
@@ -28,7 +35,7 @@ import type {
 import type { ModuleScope } from "./module_scope.ts";
 import { refuseWide, withSelectors } from "./selected_operands.ts";
 import type { SharedLayout } from "./shared_layout.ts";
-import { UnsupportedPtxError } from "./supported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 
 /** The scope and the line of an operand, and the form of its instruction. */
 interface OperandContext {

@@ -1,5 +1,5 @@
 import { PtxError, type VariableDeclaration } from "../../../ptx/syntax.ts";
-import { elementLayout, SpaceLayout } from "./names.ts";
+import { elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type {
   FunctionName,
   Register,
@@ -7,7 +7,7 @@ import type {
   Variable,
 } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
-import { UnsupportedPtxError } from "./supported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 
 /** A result or a parameter of a function. */
 export interface CallVariable extends Variable {

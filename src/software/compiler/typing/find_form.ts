@@ -4,7 +4,7 @@ import type { CompiledInstruction, InstructionForm } from "../instructions/instr
 import { hasModifier, matchForm } from "../../../ptx/instructions/form_syntax.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
-import { UnsupportedPtxError } from "./supported_ptx.ts";
+import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 
 /** Resolves an instruction except for its operands and its predicate. */
 export function resolveForm(

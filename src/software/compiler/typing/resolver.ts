@@ -4,9 +4,9 @@ import { BodyResolver } from "./body_resolver.ts";
 import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
 import type { ModuleScope } from "./module_scope.ts";
 import type { FunctionName, LabelName, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
-import { Scope, SpaceLayout } from "./names.ts";
+import { Scope, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import { SharedLayout } from "./shared_layout.ts";
-import type { UnsupportedPtxError } from "./supported_ptx.ts";
+import type { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 
 /** A function's body as a sequence of instructions and labels. */
 export interface ResolvedFunction {

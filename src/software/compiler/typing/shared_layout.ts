@@ -1,5 +1,5 @@
 import type { VariableDeclaration } from "../../../ptx/syntax.ts";
-import { elementLayout, SpaceLayout } from "./names.ts";
+import { elementLayout, SpaceLayout } from "../../../ptx/instructions/names.ts";
 import type { Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** The minimum alignment of dynamic shared memory, as measured on an H100. */

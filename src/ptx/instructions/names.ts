@@ -1,14 +1,7 @@
-import type {
-  FunctionName,
-  LabelList,
-  LabelName,
-  Prototype,
-  Register,
-  Variable,
-} from "../../../ptx/instructions/resolved_instruction.ts";
-import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "../../../ptx/syntax.ts";
-import { type ScalarType, scalarTypes } from "../../../ptx/instructions/scalar_types.ts";
-import { UnsupportedPtxError } from "./supported_ptx.ts";
+import type { FunctionName, LabelList, LabelName, Prototype, Register, Variable } from "./resolved_instruction.ts";
+import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "../syntax.ts";
+import { type ScalarType, scalarTypes } from "./scalar_types.ts";
+import { UnsupportedPtxError } from "../unsupported_ptx.ts";
 
 /** A register of vector type. An instruction takes it as the vector of its components. */
 export interface VectorRegister {
