@@ -28,7 +28,7 @@ const options = {
   json: { type: "boolean" },
 } as const;
 
-/** What is said of a device. */
+/** The lines that describe a device. */
 interface DescribedDevice {
   readonly ordinal: number;
   readonly name: string;

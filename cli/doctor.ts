@@ -1,5 +1,5 @@
 /**
- * `poolpass doctor`: what is here, and what is in the way.
+ * `poolpass doctor`: what this machine has, and what prevents the use of its GPUs.
  *
  * @module
  */

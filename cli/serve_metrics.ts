@@ -101,7 +101,7 @@ export async function serveMetrics(
   };
 }
 
-/** What a connection does: asks, waits for its answer, or reads it. */
+/** The state of a connection: it sends a request, waits for the answer, or reads it. */
 type Activity = "asking" | "answered" | "reading";
 
 /** The connections, grouped by activity, the oldest first. */
@@ -113,7 +113,7 @@ class Connections {
   };
   /** Whether there are too many, and some are about to be ended. */
   #isOverflowing = false;
-  /** Those that were there when some were last ended. */
+  /** The connections that were open when some were last ended. */
   #known: ReadonlySet<Socket> = new Set();
 
   /** Adds one that asks. */

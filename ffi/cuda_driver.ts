@@ -451,7 +451,7 @@ export class CudaDriver implements Driver {
     return this.#exported(handleType, (out) => this.#check(this.#runtime[call](out, pool, handleType, 0), call));
   }
 
-  /** What an export writes. */
+  /** The handle that an export writes. */
   #exported(handleType: number, exportTo: (out: Uint8Array) => void): OsHandle {
     if (handleType === memHandleType.fabric) {
       const handle = new Uint8Array(opaqueStructSizes.cudaMemFabricHandle_t);

@@ -193,7 +193,7 @@ export class JitCall {
     this.values = new Uint8Array(new BigUint64Array(values).buffer);
   }
 
-  /** What the compiler or the linker has said of an error. */
+  /** The output of the compiler or the linker about an error. */
   errorLog(): string {
     return textOf(this.#errorLog);
   }

@@ -115,7 +115,7 @@ const resultNames = [
   "NVJITLINK_ERROR_LTO_NOT_ENABLED",
 ];
 
-/** Where nvJitLink is looked for, for an error's message. */
+/** The places where nvJitLink is searched, for an error's message. */
 export const whereNvJitLinkIs: string =
   "put libnvJitLink on the loader's path, or name a toolkit in CUDA_HOME or a Python environment with the package " +
   "nvidia-nvjitlink in VIRTUAL_ENV";

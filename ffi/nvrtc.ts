@@ -87,13 +87,13 @@ const nvrtcLibrary = {
 /** `nvrtcResult`, as far as the answer differs. */
 const nvrtcResult = { success: 0, invalidOption: 5, compilation: 6 } as const;
 
-/** What was found without a path, for all `Cuda` objects: the library is never unloaded. */
+/** The library that was found without a path, for all `Cuda` objects. It is never unloaded. */
 let found: Compiler | Unusable | undefined;
 
 /**
  * Finds NVRTC, or says why it cannot be used.
  *
- * @param path The library's path; by default it is looked for.
+ * @param path The library's path; by default it is searched.
  * @throws {Error} If the library at `path` cannot be used
  */
 export function findNvrtc(path: string | undefined): Compiler | Unusable {
@@ -177,7 +177,8 @@ class Nvrtc implements Compiler {
     const flags = this.#flagsFor(input);
     const result = functions.nvrtcCompileProgram(program, flags.length, cStringArray(flags));
     const log = this.#text(program, functions.nvrtcGetProgramLogSize, functions.nvrtcGetProgramLog).trim();
-    // What NVRTC accepts and its front end does not, such as compute_90f, is no error in the source either.
+    // An option that NVRTC accepts and its front end does not, such as compute_90f, is not an error in the source
+    // either.
     const isOption = result === nvrtcResult.invalidOption || log.startsWith("Command-line error");
     if (result === nvrtcResult.compilation && !isOption) throw compileError(log, input, { columnsAreBytes: true });
     if (result !== nvrtcResult.success && isOption) {

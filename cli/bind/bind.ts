@@ -134,7 +134,7 @@ function taskFor(file: string, { values, compile, terminal }: Omit<Task, "file" 
   return { file, out, values, compile, terminal };
 }
 
-/** Writes the module of a file, and prints what has come of it. Returns whether that succeeded. */
+/** Writes the module of a file, and prints the result. Returns whether it succeeded. */
 function bindFile(task: Task): boolean {
   const { file, out, values, terminal } = task;
   try {
@@ -215,7 +215,7 @@ function quoted(argument: string): string {
   return `'${argument.replaceAll("'", "'\\''")}'`;
 }
 
-/** What a compiler said, or why a file could not be read or written. */
+/** The output of a compiler, or the reason why a file could not be read or written. */
 function messageOf(error: unknown, file: string): string {
   const { message } = error as Error;
   // The log has all errors. Those of a name expression are no lines of the source.

@@ -16,7 +16,7 @@ const oldestArchitecture = "compute_75";
 export interface GenerateOptions {
   /** The name of the source, which says by its end whether it is PTX. */
   readonly file: string;
-  /** What generates the module again. */
+  /** The command that generates the module again. */
   readonly command: string;
   readonly importFrom: string;
   /** How CUDA C++ is compiled. */
@@ -36,7 +36,7 @@ export interface GeneratedModule {
 /** PTX, with what is needed to describe it. */
 interface Program {
   readonly ptx: string;
-  /** The same, compiled for a debugger. */
+  /** The same kernels, compiled for a debugger. */
   readonly debugPtx: string;
   readonly origin: string;
   readonly loweredNames: ReadonlyMap<string, string>;

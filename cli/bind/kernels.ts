@@ -14,14 +14,14 @@ export interface BoundKernel {
   /** Its name in the PTX. */
   readonly name: string;
   readonly parameters: readonly BoundParameter[];
-  /** What the source says. Undefined if there is no debugging information. */
+  /** The declaration in the source. Undefined if there is no debugging information. */
   readonly source: SourceKernel | undefined;
 }
 
 /** A parameter of a kernel. */
 export interface BoundParameter {
   readonly name: string;
-  /** What the PTX says. */
+  /** The declaration in the PTX. */
   readonly ptx: KernelParameter;
   /** What the source says. */
   readonly type: CType | undefined;
@@ -65,7 +65,7 @@ function sourcesOf(debugPtx: string): { sources: ReadonlyMap<string, SourceKerne
   }
 }
 
-/** What the source says, if it agrees with the PTX. */
+/** The declaration in the source, if it agrees with the PTX. */
 function matching(source: SourceKernel | undefined, parameters: readonly KernelParameter[]): SourceKernel | undefined {
   if (source?.parameters.length !== parameters.length) return undefined;
   const isSame = source.parameters.every(({ type }, index) => byteLengthOf(type) === parameters[index]!.byteLength);

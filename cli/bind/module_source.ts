@@ -14,7 +14,7 @@ import { type Field, type StructConstant, StructConstants } from "./struct_const
 /** As wide as `deno fmt` is asked to make it in this repository. */
 const lineWidth = 120;
 
-/** What a module is generated from. */
+/** The contents of a generated module. */
 export interface ModuleContent {
   /** The file that the PTX comes from: `saxpy.cu`. */
   readonly file: string;
@@ -24,7 +24,7 @@ export interface ModuleContent {
   readonly kernels: readonly BoundKernel[];
   /** The names of kernels in the PTX, by what else they are called. */
   readonly names: ReadonlyMap<string, string>;
-  /** What to import poolpass from. */
+  /** The specifier by which the module imports poolpass. */
   readonly importFrom: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What C++'s scalar types are in PTX and in JavaScript.
+ * The types of PTX and JavaScript for C++'s scalar types.
  *
  * @module
  */

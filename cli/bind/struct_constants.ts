@@ -24,9 +24,9 @@ export interface Field {
   readonly name: string;
   /** As TypeScript: `"f32"`, or the name of another constant. */
   readonly type: string;
-  /** Of a field that is an array. */
+  /** The lengths of a field that is an array. */
   readonly count: number | undefined;
-  /** What the name and the type do not say. */
+  /** A comment with what the name and the type do not say. */
   readonly comment: string | undefined;
 }
 
@@ -37,7 +37,7 @@ interface PlacedField extends Field {
   readonly alignment: number;
 }
 
-/** What a field's element is: a scalar, or another constant. */
+/** The type of a field's elements: a scalar, or another constant. */
 interface Element {
   readonly type: string;
   readonly byteLength: number;
@@ -260,7 +260,10 @@ function alignmentFor({ byteLength }: StructType, { end, alignment }: { end: num
   return alignment;
 }
 
-/** What a field's PTX type leaves unsaid: what a pointer points to, the dimensions of an array, a union's members. */
+/**
+ * Describes what a field's PTX type does not show: the target of a pointer, the dimensions of an array, a union's
+ * members.
+ */
 function commentOf(type: CType, name: string, lengths: readonly number[]): string | undefined {
   const plain = withoutNames(type);
   const isUnion = plain.kind === "struct" && plain.isUnion;

@@ -32,7 +32,7 @@ export class FolderWatcher implements Disposable {
   #watch(folder: string): FSWatcher | undefined {
     try {
       const watcher = watch(folder, () => this.#settle());
-      // The folder may be removed. What was in it is then found to be missing.
+      // The folder may be removed. Its files are then found to be missing.
       watcher.on("error", () => {
         watcher.close();
         this.#watchers.delete(folder);

@@ -15,7 +15,7 @@ import type { Machine } from "./machine.ts";
 const imexFolder = "/dev/nvidia-caps-imex-channels";
 const defaultMpsFolder = "/tmp/nvidia-mps";
 
-/** Opens the devices as programs do. What `open` warns of is a note. */
+/** Opens the devices as programs do. Warnings of `open` become notes. */
 export function checkDevices(machine: Machine): DoctorFinding[] {
   const findings: DoctorFinding[] = [];
   const opened = tryOpen({}, findings);

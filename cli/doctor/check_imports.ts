@@ -18,13 +18,16 @@ import { type ImportResult, readResult, tryImportOption } from "./try_import.ts"
 
 const device = 0;
 const mebibyte = 2 ** 20;
-/** What an allocation of a pool may have for poolpass to import it. */
+/** The maximum size of a pool's allocation that poolpass imports. */
 const limitMebibytes = 4096;
 /** The sizes that are tried. */
 const triedMebibytes: readonly number[] = [limitMebibytes, 4097, 5376, 16_384];
 /** From here on, drivers that write past an array of theirs have been seen to end the process. */
 const fatalMebibytes = 5280;
-/** What the device must have free beside the allocation, for the other process's context and for that of anybody else. */
+/**
+ * The memory that must be free on the device beside the allocation, for the contexts of the other process and of other
+ * programs.
+ */
 const reserveMebibytes = 1024;
 /** Milliseconds that another process has for an import. */
 const timeout = 20_000;
@@ -33,7 +36,7 @@ const maximumPrinted = 16_384;
 /** The signals by which other processes end one. */
 const signalsOfOthers: readonly (string | null)[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"];
 
-/** What has become of an import in another process. */
+/** The outcome of an import in another process. */
 export type Outcome = ImportResult | { readonly result: "died" | "hung"; readonly why: string };
 
 /** An import that was tried, or was not because there is too little memory. */
@@ -54,7 +57,7 @@ export function checkLayouts(): DoctorFinding[] {
   }
 }
 
-/** The same for a driver that does not validate handles. */
+/** The finding for a driver that does not validate handles. */
 export function layoutsOf(driver: Driver): DoctorFinding[] {
   const unknown = "this driver's have a layout that is not known:";
   return [
@@ -172,7 +175,7 @@ export function runAttempt(
   });
 }
 
-/** Gathers what a process prints. Returns a function that returns it. */
+/** Collects the output of a process. Returns a function that returns it. */
 function gather(stream: Readable): () => string {
   let printed = "";
   stream.setEncoding("utf8").on("data", (text: string) => {

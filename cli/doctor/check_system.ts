@@ -18,7 +18,7 @@ const namesOfNamespaces = { pid: "PID", ipc: "IPC", user: "user" } as const;
 const enoughDescriptors = 4096;
 const littleSharedMemory = 16 * 2 ** 20;
 
-/** What sharing needs of the kernel. */
+/** The features of the kernel that sharing needs. */
 export function checkKernel(machine: Machine): DoctorFinding[] {
   const refusal = shimRefusal();
   if (refusal !== undefined) return [finding("problem", "sharing", `it cannot be used: ${refusal}`)];
@@ -61,7 +61,7 @@ function checkMemoryFiles(): DoctorFinding {
   }
 }
 
-/** What decides whether events can be opened, and who sees whom. */
+/** The namespaces, which decide whether events can be opened and which processes see each other. */
 export function checkNamespaces(machine: Machine): DoctorFinding[] {
   const own = (["pid", "ipc", "user"] as const).filter((name) => {
     const link = machine.link(`/proc/self/ns/${name}`);

@@ -1,10 +1,10 @@
 /** How something was found: as it should be, worth knowing, or in the way of programs. */
 export type Level = "ok" | "note" | "problem";
 
-/** What was found out about one thing. */
+/** The finding about one part of the machine. */
 export interface DoctorFinding {
   readonly level: Level;
-  /** What it is about, in a word or two. */
+  /** Its subject, in a word or two. */
   readonly topic: string;
   /** What was found. */
   readonly found: string;

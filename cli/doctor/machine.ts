@@ -10,7 +10,7 @@ export interface FileStatus {
   readonly kind: "folder" | "socket" | "other";
 }
 
-/** What the checks read of the machine. Nothing throws: what cannot be read is undefined. */
+/** The properties of the machine that the checks read. Properties that cannot be read are undefined. */
 export interface Machine {
   /** The version of the kernel, such as "6.18.1". */
   readonly kernel: string;
@@ -24,7 +24,7 @@ export interface Machine {
   list(path: string): readonly string[];
   /** Whether this process may read and write a file. Undefined if there is none. */
   mayUse(path: string): boolean | undefined;
-  /** Of the file itself, if it is a link. */
+  /** The properties of the file itself, if it is a link. */
   status(path: string): FileStatus | undefined;
   /** The free bytes of the file system that a folder is on. */
   freeBytes(path: string): number | undefined;

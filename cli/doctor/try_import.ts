@@ -12,14 +12,14 @@ import { isOutOfMemory } from "../../src/memory/pools/pool_contents.ts";
 /** The first argument of `poolpass doctor` in the process that tries an import. The second one is the size in bytes. */
 export const tryImportOption = "--try-import-of";
 
-/** What has become of an import. */
+/** The outcome of an import. */
 export type ImportResult =
   | { readonly result: "imported"; readonly isRight: boolean }
   | { readonly result: "refused"; readonly why: string }
   | { readonly result: "not-tried"; readonly why: string };
 
 const device = 0;
-/** What the last byte of the allocation holds. */
+/** The value of the last byte of the allocation. */
 const pattern = 0xa5;
 
 /** Tries an import in this process, on its first GPU. It may end this process. */
@@ -75,7 +75,7 @@ function notTried(error: unknown): ImportResult {
   return { result: "not-tried", why: isOutOfMemory(error) ? "too little memory is free" : (error as Error).message };
 }
 
-/** Reads what the other process has printed. Undefined if it is no result. */
+/** Reads the output of the other process. Undefined if it is not a result. */
 export function readResult(printed: string): ImportResult | undefined {
   let value: Partial<Record<string, unknown>> | null;
   try {

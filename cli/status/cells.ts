@@ -46,7 +46,7 @@ export function cellsOf(row: Row, options: CellOptions): string[][] {
   const { now, numbersOf, isShort = false } = options;
   const [first, ...more] = holders;
   const own = [
-    // In one line, whatever is in it. The width of the column is that of what is printed.
+    // In one line, whatever it contains. The column is as wide as the text that is printed.
     harmless(name),
     kind,
     kind === "pool" ? "" : formatBytes(byteLength),

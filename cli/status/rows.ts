@@ -14,7 +14,7 @@ import type {
   StoreStatus,
 } from "../../mod.ts";
 
-/** A process that holds what a row has. */
+/** A process that holds the memory of a row. */
 export interface HolderRow {
   readonly pid: number;
   readonly uid: number;
@@ -22,7 +22,7 @@ export interface HolderRow {
   readonly since: number | undefined;
   /** `"held"`, `"reads"`, `"quarantined"` ... */
   readonly state: string;
-  /** What it does with the frames of a channel. */
+  /** The state of a consumer of a channel. */
   readonly consumer?: ConsumerStatistics;
 }
 
@@ -69,7 +69,7 @@ function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
   });
 }
 
-/** Who holds an offer. A consumer of a channel holds its ring. */
+/** The holders of an offer. A consumer of a channel holds its ring. */
 function holdersOf(holders: readonly HolderStatus[], consumers: readonly ConsumerStatistics[]): HolderRow[] {
   const left = [...consumers];
   const rows = holders.map(({ pid, uid, since, state, count }): HolderRow => {

@@ -2,7 +2,7 @@ import type { ListenerStatus } from "../../mod.ts";
 import { countOf } from "../../src/support/printing.ts";
 import { formatBytes, formatCount, formatDuration } from "./units.ts";
 
-/** What a summary is made of. */
+/** The parts of a summary. */
 export interface SummaryParts {
   readonly status: ListenerStatus;
   readonly path: string;
@@ -12,7 +12,7 @@ export interface SummaryParts {
   readonly now: number;
 }
 
-/** What listens, and what it has in all: two lines, and a third if not everything is listed. */
+/** Describes the listener and its totals: two lines, and a third if not everything is listed. */
 export function summaryOf({ status, path, listenerPid, now }: SummaryParts): string[] {
   const { kind, version, statistics: { since } } = status;
   const title =

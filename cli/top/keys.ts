@@ -1,11 +1,11 @@
 import type { SortKey, ViewState } from "./view.ts";
 
-/** What a key asks for. */
+/** The action of a key. */
 export type Action = "quit" | "suspend" | ((state: ViewState, pageLength: number) => ViewState);
 
 const sortKeys: Readonly<Record<string, SortKey>> = { b: "bytes", f: "frames", d: "dropped", l: "lag", n: "name" };
 
-/** What each of the keys does, of those that came together. The others do nothing. */
+/** Returns the actions of keys that arrived together. Other keys do nothing. */
 export function actionsOf(input: string): Action[] {
   // An escape sequence is one key, and so is every other character.
   // deno-lint-ignore no-control-regex

@@ -1,14 +1,14 @@
 import type { ConsumerStatistics, ListenerStatus, Operator, OperatorOptions } from "../../mod.ts";
 import { ask, connect } from "../status/connection.ts";
 
-/** What happens to a channel's frames in a second. */
+/** The rates of a channel's frames, per second. */
 export interface Rates {
   readonly framesPerSecond: number;
   readonly bytesPerSecond: number;
   readonly droppedPerSecond: number;
 }
 
-/** A status, and what has changed since the one before it. */
+/** A status, and the changes since the previous one. */
 export interface Sample {
   readonly status: ListenerStatus;
   /** In milliseconds since 1970. */

@@ -11,14 +11,14 @@ import type { ViewLine } from "./view.ts";
 const enter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 /** Undoes all of that. */
 const leave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
-/** What follows is drawn at once, where a terminal can: nobody sees half a screen. */
+/** Starts and ends a synchronized update, for terminals that have it: the user never sees half a screen. */
 const [beginUpdate, endUpdate] = ["\x1b[?2026h", "\x1b[?2026l"];
 
-/** What a `Screen` tells its user. */
+/** The callbacks of a `Screen`. */
 export interface ScreenHandlers {
-  /** Receives what was typed. */
+  /** Receives typed characters. */
   onInput(input: string): void;
-  /** The size has changed, or the program goes on after it was stopped: everything is to be drawn again. */
+  /** Called when the size has changed, or the program resumes after it was stopped: everything must be drawn again. */
   onResize(): void;
 }
 
@@ -77,7 +77,7 @@ export class Screen implements Disposable {
   /** Stops the program, as Ctrl-Z does. */
   suspend(): void {
     this.#leave();
-    // The whole group, with what has started this program, such as npx.
+    // The whole process group, including the parent, such as npx.
     process.kill(0, "SIGTSTP");
   }
 

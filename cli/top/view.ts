@@ -1,5 +1,5 @@
 /**
- * What `poolpass top` shows: lines of text, from a sample and what the keys have changed.
+ * The screen of `poolpass top`: lines of text, from a sample and the settings that keys change.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import { cutTo, formatTable, harmless } from "../status/table.ts";
 import { formatBytes, formatCount, formatRate } from "../status/units.ts";
 import type { Sample } from "./sampler.ts";
 
-/** What rows are sorted by. */
+/** The sort orders of rows. */
 export type SortKey = "bytes" | "frames" | "dropped" | "lag" | "name";
 
-/** What the keys have changed. */
+/** The settings that keys change. */
 export interface ViewState {
   readonly sort: SortKey;
   readonly isReversed: boolean;
@@ -24,7 +24,7 @@ export interface ViewState {
   readonly scroll: number;
 }
 
-/** What `viewOf` shows. */
+/** The input of `viewOf`. */
 export interface ViewParts {
   readonly path: string;
   /** Undefined before the first one. */

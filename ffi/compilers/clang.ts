@@ -28,7 +28,7 @@ export function findClang(): Compiler | { readonly reason: string } {
   if (result === undefined) return { reason: "no clang is on the PATH" };
   const version = /\bclang version (\d+\.\d+)/.exec(result.output)?.[1];
   if (version === undefined) return { reason: `clang does not say its version: ${result.errors.trim()}` };
-  // clang knows itself where CUDA may be and which of its versions work: only a compilation tells.
+  // clang knows itself where CUDA may be and which of its versions work: only a compilation shows it.
   using files = new MemoryFiles();
   const architecture = `--cuda-gpu-arch=${triedArchitecture}`;
   const tried = runCommand(command, [

@@ -17,7 +17,7 @@ import { shim, shimRefusal } from "../native/shim/shim.ts";
 
 /** The files of a compilation. */
 export interface CommandPaths {
-  /** Where more of them can be created. */
+  /** Creates more of them. */
   readonly files: MemoryFiles;
   readonly source: string;
   /** Where the cubin is to be written; undefined if PTX is wanted. */
@@ -31,7 +31,7 @@ export interface CommandCompiler {
   readonly command: string;
   /** The arguments that have PTX printed, or a cubin written to a path. */
   argumentsFor(input: CompilerInput, paths: CommandPaths): readonly string[];
-  /** What is left of the messages of a compilation that succeeded. */
+  /** Filters the messages of a successful compilation. */
   warningsIn(messages: string): string;
 }
 
@@ -91,7 +91,7 @@ function failure({ name }: CommandCompiler, input: CompilerInput, { errors, outp
   return new Error(`Cannot compile ${input.name} with ${name}: ${lines === "" ? "it gives no reason" : lines}`);
 }
 
-/** What a command has printed. */
+/** The output of a command. */
 export interface CommandResult {
   readonly succeeded: boolean;
   readonly output: string;
@@ -129,7 +129,7 @@ const compilerVariables = [
   ...["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"],
 ];
 
-/** What the results of a command depend on beside the program. */
+/** Identifies everything on which the results of a command depend, other than the program. */
 export function buildOf(version: string): string {
   return JSON.stringify([version, compilerVariables.map((name) => environmentVariable(name) ?? null)]);
 }
@@ -235,7 +235,7 @@ function nameDeclarations(expressions: readonly string[]): string {
   return `\n#line 2 "${nameExpressionFile}"\n${declarations.join("\n")}\n`;
 }
 
-/** Takes the variables out of PTX, and returns it with what they name. */
+/** Removes the variables from PTX. Returns the PTX and the names that the variables stand for. */
 export function takeNames(
   ptx: string,
   input: Pick<CompilerInput, "name" | "source" | "headers" | "nameExpressions">,

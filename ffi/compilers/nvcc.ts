@@ -70,7 +70,7 @@ class Nvcc implements Compiler, CommandCompiler {
   }
 
   warningsIn(messages: string): string {
-    // Of nvcc itself, which warns of old architectures, and not of the source.
+    // Warnings of nvcc itself about old architectures, which do not concern the source.
     return messages.split("\n").filter((line) => !/^nvcc (?:warning|info)\s*:/.test(line)).join("\n");
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The time of the system's latest tick, for what is timed so often that reading a precise clock would show.
+ * The time of the system's latest tick, for measurements so frequent that a precise clock would cost too much.
  *
  * @module
  */

@@ -82,7 +82,7 @@ export class ByteReader {
     return this.#bytes.subarray(begin, begin + size);
   }
 
-  /** Returns the offset of what is skipped. */
+  /** Skips bytes, and returns their offset. */
   skip(size: number): number {
     const begin = this.offset;
     if (size > this.end - begin) throw new DwarfError(`${size} bytes at byte ${begin} are past the end`);

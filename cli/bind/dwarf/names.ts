@@ -7,7 +7,7 @@
 /** `Outer::Inner` for `_ZN5Outer5InnerE`. A name that is not mangled, or of which too much is, stays. */
 export function readableName(name: string): string {
   if (!name.startsWith("_Z")) {
-    // A lambda's line is one of the preprocessed source, which nobody has seen.
+    // A lambda's line is a line of the preprocessed source, which the user has not seen.
     return name.replaceAll(/(?:struct )?lambda \[\] type at line \d+, col\. \d+/g, "lambda").replaceAll(
       /,(?=\S)/g,
       ", ",

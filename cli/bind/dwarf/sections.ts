@@ -21,7 +21,7 @@ export interface Section {
   readonly labels: ReadonlyMap<number, string>;
 }
 
-/** What of PTX text concerns debugging. */
+/** The parts of PTX text that concern debugging. */
 export interface DebugSections {
   /** By name, such as `.debug_info`. */
   readonly sections: ReadonlyMap<string, Section>;

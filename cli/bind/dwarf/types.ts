@@ -68,9 +68,9 @@ export interface Member {
   readonly type: CType;
   /** Bytes from the start of the struct. */
   readonly offset: number;
-  /** Of a bit field: its first bit, from the start of the struct, and how many there are. */
+  /** For bit fields: the first bit, from the start of the struct, and the number of bits. */
   readonly bits?: { readonly begin: number; readonly length: number };
-  /** Of a base class, whose name the member has. */
+  /** Whether it is a base class, whose name the member has. */
   readonly isBase?: true;
 }
 
@@ -101,7 +101,7 @@ export class TypeReader {
   }
 
   /**
-   * Reads what all pointers so far point to, so that `target` does not throw later.
+   * Reads the target types of all pointers so far, so that `target` does not throw later.
    *
    * @throws {DwarfError} If one of these types is malformed or not known
    */

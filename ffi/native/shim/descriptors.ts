@@ -6,7 +6,7 @@
  */
 import { cString, errno, shim, SystemError, unwrap } from "./shim.ts";
 
-/** What a descriptor refers to. */
+/** The file that a descriptor refers to. */
 export interface DescriptorStatus {
   /** `"file"` for memory files too: they have seals. */
   readonly type: "file" | "folder" | "link" | "socket" | "pipe" | "character device" | "block device" | "other";

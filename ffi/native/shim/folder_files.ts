@@ -63,7 +63,7 @@ const emptyPath = 0x1000;
 const statusPlaces = { mask: 0x44, links: 16, modified: 112, byteLength: 256 } as const;
 /** Room for the entries of a folder that one call returns, in bytes. */
 const entriesByteLength = 65_536;
-/** Where an entry has its length, and where its name begins. */
+/** The offsets of an entry's length and name. */
 const entryPlaces = { byteLength: 16, name: 19 } as const;
 
 let libc: NativeFunctions<typeof symbols> | undefined;
@@ -200,7 +200,7 @@ interface PathComponent extends DescriptorStatus {
 
 /** How a folder will be used. */
 export interface FolderUse {
-  /** What another user could put into the folder, for the message: `"another socket"`. */
+  /** What another user could put into the folder, for the message, such as `"another socket"`. */
   readonly content: string;
   /**
    * Whether other users may write to the folder if it is sticky, as `/tmp` is. The caller must then check the owner of
@@ -360,7 +360,7 @@ export function openOwnFile(
     const status = describeDescriptor(found);
     const { type, permissions, byteLength } = status;
     if (type !== "file" || !isOwnOrRoots(status) || (permissions & writableByOthers) !== 0) return undefined;
-    // What was judged is opened: another file may have the name meanwhile.
+    // Opens the file that was checked: by now, another file may have the name.
     return { fd: openDescriptor(`/proc/self/fd/${found}`, options), byteLength };
   } catch (error) {
     if (error instanceof SystemError && error.errno === errno.ENOENT) return undefined;

@@ -133,7 +133,10 @@ const readAndWrite = 0o4002;
 const create = 0o100;
 const ownAlone = 0o600;
 const byOthers = 0o077;
-/** What this process or the system has no more of. Other errors mean that there is no such memory for this user. */
+/**
+ * Errors of exhausted resources of this process or the system. Other errors mean that there is no such memory for this
+ * user.
+ */
 const lacks = [errno.ENOSPC, errno.EMFILE, errno.ENFILE];
 
 let functions: Partial<NativeFunctions<typeof symbols>> | undefined;
@@ -180,7 +183,7 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
   return cString(`/${name}${ofUser()}`);
 }
 
-/** What is appended to each name. */
+/** The suffix of each name. */
 function ofUser(): string {
   return `-${shim().poolpass_geteuid()}`;
 }
@@ -205,7 +208,7 @@ function findFunctions(): Partial<NativeFunctions<typeof symbols>> {
 /** Milliseconds for a process to answer, which only one that is stopped takes. */
 const answerTimeout = 1000;
 
-/** Where a memory file is to be had. */
+/** The address at which a memory file is served. */
 export interface ServedPlace {
   readonly folder: string;
   readonly name: string;
@@ -218,7 +221,8 @@ export class ServedFile {
   readonly #listener: number;
 
   /**
-   * @param fd a sealed memory file. The caller keeps it: what others get shares neither its locks nor its flags
+   * @param fd a sealed memory file. The caller keeps it: the descriptors that others get share neither its locks nor
+   * its flags
    * @throws {SystemError}
    */
   constructor(place: ServedPlace, fd: number) {
@@ -266,7 +270,7 @@ export function receiveMemoryFile({ folder, name }: ServedPlace): number | undef
     found = openPath(`${folder}/${name}`);
     const { type, owner } = describeDescriptor(found);
     if (type !== "socket" || owner !== shim().poolpass_geteuid()) return undefined;
-    // What was judged is connected to, and its path may be of any length.
+    // Connects to the socket that was checked, whose path may be of any length.
     socket = connectTo(`/proc/self/fd/${found}`);
     if (socket === -errno.ECONNREFUSED) removeUnserved({ folder, name });
     if (socket === -errno.ECONNREFUSED) return undefined;

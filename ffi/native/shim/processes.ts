@@ -1,5 +1,5 @@
 /**
- * What identifies a process on this machine.
+ * The identity of a process on this machine.
  *
  * @module
  */

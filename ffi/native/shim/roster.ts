@@ -1,7 +1,7 @@
 /**
- * Processes of a user on one machine that take part in something together: each has a place in a memory file that they
- * find by a name. The file is read and written but not mapped, so that nobody can end a process by making it shorter. A
- * process locks its place, so the system shows who has ended.
+ * Processes of a user on one machine that form a group: each has a place in a memory file that they find by a name. The
+ * file is read and written but not mapped, so that nobody can end a process by making it shorter. A process locks its
+ * place, so the system shows who has ended.
  *
  * @module
  */
@@ -33,7 +33,10 @@ const keyDigits = 32;
 const indexName = "poolpass-rosters-1";
 /** A key has one of a few slots, by its digits. */
 const index = { slots: 512, slotsOfKey: 8, slotByteLength: keyDigits / 2 } as const;
-/** Milliseconds for which others may still come and see who has ended: as long as they wait, unless told otherwise. */
+/**
+ * Milliseconds for which a roster is kept, so that late processes see which ones have ended: the default time for which
+ * they wait.
+ */
 const remembered = 600_000;
 
 /** How many places there are, and the sizes of the record in each and of each one's entry, in bytes. */
@@ -126,7 +129,7 @@ export class Roster {
     return this.#fd < 0;
   }
 
-  /** What is known of a place. */
+  /** The state of a place. */
   stateOf(place: number): PlaceState {
     const { state } = this.#header(place);
     if (state === numbers.free) return "free";
@@ -136,7 +139,7 @@ export class Roster {
     return this.#header(place).state === numbers.taken ? "ended" : "left";
   }
 
-  /** The number of the process that has or had a place; 0 if nobody had. */
+  /** The ID of the process that has or had a place; 0 if none had. */
   pidOf(place: number): number {
     return this.#header(place).pid;
   }
@@ -161,7 +164,7 @@ export class Roster {
     readAt(this.#fd, bytes, { offset: this.#stride * this.places });
   }
 
-  /** Removes the name: nobody else can take part. */
+  /** Removes the name: no other process can join. */
   close(): void {
     if (!this.#isClosed) removeNamedMemory(this.#name);
     this.#isClosed = true;
@@ -170,7 +173,7 @@ export class Roster {
   /** Gives up the place. The last process that leaves removes the name. */
   leave(): void {
     if (this.#fd < 0) return;
-    // Those who leave at the same time must not wait for each other.
+    // Processes that leave at the same time must not wait for each other.
     this.#writeHeader(numbers.left);
     if (!this.#hasOthers()) this.close();
     closeDescriptor(this.#fd);
@@ -270,7 +273,7 @@ function isKept(name: string): boolean {
   }
 }
 
-/** Whether nobody has written to a file of late, and nobody has a place in it. */
+/** Whether no process has written to a file recently, and none has a place in it. */
 function isStale(fd: number): boolean {
   const written = lastWrite(fd);
   if (written === undefined || Date.now() - written < remembered) return false;

@@ -114,7 +114,7 @@ function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use:
     const found = findOwn(path);
     try {
       if (found === undefined) return withFile(native, { path, flags: appending | creating }, use);
-      // What was judged is opened: another file may have the name meanwhile.
+      // Opens the file that was checked: by now, another file may have the name.
       return withFile(native, { path: `/proc/self/fd/${found}`, flags: appending }, use);
     } catch (error) {
       // Another process has created it at the same time.
@@ -125,7 +125,7 @@ function withOwnFile(native: NativeFunctions<typeof symbols>, path: string, use:
   }
 }
 
-/** Opens what has a name with `O_PATH`, or what a link of this user's leads to. Undefined if there is nothing. */
+/** Opens the file with a name, or the target of a link of this user's, with `O_PATH`. Undefined if there is none. */
 function findOwn(path: string, follow = false): number | undefined {
   let fd: number;
   try {
@@ -238,7 +238,7 @@ export interface StandardError {
   write(line: string): boolean;
 }
 
-/** Where the log goes that `POOLPASS_LOG=1` turns on; undefined without it. */
+/** The destination of the log that `POOLPASS_LOG=1` enables; undefined without it. */
 export function openLog(): StandardError | undefined {
   return environmentVariable("POOLPASS_LOG") === "1" ? openStandardError() : undefined;
 }

@@ -272,7 +272,7 @@ export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
     const allocation = allocationOf(slot.buffer);
-    // It comes after the work of all streams that have used the slot.
+    // It is ordered after the work of all streams that have used the slot.
     const releaseStream = allocation.releaseStream(stream);
     if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.

@@ -1,5 +1,5 @@
 /**
- * The consumers of a channel: what reaches them, what they may demand, and what is counted of them.
+ * The interface between a channel, its consumers' connections and its statistics.
  *
  * @module
  */

@@ -62,9 +62,9 @@ export class EventWaits {
   }
 
   /**
-   * The connection has ended: most that the peer's events could tell, the end of its process tells too. The oldest
-   * waits continue, so that the memory of a peer that goes on living comes back when it has released it. Returns the
-   * events that they are for.
+   * The connection has ended: the end of the peer's process answers most of what its events could. The oldest waits
+   * continue, so that the memory of a peer that goes on living comes back when it has released it. Returns the events
+   * that they are for.
    */
   end(): Set<number> {
     this.#hasEnded = true;
@@ -134,7 +134,7 @@ export class EventWaits {
     let left = this.#patient.size;
     let unfired = 0;
     try {
-      // Those that were polled, and those that callbacks start, come last.
+      // Polled waits, and waits that callbacks start, come last.
       for (const wait of this.#patient) {
         if (left-- === 0) break;
         if (this.#poll(wait)) {

@@ -155,7 +155,7 @@ export class EventAnswers {
   readonly #parts: EventAnswersParts;
   /** The functions that cancel the waits for events whose FIRED was not sent. */
   readonly #waits = new Map<number, () => void>();
-  /** Those of them that have fired while the peer did not read. */
+  /** Events that have fired while the peer did not read. */
   readonly #unsent = new Set<number>();
 
   constructor(parts: EventAnswersParts) {
@@ -194,7 +194,7 @@ export class EventAnswers {
   }
 
   #wait(event: number, localEvent: LocalEvent | undefined): void {
-    // An event that was forgotten meanwhile has nobody who waits for it.
+    // An event that was removed meanwhile has no waiters.
     if (localEvent === undefined) return void this.#waits.delete(event);
     const { events, send, isBacklogged } = this.#parts;
     this.#waits.set(event, () => {});

@@ -41,7 +41,7 @@ export interface AcceptorParts {
   readonly places: () => Iterable<ConnectionPlace>;
   /** Returns why no importer is served any more, if so: the device is lost. */
   readonly failure: () => string | undefined;
-  /** Throws to refuse a connection that is made as what the listener does not serve. */
+  /** Throws to refuse a connection of a kind that the listener does not serve. */
   readonly checkRole: (role: ConnectionRole | undefined) => void;
   /** Receives a connection whose handshake is over. */
   readonly adopt: (stream: MessageStream, role: ConnectionRole | undefined) => void;

@@ -75,7 +75,7 @@ export class ConnectedImporter {
   readonly #changed = new Set<OfferRecord>();
   /** Events of the importer for which EVENT_FREE is not sent yet. */
   readonly #freeEvents = new Set<number>();
-  /** What waits for its events: the releases of offers, and callbacks. */
+  /** The waits for its events: releases of offers, and callbacks. */
   readonly #awaited = new Map<number, SentOffer | (() => void)>();
   readonly #onFired = (error: unknown, event: number): void => {
     // The event cannot be queried any more: only the end of the process releases it.

@@ -1,5 +1,5 @@
 /**
- * Leases: what has been offered to an importer, and how far its release is.
+ * Leases: the offers sent to an importer, and the progress of their release.
  *
  * @module
  */

@@ -142,7 +142,7 @@ export class Offer {
     });
   }
 
-  /** Who holds the offer, for error messages. */
+  /** Names the holders of the offer, for error messages. */
   #holders(): string | undefined {
     const pids = this.leases.map(({ peer }) => String(peer.pid));
     return pids.length === 0

@@ -24,7 +24,7 @@ interface RemotePool {
   users: number;
   /** Set once something in it was mapped. */
   imported: ImportedMemoryPool | undefined;
-  /** What is mapped of a piece of virtual memory. */
+  /** The mapping of a piece of virtual memory. */
   readonly mapped: SharedMapping;
 }
 

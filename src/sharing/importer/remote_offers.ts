@@ -71,7 +71,7 @@ export class RemoteOffers {
     return this.#offers.size;
   }
 
-  /** What there is instead of a name that is not offered, for an error message. Quotes at most a few names. */
+  /** Lists a few offered names, for the error about a name that is not offered. */
   insteadOf(name: string): string {
     if (this.#byName.size === 0) return "the exporter offers nothing now";
     // Comparing the names of a hostile exporter must not take long.
@@ -352,7 +352,7 @@ export class MetadataBudget {
     if (!this.#isClosed) inAll -= byteLength;
   }
 
-  /** The connection has ended: nothing more arrives, and what is left counts no more toward the total. */
+  /** The connection has ended: nothing more arrives, and the remaining offers no longer count toward the total. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

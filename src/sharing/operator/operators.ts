@@ -41,7 +41,7 @@ export interface OperatorsParts {
 export class Operators {
   readonly #parts: OperatorsParts;
   readonly #connected = new Set<ConnectedOperator>();
-  /** Those who are to be sent the next status. */
+  /** The operators that get the next status. */
   readonly #asking = new Set<ConnectedOperator>();
   /** The `performance.now()` before which no status is made. */
   #pauseEnd = 0;
@@ -167,7 +167,7 @@ export class ConnectedOperator {
   readonly #documents = new Documents(maximumOperatorAskByteLength);
   /** The asks that are to be answered. */
   readonly #asks = new Set<number>();
-  /** The asks that are being answered, and what is left of the answers. */
+  /** The requests that are being answered, and the unsent rest of each answer. */
   #answering: { readonly asks: ReadonlySet<number>; readonly messages: Iterator<DocumentMessage> } | undefined;
   /** Ends the connection if the answer is not read in time. */
   #timer: ReturnType<typeof setTimeout> | undefined;

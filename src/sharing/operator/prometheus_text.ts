@@ -10,7 +10,7 @@ import type { ExporterStatistics } from "../exporter/exporter_statistics.ts";
 import type { RefusalStatistics } from "../../support/refusals.ts";
 import type { StoreStatistics, StoreStatus } from "./status.ts";
 
-/** What a name of a metric begins with. */
+/** The prefix of the metrics' names. */
 const prefix = "poolpass";
 
 /** The labels of a sample, by name. */

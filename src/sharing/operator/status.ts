@@ -1,5 +1,5 @@
 /**
- * What an operator sees of a listener: plain data, which comes as a document; and how long its lists may be.
+ * The status of a listener for operators: plain data, which is sent as a document, and the limits on its lists.
  *
  * @module
  */
@@ -56,7 +56,7 @@ export interface LeftOut {
   readonly metadata: number;
 }
 
-/** What every status has. */
+/** The members of every status. */
 export interface CommonStatus {
   /** The version of poolpass that the listener runs. */
   readonly version: string;
@@ -139,7 +139,7 @@ export interface StoreStatus extends CommonStatus {
   readonly kind: "store";
   /** Its numbers. */
   readonly statistics: StoreStatistics;
-  /** What it holds at most. */
+  /** Its limits. */
   readonly limits: StoreLimits;
   /** The generations of all names. */
   readonly entries: readonly StoreEntryStatus[];

@@ -111,7 +111,7 @@ export class Documents {
     if (pending.remaining !== part.length + remaining) {
       throw badMessage(`the parts of document ${request} of ${type.toUpperCase()} contradict each other`);
     }
-    // What is announced counts: a peer need not send it first to be refused.
+    // The announced length counts: a peer is refused before it sends that much.
     if (this.#byteLength + part.length + remaining > this.#maximum) {
       throw limitExceeded(
         `accept a document of ${pending.byteLength + pending.remaining} bytes`,

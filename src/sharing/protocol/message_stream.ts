@@ -30,10 +30,10 @@ import {
   type UnixSocket,
 } from "../transport/unix_socket.ts";
 
-/** What peers have said when they ended a connection. */
+/** Errors that peers have stated when they ended a connection. */
 const goodbyes = new WeakSet<SharingError>();
 
-/** Whether an error is what the peer has said, in the protocol, when it ended the connection. */
+/** Whether an error was stated by the peer, in the protocol, when it ended the connection. */
 export function isGoodbye(error: SharingError): boolean {
   return goodbyes.has(error);
 }
@@ -54,7 +54,7 @@ export interface MessageStreamHandlers {
   onEnd(error: SharingError | undefined): void;
 }
 
-/** What connections have transferred. */
+/** The traffic of connections. */
 export interface TrafficStatistics {
   /** The number of messages that were sent, or queued because the peer does not read them. */
   messagesSent: number;
@@ -70,7 +70,7 @@ export interface TrafficStatistics {
 export interface MessageStreamOptions {
   /** The time limit from the first byte of a message to its last, in milliseconds. */
   readonly messageTimeout: number;
-  /** Counts what is transferred, with that of other streams. */
+  /** Counts the traffic, together with other streams. */
   readonly traffic?: TrafficStatistics;
 }
 

@@ -54,11 +54,12 @@ export const maximumIdentifiers = 65_536;
 export const maximumImporterEvents = 1024;
 
 /**
- * What a process connects as, in the order of their numbers, which begin at 1. An importer is 0.
+ * The roles of connecting processes other than importers, in the order of their numbers, which begin at 1. An importer
+ * is 0.
  */
 export const connectionRoles = ["operator", "store-client", "standby"] as const;
 
-/** What a process connects as: to look at what a listener has, to use a store, or to keep what a store has. */
+/** The role of a connecting process: to read the status of a listener, to use a store, or to back up a store. */
 export type ConnectionRole = typeof connectionRoles[number];
 
 /** The first message of the side that connects. */
@@ -213,10 +214,10 @@ export interface ReleaseSlotMessage {
   readonly event: number;
 }
 
-/** A part of a document: what is asked for, or the answer. */
+/** A part of a document: of a request, or of an answer. */
 export interface DocumentMessage {
   readonly type: "ask" | "answer";
-  /** The sender's number of what it asks for. */
+  /** The sender's number of the request. */
   readonly request: number;
   /** The number of bytes of the document that follow in further messages. */
   readonly remaining: number;

@@ -106,7 +106,7 @@ function refuseIfChanged(value: unknown, parent: Container | undefined, key: str
   throw new TypeError(`Cannot send metadata${path}, ${whatIs(value)}: JSON cannot represent it; ${advice}`);
 }
 
-/** What to do about a value that JSON does not represent; undefined if it does. */
+/** The advice for a value that JSON does not represent; undefined if it does. */
 function adviceFor(value: unknown): string | undefined {
   switch (typeof value) {
     case "string":

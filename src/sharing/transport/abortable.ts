@@ -5,7 +5,7 @@ import { abortError, throwIfAborted, type WaitOptions } from "../../support/wait
 export interface AbortableDescription {
   /** What is awaited. */
   readonly awaited?: string;
-  /** Returns why it has not come, if that is known. */
+  /** Returns why the wait is not over, if that is known. */
   readonly why?: (() => string | undefined) | undefined;
   /** The known options, unless they were checked before. */
   readonly known?: KnownOptions<WaitOptions>;

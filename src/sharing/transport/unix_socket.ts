@@ -487,7 +487,7 @@ function sendError(action: string, number: number, sent: number): Error {
   }
 }
 
-/** What may be meant as an address of TCP. */
+/** Strings that may be meant as an address of TCP. */
 const hostAndPort = /^[^/]+:\d+$/;
 
 function connectError(path: string, number: number): Error {

@@ -62,9 +62,9 @@ export const faultKind = {
   deadlock: 9,
 } as const;
 
-/** What an instruction that faults does with the address that it reports. */
+/** The kind of access of a faulting instruction to the address that it reports. */
 export const accessOperations = ["none", "read", "write", "atomic"] as const;
-/** Where that address lies: it is generic, or an offset in the block's shared or the thread's local memory. */
+/** The state space of that address: generic, or an offset in the block's shared or the thread's local memory. */
 const reportedSpaces = ["generic", "shared", "local"] as const;
 
 /** The place of a fault. */

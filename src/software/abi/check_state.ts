@@ -1,6 +1,6 @@
 /**
- * The memory in which compiled kernels note their accesses for the checks, so that most accesses call nothing outside of
- * WebAssembly: its layout, the cells of the check of races, and how accesses are ordered.
+ * The memory in which compiled kernels record their accesses for the checks, so that most accesses call nothing outside
+ * of WebAssembly: its layout, the cells of the check of races, and how accesses are ordered.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export const checkState = {
    */
   notes: 0,
   races: 4,
-  /** Not 0 while the last access has to be looked at again. */
+  /** Not 0 while the last access has to be examined again. */
   isBusy: 8,
   /** Not 0 if threads may release what they have done, other than by barriers. */
   hasReleases: 12,
@@ -36,18 +36,18 @@ export const checkState = {
   threadsX: 48,
   threadsXY: 52,
   threadsXYZ: 56,
-  /** Not 0 if it is known of enough blocks which of them have told each other something by strong accesses. */
+  /** Not 0 if enough signals between blocks are recorded. */
   knowsSignals: 60,
   /** See `signalTable`. */
   signals: 256,
 } as const;
 
-/** Instead of the offset of a table: no access is looked at, or all are looked at outside of WebAssembly. */
+/** Instead of the offset of a table: no access is checked, or all are checked outside of WebAssembly. */
 export const tableOff = 0;
 /** @see tableOff */
 export const tableOutside = 1;
 
-/** Where the state is in linear memory. */
+/** The offset of the state in linear memory. */
 export const checkStateBegin = 0x1_e000;
 /** The bytes of the state. */
 export const checkStateByteLength = 768;
@@ -91,7 +91,7 @@ export const cellField = {
   reader: 3,
   readEpoch: 4,
   readPlace: 5,
-  /** The first node of other readers, and of strong accesses. 0 for none. Negative once no more have to be noted. */
+  /** The first node of other readers, and of strong accesses. 0 for none. Negative if no more have to be recorded. */
   readers: 6,
   strong: 7,
 } as const;
@@ -114,7 +114,7 @@ export const nodeWords = 6;
  */
 export const nodeLists = { free: 1, end: 2, length: 3 } as const;
 
-/** The most nodes of a list. Those behind are not noted, and races with them are not seen. */
+/** The maximum number of nodes of a list. Further ones are not recorded, and races with them are missed. */
 export const mostNodes = 64;
 
 /** The bits that say how an access or a fence is ordered. */
@@ -127,9 +127,11 @@ export const orderBits = {
   wide: 8,
   /** A load by the cache that is not coherent. */
   notCoherent: 16,
-  /** A copy that goes on after the instruction. */
+  /** A copy that continues after the instruction. */
   asynchronous: 32,
-  /** A store that is done when the thread does anything else, so that memory tells whether it has changed something. */
+  /**
+   * A store that is complete when the thread does anything else, so that memory shows whether it has changed the value.
+   */
   immediate: 64,
   /** Instead of a fence: the copies so far are a group, or the thread waits for all groups but some. */
   commit: 128,

@@ -103,7 +103,7 @@ export const hostFunctionTypes = {
 /** The name of one of these functions. */
 export type HostFunctionName = keyof typeof hostFunctionTypes;
 
-/** What the caller supplies: the functions of these names. */
+/** The functions that the caller supplies, by name. */
 export type HostFunctions = {
   readonly [Name in HostFunctionName]: (
     ...operands: NumbersOf<typeof hostFunctionTypes[Name]["parameters"]>
@@ -118,10 +118,10 @@ type ResultOf<Types extends readonly (keyof HostNumber)[]> = Types extends
   readonly [infer Type extends keyof HostNumber] ? HostNumber[Type]
   : void;
 
-/** Where the origins of addresses are, as `stray` has them: among the parameters, or in a state space. */
+/** The origins of addresses for `stray`: a parameter, or a state space. */
 export const originSpaces = ["param", "shared", "local", "global", "const"] as const;
 
-/** What an uninitialized value may decide, in the order of the numbers by which `decideByUninitialized` gets it. */
+/** The uses of uninitialized values, in the order of their numbers for `decideByUninitialized`. */
 export const decisions = [
   "branch",
   "predicate",

@@ -85,7 +85,7 @@ const launchFieldOffsets: ReadonlyMap<LaunchField, number> = new Map(
   launchFields.map((field, index) => [field, index * 4]),
 );
 
-/** Where the launch record is in linear memory. */
+/** The offset of the launch record in linear memory. */
 export const launchRecordBegin = 0x1_8000;
 
 /** The offset of a field in a launch record, in bytes. */
@@ -100,9 +100,9 @@ export const threadRecordByteLength = 64;
 export const threadRecord = {
   /** The thread's index in the block: x, y from bit 10 on, z from bit 20 on. Written by the scheduler. */
   threadIndex: 0,
-  /** Where in the kernel the thread resumes: 0 at its start. */
+  /** The place in the kernel where the thread resumes: 0 at its start. */
   resumeIndex: 4,
-  /** What the thread waits for: one more than the index of a suspension, 0 if it can run, or -1 once it has exited. */
+  /** The request of the thread: one more than the index of a suspension, 0 if it can run, or -1 once it has exited. */
   request: 8,
   /** The offsets of its saved registers, of its frame, and of the free stack above the frame. */
   saved: 12,

@@ -21,7 +21,7 @@ import {
 } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
-/** The parts of the driver that hold what is allocated. */
+/** The parts of the driver that hold allocations. */
 interface Parts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;

@@ -82,7 +82,7 @@ export class Kernels {
   readonly #workspaces: GridWorkspaces;
   /** The order of the next launch's threads. Undefined if they run as they are counted. */
   readonly #nextOrder: (() => KernelOrder) | undefined;
-  /** Where kernels note what they access, once one does. */
+  /** Where kernels record their accesses, once one does. */
   #checkMemory: CheckMemory | undefined;
 
   constructor(parts: Parts, options: SoftwareDriverOptions) {
@@ -280,7 +280,7 @@ export class Kernels {
     return onAccesses === undefined || !observesAccesses || isScheduled ? undefined : accesses;
   }
 
-  /** What looks at a launch, if anything does. */
+  /** The checks of a launch, if there are any. */
   #checksOf(
     { onAccesses, onFindings }: LaunchObservation,
     { device, kernel, module: { imageBegin } }: LoadedKernel,

@@ -1,5 +1,5 @@
 /**
- * What a program has allocated, and who may access it.
+ * The memory that a program has allocated, and the access of devices to it.
  *
  * @module
  */
@@ -42,7 +42,7 @@ export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemor
 /** Anything that contains device addresses. */
 export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
 
-/** Who accesses a range, and how. */
+/** The device that accesses a range, and the kind of access. */
 export interface RangeUse {
   readonly device: number;
   /** One of `memAccessFlags`. */
@@ -57,9 +57,12 @@ export class ProgramMemory {
   readonly parts: Allocations<SoftwareAllocation> = new Allocations();
   /** For the messages of faults. */
   readonly freedRanges: FreedRanges = new FreedRanges();
-  /** What knows which memory is initialized, if kernels are checked for that. */
+  /** Tracks which memory is initialized, if kernels are checked for that. */
   readonly shadow: MemoryShadow | undefined;
-  /** Whether fresh memory is to show what was not initialized: `markFresh` is called for new allocations. */
+  /**
+   * Whether new memory is filled with a pattern that shows missing initialization: `markFresh` is called for new
+   * allocations.
+   */
   readonly isChecked: boolean;
   readonly #core: DriverCore;
   readonly #streams: StreamsAndEvents;
@@ -135,7 +138,7 @@ export class ProgramMemory {
     if (!this.#exported.has(allocation)) this.shadow?.markUninitialized(begin, byteLength);
   }
 
-  /** Lets other processes write an allocation. What they write is not seen, so that all of it counts as written. */
+  /** Lets other processes write an allocation. Their writes are not observed, so all of it counts as written. */
   export(allocation: PoolAllocation | DeviceMemory): void {
     this.#exported.add(allocation);
     this.shadow?.markInitialized(allocation.begin, allocation.byteLength);
@@ -155,9 +158,9 @@ export class ProgramMemory {
     this.parts.add({ begin, byteLength });
     const { shadow } = this;
     if (shadow === undefined) return;
-    // What had the part before may not be done with it.
+    // The previous user of the part may not be done with it.
     const target = this.#streams.stream(device, stream, "cudaMallocFromPoolAsync");
-    // Nor may the slab be there any more, which may be exported until then.
+    // The slab may be gone by then, which may have been exported.
     const slab = this.allocations.containing(begin, byteLength);
     const note = (): void => {
       if (slab === undefined || !this.#exported.has(slab)) shadow.noteAllocation(begin, byteLength);

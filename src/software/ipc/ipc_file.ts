@@ -150,7 +150,7 @@ function tryOpen(location: FileLocation): number | undefined {
   let found: number | undefined;
   try {
     found = openPath(path, { follow: true });
-    // The other process may replace its descriptor at any time: what was judged is opened.
+    // The other process may replace its descriptor at any time, so the file that was checked is opened.
     const { isMemoryFile } = judgeDescriptor(found);
     return isMemoryFile ? openDescriptor(`/proc/self/fd/${found}`, { writable: true }) : undefined;
   } catch (error) {

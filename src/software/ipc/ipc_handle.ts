@@ -36,7 +36,7 @@ export interface IpcHeader {
   readonly byteLength: number;
 }
 
-/** Where the other process can open a file. */
+/** The path by which the other process can open a file. */
 export interface FileLocation extends ProcessIdentity {
   readonly fd: number;
 }

@@ -1,5 +1,5 @@
 /**
- * The part of linear memory in which checked kernels note what they access.
+ * The part of linear memory in which checked kernels record their accesses.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import { boundsGranuleShift } from "../abi/addresses.ts";
 import { checkState, checkStateByteLength, checkTable, tableOff, tableOutside } from "../abi/check_state.ts";
 import { type LinearMemory, pageByteLength, type PageHolder, scratch, wholePages } from "./linear_memory.ts";
 
-/** The tables: one for each kind of access that is noted, and the one of races. */
+/** The tables: one for each recorded kind of access, and one for races. */
 const tableCount = 4;
 const raceTable = 3;
 
-/** What is left of linear memory for programs. */
+/** The part of linear memory that remains for programs. */
 const leastFreeBytes = 2 ** 28;
-/** What is kept from one launch to the next, at most. */
+/** The maximum memory retained from one launch to the next. */
 const mostKeptBytes = 2 ** 28;
 /** How much is reserved at once, at least. */
 const chunkBytes = 2 ** 20;
@@ -31,10 +31,10 @@ export class CheckMemory implements PageHolder {
   #tables: { begin: number; entries: Int32Array } | undefined;
   readonly #chunks: Chunk[] = [];
   #chunkedBytes = 0;
-  /** Where the unused rest of the last chunk begins and ends. */
+  /** The unused rest of the last chunk. */
   #rest = 0;
   #end = 0;
-  /** What is free, by its size. */
+  /** Free memory, by size. */
   readonly #free = new Map<number, number[]>();
   /** The launches that have memory, and the one whose entries the tables have. */
   readonly #users = new Set<LaunchCells>();
@@ -51,7 +51,10 @@ export class CheckMemory implements PageHolder {
     return new LaunchCells(this);
   }
 
-  /** Lets kernels find the cells of a launch. Returns where the tables are, or undefined if there is no room for them. */
+  /**
+   * Publishes the cells of a launch to compiled code. Returns the offsets of the tables, or undefined if there is no
+   * room for them.
+   */
   turnTo(cells: LaunchCells): { notes: number; races: number } | undefined {
     const tables = this.#tables ??= this.#openTables();
     if (tables === undefined) return undefined;
@@ -120,7 +123,7 @@ export class CheckMemory implements PageHolder {
     if (this.#users.size === 0 && this.#chunkedBytes > mostKeptBytes) this.#releaseChunks();
   }
 
-  /** Releases what no launch uses. */
+  /** Releases memory that no launch uses. */
   releaseUnused(): void {
     if (this.#users.size === 0) this.#releaseChunks();
   }
@@ -191,14 +194,14 @@ export class LaunchCells {
     this.#memory.setEntry(this, index, entry);
   }
 
-  /** Lets the kernel find the cells, before it runs. */
+  /** Before the kernel runs: publishes the cells to compiled code. */
   enter(what: { readonly notes: boolean; readonly races: boolean }): void {
     const tables = this.#memory.turnTo(this);
     this.state[checkState.notes / 4] = what.notes ? tables?.notes ?? tableOutside : tableOff;
     this.state[checkState.races / 4] = what.races ? tables?.races ?? tableOutside : tableOff;
   }
 
-  /** What runs next is another launch. */
+  /** Call before another launch runs. */
   leave(): void {
     this.state[checkState.notes / 4] = this.state[checkState.races / 4] = tableOff;
   }
@@ -218,7 +221,7 @@ export function pageIsAllocated(allocations: Uint32Array, offset: number): boole
 }
 
 function wholeWords(byteLength: number): number {
-  // Few sizes, so that what one launch frees serves the next.
+  // Few sizes, so that the next launch can reuse freed memory.
   if (byteLength <= pageByteLength) return Math.max(4096, 2 ** Math.ceil(Math.log2(byteLength)));
   return wholePages(byteLength);
 }

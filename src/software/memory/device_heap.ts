@@ -10,9 +10,9 @@ import { RangeAllocator } from "./range_allocator.ts";
 /** The bytes that a device's kernels may have allocated at once: CUDA's default for `cudaLimitMallocHeapSize`. */
 export const heapLimitBytes: number = 8 * 2 ** 20;
 
-/** Every block counts as a multiple of so many bytes against the limit, and begins at a multiple of it. */
+/** The size of every block is rounded up to a multiple of this many bytes, and so is its offset. */
 const leastAlignment = 16;
-/** Linear memory is reserved in chunks, of at least so many bytes. */
+/** The minimum size in bytes of the chunks in which linear memory is reserved. */
 const chunkBytes = 2 ** 20;
 /** The largest alignment that can be asked for, at which chunks begin. */
 const largestAlignment = 65536;
@@ -72,7 +72,7 @@ export class DeviceHeap {
   /**
    * Allocates a block. Returns its offset, or undefined if the heap is full or no block can be so large or so aligned.
    *
-   * @param site who allocates it, if that is known
+   * @param site the call site that allocates it, if that is known
    */
   allocate(byteLength: number, alignment: number = leastAlignment, site?: HeapSite): number | undefined {
     const counted = countedBytes(byteLength);

@@ -33,7 +33,7 @@ const variable = "POOLPASS_SOFTWARE_FABRIC";
 const noFabric = "software devices have no IMEX channel; processes that have the same folder in " + variable +
   " share memory by fabric handles";
 
-/** Why what is in a fabric has no descriptor. */
+/** The reason why memory in a fabric has no descriptor. */
 export const noDescriptor = "what can be exported as a fabric handle has no descriptor on a software device";
 
 /** Why a folder cannot be a fabric, by the system's error. Any other error concerns one file. */
@@ -46,13 +46,13 @@ const folderReasons: Readonly<Record<number, string>> = {
   [errno.EOPNOTSUPP]: "its file system has no sockets",
 };
 
-/** What a new file is for. */
+/** The purpose of a new file. */
 export interface FabricMemory {
   readonly kind: FabricKind;
   readonly deviceUuid: Uint8Array;
   /** The size of the memory in bytes, 0 for a pool. */
   readonly byteLength: number;
-  /** What the file begins with. */
+  /** The header of the file. */
   readonly header: Uint8Array;
   readonly fileByteLength: number;
 }
@@ -67,7 +67,7 @@ export class Fabric {
     this.#folder = folder;
   }
 
-  /** Why there is no fabric, as far as that is known without looking at the folder. */
+  /** The reason why there is no fabric, as far as that is known without examining the folder. */
   get refusal(): string | undefined {
     return this.#folder === undefined ? noFabric : undefined;
   }
@@ -133,7 +133,7 @@ export class Fabric {
     });
   }
 
-  /** Looks at the folder, and returns its inode. */
+  /** Examines the folder, and returns its inode. */
   #open(folder: string): bigint {
     const refusal = shimRefusal();
     if (refusal !== undefined) throw new TypeError(refusal);
@@ -153,7 +153,7 @@ export class Fabric {
   }
 }
 
-/** What the file of a pool in a fabric has. */
+/** The contents of a pool's file in a fabric. */
 export function fabricMemoryOf(header: PoolFileHeader): FabricMemory {
   // A pool in host memory has no device, and a header without a UUID.
   const deviceUuid = header.deviceUuid ?? new Uint8Array(16);

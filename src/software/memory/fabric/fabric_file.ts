@@ -9,12 +9,15 @@ import {
 import { fabricHandleByteLength } from "../../../driver.ts";
 import { SharedFile } from "../shared_file.ts";
 
-/** Where the file has its handle: behind the header of a pool or of memory, in the first page. */
+/** The offset of the handle in the file: behind the header of a pool or of memory, in the first page. */
 const handleOffset = 1024;
-/** What the exporter locks as long as it has the memory: a part of the first page, in which there are no leases. */
+/**
+ * The range that the exporter locks as long as it has the memory: a part of the first page, in which there are no
+ * leases.
+ */
 const ownedRange = { offset: 0, byteLength: 4096 } as const;
 
-/** What a new file has. */
+/** The contents of a new file. */
 export interface FabricFileContent {
   readonly header: Uint8Array;
   readonly handle: Uint8Array<ArrayBuffer>;
@@ -88,7 +91,7 @@ export class FabricFile extends SharedFile {
     return this.#served === undefined && !isRangeLocked(this.fd, ownedRange);
   }
 
-  /** Closes the file. If this is the exporter, nobody can open it any more. What importers have mapped stays as it is. */
+  /** Closes the file. If this is the exporter, no process can open it any longer. Mappings of importers stay valid. */
   override close(): void {
     this.#served?.close();
     super.close();
