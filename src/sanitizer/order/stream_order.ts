@@ -7,10 +7,9 @@
  * @module
  */
 import type { AccessParts, ThreadIndex } from "../../kernel_checker.ts";
-import { MemoryHistory, PossibleAccesses, type TrackedAccess } from "../memory_history.ts";
+import { MemoryHistory, PossibleAccesses, shiftedParts, sourceOfAll, type TrackedAccess } from "../memory_history.ts";
 import { isBefore, type Operation } from "./timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
-import { shiftedParts, sourceOfAll } from "../access_parts.ts";
 
 /** An access to a range of addresses. */
 export interface RangeAccess {

@@ -15,8 +15,7 @@ import { Publisher } from "./publisher.ts";
 import { Board, type BoardPeer, type BoardReader, Bystander } from "./board.ts";
 import { Peers, type PeerState, type PeerTimeline } from "./peers.ts";
 import { decodeRecord, type SentAccess, shareNameOf } from "./records.ts";
-import { SharedAccesses } from "./shared_accesses.ts";
-import type { RemoteAccess, SharedMemory } from "./shared_memory.ts";
+import { type RemoteAccess, SharedAccesses, type SharedMemory } from "./shared_accesses.ts";
 
 /** The parts of the sanitizer that it uses. */
 interface Parts {

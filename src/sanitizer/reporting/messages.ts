@@ -4,7 +4,7 @@
  * @module
  */
 import { framesOf, shortNameOf, stackOf } from "./call_sites.ts";
-import type { FoundMistake } from "./found_mistakes.ts";
+import type { FoundMistake } from "./reports.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { SanitizerAccess, SanitizerCheck } from "./sanitizer_report.ts";
 
