@@ -5,6 +5,7 @@ import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { adaptedCuda } from "../support/adapted_driver.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
@@ -91,13 +92,10 @@ testOnEachDriver("page-locked memory whose ArrayBuffer is not there has no addre
 });
 
 test("without permission to use FFI, the software device refuses page-locked memory in kernels", () => {
-  class PlainMemoryDriver extends SoftwareDriver {
-    override hostAlloc(byteLength: number) {
-      return { address: 0x100n, buffer: new ArrayBuffer(byteLength) };
-    }
-    override freeHost(): void {}
-  }
-  using cuda = new Cuda(new Session(new PlainMemoryDriver({ devices: 1, peers: false })));
+  using cuda = adaptedCuda(new SoftwareDriver({ devices: 1, peers: false }), {
+    hostAlloc: (byteLength) => ({ address: 0x100n, buffer: new ArrayBuffer(byteLength) }),
+    freeHost() {},
+  });
   using host = cuda.allocateHost(64);
   const error = assertThrows(() => host.address);
   assertEquals((error as { code?: string }).code, "cudaErrorNotSupported");

@@ -2,15 +2,18 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import type { BenchmarkResult, CudaStream } from "../../mod.ts";
+import type { Driver } from "../../src/driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { adaptedDriver } from "../support/adapted_driver.ts";
 import { isSanitized, testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
 /** A driver on which the runs of a benchmark take the times that `durations` gives, in milliseconds. */
-class ClockedDriver extends SoftwareDriver {
+class ClockedDriver {
+  readonly driver: Driver;
   readonly events = new Set<bigint>();
   durations: (run: number) => number = () => 1;
   readonly #times = new Map<bigint, number>();
@@ -18,26 +21,28 @@ class ClockedDriver extends SoftwareDriver {
   #records = 0;
 
   constructor() {
-    super({ devices: 1, peers: false });
-  }
-  override eventCreateWithFlags(device: number, flags: number): bigint {
-    const event = super.eventCreateWithFlags(device, flags);
-    this.events.add(event);
-    return event;
-  }
-  override eventDestroy(device: number, event: bigint): void {
-    super.eventDestroy(device, event);
-    this.events.delete(event);
-  }
-  override eventRecord(device: number, event: bigint, stream: bigint): void {
-    super.eventRecord(device, event, stream);
-    // Every second record is at the end of a run.
-    if (this.#records++ % 2 === 1) this.#now += this.durations((this.#records >> 1) - 1);
-    this.#times.set(event, this.#now);
-  }
-  override eventElapsedTime(start: bigint, end: bigint): number {
-    super.eventElapsedTime(start, end);
-    return this.#times.get(end)! - this.#times.get(start)!;
+    const driver = new SoftwareDriver({ devices: 1, peers: false });
+    this.driver = adaptedDriver(driver, {
+      eventCreateWithFlags: (device, flags) => {
+        const event = driver.eventCreateWithFlags(device, flags);
+        this.events.add(event);
+        return event;
+      },
+      eventDestroy: (device, event) => {
+        driver.eventDestroy(device, event);
+        this.events.delete(event);
+      },
+      eventRecord: (device, event, stream) => {
+        driver.eventRecord(device, event, stream);
+        // Every second record is at the end of a run.
+        if (this.#records++ % 2 === 1) this.#now += this.durations((this.#records >> 1) - 1);
+        this.#times.set(event, this.#now);
+      },
+      eventElapsedTime: (start, end) => {
+        driver.eventElapsedTime(start, end);
+        return this.#times.get(end)! - this.#times.get(start)!;
+      },
+    });
   }
 }
 
@@ -77,11 +82,11 @@ testOnEachDriver("a benchmark measures what takes longer as longer, and nothing 
 });
 
 test("a benchmark's statistics are those of its samples", async () => {
-  const driver = new ClockedDriver();
-  using cuda = new Cuda(new Session(driver));
+  const clocked = new ClockedDriver();
+  using cuda = new Cuda(new Session(clocked.driver));
   using stream = cuda.device(0).createStream();
   const times = [4, 1, 3, 10, 2];
-  driver.durations = (run) => times[run]!;
+  clocked.durations = (run) => times[run]!;
   const result = await stream.benchmark(() => {}, { repetitions: 5, warmUps: 0 });
   assertEquals(result, {
     median: 3,
@@ -96,10 +101,10 @@ test("a benchmark's statistics are those of its samples", async () => {
 
 test("a benchmark repeats work for about 25 and 100 milliseconds", async () => {
   for (const [milliseconds, runs] of [[1000, 1 + 5], [10, 3 + 10], [0.5, 50 + 200], [0, 20_000]] as const) {
-    const driver = new ClockedDriver();
-    using cuda = new Cuda(new Session(driver));
+    const clocked = new ClockedDriver();
+    using cuda = new Cuda(new Session(clocked.driver));
     using stream = cuda.device(0).createStream();
-    driver.durations = () => milliseconds;
+    clocked.durations = () => milliseconds;
     let count = 0;
     const { samples } = await stream.benchmark(() => void count++);
     assertEquals(count, runs, `runs of ${milliseconds} ms`);
@@ -108,15 +113,15 @@ test("a benchmark repeats work for about 25 and 100 milliseconds", async () => {
 });
 
 test("a benchmark that fails leaves no event behind", async () => {
-  const driver = new ClockedDriver();
-  using cuda = new Cuda(new Session(driver));
+  const clocked = new ClockedDriver();
+  using cuda = new Cuda(new Session(clocked.driver));
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
   /** The number of events, once those are gone that the session keeps for the pools. */
   const countEvents = () => {
     pool.trimTo(0);
-    return driver.events.size;
+    return clocked.events.size;
   };
   const before = countEvents();
   const failing = (after: number, fail: () => unknown) => {
