@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import * as poolpass from "../mod.ts";
 import { parts } from "../packaging/imports.ts";
@@ -55,6 +55,23 @@ test("the parts of mod.ts export its own values", async () => {
       assertEquals(value, (poolpass as Record<string, unknown>)[name], `${part}: ${name}`);
     }
   }
+});
+
+test("no module declares an export of the name of a public one", () => {
+  const publicNames = new Set(exportsOf(read("../mod.ts")));
+  const declarations = ["src/", "ffi/", "cli/"].flatMap((folder) =>
+    readdirSync(new URL(`../${folder}`, import.meta.url), { recursive: true, encoding: "utf8" })
+      .filter((file) => file.endsWith(".ts"))
+      .flatMap((file) =>
+        [...read(`../${folder}${file}`).matchAll(/^export (?:class|interface|type|function|const) (\w+)/gm)]
+          .map((match) => match[1]!).filter((name) => publicNames.has(name)).map((name) => ({ name, file }))
+      )
+  );
+  const doubles = [...Map.groupBy(declarations, ({ name }) => name)].filter(([, files]) =>
+    new Set(files.map(({ file }) => file)).size > 1
+  );
+  assert(declarations.length >= publicNames.size, "Declarations were found");
+  assertEquals(doubles, []);
 });
 
 /** The names in each section of `mod.ts`, by the section's title. */

@@ -57,7 +57,7 @@ export type Arithmetic =
  * What an instruction does with the memory at the address among its operands: accesses as many bytes as its type has,
  * for each element of its vector; accesses shared memory only; or accesses none.
  */
-export type Access = "read" | "write" | "atomic" | "shared" | "none";
+export type AccessKind = "read" | "write" | "atomic" | "shared" | "none";
 
 /**
  * Whom an instruction waits for or exchanges something with: all threads of the block, if it names no number of them;
@@ -90,7 +90,7 @@ export interface InstructionTraits {
   /** What the instruction computes of integers. Default: something else, which is not followed. */
   readonly arithmetic?: Arithmetic;
   /** What the instruction does with the memory at its address. Default: anything, if it has an address. */
-  readonly access?: Access;
+  readonly access?: AccessKind;
   /** Whom the instruction synchronizes with. Default: with nobody. */
   readonly synchronization?: Synchronization;
   /** Whether the last operand is a cache policy. Default: no. */

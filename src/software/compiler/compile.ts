@@ -29,7 +29,7 @@ import { type FunctionDeclaration, PtxError, type PtxModule } from "../../ptx/sy
 import { generateKernel, type GeneratorContext } from "./codegen/code_generator.ts";
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import { contractKernel } from "./contraction/contract.ts";
-import type { CompileOptions } from "./codegen/function_emitter.ts";
+import type { EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import type { InstructionSet } from "./typing/instruction_set.ts";
@@ -201,14 +201,14 @@ const clusterDirectives: ReadonlySet<string> = new Set([
  */
 export function compilePtx(
   source: string | PtxModule,
-  { instructions = instructionSet, ...options }: Partial<CompileOptions> & { instructions?: InstructionSet } = {},
+  { instructions = instructionSet, ...options }: Partial<EmitOptions> & { instructions?: InstructionSet } = {},
 ): CompiledModule {
   const parsed = typeof source === "string" ? parsePtx(source, checkHeader) : source;
   const { target, functions, lineInfo } = parsed;
   const module = moduleScope(parsed, instructions);
   const { image } = module;
   const isOptimized = !target.names.includes("debug");
-  const all: CompileOptions = {
+  const all: EmitOptions = {
     boundsChecks: true,
     fusedMultiplyAdd: hasFusedMultiplyAdd(),
     gangs: true,
@@ -256,7 +256,7 @@ function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<A
 
 function compileKernel(
   kernel: FunctionDeclaration,
-  { module, isOptimized, options }: { module: ModuleScope; isOptimized: boolean; options: CompileOptions },
+  { module, isOptimized, options }: { module: ModuleScope; isOptimized: boolean; options: EmitOptions },
 ): { compiled: CompiledKernel; definition: FunctionDefinition } {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
   const threads = threadsPerBlock(kernel);

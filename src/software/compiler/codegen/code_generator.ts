@@ -26,7 +26,7 @@ import { callTarget } from "../typing/call_layout.ts";
 import { redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
 import { runType } from "./fixed_locals.ts";
-import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
+import { type EmitOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
 import { type ParameterOffsets, parameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
 import {
   blockBefore,
@@ -117,7 +117,7 @@ export interface GeneratorContext {
   readonly flows: KernelFlows;
   /** The instructions before which the lanes of a warp wait for each other. */
   readonly lockstep: ReadonlySet<CompiledInstruction>;
-  readonly options: CompileOptions;
+  readonly options: EmitOptions;
 }
 
 /** The stack of each thread if functions may call themselves, and the same again for saved registers. */

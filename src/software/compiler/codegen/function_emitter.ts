@@ -64,7 +64,7 @@ export interface SpaceSizes {
 export type KernelCheckName = "memory" | "initialization" | "race" | "synchronization";
 
 /** Options of the compiler. */
-export interface CompileOptions {
+export interface EmitOptions {
   /** Whether accesses to global and shared memory are checked. Turn it off only to measure the cost of the checks. */
   readonly boundsChecks: boolean;
   /** Whether to use the engine's relaxed multiply-add, which must round only once. */
@@ -140,7 +140,7 @@ export class FunctionEmitter {
   /** Whether the code may release what a thread has done to others, other than by barriers. */
   hasReleases = false;
   readonly sizes: SpaceSizes;
-  readonly options: CompileOptions;
+  readonly options: EmitOptions;
   /** The shadows of registers, if the kernel makes the check `initialization`. */
   readonly shadows: RegisterShadows | undefined;
   /** How the code reports the thread of a fault. */
@@ -175,7 +175,7 @@ export class FunctionEmitter {
   #standIns: StandIns | undefined;
   #current: CompiledInstruction | undefined;
 
-  constructor(sizes: SpaceSizes, options: CompileOptions, threads: FaultPlace["thread"] = "x") {
+  constructor(sizes: SpaceSizes, options: EmitOptions, threads: FaultPlace["thread"] = "x") {
     this.sizes = sizes;
     this.options = options;
     this.shadows = options.kernelChecks.has("initialization") ? new RegisterShadows(this) : undefined;
