@@ -9,8 +9,7 @@
  * @module
  */
 import { reductionOperation } from "../../collective_library.ts";
-import { type IpcFailure, IpcFile } from "../ipc/ipc_file.ts";
-import { ipcKind } from "../ipc/ipc_handle.ts";
+import { type IpcFailure, IpcFile, ipcKind } from "../ipc/ipc_file.ts";
 import { pageByteLength, wholePages } from "../memory/linear_memory.ts";
 import { elementType } from "./element_types.ts";
 

@@ -9,7 +9,7 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import { Scheduler } from "../execution/streams/streams.ts";
 import { fail } from "../failure.ts";
 import { LegacyMemory } from "../ipc/legacy_memory.ts";
-import { Fabric } from "../memory/fabric/fabric.ts";
+import { Fabric } from "../memory/fabric.ts";
 import { HostMemory } from "../memory/host_memory.ts";
 import { LinearMemory, linearMemoryByteLength, scratch } from "../memory/linear_memory.ts";
 import { sharedMemoryRefusal } from "../memory/shared_file.ts";

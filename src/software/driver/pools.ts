@@ -10,6 +10,7 @@ import {
   memHandleType,
   type MemLocation,
   memLocationType,
+  memPoolAttribute,
   type MemPoolProps,
   type OsHandle,
 } from "../../driver.ts";
@@ -17,10 +18,8 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import { fail, failBecause, translateSystemErrors } from "../failure.ts";
 import { ImportedPool } from "../ipc/imported_pool.ts";
 import { ownIdentity } from "../ipc/process_identity.ts";
-import { fabricMemoryOf, noDescriptor } from "../memory/fabric/fabric.ts";
-import { FabricFile } from "../memory/fabric/fabric_file.ts";
+import { FabricFile, fabricMemoryOf, noDescriptor } from "../memory/fabric.ts";
 import { addressOfOffset } from "../memory/linear_memory.ts";
-import { poolAttribute, setPoolAttribute } from "../memory/pool_attributes.ts";
 import {
   createPoolId,
   decodeExportData,
@@ -28,8 +27,8 @@ import {
   encodeExportData,
   type PoolFileHeader,
   poolFileHeaderUsedByteLength,
-} from "../memory/pool_file.ts";
-import { SharedFile } from "../memory/shared_file.ts";
+  SharedFile,
+} from "../memory/shared_file.ts";
 import { SoftwarePool } from "../memory/software_pool.ts";
 import { isPhysicalMemory } from "../memory/virtual/physical_memory.ts";
 import type { DriverCore } from "./core.ts";
@@ -350,4 +349,58 @@ export class Pools {
 /** Whether a location is host memory. */
 function isHost({ type, id }: MemLocation): boolean {
   return type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
+}
+
+/** Implements `cudaMemPoolGetAttribute` for pools of this process. */
+function poolAttribute({ usage, reuse, releaseThreshold }: SoftwarePool, attribute: number): bigint {
+  switch (attribute) {
+    case memPoolAttribute.reuseFollowEventDependencies:
+      return BigInt(reuse.followEventDependencies);
+    case memPoolAttribute.reuseAllowOpportunistic:
+      return BigInt(reuse.allowOpportunistic);
+    case memPoolAttribute.reuseAllowInternalDependencies:
+      return BigInt(reuse.allowInternalDependencies);
+    case memPoolAttribute.releaseThreshold:
+      return releaseThreshold;
+    case memPoolAttribute.reservedMemCurrent:
+      return BigInt(usage.reserved);
+    case memPoolAttribute.reservedMemHigh:
+      return BigInt(usage.reservedHigh);
+    case memPoolAttribute.usedMemCurrent:
+      return BigInt(usage.used);
+    case memPoolAttribute.usedMemHigh:
+      return BigInt(usage.usedHigh);
+    default:
+      return fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolGetAttribute");
+  }
+}
+
+/** Implements `cudaMemPoolSetAttribute` for pools of this process. */
+function setPoolAttribute(pool: SoftwarePool, attribute: number, value: bigint): void {
+  const call = "cudaMemPoolSetAttribute";
+  const { usage, reuse } = pool;
+  switch (attribute) {
+    case memPoolAttribute.reuseFollowEventDependencies:
+      reuse.followEventDependencies = value !== 0n;
+      break;
+    case memPoolAttribute.reuseAllowOpportunistic:
+      reuse.allowOpportunistic = value !== 0n;
+      break;
+    case memPoolAttribute.reuseAllowInternalDependencies:
+      reuse.allowInternalDependencies = value !== 0n;
+      break;
+    case memPoolAttribute.releaseThreshold:
+      pool.releaseThreshold = BigInt.asUintN(64, value);
+      break;
+    case memPoolAttribute.reservedMemHigh:
+      if (value !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      usage.reservedHigh = usage.reserved;
+      break;
+    case memPoolAttribute.usedMemHigh:
+      if (value !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      usage.usedHigh = usage.used;
+      break;
+    default:
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  }
 }

@@ -9,15 +9,31 @@
  *
  * @module
  */
+import { type Awaited, Event, type Stream, type Work } from "../execution/streams/streams.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { eventFlags } from "../../driver.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
-import { IpcFile, openIpcFile } from "./ipc_file.ts";
-import { ipcKind } from "./ipc_handle.ts";
-import { type Awaited, Event } from "../execution/streams/streams.ts";
-import { Uses } from "./uses.ts";
+import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
 import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
+
+/**
+ * The work that uses an object. Keeps only the last work of each stream, because a stream's work completes in order.
+ */
+class Uses {
+  readonly #last = new Map<Stream, Work>();
+
+  add(work: Work): void {
+    for (const [stream, { done }] of this.#last) if (done) this.#last.delete(stream);
+    this.#last.set(work.stream, work);
+  }
+
+  /** Whether all the work is done. */
+  get areDone(): boolean {
+    for (const { done } of this.#last.values()) if (!done) return false;
+    return true;
+  }
+}
 
 /** The binary logarithm of the number of recent tickets that have separate entries. */
 const ringBits = 12;

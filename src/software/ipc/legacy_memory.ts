@@ -3,15 +3,120 @@
  *
  * @module
  */
+import { AccessibleRange, type DeviceAllocation, PeerAccess } from "../memory/allocations.ts";
+import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
+import { type LinearMemory, wholePages } from "../memory/linear_memory.ts";
+import { SystemError } from "../../../ffi/native/shim/shim.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
-import { DeviceMemory } from "../memory/device_memory.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
-import { IpcFile, openIpcFile } from "./ipc_file.ts";
-import { ipcKind } from "./ipc_handle.ts";
-import { OpenedMemory } from "./opened_memory.ts";
-import { PeerAccess } from "../memory/peer_access.ts";
 import type { VisibleDevices } from "../visible_devices.ts";
-import type { LinearMemory } from "../memory/linear_memory.ts";
+
+/** Memory from `cudaMalloc`. It occupies whole pages. */
+export class DeviceMemory extends AccessibleRange {
+  readonly kind = "plain";
+  readonly #linearMemory: LinearMemory;
+  /** The file that holds the memory. It is created when the IPC handle is first requested. */
+  #file: IpcFile | undefined;
+  #isReleased = false;
+
+  private constructor(linearMemory: LinearMemory, allocation: DeviceAllocation) {
+    super(linearMemory, allocation);
+    this.#linearMemory = linearMemory;
+  }
+
+  /** Returns undefined if linear memory is full. */
+  static allocate(
+    linearMemory: LinearMemory,
+    { device, byteLength }: { device: number; byteLength: number },
+  ): DeviceMemory | undefined {
+    const begin = linearMemory.reserve(wholePages(byteLength));
+    return begin === undefined ? undefined : new DeviceMemory(linearMemory, { begin, byteLength, device });
+  }
+
+  /**
+   * Returns the handle with which another process can open the memory until it is released.
+   *
+   * @throws {SystemError} If the system has no memory for the file
+   */
+  handle(deviceUuid: Uint8Array): Uint8Array<ArrayBuffer> {
+    this.#file ??= this.#moveToFile(deviceUuid);
+    return this.#file.handle();
+  }
+
+  /** Releases the memory. Later calls do nothing. */
+  release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.denyAll();
+    this.#file?.close();
+    this.#linearMemory.discardAndRelease(this.begin, wholePages(this.byteLength), {
+      isShared: this.#file !== undefined,
+    });
+  }
+
+  /** Moves the memory to a file. The software device runs no work meanwhile, so nothing else writes to the memory. */
+  #moveToFile(deviceUuid: Uint8Array): IpcFile {
+    const { begin, byteLength } = this;
+    const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
+    const bytes = this.#linearMemory.bytes.subarray(begin, begin + byteLength);
+    try {
+      file.write(bytes);
+      this.#map(file, bytes);
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+    return file;
+  }
+
+  /** Maps a file that holds a copy of the memory. If mapping fails, restores the bytes in memory without a file. */
+  #map(file: IpcFile, bytes: Uint8Array): void {
+    try {
+      file.map(this.#linearMemory, this.begin);
+    } catch (error) {
+      if (this.#linearMemory.discard(this.begin, wholePages(this.byteLength))) file.readInto(bytes);
+      throw error;
+    }
+  }
+}
+
+/** Memory of another process, opened by its handle. */
+export class OpenedMemory extends AccessibleRange {
+  readonly kind = "opened";
+  /** The number of opens that have not been closed. The last close releases the memory. */
+  openCount = 1;
+  readonly #linearMemory: LinearMemory;
+
+  private constructor(linearMemory: LinearMemory, allocation: DeviceAllocation) {
+    super(linearMemory, allocation);
+    this.#linearMemory = linearMemory;
+  }
+
+  /** Maps a file, which the caller keeps. */
+  static map(
+    linearMemory: LinearMemory,
+    { device, file }: { device: number; file: IpcFile },
+  ): OpenedMemory | "no room" | "not mapped" {
+    const { byteLength } = file.header;
+    const begin = linearMemory.reserve(wholePages(byteLength));
+    if (begin === undefined) return "no room";
+    try {
+      file.map(linearMemory, begin);
+    } catch (error) {
+      // A failed mapping may have left a hole in linear memory, which discarding closes.
+      linearMemory.discardAndRelease(begin, wholePages(byteLength), { isShared: true });
+      if (error instanceof SystemError) return "not mapped";
+      throw error;
+    }
+    return new OpenedMemory(linearMemory, { begin, byteLength, device });
+  }
+
+  /** Unmaps the memory. */
+  release(): void {
+    this.denyAll();
+    this.#linearMemory.discardAndRelease(this.begin, wholePages(this.byteLength), { isShared: true });
+  }
+}
 
 /** One driver's memory outside of pools: allocated by `cudaMalloc`, or opened with `cudaIpcOpenMemHandle`. */
 export class LegacyMemory {

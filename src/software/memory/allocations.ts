@@ -1,3 +1,10 @@
+/**
+ * What a program has allocated in linear memory, and which devices may access it.
+ *
+ * @module
+ */
+import type { LinearMemory } from "./linear_memory.ts";
+
 /** A range of linear memory that a program allocated from the driver. */
 export interface SoftwareAllocation {
   readonly begin: number;
@@ -56,5 +63,81 @@ export class Allocations<A extends SoftwareAllocation> {
       else high = middle;
     }
     return low;
+  }
+}
+
+/** Memory outside of pools, and the devices whose kernels may access it. */
+export class AccessibleRange implements DeviceAllocation {
+  readonly begin: number;
+  readonly byteLength: number;
+  /** The device that the memory belongs to. Its kernels may access the memory only after `allow`. */
+  readonly device: number;
+  readonly #linearMemory: LinearMemory;
+  readonly #devicesWithAccess = new Set<number>();
+
+  constructor(linearMemory: LinearMemory, { begin, byteLength, device }: DeviceAllocation) {
+    this.#linearMemory = linearMemory;
+    this.begin = begin;
+    this.byteLength = byteLength;
+    this.device = device;
+  }
+
+  /** Whether a device's kernels may access the memory. */
+  isAllowed(device: number): boolean {
+    return this.#devicesWithAccess.has(device);
+  }
+
+  /** Grants a device's kernels access. */
+  allow(device: number): void {
+    this.#devicesWithAccess.add(device);
+    this.#linearMemory.allow(device, this.begin, this.byteLength);
+  }
+
+  /** Revokes the access of a device's kernels. */
+  deny(device: number): void {
+    if (this.#devicesWithAccess.delete(device)) this.#linearMemory.deny(device, this.begin, this.byteLength);
+  }
+
+  /** Revokes the access of the kernels of all devices. */
+  denyAll(): void {
+    for (const device of this.#devicesWithAccess) this.deny(device);
+  }
+}
+
+/** Records which devices' kernels may access the memory of which peers. Pools keep their own access flags. */
+export class PeerAccess {
+  /** For each device, the peers whose memory it may access. */
+  readonly #peers = new Map<number, Set<number>>();
+  readonly #ranges = new Set<AccessibleRange>();
+
+  isEnabled(device: number, peer: number): boolean {
+    return this.#peers.get(device)?.has(peer) === true;
+  }
+
+  /** Grants a device's kernels access to all memory of a peer. */
+  enable(device: number, peer: number): void {
+    const peers = this.#peers.get(device) ?? new Set();
+    this.#peers.set(device, peers.add(peer));
+    for (const range of this.#ranges) if (range.device === peer) range.allow(device);
+  }
+
+  disable(device: number, peer: number): void {
+    this.#peers.get(device)?.delete(peer);
+    for (const range of this.#ranges) if (range.device === peer) range.deny(device);
+  }
+
+  /**
+   * Adds memory. Grants access to the kernels of its own device, and to those of devices with access to that device.
+   */
+  add(range: AccessibleRange): void {
+    this.#ranges.add(range);
+    range.allow(range.device);
+    for (const [device, peers] of this.#peers) if (peers.has(range.device)) range.allow(device);
+  }
+
+  /** Removes memory and revokes the access of all kernels. */
+  remove(range: AccessibleRange): void {
+    this.#ranges.delete(range);
+    range.denyAll();
   }
 }

@@ -5,22 +5,28 @@ import {
   isDone,
   latestOf,
   type PoolBlock,
+  PoolSpace,
   roundUp,
   type Run,
   runsOf,
   unitsOf,
   wholeUnits,
-} from "./pool_block.ts";
-import type { PoolCounters } from "./pool_attributes.ts";
-import { unitByteLength } from "./pool_file.ts";
-import { PoolSpace } from "./pool_space.ts";
-import type { FileMapping, SharedFile } from "./shared_file.ts";
+} from "./pool_space.ts";
+import { type FileMapping, type SharedFile, unitByteLength } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
 /** The cost of reusing a block whose free another stream has yet to reach. Reuse without a wait costs 0. */
 const internalDependency = 1;
+
+/** The counters of `cudaMemPoolAttr`, in bytes. */
+export interface PoolCounters {
+  reserved: number;
+  reservedHigh: number;
+  used: number;
+  usedHigh: number;
+}
 
 /** The parts of the driver that a pool uses. */
 export interface PoolServices {

@@ -7,7 +7,7 @@ import { type CudaError, cudaErrorNumbers, explainedError } from "../../../suppo
 import { type ImageKind, imageKind } from "../../../ptx/image_kind.ts";
 import { isPtx, ptxText } from "../../../ptx/ptx_text.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
-import { AccessibleRange } from "../../memory/accessible_range.ts";
+import { AccessibleRange } from "../../memory/allocations.ts";
 import { PtxVersionError, type UnsupportedPtxError } from "../../compiler/compile.ts";
 import { LinkError, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { LinkedImage, MemoryRange } from "../../../driver.ts";

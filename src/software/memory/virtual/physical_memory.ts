@@ -7,8 +7,7 @@
  * @module
  */
 import type { OsHandle } from "../../../driver.ts";
-import type { Fabric } from "../fabric/fabric.ts";
-import { FabricFile } from "../fabric/fabric_file.ts";
+import { type Fabric, FabricFile } from "../fabric.ts";
 import { type LinearMemory, pageByteLength } from "../linear_memory.ts";
 import { SharedFile } from "../shared_file.ts";
 

@@ -17,7 +17,7 @@ import {
 import { cudaErrorNumbers } from "../../../support/errors.ts";
 import { checkSharing, fail, failBecause, translateSystemErrors } from "../../failure.ts";
 import type { VisibleDevices } from "../../visible_devices.ts";
-import { type Fabric, noDescriptor } from "../fabric/fabric.ts";
+import { type Fabric, noDescriptor } from "../fabric.ts";
 import { addressOfOffset, type LinearMemory, linearMemoryByteLength, offsetOfAddress } from "../linear_memory.ts";
 import type { Range } from "../range_allocator.ts";
 import { SharedFile } from "../shared_file.ts";

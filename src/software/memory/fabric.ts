@@ -4,17 +4,176 @@
  * each pool. It is removed when the pool goes; that of a process which was killed is removed by the next one that uses the
  * folder.
  *
+ * A handle is the 64 bytes with which a process names a pool or memory to the others: `cudaMemFabricHandle_t`. It consists
+ * of, little-endian: 8 bytes of magic; the file's id (16 random bytes, which its name has); the device's UUID (16 bytes);
+ * the inode of the folder (u64); the size of the memory in bytes (u64, 0 for a pool); what it is (u32); a checksum of all
+ * that (u32). The file has the same bytes.
+ *
  * @module
  */
-import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../../ffi/native/shim/descriptors.ts";
-import { namesIn } from "../../../../ffi/native/shim/folder_files.ts";
-import { removeUnserved } from "../../../../ffi/native/shim/memory_files.ts";
-import { errno, shimRefusal, SystemError } from "../../../../ffi/native/shim/shim.ts";
-import { cudaErrorNumbers } from "../../../support/errors.ts";
-import { failBecause, translateSystemErrors } from "../../failure.ts";
-import { encodePoolFileHeader, type PoolFileHeader, poolFileHeaderByteLength } from "../pool_file.ts";
-import { FabricFile } from "./fabric_file.ts";
-import { decodeFabricHandle, encodeFabricHandle, type FabricHandle, type FabricKind } from "./fabric_handle.ts";
+import { fabricHandleByteLength } from "../../driver.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import {
+  isRangeLocked,
+  lockRange,
+  receiveMemoryFile,
+  removeUnserved,
+  ServedFile,
+  type ServedPlace,
+} from "../../../ffi/native/shim/memory_files.ts";
+import { encodePoolFileHeader, type PoolFileHeader, poolFileHeaderByteLength, SharedFile } from "./shared_file.ts";
+import { namesIn } from "../../../ffi/native/shim/folder_files.ts";
+import { errno, shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import { failBecause, translateSystemErrors } from "../failure.ts";
+
+/** What a handle names. */
+type FabricKind = "pool" | "memory";
+
+/** The content of a handle. */
+interface FabricHandle {
+  readonly kind: FabricKind;
+  /** 16 random bytes, as hexadecimal digits. */
+  readonly id: string;
+  /** 16 bytes. */
+  readonly deviceUuid: Uint8Array;
+  /** The inode of the folder. A folder has the same in every container that mounts it. */
+  readonly folder: bigint;
+  /** Size of the memory in bytes, 0 for a pool. */
+  readonly byteLength: number;
+}
+
+const magic = 0x3130425246504c50n;
+const kinds: readonly (FabricKind | undefined)[] = [undefined, "pool", "memory"];
+const checkedByteLength = 60;
+
+export function encodeFabricHandle(handle: FabricHandle): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(fabricHandleByteLength);
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(0, magic, true);
+  bytes.set(Uint8Array.fromHex(handle.id), 8);
+  bytes.set(handle.deviceUuid, 24);
+  view.setBigUint64(40, handle.folder, true);
+  view.setBigUint64(48, BigInt(handle.byteLength), true);
+  view.setUint32(56, kinds.indexOf(handle.kind), true);
+  view.setUint32(checkedByteLength, checksumOf(bytes), true);
+  return bytes;
+}
+
+/** Returns undefined if the bytes are no handle of a software device, or were damaged. */
+export function decodeFabricHandle(bytes: Uint8Array): FabricHandle | undefined {
+  if (bytes.byteLength !== fabricHandleByteLength) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (view.getBigUint64(0, true) !== magic || view.getUint32(checkedByteLength, true) !== checksumOf(bytes)) {
+    return undefined;
+  }
+  const kind = kinds[view.getUint32(56, true)];
+  const byteLength = Number(view.getBigUint64(48, true));
+  if (kind === undefined || !Number.isSafeInteger(byteLength)) return undefined;
+  return {
+    kind,
+    id: bytes.slice(8, 24).toHex(),
+    deviceUuid: bytes.slice(24, 40),
+    folder: view.getBigUint64(40, true),
+    byteLength,
+  };
+}
+
+/** FNV-1a. It finds damage, and nobody is kept from computing it: the file that a handle names has the same bytes. */
+function checksumOf(bytes: Uint8Array): number {
+  let hash = 0x811c9dc5;
+  for (const byte of bytes.subarray(0, checkedByteLength)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return hash >>> 0;
+}
+
+/** The offset of the handle in the file: behind the header of a pool or of memory, in the first page. */
+const handleOffset = 1024;
+/**
+ * The range that the exporter locks as long as it has the memory: a part of the first page, in which there are no
+ * leases.
+ */
+const ownedRange = { offset: 0, byteLength: 4096 } as const;
+
+/** The contents of a new file. */
+interface FabricFileContent {
+  readonly header: Uint8Array;
+  readonly handle: Uint8Array<ArrayBuffer>;
+  readonly byteLength: number;
+}
+
+/**
+ * The memory file of a pool or of `cuMemCreate` in a fabric, which importers get by a socket in the fabric's folder. A
+ * file in the folder itself could not be sealed: a process that truncates it ends all processes that have mapped it.
+ * The exporter has locked the file, so that everybody sees if that one has ended.
+ */
+export class FabricFile extends SharedFile {
+  /** The 64 bytes that name the file. */
+  readonly handle: Uint8Array<ArrayBuffer>;
+  /** Undefined unless this is the exporter. */
+  readonly #served: ServedFile | undefined;
+
+  private constructor(
+    fd: number,
+    { handle, byteLength, served }: {
+      handle: Uint8Array<ArrayBuffer>;
+      byteLength: number;
+      served: ServedFile | undefined;
+    },
+  ) {
+    super(fd, byteLength);
+    this.handle = handle;
+    this.#served = served;
+  }
+
+  /**
+   * Creates a file that importers can get until it is closed.
+   *
+   * @throws {SystemError} If the system cannot create it
+   */
+  static createAt(place: ServedPlace, { header, handle, byteLength }: FabricFileContent): FabricFile {
+    const file = SharedFile.create("poolpass-fabric", { header, byteLength });
+    try {
+      file.write(handle, handleOffset);
+      lockRange(file.fd, ownedRange);
+      const served = new ServedFile(place, file.fd);
+      return new FabricFile(file.fd, { handle, byteLength: file.currentByteLength(), served });
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+  }
+
+  /**
+   * Opens the file that a handle names. Returns undefined if there is none, or its exporter has ended.
+   *
+   * @throws {SystemError} If the system cannot open it
+   */
+  static openAt(place: ServedPlace, handle: Uint8Array<ArrayBuffer>): FabricFile | undefined {
+    const fd = receiveMemoryFile(place);
+    if (fd === undefined) return undefined;
+    let opened: FabricFile | undefined;
+    try {
+      const { byteLength } = describeDescriptor(fd);
+      const file = new FabricFile(fd, { handle, byteLength, served: undefined });
+      const isNamed = file.read(fabricHandleByteLength, handleOffset).toHex() === handle.toHex();
+      if (isNamed && !file.isAbandoned) opened = file;
+      return opened;
+    } finally {
+      if (opened === undefined) closeDescriptor(fd);
+    }
+  }
+
+  /** Whether the exporter has ended, or has given up the memory. */
+  override get isAbandoned(): boolean {
+    return this.#served === undefined && !isRangeLocked(this.fd, ownedRange);
+  }
+
+  /** Closes the file. If this is the exporter, no process can open it any longer. Mappings of importers stay valid. */
+  override close(): void {
+    this.#served?.close();
+    super.close();
+  }
+}
 
 const {
   cudaErrorInvalidResourceHandle,
@@ -47,7 +206,7 @@ const folderReasons: Readonly<Record<number, string>> = {
 };
 
 /** The purpose of a new file. */
-export interface FabricMemory {
+interface FabricMemory {
   readonly kind: FabricKind;
   readonly deviceUuid: Uint8Array;
   /** The size of the memory in bytes, 0 for a pool. */
