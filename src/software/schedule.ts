@@ -3,7 +3,6 @@
  *
  * @module
  */
-
 import { shown, whatIs } from "../support/validation.ts";
 
 /**
@@ -24,15 +23,15 @@ export function choiceOf(schedule: Schedule): Choice {
 }
 
 /** The seed of a random schedule. */
-export function seedOf(schedule: Schedule): number | undefined {
+function seedOf(schedule: Schedule): number | undefined {
   return schedule.startsWith("random:") ? Number(schedule.slice("random:".length)) : undefined;
 }
 
 /** Returns the next of some numbers of 32 bits. */
-export type RandomNumbers = () => number;
+type RandomNumbers = () => number;
 
 /** The numbers of a seed. */
-export function randomNumbers(seed: number): RandomNumbers {
+function randomNumbers(seed: number): RandomNumbers {
   let state = seed | 0;
   return () => {
     state = state + 0x9e3779b9 | 0;
@@ -77,4 +76,96 @@ function seeded(): Schedule {
     console.error(`poolpass: the schedule is POOLPASS_SOFTWARE_SCHEDULE=${chosen}`);
   }
   return chosen;
+}
+
+/** The order of some threads: starting with one of them, forwards or backwards, wrapping around. */
+export interface ThreadOrder {
+  readonly start: number;
+  readonly isReversed: boolean;
+}
+
+/** The order of a launch. */
+export interface KernelOrder {
+  /** The block to run at a position of the order. */
+  blockAt(position: number, count: number): number;
+  /** The warps of a block, each once. */
+  warps(count: number): readonly number[];
+  /** The order of the threads of a warp, or of a dimension of a block. */
+  threads(count: number): ThreadOrder;
+}
+
+/** Everything from the last to the first. */
+const reversed: KernelOrder = {
+  blockAt: (position, count) => count - 1 - position,
+  warps: (count) => Array.from({ length: count }, (_, index) => count - 1 - index),
+  threads: () => ({ start: 0, isReversed: true }),
+};
+
+/** The orders of the launches of a schedule, one after another. Undefined if everything runs in order. */
+export function kernelOrders(schedule: Schedule | undefined): (() => KernelOrder) | undefined {
+  if (schedule === "newest") return () => reversed;
+  const seed = schedule === undefined ? undefined : seedOf(schedule);
+  if (seed === undefined) return undefined;
+  let launches = 0;
+  return () => new RandomOrder(randomNumbers(seed + Math.imul(++launches, 0x632be5ab)));
+}
+
+/** The elements of an order, each once. */
+export function* inOrder(count: number, { start, isReversed }: ThreadOrder): Generator<number> {
+  for (let step = 0; step < count; step++) {
+    const index = (step + start) % count;
+    yield isReversed ? count - 1 - index : index;
+  }
+}
+
+const rounds = 4;
+/** The order of more blocks than this is not changed. */
+const mostBlocks = 2 ** 32;
+
+/** A random order, from a seed. */
+class RandomOrder implements KernelOrder {
+  readonly #random: RandomNumbers;
+  readonly #keys: readonly number[];
+
+  constructor(random: RandomNumbers) {
+    this.#random = random;
+    this.#keys = Array.from({ length: rounds }, random);
+  }
+
+  /**
+   * A permutation that takes no memory: a Feistel network permutes the numbers of an even number of bits, and is applied
+   * again to those that are not a block.
+   */
+  blockAt(position: number, count: number): number {
+    if (count > mostBlocks) return position;
+    const half = Math.max(1, Math.ceil((32 - Math.clz32(count - 1)) / 2));
+    let block = position;
+    do block = this.#permuted(block, half); while (block >= count);
+    return block;
+  }
+
+  #permuted(number: number, half: number): number {
+    const mask = 2 ** half - 1;
+    let left = Math.floor(number / 2 ** half), right = number & mask;
+    for (const key of this.#keys) [left, right] = [right, (left ^ mixed(right + key)) & mask];
+    return left * 2 ** half + right;
+  }
+
+  warps(count: number): readonly number[] {
+    const order = Array.from({ length: count }, (_, index) => index);
+    for (let last = count - 1; last > 0; last--) {
+      const other = this.#random() % (last + 1);
+      [order[last], order[other]] = [order[other]!, order[last]!];
+    }
+    return order;
+  }
+
+  threads(count: number): ThreadOrder {
+    return { start: this.#random() % count, isReversed: this.#random() % 2 === 1 };
+  }
+}
+
+function mixed(number: number): number {
+  const product = Math.imul(number ^ number >>> 15, 0x2c1b3c6d);
+  return product ^ product >>> 12;
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { DeadlockError } from "../../src/software/execution/scheduling/waiting_threads.ts";
+import { DeadlockError } from "../../src/software/execution/scheduling/block_barriers.ts";
 import { firstThreadsLine, runThreads, threadsModule, upTo } from "./threads.ts";
 import { allocate, load } from "./compiler_device.ts";
 

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { ptx as reducePtx } from "../../kernels/reduce.ts";
 import { type Cuda, open, type OpenOptions } from "../../mod.ts";
-import { inOrder, kernelOrders } from "../../src/software/execution/scheduling/kernel_order.ts";
+import { inOrder, kernelOrders } from "../../src/software/schedule.ts";
 import { test } from "../support/test.ts";
 
 type Schedule = NonNullable<OpenOptions["softwareSchedule"]>;

@@ -10,23 +10,21 @@ import { multiProcessorCount } from "../abi/launch_record.ts";
 import { argumentRangesOf } from "../execution/checks/argument_ranges.ts";
 import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.ts";
 import { MemoryCheck } from "../execution/checks/memory_check.ts";
-import { checkedLaunch, type CheckedWork, type KnownAccesses } from "../execution/launching/checked_launch.ts";
-import {
-  kernelAttribute,
-  occupancyOf,
-  potentialBlockSize,
-  setKernelAttribute,
-} from "../execution/launching/kernel_attributes.ts";
+import { checkedLaunch, type CheckedWork, type KnownAccesses } from "../execution/launching/kernel_launch.ts";
 import {
   checkLaunchAttributes,
+  kernelAttribute,
   type LaunchConfiguration,
   launchOf,
   LoadedKernel,
+  occupancyOf,
+  potentialBlockSize,
+  setKernelAttribute,
 } from "../execution/launching/launches.ts";
 import { LoadedModule } from "../execution/modules/loaded_module.ts";
 import type { ModulePlace, SkippedChecksOfLaunch } from "../execution/modules/module_loader.ts";
-import { GridWorkspaces } from "../execution/residency/grid_workspaces.ts";
-import { type KernelOrder, kernelOrders } from "../execution/scheduling/kernel_order.ts";
+import { GridWorkspaces } from "../execution/residency/block_places.ts";
+import { type KernelOrder, kernelOrders } from "../schedule.ts";
 import { fail } from "../failure.ts";
 import { CheckMemory } from "../memory/check_memory.ts";
 import { addressOfOffset } from "../memory/linear_memory.ts";

@@ -9,8 +9,7 @@ import type { DeviceHeap, HeapSite } from "../memory/device_heap.ts";
 import { addressOfOffset, type LinearMemory, offsetOfAddress } from "../memory/linear_memory.ts";
 import { nearestOf } from "../memory/named_memory.ts";
 import type { RunningChecks } from "./checks/launch_checks.ts";
-import { KernelStop } from "./faults/kernel_fault.ts";
-import type { StepCounter } from "./faults/step_counter.ts";
+import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 

@@ -6,7 +6,7 @@ import { Session } from "../../../src/session.ts";
 import { compilePtx } from "../../../src/software/compiler/compile.ts";
 import { instructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
 import { allInstructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
-import { DeadlockError } from "../../../src/software/execution/scheduling/waiting_threads.ts";
+import { DeadlockError } from "../../../src/software/execution/scheduling/block_barriers.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "../compiler_device.ts";
 import { randomNumbers } from "../instructions/references.ts";

@@ -8,7 +8,7 @@ import { bytesOfPlace, lineOfPlace } from "../../abi/addresses.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
 import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
-import type { BlockObserver } from "../scheduling/block_observer.ts";
+import type { BlockObserver } from "../scheduling/block_records.ts";
 import type { Findings, KernelFinding } from "./findings.ts";
 
 /** The launch that is checked, as far as this check needs it. */

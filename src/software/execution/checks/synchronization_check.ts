@@ -8,9 +8,9 @@ import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import type { Suspension } from "../../abi/launch_record.ts";
 import type { KernelFault, StuckBlocks } from "../faults/kernel_fault.ts";
-import type { Geometry } from "../modules/gang_versions.ts";
-import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_observer.ts";
-import type { WaitingThreads } from "../scheduling/waiting_threads.ts";
+import type { Geometry } from "../modules/kernel_versions.ts";
+import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_records.ts";
+import type { WaitingThreads } from "../scheduling/block_barriers.ts";
 import type { Findings } from "./findings.ts";
 import { SkippedBarriers } from "./skipped_barriers.ts";
 

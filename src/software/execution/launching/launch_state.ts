@@ -18,17 +18,16 @@ import {
   threadRecordByteLength,
   threadStarts,
 } from "../../abi/launch_record.ts";
-import { describeArguments } from "../faults/describe_arguments.ts";
-import { describeFault, genericAddress } from "../faults/describe_fault.ts";
+import { describeArguments, describeFault, genericAddress } from "../faults/describe_fault.ts";
 import { type FaultReport, type Index, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
-import type { Geometry, RunKernel } from "../modules/gang_versions.ts";
+import type { Geometry, RunKernel } from "../modules/kernel_versions.ts";
 import type { MemoryShadow } from "../../memory/memory_shadow.ts";
-import type { KernelOrder } from "../scheduling/kernel_order.ts";
+import type { KernelOrder } from "../../schedule.ts";
 import type { LaunchChecks } from "../checks/launch_checks.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { freshByte, type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
-import { DeadlockError, describeWaiting } from "../scheduling/waiting_threads.ts";
+import { DeadlockError, describeWaiting } from "../scheduling/block_barriers.ts";
 
 /** Options of a launch, other than its geometry. */
 export interface LaunchPlace {

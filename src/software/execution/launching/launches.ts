@@ -1,23 +1,29 @@
 /**
- * Launches of a loaded module's kernels, checked as CUDA checks them.
+ * Launches of a loaded module's kernels, checked as CUDA checks them; the attributes of kernels, and their occupancy.
  *
  * @module
  */
 import { cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
-import { type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
+import { functionAttribute, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
 import type { GlobalAccesses } from "../../../kernel_checker.ts";
 import { fail } from "../../failure.ts";
-import { defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
+import {
+  activeBlocks,
+  computeCapability,
+  defaultDynamicSharedBytes,
+  launchLimits,
+  warpSize,
+} from "../../software_device.ts";
 import type { LoadedModule } from "../modules/loaded_module.ts";
 import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
 import type { LaunchPlace } from "./launch_state.ts";
 import type { SkippedChecks, SoftwareKernel } from "../modules/module_loader.ts";
 import { maySpin } from "../scheduling/block_scheduler.ts";
-import { blockMemorySizes, hasRoomFor } from "../residency/block_places.ts";
-import type { GridWorkspaces } from "../residency/grid_workspaces.ts";
+import { blockMemorySizes, type GridWorkspaces, hasRoomFor } from "../residency/block_places.ts";
 import { fittingBlocks } from "../residency/resident_blocks.ts";
-import type { Geometry } from "../modules/gang_versions.ts";
+import type { Geometry } from "../modules/kernel_versions.ts";
 import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
+import { multiProcessorCount } from "../../abi/launch_record.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {
@@ -72,7 +78,7 @@ export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: st
 }
 
 /** What a launch needs of the driver. */
-export interface LaunchServices
+interface LaunchServices
   extends
     Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
   readonly workspaces: GridWorkspaces;
@@ -190,4 +196,80 @@ function checkLaunch(
   if (cooperative && grid[0] * grid[1] * grid[2] > fittingBlocks(threads, sharedBytes + sharedMemoryBytes)) {
     fail(cudaErrorCooperativeLaunchTooLarge, call);
   }
+}
+
+/** `cuFuncGetAttribute`. */
+export function kernelAttribute(loaded: LoadedKernel, attribute: number): number {
+  const { compiled } = loaded.kernel;
+  switch (attribute) {
+    case functionAttribute.maxThreadsPerBlock:
+      return maxThreadsOf(loaded);
+    case functionAttribute.sharedSizeBytes:
+      return compiled.sharedBytes;
+    case functionAttribute.constSizeBytes:
+      return loaded.module.constantBytes;
+    case functionAttribute.localSizeBytes:
+      return compiled.localBytes;
+    case functionAttribute.numRegs:
+      // WebAssembly has locals, and its engine decides which of them are in registers.
+      return 0;
+    case functionAttribute.ptxVersion:
+      return loaded.module.ptxVersion;
+    case functionAttribute.binaryVersion:
+      return computeCapability.major * 10 + computeCapability.minor;
+    case functionAttribute.maxDynamicSharedSizeBytes:
+      return loaded.maxDynamicSharedBytes;
+    case functionAttribute.preferredSharedMemoryCarveout:
+      return loaded.preferredSharedCarveout;
+    default:
+      return fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncGetAttribute");
+  }
+}
+
+/** `cuFuncSetAttribute`. */
+export function setKernelAttribute(loaded: LoadedKernel, attribute: number, value: number): void {
+  const maximum = launchLimits.maxSharedMemoryPerBlockOptin - loaded.kernel.compiled.sharedBytes;
+  if (attribute === functionAttribute.maxDynamicSharedSizeBytes && value >= 0 && value <= maximum) {
+    loaded.maxDynamicSharedBytes = value;
+  } else if (
+    attribute === functionAttribute.preferredSharedMemoryCarveout &&
+    value >= sharedCarveout.default && value <= sharedCarveout.maxShared
+  ) {
+    loaded.preferredSharedCarveout = value;
+  } else {
+    fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncSetAttribute");
+  }
+}
+
+/** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
+export function occupancyOf(
+  { kernel, maxDynamicSharedBytes }: LoadedKernel,
+  { blockSize, sharedMemoryBytes }: { blockSize: number; sharedMemoryBytes: number },
+): number {
+  if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (sharedMemoryBytes > maxDynamicSharedBytes) return 0;
+  return activeBlocks(blockSize, kernel.compiled.sharedBytes + sharedMemoryBytes);
+}
+
+/**
+ * `cuOccupancyMaxPotentialBlockSize`: of the sizes with the most threads on a multiprocessor the largest, and the blocks
+ * that then fill the device.
+ */
+export function potentialBlockSize(
+  loaded: LoadedKernel,
+  { sharedMemoryBytes, blockSizeLimit }: { sharedMemoryBytes: number; blockSizeLimit: number },
+): { minGridSize: number; blockSize: number } {
+  if (blockSizeLimit < 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuOccupancyMaxPotentialBlockSize");
+  const largest = Math.min(blockSizeLimit === 0 ? Infinity : blockSizeLimit, maxThreadsOf(loaded));
+  const best = { blockSize: 0, blocks: 0 };
+  for (let warps = Math.ceil(largest / warpSize); warps > 0; warps--) {
+    const blockSize = Math.min(largest, warps * warpSize);
+    const blocks = occupancyOf(loaded, { blockSize, sharedMemoryBytes });
+    if (blocks * blockSize > best.blocks * best.blockSize) Object.assign(best, { blockSize, blocks });
+  }
+  return { minGridSize: best.blocks * multiProcessorCount, blockSize: best.blockSize };
+}
+
+function maxThreadsOf({ kernel }: LoadedKernel): number {
+  return Math.min(kernel.compiled.maxThreadsPerBlock ?? Infinity, launchLimits.maxThreadsPerBlock);
 }

@@ -16,10 +16,9 @@ import {
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { type CompiledCode, compiledModule } from "./compiled_modules.ts";
 import type { RunningChecks } from "../checks/launch_checks.ts";
-import { StepCounter } from "../faults/step_counter.ts";
+import { StepCounter } from "../faults/kernel_fault.ts";
 import { hostFunctions } from "../host_functions.ts";
-import { GangVersions, type RunKernel } from "./gang_versions.ts";
-import { LaunchVersions } from "./launch_versions.ts";
+import { GangVersions, LaunchVersions, type RunKernel } from "./kernel_versions.ts";
 import { addressOfOffset, type LinearMemory, wholePages } from "../../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */

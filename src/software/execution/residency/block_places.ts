@@ -1,13 +1,19 @@
 /**
  * Memory for blocks that run side by side: each has its own shared memory, thread records, saved registers and local
- * memory.
+ * memory; and the workspaces where the blocks of a cooperative launch count who has arrived at the grid's barrier.
  *
  * @module
  */
 import { sharedSpan } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { threadRecordByteLength } from "../../abi/launch_record.ts";
-import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
+import {
+  granuleByteLength,
+  type LinearMemory,
+  pageByteLength,
+  scratch,
+  wholePages,
+} from "../../memory/linear_memory.ts";
 
 /** The offsets of a block's memory. */
 export interface BlockPlace {
@@ -19,7 +25,7 @@ export interface BlockPlace {
 }
 
 /** The bytes of a block's memory. */
-export interface BlockMemorySizes {
+interface BlockMemorySizes {
   readonly shared: number;
   readonly threads: number;
   /** Of all threads together. */
@@ -164,4 +170,48 @@ export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: Bl
 /** The bytes between two places. */
 function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number {
   return aligned(sharedSpan.reserved) + aligned(shared) + aligned(threads) + aligned(local) + aligned(saved);
+}
+
+/** The workspaces of a driver's devices. Each takes one granule. Their pages are reserved until the driver is closed. */
+export class GridWorkspaces {
+  readonly #linearMemory: LinearMemory;
+  readonly #free: number[] = [];
+  readonly #pages: number[] = [];
+
+  constructor(linearMemory: LinearMemory) {
+    this.#linearMemory = linearMemory;
+  }
+
+  /**
+   * Returns the offset of a workspace that the device's kernels may access, or undefined without free memory. It is 0
+   * but for its first word, which is its size.
+   */
+  take(device: number): number | undefined {
+    if (this.#free.length === 0 && !this.#addPage()) return undefined;
+    const offset = this.#free.pop()!;
+    this.#linearMemory.bytes.fill(0, offset, offset + granuleByteLength);
+    new DataView(this.#linearMemory.memory.buffer).setUint32(offset, granuleByteLength, true);
+    this.#linearMemory.allow(device, offset, granuleByteLength);
+    return offset;
+  }
+
+  release(device: number, offset: number): void {
+    this.#linearMemory.deny(device, offset, granuleByteLength);
+    this.#free.push(offset);
+  }
+
+  close(): void {
+    for (const page of this.#pages.splice(0)) {
+      this.#linearMemory.discardAndRelease(page, pageByteLength, { isShared: false });
+    }
+    this.#free.length = 0;
+  }
+
+  #addPage(): boolean {
+    const page = this.#linearMemory.reserve(pageByteLength);
+    if (page === undefined) return false;
+    this.#pages.push(page);
+    for (let offset = 0; offset < pageByteLength; offset += granuleByteLength) this.#free.push(page + offset);
+    return true;
+  }
 }

@@ -6,7 +6,7 @@
  * @module
  */
 import type { BlockScheduler, Turn } from "../scheduling/block_scheduler.ts";
-import { describeWaiting } from "../scheduling/waiting_threads.ts";
+import { describeWaiting } from "../scheduling/block_barriers.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
 import {

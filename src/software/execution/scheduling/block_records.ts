@@ -1,19 +1,80 @@
 /**
- * The records of a block's threads, which compiled code reads and writes.
+ * The records of a block's threads, which compiled code reads and writes, where the threads are, and who observes them.
  *
  * @module
  */
 import {
   type CallSite,
   exited,
+  savedHeader,
   type Suspension,
   threadRecord,
   threadRecordByteLength,
 } from "../../abi/launch_record.ts";
-import type { BlockObserver } from "./block_observer.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
-import type { KernelOrder } from "./kernel_order.ts";
-import { WarpRecords, warpSize } from "./warp_records.ts";
+import type { KernelOrder } from "../../schedule.ts";
+import { WarpRecords, warpSize } from "./warp_operations.ts";
+
+/** Where a thread is: the places of the calls that it is in, from the kernel's on, and the place in the last function. */
+export type Position = readonly number[];
+
+/** What the positions of a block's threads are read from. */
+interface PositionsOptions {
+  readonly memory: WebAssembly.Memory;
+  /** The offsets of the thread records and of the saved registers. */
+  readonly threads: number;
+  readonly saved: number;
+  readonly kernel: {
+    readonly suspensions: readonly Suspension[];
+    readonly savedBytes: number;
+    readonly callSites?: ReadonlyMap<number, CallSite>;
+  };
+}
+
+/** The positions of suspended threads. */
+export class ThreadPositions {
+  readonly #options: PositionsOptions;
+  readonly #words: Int32Array;
+  /** The positions in the kernel itself. */
+  readonly #ofSuspensions: readonly Position[];
+
+  constructor(options: PositionsOptions) {
+    this.#options = options;
+    this.#words = new Int32Array(options.memory.buffer);
+    this.#ofSuspensions = options.kernel.suspensions.map(({ order }) => [order]);
+  }
+
+  /** Whether threads that are suspended at the same place may have reached it by different calls. */
+  get mayDiffer(): boolean {
+    return (this.#options.kernel.callSites?.size ?? 0) > 0;
+  }
+
+  /** The position of a thread. */
+  of(thread: number): Position {
+    const { threads, saved, kernel: { callSites, savedBytes } } = this.#options;
+    const record = threads + thread * threadRecordByteLength;
+    const field = (name: keyof typeof threadRecord) => this.#words[(record + threadRecord[name]) / 4]!;
+    const last = this.#ofSuspensions[field("request") - 1]!;
+    if (callSites === undefined || callSites.size === 0) return last;
+    const position = [...last];
+    const begin = saved + thread * savedBytes;
+    for (let header = field("saved"); header > begin;) {
+      const site = callSites.get(this.#words[(header + savedHeader.resumeIndex) / 4]!);
+      if (site === undefined) break;
+      position.push(site.order);
+      header -= site.savedBytes;
+    }
+    return position.reverse();
+  }
+}
+
+/** Negative if a position comes before another, 0 if they are the same. */
+export function comparePositions(a: Position, b: Position): number {
+  if (a === b) return 0;
+  const length = Math.min(a.length, b.length);
+  for (let index = 0; index < length; index++) if (a[index] !== b[index]) return a[index]! - b[index]!;
+  return b.length - a.length;
+}
 
 const words = threadRecordByteLength / 4;
 const warpWords = warpSize * words;
@@ -173,4 +234,65 @@ export class BlockRecords {
     const end = Math.min(begin + warpWords, records.length);
     for (let at = begin; at < end; at += words) records[at] = 0;
   }
+}
+
+/** Observes the threads of a block, and of the blocks that run after it in its place. */
+export interface BlockObserver {
+  /** All threads are at the kernel's start. */
+  start(): void;
+  /** Threads of the block are about to run. */
+  resume(): void;
+  /** A thread, or the first one of a warp that arrives as a whole, has arrived at a barrier. */
+  arrive(thread: number, arrival: ObservedArrival): void;
+  /** The threads that wait at a barrier are about to resume. */
+  complete(barrier: ObservedBarrier): void;
+  /** Lanes of a warp have met, at its barrier or to exchange values, and are about to resume. */
+  meet(warp: number, meeting: ObservedMeeting): void;
+}
+
+/** An arrival at a barrier. */
+export interface ObservedArrival {
+  readonly barrier: number;
+  /** The number of threads that the barrier is for, or 0 for all threads of the block. */
+  readonly count: number;
+  readonly suspension: Suspension;
+}
+
+/** A barrier whose threads are about to resume. */
+export interface ObservedBarrier {
+  readonly barrier: number;
+  /** The threads that have waited, and their places. */
+  threads(): readonly number[];
+  suspensionOf(thread: number): Suspension | undefined;
+  /** Whether a thread has exited, or does not exist. */
+  hasExited(thread: number): boolean;
+  /** Whether whole warps have waited, and each of them at one place. */
+  readonly isOfWholeWarps: boolean;
+  /** Whether the other threads of the block have exited. */
+  readonly isOfAll: boolean;
+}
+
+/** Lanes of a warp that have met. */
+export interface ObservedMeeting {
+  /** A bit for each of them, and for each lane that has not exited. */
+  readonly lanes: number;
+  readonly present: number;
+  readonly suspension: Suspension;
+  /** The lanes in a lane's mask. */
+  maskOf(lane: number): number;
+  /** The first lane that would receive the value of a lane that does not participate in a shuffle. */
+  readerOfAbsentLane(): number | undefined;
+}
+
+/** Combines several observers into one. Undefined for none. */
+export function observeTogether(observers: readonly (BlockObserver | undefined)[]): BlockObserver | undefined {
+  const all = observers.filter((observer) => observer !== undefined);
+  if (all.length < 2) return all[0];
+  return {
+    start: () => all.forEach((observer) => observer.start()),
+    resume: () => all.forEach((observer) => observer.resume()),
+    arrive: (thread, arrival) => all.forEach((observer) => observer.arrive(thread, arrival)),
+    complete: (barrier) => all.forEach((observer) => observer.complete(barrier)),
+    meet: (warp, meeting) => all.forEach((observer) => observer.meet(warp, meeting)),
+  };
 }

@@ -4,17 +4,12 @@
  *
  * @module
  */
-import { BlockBarriers, type CompletedBarrier } from "./block_barriers.ts";
-import { BlockRecords, type BlockThreads } from "./block_records.ts";
+import { BlockBarriers, type CompletedBarrier, DeadlockError, ranges, type WaitingThreads } from "./block_barriers.ts";
+import { BlockRecords, type BlockThreads, ThreadPositions } from "./block_records.ts";
 import { exited, type Suspension, type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
-import { inOrder, type ThreadOrder } from "./kernel_order.ts";
-import { LockstepTurns } from "./lockstep_turns.ts";
-import { ThreadPositions } from "./thread_positions.ts";
-import { type ActiveGroup, isOfWarp, WarpGroups } from "./warp_groups.ts";
-import { answerGroup } from "./warp_operations.ts";
-import { readerOfAbsentLane } from "./warp_shuffles.ts";
-import { forEachLane, warpSize } from "./warp_records.ts";
-import { DeadlockError, ranges, type WaitingThreads } from "./waiting_threads.ts";
+import { inOrder, type ThreadOrder } from "../../schedule.ts";
+import { type ActiveGroup, isOfWarp, LockstepTurns, WarpGroups } from "./warp_groups.ts";
+import { answerGroup, forEachLane, readerOfAbsentLane, warpSize } from "./warp_operations.ts";
 
 /** The outcome of a turn of a block. */
 export type Turn =

@@ -1,13 +1,252 @@
 /**
- * Operations of the threads of a warp: shuffles, votes, matches, reductions. PTX ISA, sections 9.7.9.6 and 9.7.13.
+ * The records of a warp's threads, and the operations of the threads together: shuffles, votes, matches, reductions and
+ * matrices. PTX ISA, sections 9.7.9.6, 9.7.13, and 9.7.14.5.15 to 9.7.14.5.17.
+ *
+ * A matrix has 8 rows of 8 elements of 16 bits. Lane 4 r + c holds the elements 2 c and 2 c + 1 of row r, or, if the
+ * matrix is transposed, of column r.
+ *
+ * Each operation also computes what is uninitialized of its results, from the shadows of the values, which lie in the
+ * shadows of the records.
  *
  * @module
  */
-import { loadMatrices, storeMatrices, transposeMatrix } from "./warp_matrices.ts";
-import { shuffle } from "./warp_shuffles.ts";
-import { answerShadows } from "./warp_shadows.ts";
-import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
-import { forEachLane, type WarpRecords } from "./warp_records.ts";
+import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../../abi/launch_record.ts";
+import { shadowOffset } from "../../abi/addresses.ts";
+
+/** The number of threads in a warp. */
+export const warpSize = 32;
+
+const words = threadRecordByteLength / 4;
+
+/** The records of a warp's threads, as 32-bit numbers, from the first thread's record on. */
+export class WarpRecords {
+  /** The shadows of the records, if the kernel tracks uninitialized values. */
+  readonly shadows: WarpRecords | undefined;
+  readonly #records: Int32Array;
+
+  constructor(records: Int32Array, shadows?: WarpRecords) {
+    this.#records = records;
+    this.shadows = shadows;
+  }
+
+  get(lane: number, field: number): number {
+    return this.#records[lane * words + field / 4]!;
+  }
+
+  set(lane: number, field: number, value: number): void {
+    this.#records[lane * words + field / 4] = value;
+  }
+
+  /** All of linear memory, as 16-bit numbers. */
+  get memory(): Uint16Array {
+    return new Uint16Array(this.#records.buffer);
+  }
+}
+
+/** Calls a function for each lane that has a bit in `group`, in ascending order. */
+export function forEachLane(group: number, action: (lane: number) => void): void {
+  for (let rest = group; rest !== 0; rest &= rest - 1) action(31 - Math.clz32(rest & -rest));
+}
+
+type ShuffleMode = "up" | "down" | "bfly" | "idx";
+
+/**
+ * Shuffles the values of records. The source lanes come from other records, usually the same ones. A lane reads its own
+ * value if its source is outside its segment, and `absent` if its source does not participate.
+ */
+function shuffle(
+  values: WarpRecords,
+  records: WarpRecords,
+  { group, mode, absent = 0 }: { readonly group: number; readonly mode: ShuffleMode; readonly absent?: number },
+): void {
+  forEachLane(group, (lane) => {
+    const { source, isInRange } = sourceOf(records, lane, mode);
+    const value = (group >>> source & 1) === 1 ? values.get(source, threadRecord.value) : absent;
+    values.set(lane, threadRecord.result, value);
+    values.set(lane, threadRecord.predicate, isInRange ? 1 : 0);
+  });
+}
+
+/** The first lane whose source does not participate. Undefined if there is none. */
+export function readerOfAbsentLane(
+  records: WarpRecords,
+  { group, mode }: { readonly group: number; readonly mode: ShuffleMode },
+): number | undefined {
+  if (group === -1) return undefined;
+  let reader: number | undefined;
+  forEachLane(group, (lane) => {
+    if ((group >>> sourceOf(records, lane, mode).source & 1) === 0) reader ??= lane;
+  });
+  return reader;
+}
+
+function sourceOf(records: WarpRecords, lane: number, mode: ShuffleMode): { source: number; isInRange: boolean } {
+  const b = records.get(lane, threadRecord.first) & 0x1f;
+  const c = records.get(lane, threadRecord.second);
+  const clamp = c & 0x1f;
+  const segments = c >> 8 & 0x1f;
+  const maximum = (lane & segments) | (clamp & ~segments);
+  const minimum = lane & segments;
+  let source: number;
+  switch (mode) {
+    case "up":
+      source = lane - b;
+      return source >= maximum ? { source, isInRange: true } : { source: lane, isInRange: false };
+    case "down":
+      source = lane + b;
+      break;
+    case "bfly":
+      source = lane ^ b;
+      break;
+    case "idx":
+      source = minimum | (b & ~segments);
+      break;
+  }
+  return source <= maximum ? { source, isInRange: true } : { source: lane, isInRange: false };
+}
+
+interface Matrices {
+  readonly matrices: number;
+  readonly transposed: boolean;
+}
+
+interface MovedMatrices {
+  readonly fragments?: WarpRecords;
+  readonly distance?: number;
+}
+
+/**
+ * `ldmatrix`: loads every lane's fragments from the rows that the lanes name. An absent lane's row is 0.
+ *
+ * @param options where the fragments go, and how many bytes behind the rows to read. Default: to the records themselves
+ */
+function loadMatrices(
+  records: WarpRecords,
+  group: number,
+  { matrices, transposed, fragments = records, distance = 0 }: Matrices & MovedMatrices,
+): void {
+  const { memory } = records;
+  const read = (place: number) => place === 0 ? 0 : memory[place + distance / 2]!;
+  forEachLane(group, (lane) => {
+    for (let matrix = 0; matrix < matrices; matrix++) {
+      const [low, high] = elementsOf(records, { lane, matrix, group, transposed });
+      fragments.set(lane, threadRecord.result + 4 * matrix, read(low) | read(high) << 16);
+    }
+  });
+}
+
+/** `stmatrix`: stores every lane's fragments to the rows that the lanes name. */
+function storeMatrices(
+  records: WarpRecords,
+  group: number,
+  { matrices, transposed, fragments = records, distance = 0 }: Matrices & MovedMatrices,
+): void {
+  const { memory } = records;
+  forEachLane(group, (lane) => {
+    for (let matrix = 0; matrix < matrices; matrix++) {
+      const word = fragments.get(lane, threadRecord.result + 4 * matrix);
+      const [low, high] = elementsOf(records, { lane, matrix, group, transposed });
+      if (low !== 0) memory[low + distance / 2] = word;
+      if (high !== 0) memory[high + distance / 2] = word >>> 16;
+    }
+  });
+}
+
+/** `movmatrix` */
+function transposeMatrix(records: WarpRecords, group: number): void {
+  const element = (row: number, column: number) => {
+    const lane = row * 4 + (column >> 1);
+    const word = (group >>> lane & 1) === 1 ? records.get(lane, threadRecord.value) : 0;
+    return word >>> 16 * (column & 1) & 0xffff;
+  };
+  forEachLane(group, (lane) => {
+    const [row, column] = [lane >> 2, 2 * (lane & 3)];
+    records.set(lane, threadRecord.result, element(column, row) | element(column + 1, row) << 16);
+  });
+}
+
+/** The places in memory, counted in elements, of a lane's two elements of a matrix: 0 where no lane names the row. */
+function elementsOf(
+  records: WarpRecords,
+  { lane, matrix, group, transposed }: {
+    readonly lane: number;
+    readonly matrix: number;
+    readonly group: number;
+    readonly transposed: boolean;
+  },
+): [low: number, high: number] {
+  const [major, minor] = [lane >> 2, 2 * (lane & 3)];
+  const place = (row: number, column: number) => {
+    const named = matrix * 8 + row;
+    const begin = (group >>> named & 1) === 1 ? records.get(named, threadRecord.value) >>> 1 : 0;
+    return begin === 0 ? 0 : begin + column;
+  };
+  return transposed ? [place(minor, major), place(minor + 1, major)] : [place(major, minor), place(major, minor + 1)];
+}
+
+/** Computes the shadows of the results of an operation for a group of lanes. */
+function answerShadows(
+  records: WarpRecords,
+  shadows: WarpRecords,
+  { group, request }: { readonly group: number; readonly request: SuspensionRequest },
+): void {
+  switch (request.kind) {
+    case "shuffle":
+      shuffle(shadows, records, { group, mode: request.mode, absent: -1 });
+      return forEachLane(group, (lane) => {
+        const isDecided = shadows.get(lane, threadRecord.first) === 0;
+        shadows.set(lane, threadRecord.predicate, isDecided ? 0 : 1);
+        if (!isDecided) shadows.set(lane, threadRecord.result, -1);
+      });
+    case "vote":
+      return voteShadows(records, shadows, { group, mode: request.mode });
+    case "match":
+    case "reduction":
+      return reduceShadows(shadows, group);
+    case "matrixLoad":
+      return loadMatrices(records, group, { ...request, fragments: shadows, distance: shadowOffset });
+    case "matrixStore":
+      return storeMatrices(records, group, { ...request, fragments: shadows, distance: shadowOffset });
+    case "matrixTranspose":
+      return transposeMatrix(shadows, group);
+    default:
+      return;
+  }
+}
+
+/** A single initialized predicate may decide the result for all. */
+function voteShadows(
+  records: WarpRecords,
+  shadows: WarpRecords,
+  { group, mode }: { readonly group: number; readonly mode: "all" | "any" | "uni" | "ballot" },
+): void {
+  let unknown = 0, held = 0, failed = 0;
+  forEachLane(group, (lane) => {
+    if (shadows.get(lane, threadRecord.value) !== 0) unknown |= 1 << lane;
+    else if (records.get(lane, threadRecord.value) !== 0) held |= 1 << lane;
+    else failed |= 1 << lane;
+  });
+  const isUnknown = unknown !== 0;
+  const results = {
+    all: isUnknown && failed === 0 ? 1 : 0,
+    any: isUnknown && held === 0 ? 1 : 0,
+    uni: isUnknown && (held === 0 || failed === 0) ? 1 : 0,
+    ballot: unknown,
+  };
+  forEachLane(group, (lane) => shadows.set(lane, threadRecord.result, results[mode]));
+}
+
+/** Every result is uninitialized if any value is. */
+function reduceShadows(shadows: WarpRecords, group: number): void {
+  let unknown = 0;
+  forEachLane(group, (lane) => {
+    unknown |= shadows.get(lane, threadRecord.value) | shadows.get(lane, threadRecord.value + 4);
+  });
+  forEachLane(group, (lane) => {
+    shadows.set(lane, threadRecord.result, unknown === 0 ? 0 : -1);
+    shadows.set(lane, threadRecord.predicate, unknown === 0 ? 0 : 1);
+  });
+}
 
 /** Computes the results of an operation for a group of lanes. `group` has a bit for each participating lane. */
 export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {

@@ -16,9 +16,9 @@ import {
 } from "../../../abi/addresses.ts";
 import { checkState, orderBits, orderCountShift, signalTable } from "../../../abi/check_state.ts";
 import { launchFieldOffset, memoryBarrierFields } from "../../../abi/launch_record.ts";
-import type { BlockObserver } from "../../scheduling/block_observer.ts";
+import type { BlockObserver } from "../../scheduling/block_records.ts";
 import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
-import type { Geometry } from "../../modules/gang_versions.ts";
+import type { Geometry } from "../../modules/kernel_versions.ts";
 import { BlockClocks, type LaunchTime } from "./block_clocks.ts";
 import { BlockRaces } from "./block_races.ts";
 import { CellAccesses } from "./cell_accesses.ts";

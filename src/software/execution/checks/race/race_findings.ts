@@ -6,7 +6,7 @@
 import { type KernelVariables, nameShared } from "../variable_names.ts";
 import type { ThreadAccess } from "../../../../kernel_checker.ts";
 import { addressBase, bytesOfPlace, lineOfPlace, operationOfPlace } from "../../../abi/addresses.ts";
-import type { Geometry } from "../../modules/gang_versions.ts";
+import type { Geometry } from "../../modules/kernel_versions.ts";
 import type { Findings, KernelFinding } from "../findings.ts";
 import { type ConflictKind, type Relation, relations, wordingOf } from "./race_wording.ts";
 import type { Signals } from "./signals.ts";

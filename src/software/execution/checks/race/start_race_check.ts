@@ -1,6 +1,6 @@
 import type { CompiledKernel } from "../../../compiler/compile.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
-import type { Geometry } from "../../modules/gang_versions.ts";
+import type { Geometry } from "../../modules/kernel_versions.ts";
 import type { KernelVariables } from "../variable_names.ts";
 import type { Findings } from "../findings.ts";
 import { RaceCheck } from "./race_check.ts";
