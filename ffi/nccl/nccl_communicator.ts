@@ -6,7 +6,7 @@
 import type { Extent, ValidPrefix } from "../../src/collective_library.ts";
 import { SharingError } from "../../src/support/errors.ts";
 import { sha256 } from "../../src/support/sha256.ts";
-import { pause } from "../../src/support/waiting/pause.ts";
+import { pause } from "../../src/support/waiting/timer.ts";
 import { Roster, RosterFullError } from "../native/shim/roster.ts";
 
 /**

@@ -13,7 +13,7 @@ import { type CudaStream, whenStreamDisposed } from "../objects/streams/cuda_str
 import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
-import { UnreferencedTimer } from "../support/waiting/unreferenced_timer.ts";
+import { Timer } from "../support/waiting/timer.ts";
 import { type StreamErrors, streamErrorsOf } from "./stream_errors.ts";
 import { namesOfRanks } from "./communicator_creation.ts";
 import type { Epoch, StreamPoint, StreamState, UnfinishedWork, WatchedCommunicator } from "./stream_state.ts";
@@ -95,7 +95,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   #lastPoll = 0;
   /** Resolves when the work that could not complete has been revoked. */
   #revocation: Promise<void> | undefined;
-  readonly #timer = new UnreferencedTimer(() => this.#pollByTimer(), timerInterval);
+  readonly #timer = new Timer(() => this.#pollByTimer(), timerInterval, { unref: true });
 
   constructor(parts: WatchedParts) {
     this.#parts = parts;

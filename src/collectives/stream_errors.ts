@@ -21,7 +21,7 @@ import { intercept } from "../driver_layers.ts";
 import { forEachSessionOfSharedContexts, type Session, type WaitErrors } from "../session.ts";
 import { ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
-import { pause } from "../support/waiting/pause.ts";
+import { pause } from "../support/waiting/timer.ts";
 import { LaunchThrottle } from "./launch_throttle.ts";
 import {
   type Epoch,

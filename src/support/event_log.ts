@@ -7,7 +7,7 @@
  * @module
  */
 import { escapeControls } from "./printing.ts";
-import { UnreferencedTimer } from "./waiting/unreferenced_timer.ts";
+import { Timer } from "./waiting/timer.ts";
 
 /** The events that are logged. */
 export type LoggedEvent =
@@ -85,7 +85,7 @@ export type LogFields = Readonly<Record<string, string | number | undefined>>;
 export class EventLog {
   readonly #output: LogOutput;
   readonly #rates = new Map<LoggedEvent, EventRate>();
-  readonly #reports = new UnreferencedTimer(() => this.#reportSuppressed(), reportPause);
+  readonly #reports = new Timer(() => this.#reportSuppressed(), reportPause, { unref: true });
   /** The number of lines that the output dropped and that were not reported yet. */
   #lost = 0;
 

@@ -5,12 +5,11 @@ import {
   FrameBudget,
   type HoldKind,
 } from "./channel_hub.ts";
-import { HoldTimer } from "./hold_timer.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { listOf } from "../../support/printing.ts";
 import { Condition } from "../transport/condition.ts";
-import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that a message lists. */
 const maximumListed = 4;
@@ -89,8 +88,8 @@ export class ChannelFrames {
   readonly #budget: FrameBudget | undefined;
   /** Consumers that were not sent a frame because others hold too many. */
   readonly #refused = new Set<Consumer>();
-  readonly #turnTimer = new UnreferencedTimer(() => this.#endTurns(), turnMilliseconds);
-  readonly #holdTimer: HoldTimer;
+  readonly #turnTimer = new Timer(() => this.#endTurns(), turnMilliseconds, { unref: true });
+  readonly #holdTimer: Timer;
   /** Whether it matters how long a frame is held. */
   readonly #isTimed: boolean;
   #joined = 0;
@@ -103,7 +102,7 @@ export class ChannelFrames {
     const { droppingSlots, window, holdTimeout = Infinity } = parts;
     if (droppingSlots !== undefined) this.#budget = new FrameBudget({ slots: droppingSlots, window });
     this.#isTimed = droppingSlots !== undefined || holdTimeout < Infinity;
-    this.#holdTimer = new HoldTimer(holdTimeout, () => this.#endHolds(holdTimeout));
+    this.#holdTimer = new Timer(() => this.#endHolds(holdTimeout), holdTimeout, { unref: true });
   }
 
   /** The importers that frames are sent to. */

@@ -16,7 +16,7 @@ import { bufferOfSlot, endUseOfSlot, ownerOfSlot, Slot, type SlotOwner } from ".
 import { abortable, type AbortableDescription } from "../transport/abortable.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { HoldTimer } from "./hold_timer.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 
 const reserveOptions = waitOptionsOf("reserve a slot");
 const sentEnd = "its slot was sent; write to a slot before it is sent";
@@ -323,7 +323,7 @@ export interface QuarantineParts {
 /** The slots of a channel that are lost until processes end which were cut off, or have disconnected. */
 export class Quarantine {
   readonly #parts: QuarantineParts;
-  readonly #timer = new HoldTimer(gracePeriod, () => this.#onGraceOver());
+  readonly #timer = new Timer(() => this.#onGraceOver(), gracePeriod, { unref: true });
   #slots = 0;
   /** When all slots became quarantined. */
   #exhaustedSince: number | undefined;

@@ -4,6 +4,7 @@
  * @module
  */
 import { whenDone } from "../../support/waiting/waiting.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 
 /** Milliseconds for which a wait is polled as often as the waits for this process's own work. */
 const promptMilliseconds = 16;
@@ -41,7 +42,7 @@ export class EventWaits {
   readonly #prompt = new Set<EventWait>();
   /** Waits that are polled after pauses, those that were polled longest ago first. */
   readonly #patient = new Set<EventWait>();
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer = new Timer(() => this.#pollPatient(), 0);
   /** The `performance.now()` at which the timer calls back. */
   #due = 0;
   /** The `performance.now()` when an event fired last, or a wait became patient. */
@@ -118,7 +119,7 @@ export class EventWaits {
     wait.cancelPrompt?.();
     this.#prompt.delete(wait);
     this.#patient.delete(wait);
-    if (this.#patient.size === 0) this.#stopTimer();
+    if (this.#patient.size === 0) this.#timer.stop();
   }
 
   /** An event has fired: others of the same stream probably have, too. */
@@ -157,18 +158,10 @@ export class EventWaits {
     const now = performance.now();
     const longest = this.#hasEnded ? longestPause.ended : longestPause.connected;
     const pause = Math.max(shortestPause, Math.min((now - this.#lastChange) * pauseRatio, longest));
-    if (this.#timer !== undefined && this.#due <= now + pause) return;
-    this.#stopTimer();
+    if (this.#timer.isRunning && this.#due <= now + pause) return;
+    this.#timer.stop();
     this.#due = now + pause;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#pollPatient();
-    }, pause);
-  }
-
-  #stopTimer(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer.start(pause);
   }
 }
 

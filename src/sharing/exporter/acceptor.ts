@@ -6,8 +6,8 @@
 import { noteConnection } from "../../sanitizer/notifications.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
-import { abortable } from "../transport/abortable.ts";
 import { nextTurn } from "../../support/waiting/waiting.ts";
+import { delay } from "../../support/waiting/timer.ts";
 import { answerGreeting } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import { type ConnectionRole, limitExceeded } from "../protocol/messages.ts";
@@ -90,10 +90,7 @@ export class Acceptor {
         this.#report(error);
         // If no descriptors are left, connections stay in the backlog until there are some. Other errors are handled in
         // the same way.
-        await abortable((resolve) => {
-          const timer = setTimeout(resolve, acceptRetryPause);
-          return () => clearTimeout(timer);
-        }, { signal: closing }).catch(() => {});
+        await delay(acceptRetryPause, closing).catch(() => {});
       }
       // A process that connects again and again must not keep the others from being read.
       if (accepted % acceptsPerTurn === 0) await nextTurn();

@@ -8,7 +8,7 @@ import { whenDone } from "../../support/waiting/waiting.ts";
 import type { OfferRecord } from "./offer.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
-import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 
 /** A ready event: it is recorded behind the work that must be done before offers may be read. */
 export interface ReadyEvent {
@@ -200,7 +200,7 @@ export class DeviceWatch {
   /** Returns at most one event of each device, none of which is known to have fired. */
   readonly #pending: () => Iterable<LocalEvent>;
   readonly #onLost: (error: unknown) => void;
-  readonly #timer = new UnreferencedTimer(() => this.#poll(), pollInterval);
+  readonly #timer = new Timer(() => this.#poll(), pollInterval, { unref: true });
 
   constructor(pending: () => Iterable<LocalEvent>, onLost: (error: unknown) => void) {
     this.#pending = pending;

@@ -2,8 +2,8 @@ import { noteConnection } from "../../sanitizer/notifications.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { checkMilliseconds, whatIs } from "../../support/validation.ts";
-import { abortable } from "../transport/abortable.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
+import { delay } from "../../support/waiting/timer.ts";
 import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import type { ConnectionRole } from "../protocol/messages.ts";
@@ -61,14 +61,7 @@ export async function connectToExporter(
       if (!isAbsent && !hasEnded) throw error;
       if (isLogging && pause === firstPause) logEvent("importer-wait", { path });
     }
-    await abortable(
-      (resolve) => {
-        const timer = setTimeout(resolve, pause);
-        return () => clearTimeout(timer);
-      },
-      checked,
-      { awaited: `an exporter at ${path}` },
-    );
+    await delay(pause, checked.signal, `an exporter at ${path}`);
     if (isUnwanted()) return undefined;
   }
 }

@@ -7,6 +7,7 @@
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { runEach, SharingError } from "../../support/errors.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 import { Documents, encodeDocument, partsOf } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import {
@@ -45,7 +46,7 @@ export class Operators {
   readonly #asking = new Set<ConnectedOperator>();
   /** The `performance.now()` before which no status is made. */
   #pauseEnd = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer = new Timer(() => this.#answer(), 0);
 
   constructor(parts: OperatorsParts) {
     this.#parts = parts;
@@ -84,7 +85,7 @@ export class Operators {
   #onDisconnect(operator: ConnectedOperator, error: SharingError | undefined): void {
     this.#connected.delete(operator);
     this.#asking.delete(operator);
-    if (this.#asking.size === 0) this.#stop();
+    if (this.#asking.size === 0) this.#timer.stop();
     if (!isLogging) return;
     logEvent("operator-disconnect", {
       ...this.#logFields(operator),
@@ -98,16 +99,10 @@ export class Operators {
   }
 
   #schedule(): void {
-    this.#timer ??= setTimeout(() => this.#answer(), Math.max(0, this.#pauseEnd - performance.now()));
-  }
-
-  #stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    if (!this.#timer.isRunning) this.#timer.start(Math.max(0, this.#pauseEnd - performance.now()));
   }
 
   #answer(): void {
-    this.#timer = undefined;
     // What was sent meanwhile has made the pause longer.
     if (performance.now() < this.#pauseEnd) return this.#schedule();
     const asking = [...this.#asking];
@@ -170,7 +165,7 @@ export class ConnectedOperator {
   /** The requests that are being answered, and the unsent rest of each answer. */
   #answering: { readonly asks: ReadonlySet<number>; readonly messages: Iterator<DocumentMessage> } | undefined;
   /** Ends the connection if the answer is not read in time. */
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer = new Timer(() => this.#onLate(), Infinity);
 
   constructor(stream: MessageStream, owner: OperatorOwner) {
     this.#stream = stream;
@@ -228,14 +223,14 @@ export class ConnectedOperator {
     while (!this.#stream.isBacklogged) {
       const { value, done } = answering.messages.next();
       if (done === true) {
-        clearTimeout(this.#timer);
-        this.#timer = this.#answering = undefined;
+        this.#timer.stop();
+        this.#answering = undefined;
         break;
       }
       this.#stream.send(value);
     }
     this.#owner.onSpent(performance.now() - since);
-    if (this.#answering !== undefined) this.#timer ??= setTimeout(() => this.#onLate(), this.#owner.answerTimeout);
+    if (this.#answering !== undefined) this.#timer.start(this.#owner.answerTimeout);
     else if (this.#asks.size > 0) this.#owner.onAsk(this);
   }
 
@@ -247,7 +242,7 @@ export class ConnectedOperator {
 
   #disconnected(error: SharingError | undefined): void {
     this.isConnected = false;
-    clearTimeout(this.#timer);
+    this.#timer.stop();
     this.#answering = undefined;
     this.#asks.clear();
     runEach(

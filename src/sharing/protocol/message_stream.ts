@@ -8,6 +8,7 @@ import { printAs } from "../../support/printing.ts";
 import { isLoss, messageForPeers } from "../../support/driver_errors.ts";
 import { runEach, SharingError } from "../../support/errors.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 import { MessageReader } from "./message_reader.ts";
 import { MessageWriter } from "./message_writer.ts";
 import {
@@ -125,7 +126,7 @@ export class MessageStream {
   #wasBacklogged = false;
   /** When the message that has arrived in part must be complete. */
   #deadline: number | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer = new Timer(() => this.#onDeadline(), Infinity);
 
   static {
     printAs(
@@ -333,16 +334,15 @@ export class MessageStream {
   #updateTimer(): void {
     const isWatched = this.#handlers !== undefined && this.#reader.hasPartialMessage;
     if (!isWatched) return this.#stopTimer();
-    if (this.#deadline !== undefined && this.#timer !== undefined) return;
+    if (this.#deadline !== undefined && this.#timer.isRunning) return;
     this.#stopTimer();
     const now = performance.now();
     this.#deadline ??= now + this.#messageTimeout;
-    this.#timer = setTimeout(() => this.#onDeadline(), Math.max(0, this.#deadline - now));
+    this.#timer.start(Math.max(0, this.#deadline - now));
   }
 
   #stopTimer(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer.stop();
     if (!this.#reader.hasPartialMessage) this.#deadline = undefined;
   }
 

@@ -9,6 +9,7 @@ import { connectDatagramsTo, sendTo } from "../../../ffi/native/shim/sockets.ts"
 import { environmentVariable } from "../../../ffi/native/environment.ts";
 import { errno, errnoName, shim } from "../../../ffi/native/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 import { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { Documents, maximumAskByteLength, sendDocument, textOf } from "../protocol/documents.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
@@ -56,7 +57,7 @@ export class SystemdBackup implements DescriptorBackup {
    */
   #tables: number;
   readonly #queue: Notice[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer = new Timer(() => this.#flush(), retryPause);
   readonly #onFailure: (error: SharingError) => void;
 
   private constructor(fd: number, tables: number, onFailure: (error: SharingError) => void) {
@@ -109,7 +110,7 @@ export class SystemdBackup implements DescriptorBackup {
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    this.#timer.stop();
     this.#queue.length = 0;
     closeDescriptor(this.#fd);
   }
@@ -124,15 +125,14 @@ export class SystemdBackup implements DescriptorBackup {
 
   #send(notice: Notice): void {
     this.#queue.push(notice);
-    if (this.#timer === undefined) this.#flush();
+    if (!this.#timer.isRunning) this.#flush();
   }
 
   #flush(): void {
-    this.#timer = undefined;
     while (this.#queue.length > 0) {
       const { text, fds, onSent } = this.#queue[0]!;
       const result = sendTo(this.#fd, encoder.encode(text), fds);
-      if (result === -errno.EAGAIN) return void (this.#timer = setTimeout(() => this.#flush(), retryPause));
+      if (result === -errno.EAGAIN) return this.#timer.start();
       this.#queue.shift();
       onSent?.();
       if (result >= 0) continue;
@@ -206,7 +206,7 @@ export class StandbyConnection implements DescriptorBackup {
   /** The change that was sent to the standby and is not confirmed. */
   #sent: SentChange | undefined;
   /** Ends the connection if the standby does not confirm the change in time, because clients wait for it. */
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer = new Timer(() => this.#onLate(), Infinity);
   /** The request that waits for the next change. */
   #request: number | undefined;
   #isOver = false;
@@ -264,8 +264,7 @@ export class StandbyConnection implements DescriptorBackup {
   }
 
   #confirm(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer.stop();
     const sent = this.#sent;
     this.#sent = undefined;
     sent?.handle?.[Symbol.dispose]();
@@ -275,7 +274,7 @@ export class StandbyConnection implements DescriptorBackup {
   #sendNext(): void {
     const request = this.#request;
     if (this.#changes.length === 0) return;
-    if (request === undefined) return this.#startTimer();
+    if (request === undefined) return this.#timer.start(this.#timeout);
     this.#request = undefined;
     const { name, fd, onKept } = this.#changes.shift()!;
     let handle: ShareableHandle | undefined;
@@ -287,17 +286,15 @@ export class StandbyConnection implements DescriptorBackup {
       return this.#end();
     }
     this.#sent = { handle, onKept };
-    this.#startTimer();
+    this.#timer.start(this.#timeout);
     const send = (message: Message): void => this.#stream.send(message);
     if (handle !== undefined) send({ type: "memory", request, handle });
     sendDocument(send, { type: "answer", request }, { ok: true, [handle === undefined ? "forget" : "keep"]: name });
   }
 
-  #startTimer(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#stream.end("timed-out", `the standby did not keep what it should within ${this.#timeout} ms`);
-      this.#end();
-    }, this.#timeout);
+  #onLate(): void {
+    this.#stream.end("timed-out", `the standby did not keep what it should within ${this.#timeout} ms`);
+    this.#end();
   }
 
   /** Backups do not wait for a standby that is gone. */

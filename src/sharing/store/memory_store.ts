@@ -4,8 +4,8 @@ import { SharingError } from "../../support/errors.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { whatIs } from "../../support/validation.ts";
+import { delay } from "../../support/waiting/timer.ts";
 import { probe } from "../../../ffi/native/shim/sockets.ts";
-import { abortable } from "../transport/abortable.ts";
 import type { ExporterOptions } from "../exporter/exporter.ts";
 import { connectToExporter } from "../importer/connect_to_exporter.ts";
 import type { StoreStatus } from "../operator/status.ts";
@@ -244,10 +244,7 @@ export class MemoryStore implements AsyncDisposable {
       } catch (error) {
         if (!signal.aborted) this.#reportOnce(error as Error);
       }
-      await abortable((resolve) => {
-        const timer = setTimeout(resolve, standbyPause);
-        return () => clearTimeout(timer);
-      }, { signal }).catch(() => {});
+      await delay(standbyPause, signal).catch(() => {});
     }
   }
 

@@ -23,6 +23,7 @@ import { type BudgetLimits, Shares } from "./memories/store_budget.ts";
 import { StoredMemories } from "./memories/stored_memories.ts";
 import { type Holder, metadataText, replayTable, type Stored } from "./memories/stored_record.ts";
 import { version } from "../../support/version.ts";
+import { Timer } from "../../support/waiting/timer.ts";
 import { ownProcessId } from "../transport/peer_process.ts";
 
 /** The maximum number of bytes of the unstarted requests of all clients. */
@@ -56,7 +57,7 @@ export class StoreService {
   readonly #standbyListener: UnixListener | undefined;
   readonly #standbys = new Set<StandbyConnection>();
   readonly #endAttention: () => void;
-  readonly #reclaimTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #reclaimTimer = new Timer(() => this.memories.dropUnclaimed(), Infinity);
 
   constructor(cuda: Cuda, { listener, standbyListener, options, kept }: ServiceParts) {
     this.#listener = listener;
@@ -83,9 +84,7 @@ export class StoreService {
       const adopt = (stream: MessageStream) => this.#adoptStandby(stream);
       this.#acceptors = [acceptor, this.#accept(this.#standbyListener, { roles: ["standby"], adopt })];
     }
-    if (restored.length > 0) {
-      this.#reclaimTimer = setTimeout(() => this.memories.dropUnclaimed(), options.reclaimTimeout);
-    }
+    if (restored.length > 0) this.#reclaimTimer.start(options.reclaimTimeout);
     this.#endAttention = attendRequests();
   }
 
@@ -102,7 +101,7 @@ export class StoreService {
   /** Stops serving. */
   async close(): Promise<void> {
     this.#closing.abort(new ReferenceError(`The store at ${this.#listener.path} was disposed`));
-    clearTimeout(this.#reclaimTimer);
+    this.#reclaimTimer.stop();
     this.#endAttention();
     await Promise.all([this.#listener[Symbol.asyncDispose](), this.#standbyListener?.[Symbol.asyncDispose]()]);
     await Promise.all(this.#acceptors.map(({ finished }) => finished));

@@ -25,7 +25,8 @@ import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle, whatIsNoHandle } from "../../memory/handles/shareable_handle.ts";
 import { checkNumber, checkOptions, type KnownOptions, shown, whatIs } from "../../support/validation.ts";
-import { abortError, Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import { Mutex, throwIfAborted, type WaitOptions, waitOptionsOf } from "../../support/waiting/waiting.ts";
+import { delay } from "../../support/waiting/timer.ts";
 import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
 
@@ -177,8 +178,9 @@ export class UnixSocket implements AsyncDisposable {
     for (;;) {
       const fd = connectTo(path);
       if (fd >= 0) return adoptSocket(fd);
-      if (fd === -errno.EAGAIN) await pauseToConnect(path, signal);
-      else if (fd !== -errno.EINTR) throw connectError(path, -fd);
+      if (fd === -errno.EAGAIN) {
+        await delay(connectPause, signal, `the process that listens at ${path} to accept a connection`);
+      } else if (fd !== -errno.EINTR) throw connectError(path, -fd);
     }
   }
 
@@ -536,19 +538,4 @@ export function mayListenLater(path: string, error: unknown): boolean {
   if (!(cause instanceof SystemError)) return false;
   if (cause.errno === errno.ENOENT) return true;
   return cause.errno === errno.ECONNREFUSED && probe(path).live !== -errno.ENOTSOCK;
-}
-
-/** Waits before the next attempt to connect. */
-function pauseToConnect(path: string, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, connectPause);
-    function onAbort(): void {
-      clearTimeout(timer);
-      reject(abortError(signal!.reason, `the process that listens at ${path} to accept a connection`));
-    }
-    signal?.addEventListener("abort", onAbort, { once: true });
-  });
 }

@@ -1,5 +1,5 @@
 import { ignoreLoss } from "../driver_errors.ts";
-import { UnreferencedTimer } from "./unreferenced_timer.ts";
+import { Timer } from "./timer.ts";
 
 /** Work of a device that a release waits for. */
 export interface AwaitedWork {
@@ -22,7 +22,7 @@ const polledByNew = 2;
  */
 export class DeferredReleases {
   readonly #releases = new Set<DeferredRelease>();
-  readonly #timer = new UnreferencedTimer(() => this.poll(), pollMilliseconds);
+  readonly #timer = new Timer(() => this.poll(), pollMilliseconds, { unref: true });
 
   /** Calls back when all of the work is complete, never before this returns. */
   add(work: readonly AwaitedWork[], release: () => void): void {

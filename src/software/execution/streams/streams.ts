@@ -10,8 +10,7 @@
 
 import { areOrderedByDefaultStream } from "../../../driver.ts";
 import type { Choice } from "../../schedule.ts";
-import { pause } from "../../../support/waiting/pause.ts";
-import { UnreferencedTimer } from "../../../support/waiting/unreferenced_timer.ts";
+import { pause, Timer } from "../../../support/waiting/timer.ts";
 import { atNextTurn } from "../../../support/waiting/waiting.ts";
 
 /** What a stream waits for: a piece of work, or a record of another process. */
@@ -233,7 +232,7 @@ export class Scheduler {
   #isBlockedOutside = false;
   #scheduled = false;
   /** Polls whether another process has done what a stream waits for. */
-  readonly #timer = new UnreferencedTimer(() => this.#schedule(), quietInterval);
+  readonly #timer = new Timer(() => this.#schedule(), quietInterval, { unref: true });
 
   /**
    * @param onFailure called with the error of a piece of work, and its device; all devices are lost, and their work is

@@ -1,0 +1,83 @@
+/**
+ * Timers, and pauses between attempts.
+ *
+ * @module
+ */
+import { abortError, throwIfAborted } from "./waiting.ts";
+
+/** The longest delay of `setTimeout`, which takes longer ones for 1. */
+const longestDelay = 2 ** 31 - 1;
+const pauseMilliseconds = 0.2;
+
+/** A timer that is started again and again. */
+export class Timer {
+  readonly #callback: () => number | void;
+  readonly #milliseconds: number;
+  readonly #isUnreferenced: boolean;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /**
+   * @param callback may return the milliseconds after which it is to be called again
+   * @param milliseconds the usual time; may be Infinity, for which the timer never starts
+   * @param options.unref whether the timer lets the process end
+   */
+  constructor(callback: () => number | void, milliseconds: number, { unref = false }: { unref?: boolean } = {}) {
+    this.#callback = callback;
+    this.#milliseconds = milliseconds;
+    this.#isUnreferenced = unref;
+  }
+
+  /** Whether the timer was started and has not called back since. */
+  get isRunning(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  /** Starts the timer, which calls back once. Does nothing if the timer is running already. */
+  start(milliseconds: number = this.#milliseconds): void {
+    if (this.#timer !== undefined || milliseconds === Infinity) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      const rest = this.#callback();
+      if (rest === undefined) return;
+      this.stop();
+      this.start(Math.ceil(rest));
+    }, Math.min(milliseconds, longestDelay));
+    // setTimeout returns an object in all three runtimes, but a number according to the standard library's types.
+    if (this.#isUnreferenced) (this.#timer as unknown as { unref(): void }).unref();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/**
+ * Resolves after some milliseconds.
+ *
+ * @param awaited what is awaited meanwhile, for the error of an aborted signal
+ * @throws the signal's reason, or an error with it as its cause, if the signal is aborted
+ */
+export function delay(milliseconds: number, signal?: AbortSignal | null, awaited?: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    throwIfAborted(signal, awaited);
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, milliseconds);
+    function onAbort(): void {
+      clearTimeout(timer);
+      reject(abortError(signal!.reason, awaited));
+    }
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+/** Stays 0, so that `Atomics.wait` always waits until its timeout. */
+let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
+
+/** Blocks the thread without using the processor, between polls of another process: for 0.2 milliseconds unless given. */
+export function pause(milliseconds: number = pauseMilliseconds): void {
+  neverChanged ??= new Int32Array(new SharedArrayBuffer(4));
+  Atomics.wait(neverChanged, 0, 0, milliseconds);
+}
