@@ -7,7 +7,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { constant, inType } from "../webassembly/integer_operations.ts";
+import { constant, inType } from "../webassembly/opcodes.ts";
 import type { CompiledInstruction, ValidityRule } from "../instructions/instruction_form.ts";
 import { registersOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";

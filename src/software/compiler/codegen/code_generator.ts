@@ -25,7 +25,7 @@ import { trackedRegisters } from "../checks/tracked_registers.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { redirect, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
-import { runType } from "./fixed_locals.ts";
+import { runType } from "./locals.ts";
 import { type EmitOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
 import { type ParameterOffsets, parameterOffsets } from "../../../ptx/analysis/parameter_offsets.ts";
 import {

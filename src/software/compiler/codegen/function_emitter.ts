@@ -11,9 +11,8 @@ import { orderBits } from "../../abi/check_state.ts";
 import { type Helper, helperIndex, imageAddressGlobal } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
-import { type FixedLocal, runType } from "./fixed_locals.ts";
+import { type FixedLocal, LocalPools, runType } from "./locals.ts";
 import { pushFloatLiteral, pushIntegerLiteral } from "./literal_operands.ts";
-import { LocalPools } from "./local_pools.ts";
 import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
 import type {
   Register,

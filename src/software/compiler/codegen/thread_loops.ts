@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type FixedLocal, launchRecordLocal } from "./fixed_locals.ts";
+import { type FixedLocal, launchRecordLocal } from "./locals.ts";
 import type { ArgumentRange, FunctionEmitter } from "./function_emitter.ts";
 import { fillShadow } from "../checks/memory_shadows.ts";
 import { helperIndex } from "../helpers/helper_functions.ts";

@@ -15,7 +15,7 @@ import {
   hostFunctionTypes,
   hostIndex,
 } from "../../abi/host_functions.ts";
-import { encodeEightBits } from "./eight_bit_floats.ts";
+import { encodeEightBits } from "./half_helpers.ts";
 import { type RaceHelper, raceHelpers } from "./race_helpers.ts";
 import { reduceAngle } from "./approximate_helpers.ts";
 

@@ -9,7 +9,7 @@ import { pushSpaces } from "./memory/address_checks.ts";
 import { callOperands, checkPassed } from "./call_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constant } from "../webassembly/integer_operations.ts";
+import { constant } from "../webassembly/opcodes.ts";
 import { loadOp, storeOp } from "./memory/memory_instructions.ts";
 import type { CallVariable } from "../typing/call_layout.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";

@@ -55,7 +55,7 @@ import {
   negate,
   saturating,
 } from "./integers/integer_instructions.ts";
-import { addPairs, extremeOfPairs, pack } from "./integers/packed_integers.ts";
+import { addPairs, extremeOfPairs, pack, permuteBytes } from "./integers/packed_integers.ts";
 import {
   cosine,
   divideApproximately,
@@ -89,36 +89,45 @@ import { setPredicate, setValue } from "./floats/comparison_instructions.ts";
 import { move, moveVector, selectByPredicate, selectBySign } from "./move_instructions.ts";
 import { funnelShift, logicalNot, logicOfThree, not, shift as shiftBits } from "./integers/logic_instructions.ts";
 import { awaitCopies, commitCopies, copyAsynchronously } from "./memory/asynchronous_copies.ts";
-import { cacheHint, createPolicy } from "./memory/cache_hints.ts";
-import { convert } from "./floats/conversion_instructions.ts";
-import { gangLoad, gangStore } from "./gangs/gang_memory.ts";
-import { convertAddress, fence, isInSpace, load, store } from "./memory/memory_instructions.ts";
 import {
+  cacheHint,
+  convertAddress,
+  createPolicy,
+  fence,
+  isInSpace,
+  load,
+  store,
+} from "./memory/memory_instructions.ts";
+import {
+  convert,
   convertFromEightBits,
   convertToEightBits,
   convertToPair,
   convertToTensorFloat,
-} from "./floats/packed_conversions.ts";
-import { permuteBytes } from "./integers/permute_bytes.ts";
+} from "./floats/conversion_instructions.ts";
+import { gangLoad, gangStore } from "./gangs/gang_memory.ts";
 import { atomicWide, loadWide, moveWide, storeWide } from "./integers/wide_instructions.ts";
 import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
 import { loadMatrices, storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
 import {
   activeMask,
   aligned,
+  arriveAtCluster,
   barrierArrive,
   barrierReduction,
   barrierSync,
   elect,
+  mapAddress,
   match,
+  rankOfAddress,
   reduction,
   shuffle,
   sleep,
   vote,
+  waitForCluster,
   warpBarrier,
 } from "./synchronization_instructions.ts";
 import { atomic } from "./memory/atomic_instructions.ts";
-import { arriveAtCluster, mapAddress, rankOfAddress, waitForCluster } from "./cluster_instructions.ts";
 import {
   arrive,
   arriveAfterCopies,
@@ -128,8 +137,13 @@ import {
   testWait,
   transact,
 } from "./memory/memory_barriers.ts";
-import { videoArithmetic, videoComparison, videoMultiplyAdd, videoShift } from "./integers/video_instructions.ts";
-import { onElements } from "./integers/packed_video_instructions.ts";
+import {
+  onElements,
+  videoArithmetic,
+  videoComparison,
+  videoMultiplyAdd,
+  videoShift,
+} from "./integers/video_instructions.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
 import { isSpecialRegister } from "./special_registers.ts";

@@ -5,7 +5,7 @@
  */
 import { faultKind } from "../../abi/addresses.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constantOf } from "./integers/integer_lowering.ts";
+import { constantOf } from "./integers/integer_instructions.ts";
 
 /** `trap` */
 export const trap: Emit = (e) => {

@@ -5,7 +5,7 @@
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { repeatable } from "./integers/integer_lowering.ts";
+import { repeatable } from "./integers/integer_instructions.ts";
 import { specialRegister } from "./special_registers.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";

@@ -1,8 +1,15 @@
+/**
+ * Which kernels can run in gangs, at which barriers whole gangs wait, and whether gangs are profitable.
+ *
+ * @module
+ */
 import { successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import type { FlowBlock } from "../control_flow/function_flow.ts";
+import type { AnalyzedFlow, FlowBlock, SuspendPoint } from "../control_flow/function_flow.ts";
 import { loopsOf } from "../../../ptx/analysis/loops.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
+import { spinLoops } from "../control_flow/spin_loops.ts";
+import type { ResolvedKernel } from "../typing/resolver.ts";
 
 /** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
 export const timesAround = 8;
@@ -63,4 +70,16 @@ export class CostModel {
         .filter((operand) => operand.kind === "register"),
     );
   }
+}
+
+/** Whether every instruction of a kernel can be executed by gangs. */
+export function canRunInGangs({ kernel, callees }: ResolvedKernel, { entry, analysis }: AnalyzedFlow): boolean {
+  if (callees.size > 0 || kernel.variableBytes > 0) return false;
+  return analysis.instructions.every(({ form }) => form.traits.runsInGangs) &&
+    spinLoops(entry).length === 0;
+}
+
+/** The number of the barrier at a suspend point if whole gangs wait there: a barrier of all threads of the block. */
+export function barrierOfAll({ instruction }: Pick<SuspendPoint, "instruction">): number | undefined {
+  return instruction?.form.suspending?.barrierOfAll?.(instruction);
 }

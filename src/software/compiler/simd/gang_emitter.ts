@@ -1,4 +1,4 @@
-import type { FixedLocal } from "../codegen/fixed_locals.ts";
+import type { FixedLocal } from "../codegen/locals.ts";
 import type { FunctionEmitter, StandIns } from "../codegen/function_emitter.ts";
 import type { CompiledInstruction, Emit, EmitVectors } from "../instructions/instruction_form.ts";
 import { wholeLoad, wholeStore } from "../codegen/register_types.ts";

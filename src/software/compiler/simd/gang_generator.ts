@@ -13,7 +13,7 @@ import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { pointerOrigins } from "../../../ptx/analysis/pointer_origins.ts";
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
 import { postorder, predecessors, redirect, successors } from "../../../ptx/analysis/control_flow_graph.ts";
-import { launchRecordLocal } from "../codegen/fixed_locals.ts";
+import { launchRecordLocal } from "../codegen/locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
   blockBefore,
@@ -46,8 +46,7 @@ import {
 import { MaskedCode } from "./masked_code.ts";
 import { chooseMaskedRegions, type MaskedRegion, type MaskedRegions } from "./masked_loops.ts";
 import { findUniformity, type Uniformity } from "../../../ptx/analysis/uniformity.ts";
-import { CostModel } from "./cost_model.ts";
-import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
+import { barrierOfAll, canRunInGangs, CostModel } from "./cost_model.ts";
 import { liveIntervals } from "../control_flow/live_intervals.ts";
 import { initializePredicated } from "../control_flow/predicated_definitions.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type FixedLocal, launchRecordLocal } from "../codegen/fixed_locals.ts";
+import { type FixedLocal, launchRecordLocal } from "../codegen/locals.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { launchFieldOffset } from "../../abi/launch_record.ts";
 import { emitLoopOverBlocks, emitLoopOverThreads } from "../codegen/thread_loops.ts";

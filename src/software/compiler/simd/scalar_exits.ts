@@ -1,5 +1,5 @@
 import type { ResumableKernel, ResumePoint } from "../codegen/code_generator.ts";
-import { launchRecordLocal } from "../codegen/fixed_locals.ts";
+import { launchRecordLocal } from "../codegen/locals.ts";
 import {
   exited,
   type LaunchField,

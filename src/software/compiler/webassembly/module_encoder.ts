@@ -1,5 +1,4 @@
-import { ByteWriter } from "./byte_writer.ts";
-import { unlikelyBranchesOf } from "./code_writer.ts";
+import { ByteWriter, unlikelyBranchesOf } from "./code_writer.ts";
 import { type LocalType, type ValueType, valueTypeCodes } from "./opcodes.ts";
 
 /** A function's type. */

@@ -8,8 +8,7 @@ import type { CompiledInstruction, EmitVectors, GangForm } from "../instruction_
 import { hasOnlyModifiers } from "../../../../ptx/instructions/instruction_traits.ts";
 import { comparisonsOfDoubles, convertToDoubles, moveDoubles, onDoubles, selectDoubles } from "./gang_doubles.ts";
 import type { Register, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
-import { knownDistance } from "../integers/logic_instructions.ts";
-import { type LogicTerm, shortestLogic } from "../integers/logic_of_three.ts";
+import { knownDistance, type LogicTerm, shortestLogic } from "../integers/logic_instructions.ts";
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
 import type { OpName, SimdOpName } from "../../webassembly/opcodes.ts";
 

@@ -5,8 +5,8 @@
  */
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
-import { constant, extendAmount, inType } from "../../webassembly/integer_operations.ts";
-import { constantOf, repeatable, s32, u32 } from "./integer_lowering.ts";
+import { constant, extendAmount, inType } from "../../webassembly/opcodes.ts";
+import { constantOf, repeatable, s32, u32 } from "./integer_instructions.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 /** `popc` and `clz`. The result always has 32 bits. */

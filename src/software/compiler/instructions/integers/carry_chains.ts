@@ -8,9 +8,8 @@
  */
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
-import { pushHighProduct } from "./integer_instructions.ts";
-import { inType } from "../../webassembly/integer_operations.ts";
-import { u32 } from "./integer_lowering.ts";
+import { pushHighProduct, u32 } from "./integer_instructions.ts";
+import { inType } from "../../webassembly/opcodes.ts";
 import type { ResolvedInstruction } from "../../../../ptx/instructions/resolved_instruction.ts";
 
 /** `add.cc`, `addc`, `sub.cc` and `subc` */

@@ -11,7 +11,7 @@ import { atomicOrderOf } from "../memory/atomic_instructions.ts";
 import { atomicShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { CompiledInstruction, Emit } from "../instruction_form.ts";
-import { repeatable } from "./integer_lowering.ts";
+import { repeatable } from "./integer_instructions.ts";
 import { load, store } from "../memory/memory_instructions.ts";
 import { move } from "../move_instructions.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";

@@ -11,7 +11,7 @@ import { orderBits, orderCountShift } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { pushOrder } from "./memory_instructions.ts";
-import { constantOf, repeatable, u32 } from "../integers/integer_lowering.ts";
+import { constantOf, repeatable, u32 } from "../integers/integer_instructions.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";

@@ -19,11 +19,10 @@ import { atomicShadows } from "../../checks/memory_shadows.ts";
 import { canonicalizeNaN, flushSubnormal } from "../floats/float_instructions.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
-import { constant, inType } from "../../webassembly/integer_operations.ts";
-import { repeatable } from "../integers/integer_lowering.ts";
+import { type AtomicOpName, constant, inType } from "../../webassembly/opcodes.ts";
+import { repeatable } from "../integers/integer_instructions.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
-import type { AtomicOpName } from "../../webassembly/opcodes.ts";
 
 /** An operation on one element. */
 interface Access {

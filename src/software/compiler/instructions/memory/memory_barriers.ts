@@ -17,7 +17,7 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { pushOrder } from "./memory_instructions.ts";
 import { memoryBarrierFields } from "../../../abi/launch_record.ts";
 import type { Emit } from "../instruction_form.ts";
-import { constantOf, u32 } from "../integers/integer_lowering.ts";
+import { constantOf, u32 } from "../integers/integer_instructions.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const b64 = typeNamed("b64");
