@@ -26,7 +26,7 @@ export const dataType = {
 /** `ncclRedOp_t`. */
 export const reductionOperation = { sum: 0, product: 1, maximum: 2, minimum: 3, average: 4 } as const;
 
-/** How far the creation, the division or the end of a communicator is, or the error that has ended it. */
+/** The progress of a communicator's creation, division or end, or the error that has ended it. */
 export type CommunicatorState = "ready" | "in-progress" | Error;
 
 /** A rank of a communicator that is created. */
@@ -65,7 +65,7 @@ export interface RootedCall extends CollectiveCall {
   readonly root: number;
 }
 
-/** How much of a communicator's work is complete. */
+/** The part of a communicator's work that is complete. */
 export interface Extent {
   /** The number of its first collectives that are complete, on all streams. */
   readonly collectives: number;
@@ -86,7 +86,7 @@ export interface ValidPrefix extends Extent {
 export interface Revocation {
   /** Whether the communicator will be aborted next. */
   readonly isAborted: boolean;
-  /** What is complete; undefined if all is. */
+  /** The work that is complete; undefined if all is. */
   readonly done: Extent | undefined;
   readonly why: Error;
 }
@@ -113,7 +113,7 @@ export interface CollectiveLibrary {
   commUserRank(comm: bigint): number;
   commCount(comm: bigint): number;
   /**
-   * How far a communicator is. Once this has returned an error, it always does: a rank of this machine has ended, or the
+   * The state of a communicator. Once this has returned an error, it always does: a rank of this machine has ended, or the
    * library has found that something failed.
    *
    * @param options.isDone whether its work is known to be complete: then only errors of the work itself count

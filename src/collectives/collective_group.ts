@@ -32,7 +32,7 @@ const libraryMethods = {
 /** A public method that calls a collective. */
 export type CollectiveName = keyof typeof libraryMethods;
 
-/** What a collective needs of its communicator. */
+/** The parts of a communicator that its collectives use. */
 export interface Issuer {
   readonly library: CollectiveLibrary;
   readonly sanitizer: Sanitizer | undefined;
@@ -209,7 +209,7 @@ interface UsedRange {
  */
 function checkNoConflicts(collectives: readonly Collective[]): void {
   const used = collectives.flatMap(rangesOf).sort((one, other) => one.begin - other.begin);
-  // Of the ranges that begin earlier, those that end last.
+  // The ranges that reach furthest among those that begin earlier: any, and written ones.
   let last: UsedRange | undefined, lastWritten: UsedRange | undefined;
   for (const range of used) {
     const earlier = range.isWritten ? last : lastWritten;

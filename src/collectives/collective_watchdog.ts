@@ -27,7 +27,7 @@ const maximumMarkers = 64;
 /** The most launch slots that are reserved at a time. */
 const maximumReservation = 16;
 
-/** How many collectives the communicator had enqueued after its last one of an epoch. */
+/** The number of collectives that the communicator had enqueued by the end of an epoch. */
 interface EpochCount {
   readonly epoch: Epoch;
   readonly count: number;
@@ -38,11 +38,11 @@ interface EnqueuedWork extends UnfinishedWork {
   readonly device: number;
   /** The stream's handle. */
   readonly handle: bigint;
-  /** How many collectives the communicator had enqueued before the first of them. */
+  /** The number of collectives that the communicator had enqueued before these. */
   readonly countBefore: number;
-  /** How many collectives the communicator had enqueued after the last of them. */
+  /** The number of collectives that the communicator has enqueued, up to the last of these. */
   count: number;
-  /** The counts of the earlier epochs that have some of them, oldest first. Those before `first` are complete. */
+  /** The counts at the end of their earlier epochs, oldest first. Epochs before `first` are complete. */
   earlierCounts: EpochCount[] | undefined;
   /** Whether there are sends or receives among them. */
   hasMessages: boolean;
@@ -63,7 +63,7 @@ interface WatchedParts {
   readonly session: Session;
   readonly library: CollectiveLibrary;
   readonly comm: bigint;
-  /** The same for all its ranks, and for no other communicator. */
+  /** A name that all its ranks share, and no other communicator has. */
   readonly identity: string;
   /** Milliseconds within which a collective must complete. */
   readonly timeout: number;
@@ -324,7 +324,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
       this.#remove(marked);
       return false;
     });
-    // What the aborting rank has not done can never complete here. Idle communicators fail without blame for any work.
+    // Work behind the prefix can never complete validly. An idle communicator fails, too, but none of its work.
     if (prefix !== undefined && (this.#hasNoWork || this.#marked.some(({ work }) => isBehindPrefix(work, prefix)))) {
       invalid = prefix.error;
     }
@@ -453,7 +453,7 @@ function advance(work: EnqueuedWork, epoch: Epoch): boolean {
   return work.last < epoch;
 }
 
-/** How many collectives the communicator had enqueued before an epoch, as far as this work shows. */
+/** The number of collectives that the communicator had enqueued before an epoch, as far as this work shows. */
 function completedCount({ last, count, earlierCounts, countBefore }: EnqueuedWork, epoch: Epoch): number {
   return last < epoch ? count : earlierCounts?.findLast((earlier) => earlier.epoch < epoch)?.count ?? countBefore;
 }

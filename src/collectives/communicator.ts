@@ -105,7 +105,7 @@ export class Communicator implements AsyncDisposable {
   /** The source of the last all-reduce, and that all-reduce once it was called twice. */
   #lastSource: DeviceBuffer | undefined;
   #repeatedAllReduce: RepeatedAllReduce | undefined;
-  /** How many communicators were split or shrunk from it: part of their identities. */
+  /** Counts the communicators that were split or shrunk from it: a part of their identities. */
   #divisionCount = 0;
   readonly #abortWithSession = () => void this.#abort("the Cuda object was disposed").catch(() => {});
   #state: "open" | "aborted" | "disposed" = "open";

@@ -89,13 +89,13 @@ export function collectiveLibraryOf(session: Session): CollectiveLibrary {
   return library;
 }
 
-/** What a communicator needs: its rank, and the library's handle. */
+/** The parts of a communicator: its rank, and the library with its handle. */
 export interface CommunicatorParts {
   readonly session: Session;
   readonly library: CollectiveLibrary;
   readonly device: CudaDevice;
   readonly comm: bigint;
-  /** The same for all its ranks, and for no other communicator. */
+  /** A name that all its ranks share, and no other communicator has. */
   readonly identity: string;
   readonly rank: number;
   readonly size: number;

@@ -9,7 +9,7 @@
 /** Calls enqueued between two checks, and how many checks may be outstanding. */
 const callsBetweenChecks = 250;
 const maximumOutstandingChecks = 2;
-/** The same with the sanitizer, where a launch may be three of CUDA's. */
+/** Calls between two checks with the sanitizer, where a launch may be three of CUDA's. */
 const sanitizedCallsBetweenChecks = 80;
 
 /** The events by which the throttle finds out how far a stream has got. */
@@ -21,7 +21,7 @@ interface ThrottleEvents {
   await(event: bigint): void;
 }
 
-/** What is known of a stream's launch queue. */
+/** The launch queue of a stream. */
 interface LaunchQueue {
   readonly device: number;
   readonly stream: bigint;

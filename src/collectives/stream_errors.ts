@@ -40,7 +40,7 @@ import {
 } from "./stream_state.ts";
 
 const errorsOfSessions = new WeakMap<Session, StreamErrors>();
-/** Those with unfinished collectives whose drivers share contexts: some calls wait for the streams of all sessions. */
+/** The sessions with unfinished collectives whose drivers share contexts: some calls wait for the streams of all. */
 const unfinishedInSharedContexts = new Set<StreamErrors>();
 /**
  * Milliseconds for which a wait spins, as CUDA's own waits do, before it pauses between two queries. A pause takes some
@@ -82,7 +82,7 @@ export class StreamErrors implements WaitErrors {
   /** The current epoch: that of the work that is enqueued now. */
   epoch: Epoch = 0;
   #sequence = 0;
-  /** By handle; default streams by -1 minus the device's ordinal. */
+  /** The streams by handle; default streams by -1 minus the device's ordinal. */
   readonly #streams = new Map<bigint, StreamState>();
   /** Destroyed streams whose work may still be running, or whose errors no wait has thrown. */
   readonly #destroyed = new Set<StreamState>();

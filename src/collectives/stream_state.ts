@@ -1,6 +1,6 @@
 /**
- * What is known of streams that have collectives, or depend on such streams: unfinished work, failures, and the streams
- * that wait for them.
+ * The state of streams that have collectives, or depend on such streams: unfinished work, failures, and waits of other
+ * streams.
  *
  * @module
  */
@@ -49,7 +49,7 @@ export interface UnfinishedWork {
   first: Epoch;
   /** The epoch of the newest of them. */
   last: Epoch;
-  /** When they time out, by `performance.now()`. Undefined until an end marker is recorded behind them. */
+  /** The time of `performance.now()` at which they time out. Undefined until an end marker is recorded behind them. */
   deadline: number | undefined;
 }
 
@@ -81,7 +81,7 @@ export interface WaitEdge {
   readonly since: Epoch;
 }
 
-/** What is known of a stream that has collectives, or depends on one that has. */
+/** The state of a stream that has collectives, or depends on one that has. */
 export class StreamState {
   readonly device: number;
   readonly isDefault: boolean;

@@ -24,7 +24,7 @@ export interface TrackedAccess {
   readonly source?: string | undefined;
   /** The thread that accesses the first of the bytes. */
   readonly first?: ThreadIndex | undefined;
-  /** Which instruction accesses which of the bytes, if there are several. Offsets count from the allocation's start. */
+  /** The bytes that each instruction accesses, if there are several. Offsets count from the allocation's start. */
   readonly parts?: AccessParts | undefined;
   /** Whether the access may be elsewhere in the allocation, or may not happen. */
   readonly isPossible?: true;
@@ -49,12 +49,12 @@ interface Segment {
   readonly atomics: readonly TrackedAccess[];
 }
 
-const mostArguments = 1000;
+const maximumArguments = 1000;
 const none: readonly TrackedAccess[] = [];
 
 /** The shadow state of one allocation. */
 export class MemoryHistory {
-  /** By offset, without gaps. */
+  /** The segments by offset, without gaps. */
   #segments: Segment[];
 
   /** @param byteLength of the allocation */
@@ -93,7 +93,7 @@ export class MemoryHistory {
     }
     const inserted = mergeNeighbours(replaced);
     // A kernel may leave more segments than a call takes arguments.
-    if (inserted.length <= mostArguments) this.#segments.splice(first, index - first, ...inserted);
+    if (inserted.length <= maximumArguments) this.#segments.splice(first, index - first, ...inserted);
     else this.#segments = this.#segments.slice(0, first).concat(inserted, this.#segments.slice(index));
     return conflicts;
   }
@@ -263,7 +263,7 @@ interface Bytes {
 /** The most parts of an access that are reported. */
 const maximumParts = 1024;
 
-/** The same parts, with all offsets shifted. */
+/** Shifts the offsets of parts. */
 export function shiftedParts({ period, of }: AccessParts, by: number): AccessParts {
   return {
     period,

@@ -1,6 +1,6 @@
 /**
- * What the rest of the library notifies the sanitizer of, because no call of a driver shows it: what it reads of the
- * program's own memory, and which processes it connects to, which may order what this one does. Neither belongs to a
+ * Notifies the sanitizer of what no call of a driver shows: the library's reads of the program's own memory, and the
+ * processes that it connects to, which may order this one's work. Neither belongs to a
  * session: structs are decoded and sockets are connected without one, and a sanitizer asks for connections that were made
  * before it was there.
  *

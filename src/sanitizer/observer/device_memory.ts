@@ -128,10 +128,10 @@ interface ObservedMemory {
 export class ObservedVirtualMemory {
   readonly #processes: OtherProcesses;
   readonly #work: ObservedWork;
-  /** By handle. CUDA may return a handle more than once, so each counts its uses. */
+  /** The memory of each handle. CUDA may return a handle more than once, so each counts its uses. */
   readonly #handles = new Map<bigint, { readonly memory: ObservedMemory; count: number }>();
   readonly #byIdentity = new Map<string, ObservedMemory>();
-  /** By the address of a mapping. */
+  /** The mapped memory, by the address of the mapping. */
   readonly #mapped = new Map<number, ObservedMemory>();
 
   constructor(processes: OtherProcesses, work: ObservedWork) {

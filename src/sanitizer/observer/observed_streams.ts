@@ -53,7 +53,7 @@ export class ObservedStreams {
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
   /** The last collective of each stream with ranks of other processes that the host does not know to be complete. */
   readonly #pendingCollectives = new Map<Timeline, Point>();
-  /** What interprocess events are assumed to order. The map does not change. */
+  /** The clock that interprocess events are assumed to have synchronized. The map does not change. */
   #assumed: Clock = new Map();
   /** The stream that was used last: programs mostly use the same one again. */
   #last: { readonly device: number; readonly handle: bigint; readonly timeline: Timeline } | undefined;
@@ -69,7 +69,7 @@ export class ObservedStreams {
     });
   }
 
-  /** What is assumed to come before every operation that is enqueued now. The map does not change. */
+  /** The clock that is assumed to come before every operation that is enqueued now. The map does not change. */
   get assumed(): Clock {
     return this.#assumed;
   }

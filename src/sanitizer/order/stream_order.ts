@@ -45,7 +45,7 @@ interface AllocatedRange {
 
 /** An operation with its effects on memory. */
 export interface ObservedOperation {
-  /** Undefined for a mere callback. */
+  /** The operation; undefined if there is only a callback. */
   readonly operation?: Operation;
   /** Called when all earlier operations were checked. */
   readonly then?: () => void;
@@ -80,7 +80,7 @@ export class StreamOrder {
   readonly #onAccess: (operation: Operation, access: RangeAccess) => void;
   /** The operations that are not checked yet, in order. */
   readonly #queue: ObservedOperation[] = [];
-  /** By address. None overlap. */
+  /** The allocations by address. None overlap. */
   readonly #regions: Region[] = [];
 
   /**

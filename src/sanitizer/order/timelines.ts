@@ -132,7 +132,7 @@ export interface Point {
   readonly timeline: Timeline;
   readonly position: number;
   readonly clock: Clock;
-  /** What is assumed to come before, too, because unobserved processes may order it. */
+  /** A clock that is assumed to come before, too, because unobserved processes may have synchronized it. */
   readonly assumed?: Clock;
 }
 

@@ -83,7 +83,7 @@ export class Board {
   #table = new Uint8Array(tableByteLength);
   #bystanderCount: number;
   #mayHaveBystander: boolean;
-  /** By slot. */
+  /** The positions up to which rings were read, by slot. */
   readonly #positions = new Map<number, ReadPosition>();
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();

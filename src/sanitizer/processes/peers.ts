@@ -1,5 +1,5 @@
 /**
- * What is known of other processes: their streams, the memory that they share, and the events that they have recorded.
+ * The state of other processes: their streams, the memory that they share, and the events that they have recorded.
  *
  * @module
  */
@@ -40,7 +40,7 @@ export function publishes(pid: number): boolean {
   return publishers.has(pid);
 }
 
-/** What is known of another process. */
+/** The state of another process, from its records. */
 export class PeerState implements BoardPeer {
   readonly slot: number;
   readonly generation: number;
@@ -57,7 +57,7 @@ export class PeerState implements BoardPeer {
   readonly #shares: Map<string, number> = new Map();
   /** The processes that it is connected to, without those that it has seen to publish their work. */
   readonly connected: Set<number> = new Set();
-  /** By handle, the clock of an event's last record. Undefined if all work counts as before it. */
+  /** The clock of each event's last record, by handle. Undefined if all work counts as before it. */
   readonly events: Map<string, Clock | undefined> = new Map();
 
   constructor({ slot, generation, pid }: BoardPeer) {

@@ -40,7 +40,7 @@ const maximumFreed = 1024;
 
 /** The shared memory of this process, and the accesses of other processes to any shared memory. */
 export class SharedMemories {
-  /** By address. */
+  /** The shared memory of this process, by address. */
   readonly #memories: SharedMemory[] = [];
   /** The accesses of others that may be pending, by the memory's name, whether or not it is mapped here. */
   readonly #accesses = new Map<string, RemoteAccess[]>();

@@ -89,7 +89,7 @@ export function framesOf(stack: string): StackFrame[] {
   });
 }
 
-/** Where the program called what a report is about: the later access, unless that is not known. */
+/** The innermost frame of a report: that of the later access, or of the earlier one if that has none. */
 export function frameOfReport({ accesses }: SanitizerReport): StackFrame | undefined {
   for (const { stack } of accesses) {
     const [place] = framesOf(stack);

@@ -14,7 +14,7 @@ export interface ReportedMemory {
   readonly allocated?: Operation;
 }
 
-/** What the message of a report is composed of. */
+/** The parts of a report's message. */
 export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "count"> {
   /** Default: "stream-order". */
   readonly check?: SanitizerCheck;
@@ -29,9 +29,9 @@ export interface UnwordedReport extends Pick<FoundMistake, "operationPair" | "co
   readonly operations?: readonly Operation[];
   /** The bytes of the memory that both access. Undefined if they are all. */
   readonly bytes?: { readonly begin: number; readonly end: number } | undefined;
-  /** What is wrong, as a sentence without a full stop. */
+  /** The mistake, as a sentence without a full stop. */
   readonly problem: string;
-  /** What to do, as a sentence without a full stop. */
+  /** The advice, as a sentence without a full stop. */
   readonly advice: string;
 }
 

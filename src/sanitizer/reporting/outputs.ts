@@ -67,7 +67,7 @@ export class ReportLog {
   }
 }
 
-/** What a sanitizer does with its reports. */
+/** The outputs of a sanitizer beside its listener. */
 export interface Outputs {
   /** The suppressed mistakes. */
   readonly suppressions?: Suppressions | undefined;

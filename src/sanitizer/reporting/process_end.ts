@@ -1,5 +1,5 @@
 /**
- * What happens when a process ends: its exit code, listeners, and the printing of suppressed errors.
+ * The end of a process: its exit code, listeners, and the printing of suppressed errors.
  *
  * @module
  */

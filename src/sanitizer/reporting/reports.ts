@@ -18,7 +18,7 @@ import type { SanitizerAccess, SanitizerCheck, SanitizerReport } from "./sanitiz
 export interface FoundMistake extends Pick<SanitizerReport, "check" | "kind" | "accesses"> {
   /** The two operations. Together they count once, in however many places they conflict. */
   readonly operationPair?: readonly [later: object, earlier: object] | undefined;
-  /** How many occurrences this stands for. Default: 1. */
+  /** The number of occurrences that this stands for. Default: 1. */
   readonly count?: number | undefined;
   message(): string;
 }

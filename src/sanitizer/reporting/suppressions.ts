@@ -8,7 +8,7 @@ import { countOf } from "../../support/printing.ts";
 import { framesOf } from "./call_sites.ts";
 import { type SanitizerAccess, type SanitizerCheck, type SanitizerReport, timesOf } from "./sanitizer_report.ts";
 
-const mostListed = 10;
+const maximumListed = 10;
 
 /** One suppression: a line `kind:place` of a file. */
 export interface Suppression {
@@ -26,7 +26,7 @@ export interface UsedSuppression {
   readonly count: number;
 }
 
-/** What suppressions match of a report. */
+/** The parts of a report that suppressions match. */
 export type Suppressible = Pick<SanitizerReport, "check" | "kind" | "accesses">;
 
 const unordered = [
@@ -121,7 +121,7 @@ export function suppressedOf(suppressed: readonly UsedSuppression[]): string {
 
 /** `1 suppression of known.txt was not needed: leak:main.ts (line 4)`. */
 export function unusedOf({ file, unused }: Suppressions): string {
-  const lines = unused.slice(0, mostListed).map(({ text, line }) => `${text} (line ${line})`);
+  const lines = unused.slice(0, maximumListed).map(({ text, line }) => `${text} (line ${line})`);
   if (unused.length > lines.length) lines.push(`${unused.length - lines.length} more`);
   return `${countOf(unused.length, "suppression")} of ${file} ${unused.length === 1 ? "was" : "were"} not needed: ${
     lines.join(", ")

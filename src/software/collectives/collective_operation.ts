@@ -17,7 +17,7 @@ export interface CollectiveWork {
   readonly stream: Stream;
   /** This rank's input; empty if it has none. */
   readonly source: Uint8Array;
-  /** Where this rank's result goes; empty if it gets none. */
+  /** The memory for this rank's result; empty if it gets none. */
   readonly target: Uint8Array;
 }
 

@@ -124,7 +124,7 @@ function eightBitCodec({ mantissaBits, bias, largest, infinity }: EightBitFormat
     const steps = roundToEven(magnitude / 2 ** (exponent - mantissaBits));
     return sign | Math.min(((exponent - smallestExponent) << mantissaBits) + steps, largest);
   };
-  // As CUDA's conversion with __NV_SATFINITE.
+  // Saturates, as CUDA's conversion with __NV_SATFINITE does.
   const round = (value: number): number => {
     const code = encode(value);
     return values[(code & 0x7f) === infinity ? (code & 0x80) | largest : code]!;

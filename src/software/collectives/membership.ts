@@ -48,7 +48,7 @@ export function derivedKey(key: string, which: string): string {
   return sha256(new TextEncoder().encode(`${key} ${which}`)).toHex();
 }
 
-/** How far a rank is, or how it has ended. All phases from `connected` on count as connected, or are reported as gone. */
+/** The phases of a rank. Ranks from `connected` on count as connected; those that ended early are reported as gone. */
 export const phases = {
   absent: 0,
   present: 1,
@@ -68,9 +68,9 @@ const adviceToCreateAnother = ": not all can come any more; create another commu
 /** Milliseconds between two checks for ranks that are gone. */
 const checkInterval = 2;
 
-/** Which communicator to join, and as which rank. */
+/** The communicator to join, and the rank to join as. */
 export interface MembershipOptions {
-  /** The same for all ranks, and unique to the communicator. */
+  /** A key that all ranks share, and no other communicator has. */
   readonly key: string;
   readonly rank: number;
   readonly size: number;

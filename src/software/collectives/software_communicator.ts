@@ -11,7 +11,7 @@ import { commonRings, type MailboxEntry, ringLength } from "./mailbox.ts";
 import { derivedKey, type Membership, type MembershipOptions, phases } from "./membership.ts";
 import type { MemoryShadow } from "../memory/memory_shadow.ts";
 
-/** What collectives need of the software driver. */
+/** The parts of the software driver that collectives use. */
 export interface CollectiveServices {
   readonly scheduler: Scheduler;
   /** The record of initialized memory, if the sanitizer keeps one. */
@@ -64,15 +64,15 @@ export class SoftwareCommunicator {
   #awaited: AwaitedPosts | undefined;
   /** The last work on each stream. */
   readonly #work = new Map<Stream, Work>();
-  /** How many collectives are complete, and how many messages are not. */
+  /** The number of collectives that are complete, and of messages that are not. */
   #completedCollectives = 0;
   #unfinishedMessages = 0;
-  /** By ring: the number of the last entry that was posted, or expected from another rank. */
+  /** The number of the last entry of each ring that was posted, or expected from another rank. */
   readonly #numbers = new Map<number, number>();
   /** The collectives whose bytes other ranks may still read, oldest first. */
   readonly #unread: UnreadEntry[] = [];
   readonly #divisions = new Set<Division>();
-  /** How often it was shrunk, by the excluded ranks. */
+  /** The number of communicators shrunk from it, by the excluded ranks. */
   readonly #shrinks = new Map<string, number>();
 
   /** @param joined the membership, or a function that joins and returns undefined as long as it cannot */
@@ -119,7 +119,7 @@ export class SoftwareCommunicator {
     return this.#failure as Error | undefined ?? "ready";
   }
 
-  /** What was complete before the error; undefined without one. */
+  /** The work that was complete before the error; undefined without an error. */
   get validPrefix(): ValidPrefix | undefined {
     const error = this.#failure as Error | undefined;
     return error && { collectives: this.#completedCollectives, messages: this.#unfinishedMessages === 0, error };
@@ -291,13 +291,13 @@ export class SoftwareCommunicator {
   }
 }
 
-/** How many divisions of a communicator may be incomplete, so that no entry is overwritten before all ranks read it. */
+/** The most incomplete divisions of a communicator: no entry may be overwritten before all ranks have read it. */
 export const divisionLimit: number = ringLength / 2;
 
 /** The posted color of a rank that is in no part. */
 const noColor = -1;
 
-/** What a rank posts. */
+/** The color and key that a rank posts. */
 interface DivisionOptions {
   readonly number: number;
   /** Undefined if the rank is in no part. */
