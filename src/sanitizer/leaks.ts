@@ -7,7 +7,7 @@ import { stackOf } from "./reporting/call_sites.ts";
 import type { Operation } from "./order/timelines.ts";
 
 /** Memory of a kind that was not freed. */
-export interface UnfreedMemory {
+export interface UnfreedPieces {
   /** Its name in messages, in the singular: "host buffer". */
   readonly kind: string;
   /** The pieces, each by its address, or by its buffer if it is page-locked. */
@@ -32,7 +32,7 @@ export interface LeakGroup {
 type AllocationAt = (at: bigint | ArrayBufferLike) => LiveAllocation | undefined;
 
 /** Memory that outlives its pool or allocator: a leak unless it is freed before the end. */
-export class UnfreedCandidates {
+export class LeakCandidates {
   readonly #allocationAt: AllocationAt;
   /** The address and the kind of each allocation. */
   readonly #unfreed = new Map<LiveAllocation, { readonly at: bigint | ArrayBufferLike; readonly kind: string }>();
@@ -43,7 +43,7 @@ export class UnfreedCandidates {
   }
 
   /** Adds memory whose pool or allocator is gone. */
-  add(unfreed: readonly UnfreedMemory[]): void {
+  add(unfreed: readonly UnfreedPieces[]): void {
     for (const memory of unfreed) {
       for (const { at } of memory.pieces()) {
         const allocation = this.#allocationAt(at);

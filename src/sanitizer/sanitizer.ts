@@ -9,7 +9,7 @@ import { escapeControlsInLines, listOf, startStackAbove } from "../support/print
 import { observeHostReads } from "./notifications.ts";
 import { bytesOf, shown, whatIs } from "../support/validation.ts";
 import { callSiteHere } from "./reporting/call_sites.ts";
-import { UnfreedCandidates, type UnfreedMemory } from "./leaks.ts";
+import { LeakCandidates, type UnfreedPieces } from "./leaks.ts";
 import type { KernelOptions } from "./kernel_accesses/launch_accesses.ts";
 import type { CommunicatorRank } from "./observer/observed_communicators.ts";
 import type { StreamHandle } from "./observer/observed_streams.ts";
@@ -48,7 +48,7 @@ export class Sanitizer {
   readonly #forgetEnd: () => void;
   readonly #forgetReads: () => void;
   #observer: Observer | undefined;
-  readonly #unfreed = new UnfreedCandidates((at) => this.#observer?.allocationAt(at));
+  readonly #unfreed = new LeakCandidates((at) => this.#observer?.allocationAt(at));
   #beforeEnd: () => void = () => {};
 
   /**
@@ -130,7 +130,7 @@ export class Sanitizer {
    *
    * @returns whether leaks are checked
    */
-  addUnfreed(...unfreed: readonly UnfreedMemory[]): boolean {
+  addUnfreed(...unfreed: readonly UnfreedPieces[]): boolean {
     if (!this.#checks.has("leak")) return false;
     this.#unfreed.add(unfreed);
     return true;
@@ -142,7 +142,7 @@ export class Sanitizer {
    * @param before what should have come after the free: "the Cuda object was disposed"
    * @returns whether leaks are checked
    */
-  reportLeaks(unfreed: readonly UnfreedMemory[], before: string): boolean {
+  reportLeaks(unfreed: readonly UnfreedPieces[], before: string): boolean {
     if (!this.addUnfreed(...unfreed)) return false;
     for (const leak of this.#unfreed.leaks()) this.#reports.addLeak(leak, before);
     for (const heap of this.#observer?.unfreedHeap() ?? []) this.#reports.addHeapLeak(heap, before);
