@@ -7,9 +7,8 @@ import { type Driver, functionCache, type KernelLaunch, type LaunchAttributes, o
 import type { LaunchAccess, LaunchObservation } from "../../kernel_checker.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { multiProcessorCount } from "../abi/launch_record.ts";
-import { argumentRangesOf } from "../execution/checks/argument_ranges.ts";
+import { argumentRangesOf, MemoryCheck } from "../execution/checks/memory_check.ts";
 import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.ts";
-import { MemoryCheck } from "../execution/checks/memory_check.ts";
 import { checkedLaunch, type CheckedWork, type KnownAccesses } from "../execution/launching/kernel_launch.ts";
 import {
   checkLaunchAttributes,

@@ -1,9 +1,12 @@
 /**
- * The findings of one launch: mistakes of its threads, each counted once per instruction.
+ * The findings of one launch: mistakes of its threads, each counted once per instruction; and the names of the variables
+ * of kernels and modules in them.
  *
  * @module
  */
 import type { LaunchFinding } from "../../../kernel_checker.ts";
+import type { CompiledKernel } from "../../compiler/compile.ts";
+import { scratch } from "../../memory/linear_memory.ts";
 
 /** A finding without its count. */
 export type KernelFinding = Omit<LaunchFinding, "count">;
@@ -38,4 +41,85 @@ export class Findings {
   toArray(): LaunchFinding[] {
     return [...this.#found.values()].map(({ finding, count }) => ({ ...finding, count }));
   }
+}
+
+/** The variables of a kernel, as far as they are known. */
+export type KernelVariables = Pick<CompiledKernel, "variables" | "sharedBytes">;
+
+type Variable = CompiledKernel["variables"][number];
+
+/** A range of bytes in linear memory. */
+interface Bytes {
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
+/**
+ * Names bytes that the running block may access and that belong to no buffer: `values[16] (bytes 64 to 67 of shared
+ * memory)`, or `counter, a variable of the module`. Undefined if they are neither the block's nor a known variable.
+ *
+ * @param imageBegin offset of the module's variables in linear memory. Undefined if it has none
+ */
+export function nameBytes(kernel: KernelVariables, bytes: Bytes, imageBegin: number | undefined): string | undefined {
+  const { begin, byteLength } = bytes;
+  if (isIn(bytes, scratch.shared)) return nameShared(kernel, begin - scratch.shared.begin, byteLength);
+  if (isIn(bytes, scratch.local)) return "a thread's local memory";
+  return imageBegin === undefined ? undefined : nameGlobal(kernel, begin - imageBegin, byteLength);
+}
+
+/** Names bytes of a block's shared memory: `values[16] (bytes 64 to 67 of shared memory)`. */
+export function nameShared({ variables, sharedBytes }: KernelVariables, begin: number, bytes: number): string {
+  const place = `${bytesFrom(begin, bytes)} of shared memory`;
+  if (begin >= sharedBytes) return `${bytesFrom(begin - sharedBytes, bytes)} of dynamic shared memory`;
+  const variable = variables.find((variable) => {
+    return variable.space === "shared" && isIn({ begin, byteLength: bytes }, beginOf(variable));
+  });
+  if (variable === undefined) return place;
+  if (variable.elementBytes === undefined) return `${sourceNameOf(variable.name)} (${place})`;
+  return `${nameWithin(variable, begin, bytes)} (${place})`;
+}
+
+/** Names bytes of a variable in `.global` or `.const`, counted from the first one of the module. */
+function nameGlobal({ variables }: KernelVariables, begin: number, bytes: number): string | undefined {
+  const variable = variables.find((variable) => {
+    const isOfModule = variable.space === "global" || variable.space === "const";
+    return isOfModule && isIn({ begin, byteLength: bytes }, beginOf(variable));
+  });
+  return variable && `${nameWithin(variable, begin, bytes)}, a variable of the module`;
+}
+
+/** `values[16]`, or `bytes 64 to 67 of values`. */
+function nameWithin({ name, offset, byteLength, elementBytes }: Variable, begin: number, bytes: number): string {
+  const readable = sourceNameOf(name);
+  const within = begin - offset;
+  if (bytes === byteLength) return readable;
+  // Compilers declare arrays of any type as bytes: the size of the elements is not known then.
+  return elementBytes === bytes && within % bytes === 0
+    ? `${readable}[${within / bytes}]`
+    : `${bytesFrom(within, bytes)} of ${readable}`;
+}
+
+function beginOf({ offset: begin, byteLength }: Variable): Bytes {
+  return { begin, byteLength };
+}
+
+function isIn(bytes: Bytes, { begin, byteLength }: Bytes): boolean {
+  return bytes.begin >= begin && bytes.begin + bytes.byteLength <= begin + byteLength;
+}
+
+function bytesFrom(begin: number, bytes: number): string {
+  return bytes === 1 ? `byte ${begin}` : `bytes ${begin} to ${begin + bytes - 1}`;
+}
+
+/** `tile` for `_ZZ6reducePfE4tile`, a static variable of a function in C++. Other names are returned unchanged. */
+export function sourceNameOf(name: string): string {
+  if (!name.startsWith("_ZZ")) return name;
+  for (const { 1: digits, index } of name.matchAll(/(?<=E)(\d+)/g)) {
+    const begin = index + digits!.length;
+    const rest = name.slice(begin + Number(digits));
+    if (begin + Number(digits) <= name.length && /^(?:_\d+|__\d+_)?$/.test(rest)) {
+      return name.slice(begin, begin + Number(digits));
+    }
+  }
+  return name;
 }

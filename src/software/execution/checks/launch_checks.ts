@@ -20,15 +20,13 @@ import type { MemoryShadow } from "../../memory/memory_shadow.ts";
 import { checkState } from "../../abi/check_state.ts";
 import { type CheckMemory, type LaunchCells, pageIsAllocated } from "../../memory/check_memory.ts";
 import { InitializationCheck } from "./initialization_check.ts";
-import { Findings } from "./findings.ts";
+import { Findings, nameBytes } from "./findings.ts";
 import { type BlockObserver, observeTogether } from "../scheduling/block_records.ts";
 import type { WaitingThreads } from "../scheduling/block_barriers.ts";
 import { type NumberedThreads, RecordedAccesses } from "./launch_accesses.ts";
 import type { MemoryCheck, StrayAccess } from "./memory_check.ts";
-import type { RaceCheck } from "./race/race_check.ts";
-import { nameBytes } from "./variable_names.ts";
+import { type RaceCheck, type RacingLaunch, startRaceCheck } from "./race/race_check.ts";
 import { SynchronizationCheck } from "./synchronization_check.ts";
-import { type RacingLaunch, startRaceCheck } from "./race/start_race_check.ts";
 
 /** Parameters of the checks of a launch. */
 export interface LaunchChecksOptions {

@@ -1,5 +1,6 @@
 /**
- * The check `memory`: accesses to memory that is not allocated, or was freed.
+ * The check `memory`: accesses to memory that is not allocated, or was freed, or that lies outside of the memory that the
+ * argument points into from which the kernel computes the address, even if other allocated memory adjoins it.
  *
  * @module
  */
@@ -10,17 +11,18 @@ import type { originSpaces } from "../../abi/host_functions.ts";
 import { addressOfOffset, offsetOfAddress } from "../../memory/linear_memory.ts";
 import { type NamedRange, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
-import type { KernelFinding } from "./findings.ts";
-import { sourceNameOf } from "./variable_names.ts";
+import { type KernelFinding, sourceNameOf } from "./findings.ts";
+import { argumentRangesByteLength, unboundedLength } from "../../abi/launch_record.ts";
+import type { SoftwareAllocation } from "../../memory/allocations.ts";
 
 /** What the check needs of the driver. */
-export interface MemoryCheckOptions {
+interface MemoryCheckOptions {
   /** The range that an access was most likely meant for. Undefined if none is near. */
   nearest(begin: number, byteLength: number): NamedRange | undefined;
 }
 
 /** The variable that an address was computed from, or the memory that a parameter points into. */
-export interface PointerOrigin {
+interface PointerOrigin {
   readonly space: typeof originSpaces[number];
   /** The offset of the variable in its state space, or of the parameter among the parameters. */
   readonly offset: number;
@@ -240,4 +242,36 @@ function withArgument(memory: NamedRange, argumentAt: (address: bigint) => numbe
 
 function count(bytes: number): string {
   return bytes === 1 ? "1 byte" : `${bytes} bytes`;
+}
+
+/** The memory of the program at the time of the launch. */
+interface ProgramMemory {
+  /**
+   * The range that the program allocated at an offset in linear memory: the innermost one if the allocation was
+   * divided.
+   */
+  allocationAt(offset: number): SoftwareAllocation | undefined;
+  /** Whether an argument is a buffer that begins at an offset in linear memory. */
+  isBuffer(offset: number): boolean;
+}
+
+/** The ranges in the form in which kernels find them: see `argumentRanges` of the launch record. */
+export function argumentRangesOf(parameters: DataView, memory: ProgramMemory): Uint32Array {
+  const byteLength = Math.min(parameters.byteLength, argumentRangesByteLength);
+  const ranges = new Uint32Array(2 * Math.floor(byteLength / 8));
+  for (let word = 0; word < ranges.length; word += 2) {
+    const offset = offsetOfAddress(parameters.getBigUint64(4 * word, true));
+    const range = offset === undefined ? undefined : rangeAt(offset, memory);
+    ranges[word] = range?.begin ?? 0;
+    ranges[word + 1] = range?.byteLength ?? unboundedLength;
+  }
+  return ranges;
+}
+
+/** The range that a pointer points into. Undefined if the pointer may also be the end of another range. */
+function rangeAt(offset: number, memory: ProgramMemory): SoftwareAllocation | undefined {
+  const found = memory.allocationAt(offset);
+  if (found?.begin !== offset || memory.isBuffer(offset)) return found;
+  const before = memory.allocationAt(offset - 1);
+  return before === undefined || before === found ? found : undefined;
 }

@@ -15,8 +15,7 @@ import {
 } from "../../../abi/check_state.ts";
 import type { LaunchCells } from "../../../memory/check_memory.ts";
 import type { BlockClocks } from "./block_clocks.ts";
-import type { RaceConflict, RaceFindings } from "./race_findings.ts";
-import type { ConflictKind } from "./race_wording.ts";
+import type { ConflictKind, RaceConflict, RaceFindings } from "./race_findings.ts";
 import { AccessNodes, type ShadowPage } from "./shadow_memory.ts";
 
 const readOperation = 1;

@@ -6,6 +6,11 @@
  *
  * @module
  */
+import { checkState, orderBits, orderCountShift, signalTable } from "../../../abi/check_state.ts";
+import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
+import { BlockClocks, type LaunchTime } from "./block_clocks.ts";
+import { fence, Releases } from "./releases.ts";
+import { type AccessNodes, PendingCopies, ShadowMemory, ShadowPage } from "./shadow_memory.ts";
 import {
   boundsGranuleShift,
   bytesOfPlace,
@@ -14,22 +19,103 @@ import {
   operationOfPlace,
   sharedSpan,
 } from "../../../abi/addresses.ts";
-import { checkState, orderBits, orderCountShift, signalTable } from "../../../abi/check_state.ts";
 import { launchFieldOffset, memoryBarrierFields } from "../../../abi/launch_record.ts";
 import type { BlockObserver } from "../../scheduling/block_records.ts";
-import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
 import type { Geometry } from "../../modules/kernel_versions.ts";
-import { BlockClocks, type LaunchTime } from "./block_clocks.ts";
-import { BlockRaces } from "./block_races.ts";
 import { CellAccesses } from "./cell_accesses.ts";
-import { PendingCopies } from "./pending_copies.ts";
-import type { RaceFindings } from "./race_findings.ts";
-import { fence, Releases } from "./releases.ts";
-import { ShadowMemory, type ShadowPage } from "./shadow_memory.ts";
-import type { Signals } from "./signals.ts";
+import { RaceFindings } from "./race_findings.ts";
+import type { CompiledKernel } from "../../../compiler/compile.ts";
+import type { Findings, KernelVariables } from "../findings.ts";
+
+/** Limits on the memory locations that are tracked as signals between blocks, and on the pairs of blocks. */
+const mostPlaces = 256;
+const mostPairs = 4096;
+const blockShift = 2 ** 26;
+
+/** Which blocks have read what another block wrote by an atomic, volatile or ordered access, such as a flag. */
+export class Signals {
+  /** The block that wrote last, by offset. */
+  readonly #writers = new Map<number, number>();
+  readonly #pairs = new Set<number>();
+
+  /** Whether the limits are reached, so that nothing more is recorded. */
+  get isFull(): boolean {
+    return this.#pairs.size >= mostPairs;
+  }
+
+  /** Records a strong read of a block. */
+  read(offset: number, block: number): void {
+    const writer = this.#writers.get(offset);
+    const isSeen = writer !== undefined && writer !== block && !this.isFull;
+    if (isSeen) this.#pairs.add(writer * blockShift + block);
+  }
+
+  /** Records a strong write of a block. */
+  write(offset: number, block: number): void {
+    const writer = this.#writers.get(offset);
+    if (writer === block || writer === undefined && this.#writers.size >= mostPlaces) return;
+    this.#writers.set(offset, block);
+  }
+
+  /** Whether a block has read what another block wrote. */
+  has(writer: number, reader: number): boolean {
+    return this.#pairs.has(writer * blockShift + reader);
+  }
+}
+
+/** The running block: the clocks of its threads, and the accesses to its shared memory. */
+class BlockRaces {
+  readonly clocks: BlockClocks;
+  /** Offset of its shared memory in linear memory. */
+  sharedBegin = 0;
+  sharedBytes = 0;
+  shared: ShadowPage;
+  /** The accesses to its shared memory. */
+  readonly releases: Releases = new Releases();
+  readonly #nodes: AccessNodes;
+  readonly #memory: LaunchCells;
+
+  constructor(clocks: BlockClocks, nodes: AccessNodes, memory: LaunchCells) {
+    this.clocks = clocks;
+    this.#nodes = nodes;
+    this.#memory = memory;
+    this.shared = this.#newPage();
+  }
+
+  #newPage(): ShadowPage {
+    const { state } = this.#memory;
+    const range = { begin: this.sharedBegin, byteLength: this.sharedBytes };
+    return new ShadowPage(range, this.#memory, (entry) => state[checkState.sharedCells / 4] = entry);
+  }
+
+  /** Publishes the block's state to compiled code, before the block runs. */
+  publish(): void {
+    const { state } = this.#memory;
+    state[checkState.sharedBegin / 4] = this.sharedBegin;
+    state[checkState.sharedBytes / 4] = this.sharedBytes;
+    state[checkState.clocks / 4] = this.clocks.offset;
+    this.shared.publish();
+  }
+
+  /** Starts a block in place of the previous one. */
+  begin(block: number): void {
+    this.clocks.begin(block);
+    this.shared.clear(this.#nodes);
+    this.releases.clear();
+  }
+
+  /** Sets the offset of its shared memory. */
+  place(begin: number, byteLength: number): void {
+    if (begin !== this.sharedBegin || byteLength !== this.sharedBytes) {
+      this.sharedBegin = begin;
+      this.sharedBytes = byteLength;
+      this.shared = this.#newPage();
+    }
+  }
+}
 
 /** Parameters of the check. */
-export interface RaceCheckOptions {
+interface RaceCheckOptions {
   readonly geometry: Geometry;
   /** Whether threads may release by other means than barriers. */
   readonly hasReleases: boolean;
@@ -283,4 +369,35 @@ export class RaceCheck {
       },
     };
   }
+}
+
+/** A launch that is checked for races. */
+export interface RacingLaunch {
+  readonly kernel: { readonly compiled: KernelVariables & Pick<CompiledKernel, "hasReleases"> };
+  readonly geometry: Geometry;
+  /** The launch record. */
+  readonly fields: Int32Array;
+}
+
+/** Parameters of the check other than the launch. */
+interface RacePlace {
+  /** All of linear memory, and the bounds table of the device. */
+  readonly bytes: Uint8Array;
+  readonly allocations: Uint32Array;
+  /** Receives the findings. */
+  readonly findings: Findings;
+  readonly sourceOf: (place: number) => string;
+  readonly nameOf: (offset: number, bytes: number) => string | undefined;
+  readonly memory: LaunchCells;
+}
+
+/** Starts the check of a launch. */
+export function startRaceCheck(
+  { kernel: { compiled }, geometry, fields }: RacingLaunch,
+  { bytes, allocations, findings: all, sourceOf, nameOf, memory }: RacePlace,
+): RaceCheck {
+  const { hasReleases } = compiled;
+  const signals = new Signals();
+  const findings = new RaceFindings({ findings: all, geometry, sourceOf, nameOf, signals, variables: compiled });
+  return new RaceCheck({ geometry, hasReleases, fields, bytes, allocations, findings, signals, memory });
 }

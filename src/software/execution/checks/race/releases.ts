@@ -1,7 +1,6 @@
 import { orderBits } from "../../../abi/check_state.ts";
 import type { BlockClocks } from "./block_clocks.ts";
-import { Knowledge } from "./knowledge.ts";
-import { type Release, ReleasedMessage } from "./messages.ts";
+import { Knowledge, type Release, ReleasedMessage } from "./knowledge.ts";
 
 /** A strong write, by the bits of its order. */
 interface StrongWrite {
