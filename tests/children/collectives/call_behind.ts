@@ -1,5 +1,5 @@
 /**
- * Makes calls while a collective cannot end, on the same device. Arguments: the driver's name, the collective's timeout in
+ * Makes calls behind a collective that cannot complete, on the same device. Arguments: the driver's name, the collective's timeout in
  * milliseconds, and the names of the calls. Prints the name of each call when it begins, and "done", "done late" if that
  * took more than the timeout, or its error.
  *
@@ -8,22 +8,22 @@
 import process from "node:process";
 import { Communicator, type CudaDevice, type CudaStream, type DeviceArray, open, SharingError } from "../../../mod.ts";
 
-/** What the calls work with. */
+/** The fixture of the calls. */
 interface Parts {
   readonly cuda: ReturnType<typeof open>;
   readonly gpu: CudaDevice;
   readonly peer: CudaDevice;
-  /** The one with the collective, and another one. */
+  /** The stream with the collective, and another one. */
   readonly stream: CudaStream;
   readonly other: CudaStream;
   readonly rank: Communicator;
   readonly array: DeviceArray<Float32Array>;
-  /** Another one, on the other stream. */
+  /** Another buffer, on the other stream. */
   readonly apart: DeviceArray<Float32Array>;
   readonly another: ReturnType<typeof open>;
 }
 
-/** Does what it needs before the collective is called, and returns the call. */
+/** Prepares a call before the collective is enqueued. Returns the call. */
 type Preparation = (parts: Parts) => () => unknown;
 
 const ptx = `.version 7.0
@@ -32,7 +32,7 @@ const ptx = `.version 7.0
 .visible .global .u32 number;
 .visible .entry nothing() { ret; }`;
 const geometry = { grid: 1, block: 32 };
-/** More than CUDA's queues take. */
+/** More calls than CUDA's launch queues take. */
 const many = 1500;
 
 function times(count: number, call: () => void): () => void {
@@ -226,7 +226,7 @@ const calls: Readonly<Record<string, Preparation>> = {
     return () => buffer.exportHandle();
   },
   "enablePeerAccess": ({ cuda, gpu, peer }) => () => {
-    // NCCL has enabled it on GPUs.
+    // On GPUs, NCCL has enabled peer access already.
     if (cuda.driver === "software") gpu.enablePeerAccess(peer);
   },
   "disablePeerAccess": ({ cuda, gpu, peer }) => {
@@ -276,7 +276,7 @@ for (const name of names) {
   const cuda = open({ driver, softwareDevices: 2 }), another = open({ driver });
   const gpu = cuda.device(0), peer = cuda.device(cuda.devices.length - 1);
   const id = Communicator.createId(cuda);
-  // GPUs take a second to create a communicator, whatever a collective may take.
+  // Creating a communicator takes a second on GPUs, more than the collective's timeout.
   const ranks = await Promise.all([gpu, peer].map((device, rank) => {
     return Communicator.create(device, { id, rank, size: 2, timeout });
   }));

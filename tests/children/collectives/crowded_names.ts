@@ -17,7 +17,7 @@ const folder = "/dev/shm";
 const user = process.geteuid!();
 using cuda = open({ driver: "software", sanitize: what === "leases" });
 
-/** Two ranks meet. Returns the longest time for which the event loop stood still for one, in milliseconds. */
+/** Creates two ranks. Returns the longest pause of either event loop, in milliseconds. */
 async function create(): Promise<number> {
   const id = Communicator.createId(cuda);
   let longest = 0;
@@ -63,11 +63,11 @@ if (what === "names") {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(4096, stream);
   using _handle = pool.exportHandle();
-  // The sanitizer lets other processes know.
+  // The sanitizer creates its board there, too.
   buffer.exportPointer();
   console.log(`stood still for ${performance.now() - begin}`);
 } else {
-  // The library creates once what it keeps.
+  // The library creates files once that it keeps.
   await create();
   const before = readdirSync(folder);
   const { bavail, bsize } = statfsSync(folder);

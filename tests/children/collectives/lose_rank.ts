@@ -54,7 +54,7 @@ async function run(): Promise<void> {
     for (let count = 0;; count++) {
       if (count === 5 && rank === lost) console.log("working");
       if (count === 5 && rank === lost && how === "idle") await new Promise(() => setInterval(() => {}, 1000));
-      // Each way to wait, in turn.
+      // Use each kind of wait in turn.
       const sum = await add(communicator, [() => {}, () => stream.synchronize(), () => stream.finished()][count % 3]!);
       if (sum !== size * (size + 1) / 2) throw new Error(`the sum is ${sum}`);
     }

@@ -1,7 +1,7 @@
 /**
- * Maps what another process offers, while the sanitizer looks, and reads it. Arguments: the exporter's path, the
- * driver's name, whether a "buffer" or a "slot" is offered, and the number of the stream that reads it: it is released
- * on stream 0; last, the file in which the processes tell their order. Prints "read" when it has asked for that, and what was reported when the exporter has ended.
+ * With the sanitizer, maps what another process offers, and reads it. Arguments: the exporter's path, the driver's name,
+ * whether a "buffer" or a "slot" is offered, the number of the stream that reads it, and the name of the processes' board.
+ * The memory is released on stream 0. Prints "read" when the read is enqueued, and the reports when the exporter has ended.
  *
  * @module
  */

@@ -1,4 +1,4 @@
-/** Reads memory of which only a part was written, and prints what the sanitizer reports. */
+/** Reads memory of which only a part was written, and prints the reports. */
 import { open } from "../../../mod.ts";
 
 {

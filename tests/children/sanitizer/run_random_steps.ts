@@ -1,6 +1,6 @@
 /**
- * A process of random programs: see `tests/support/random_participant.ts`. Arguments: the path of a socket and the file
- * in which the processes tell their order. Does what the other end says.
+ * A process of random programs: see `tests/support/random_participant.ts`. Arguments: the path of a socket and the name of
+ * the processes' board. Runs the steps that the other end sends.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { type Beginning, type Offered, RandomParticipant, type RandomStep } from
 import { useBoard } from "../../support/own_board.ts";
 import { receive, send } from "../../support/shared_steps.ts";
 
-/** What the other end says. */
+/** The steps that the other end sends. */
 export type Command =
   | { readonly do: "begin"; readonly beginning: Beginning }
   | { readonly do: "add"; readonly offered: Offered }

@@ -1,6 +1,6 @@
 /**
  * The importer of programs of two processes: see `tests/support/shared_steps.ts`. Arguments: the path of a socket,
- * the driver's name, and the file in which the processes tell their order. Does what the other end says.
+ * the driver's name, and the name of the processes' board. Runs the steps that the other end sends.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { UnixSocket } from "../../../mod.ts";
 import { useBoard } from "../../support/own_board.ts";
 import { Participant, receive, send, type Shared, type Step } from "../../support/shared_steps.ts";
 
-/** What the other end says. */
+/** The steps that the other end sends. */
 export type Command =
   | { readonly do: "begin"; readonly shared: Shared; readonly schedule?: "oldest" }
   | { readonly do: "step"; readonly step: Step }

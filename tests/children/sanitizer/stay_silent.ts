@@ -1,4 +1,4 @@
-/** Is connected to who asks for it at the path of the argument, and tells nobody what it does. */
+/** Accepts connections at the path of the argument, and publishes nothing of what it does. */
 import process from "node:process";
 import { UnixListener, type UnixSocket } from "../../../mod.ts";
 

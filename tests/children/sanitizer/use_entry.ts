@@ -1,7 +1,7 @@
 /**
- * Maps what another process has published in a store, while the sanitizer looks, and fills or reads it. Arguments: the
- * driver, the store's path, "read" or "write", and the file in which the processes tell their order. Prints "done" when
- * it has asked for that, waits for the entry "over", and prints what was reported.
+ * With the sanitizer, maps what another process has published in a store, and fills or reads it. Arguments: the driver,
+ * the store's path, "read" or "write", and the name of the processes' board. Prints "done" when the work is enqueued, waits
+ * for the entry "over", and prints the reports.
  *
  * @module
  */

@@ -1,4 +1,4 @@
-/** Launches blocks that wait for each other, as many as the argument says, and prints what the sanitizer reports. */
+/** Launches blocks that wait for each other, as many as the argument says, and prints the reports. */
 import { CudaError, open } from "../../../mod.ts";
 
 const onReport = ({ message }: { message: string }) => console.log(message);

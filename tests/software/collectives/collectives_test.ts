@@ -8,7 +8,7 @@ import { createRanks, type Rank, testCollectives, whenIdle } from "./ranks.ts";
 const { float32 } = dataType;
 const { sum } = reductionOperation;
 
-/** Values of a type in bytes, the same each time. Few are so large that results overflow. */
+/** The bytes of pseudorandom values of a type. Few are so large that results overflow. */
 function someBytes(type: PlainType, count: number, seed: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(count * type.byteLength);
   const view = new DataView(bytes.buffer);
@@ -18,13 +18,13 @@ function someBytes(type: PlainType, count: number, seed: number): Uint8Array<Arr
   return bytes;
 }
 
-/** What an operation is called with, and what it should give. */
+/** The arguments of an operation, and its expected result. */
 interface Case {
-  /** The elements that each rank gives and gets, as multiples of the count. */
+  /** The sizes of a rank's input and result, as multiples of the count. */
   readonly gives: number;
   readonly gets: (rank: number) => number;
   call(rank: Rank, buffers: { source: bigint; target: bigint }): void;
-  /** The bytes that a rank gets. */
+  /** The expected result of a rank. */
   expected(rank: number, given: readonly Uint8Array[]): Uint8Array;
 }
 
@@ -87,7 +87,7 @@ function casesOf(type: PlainType, count: number, size: number): Record<string, C
   };
 }
 
-/** Runs all cases, or those of some names. */
+/** Runs all cases, or those with some names. */
 async function runCases(
   ranks: readonly Rank[],
   type: PlainType,
@@ -154,7 +154,7 @@ testCollectives("operations in place have the results of others", async (driver)
   }
   await whenIdle(ranks);
   assertEquals(ranks.map((rank, index) => floatsOf(rank, buffers[index]!, 2)), [[3, 21], [3, 21]]);
-  // Each rank gives the part of its target that it gets from itself, or gets the part of its source.
+  // In place, each rank's input is its own part of the target, or its result its own part of the source.
   const gathered = ranks.map((rank, index) => putFloats(rank, 7 + index, 7 + index));
   for (const [index, rank] of ranks.entries()) {
     const target = gathered[index]!;
@@ -190,7 +190,7 @@ testCollectives(
     const ranks = await createRanks(driver, 2);
     const buffers = ranks.map((rank) => putFloats(rank, 1));
     const others = ranks.map((_, index) => driver.streamCreateWithPriority(index, 1, 0));
-    // Doubled ten times, on two streams in turn: each reads what the one before has written.
+    // Doubles the values ten times, on two streams in turn: each reads the result of the one before.
     for (let time = 0; time < 10; time++) {
       for (const [index, { collectives, comm, stream }] of ranks.entries()) {
         const at = buffers[index]!;
@@ -200,7 +200,7 @@ testCollectives(
     }
     for (const device of [0, 1]) driver.deviceSynchronize(device);
     assertEquals(ranks.map((rank, index) => floatsOf(rank, buffers[index]!, 1)), [[1024], [1024]]);
-    // A fill before, and one behind.
+    // One fill comes before the collective, and one after it.
     for (const [index, { collectives, comm, stream }] of ranks.entries()) {
       const at = buffers[index]!;
       driver.memsetD32Async(index, at, 0x3f800000, 1, stream);

@@ -18,7 +18,7 @@ const honest: MailboxEntry = {
   byteLength: 4 * count,
 };
 
-/** A rank, and a membership in the same communicator that posts whatever it likes. */
+/** A rank, and a membership in the same communicator that posts arbitrary entries. */
 async function createPair(driver: SoftwareDriver): Promise<{ rank: Rank; hostile: Membership }> {
   const { collectives } = driver;
   const id = collectives.getUniqueId();
@@ -56,7 +56,7 @@ testCollectives("what another rank posts is checked before it is used", async (d
       /^Cannot (do collective 1|use what rank 1 gives|read what rank 1 gives)/.test(error!.message),
       error!.message,
     );
-    // No device was lost.
+    // The device is still usable.
     driver.deviceSynchronize(0);
     hostile.leave(phases.finished);
   }

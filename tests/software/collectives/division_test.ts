@@ -7,7 +7,7 @@ import { createRanks, errorsOf, Rank, revoke, testCollectives, whenIdle, whenRea
 const type = dataType.float32;
 const operation = reductionOperation.sum;
 
-/** Sums the ranks' numbers, which are 1, 10, 100 and so on in the communicators that they were in at first. */
+/** Sums the ranks' numbers: 1, 10, 100 and so on, by rank in the original communicator. */
 async function sumsOf(ranks: readonly Rank[], numbers: readonly number[]): Promise<number[]> {
   const targets = ranks.map((rank, index) => rank.put(new Uint8Array(Float32Array.of(numbers[index]!).buffer)));
   for (const [index, { collectives, comm, stream }] of ranks.entries()) {
@@ -18,7 +18,7 @@ async function sumsOf(ranks: readonly Rank[], numbers: readonly number[]): Promi
   return ranks.map((rank, index) => new Float32Array(rank.get(targets[index]!, 4).buffer)[0]!);
 }
 
-/** The ranks of other communicators, on the devices of the ranks that they were made of. */
+/** The ranks of divided communicators, on the devices of the ranks that they were divided from. */
 function ranksOf(driver: SoftwareDriver, comms: readonly bigint[], devices: readonly number[]): Rank[] {
   return comms.map((comm, index) => new Rank(driver, devices[index]!, comm));
 }
@@ -73,7 +73,7 @@ testCollectives("a communicator whose parent is destroyed before it is divided c
   await collectives.commDestroy(ranks[0]!.comm);
   const state = collectives.commGetAsyncError(comm);
   assert(state instanceof Error && state.message.includes("was destroyed before it was divided"), String(state));
-  // Nor can the other rank's.
+  // The other rank's communicator cannot be created either.
   const other = collectives.commSplit(ranks[1]!.comm, { color: 1, key: 0 });
   await waitUntil(() => collectives.commGetAsyncError(other) instanceof Error);
 });

@@ -91,7 +91,7 @@ testCollectives("a sender's work is done when the receiver has the message", asy
   const [one, other] = ranks as [Rank, Rank];
   const source = putFloats(one, 3), target = putFloats(other, 0), unrelated = putFloats(other, 0);
   send(one, 1, source);
-  // Something else that takes as long as the message would.
+  // Other work that takes as long as the message would.
   driver.memsetD32Async(1, unrelated, 1, 1, other.stream);
   await whenIdle([other]);
   assertEquals(one.isIdle, false);
@@ -101,7 +101,7 @@ testCollectives("a sender's work is done when the receiver has the message", asy
 });
 
 testCollectives("a group of several communicators' calls on one stream is done", async (driver) => {
-  // Two ranks of this process share a stream: without a group, the first would wait for the second forever.
+  // Two ranks of this process share a stream: without a group, the first would hang.
   const [one, other] = await createRanks(driver, 2) as [Rank, Rank];
   const pairs = await createRanks(driver, 2);
   const common = { count: 1, type, operation: 0 };
@@ -116,7 +116,7 @@ testCollectives("a group of several communicators' calls on one stream is done",
   collectives.groupEnd();
   await whenIdle([one]);
   assertEquals(buffers.map((buffer) => floatsOf(one, buffer)), [[3], [3]]);
-  // Communicators in another order in each rank.
+  // Each rank uses the communicators in another order.
   const targets = [one, other].map((rank) => [putFloats(rank, 1), putFloats(rank, 5)]);
   for (const [index, calls] of [[one, pairs[0]!], [pairs[1]!, other]].entries()) {
     collectives.groupStart();

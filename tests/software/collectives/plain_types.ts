@@ -1,6 +1,5 @@
 /**
- * The types of elements, computed with one value at a time and in another way than the software device's: what its
- * collectives are compared with.
+ * A reference implementation of the element types, one value at a time, for comparison with the software device's.
  *
  * @module
  */
@@ -9,7 +8,7 @@ import { dataType, reductionOperation } from "../../../src/collective_library.ts
 /** A value of any type. */
 export type Value = number | bigint;
 
-/** A type, by its arithmetic and its bytes. */
+/** The arithmetic and the byte format of a type. */
 export interface PlainType {
   readonly name: keyof typeof dataType;
   readonly number: number;
@@ -43,7 +42,7 @@ function integer(name: PlainType["name"], bits: number, isSigned: boolean): Plai
   };
 }
 
-/** A float type whose values are all listed: by sign, exponent and mantissa. */
+/** A float type by the list of all its values, composed of sign, exponent and mantissa. */
 function smallFloat(
   name: PlainType["name"],
   { exponentBits, mantissaBits, hasInfinity, saturates }: {
@@ -65,7 +64,7 @@ function smallFloat(
   const values = Array.from({ length: half }, (_, code) => valueOf(code));
   const finite = values.filter((value) => Number.isFinite(value));
   const largest = finite.at(-1)!;
-  /** The code of the nearest value, found by bisection: of the even one if two are as near. */
+  /** The code of the nearest value, by bisection; of the even one if two are equally near. */
   const codeOf = (magnitude: number): number => {
     if (magnitude === Infinity) return saturates && !hasInfinity ? finite.length - 1 : values.indexOf(Infinity);
     if (magnitude >= largest) {

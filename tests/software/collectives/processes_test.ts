@@ -6,7 +6,7 @@ import { leakTest } from "../../support/resources.ts";
 import type { TestOptions } from "../../support/test.ts";
 import { namesLeftBy } from "../../support/names_left.ts";
 
-/** Starts the processes of ranks: `what` says what each does. */
+/** Starts the processes of ranks; `what` is what each of them does. */
 function startRanks(what: readonly string[], { count = 4, size = what.length } = {}): ChildProcess[] {
   const id = createId().toHex();
   return what.map((step, rank) =>
@@ -14,12 +14,12 @@ function startRanks(what: readonly string[], { count = 4, size = what.length } =
   );
 }
 
-/** The next lines of each process, one of each. */
+/** The next line of each process. */
 function nextLines(ranks: readonly ChildProcess[]): Promise<(string | undefined)[]> {
   return Promise.all(ranks.map((rank) => rank.nextLine()));
 }
 
-/** Declares a test with processes. Fails if one of them has left memory with a name. */
+/** Declares a test with processes. Fails if one of them leaves named memory behind. */
 function testProcesses(
   name: string,
   body: (start: typeof startRanks) => Promise<void>,
@@ -73,7 +73,7 @@ testProcesses("the others go on without a process that is killed between collect
 });
 
 testProcesses("the others go on without a process that is killed in a collective", async (start) => {
-  // Long enough that the end comes in the midst of one.
+  // Long enough that the process ends during a collective.
   const ranks = start(["survive", "survive", "survive", "repeat"], { count: 2 ** 18 });
   await nextLines(ranks);
   assertEquals(await nextLines(ranks), ["ready", "ready", "ready", "ready"]);
@@ -82,7 +82,7 @@ testProcesses("the others go on without a process that is killed in a collective
   await assertSurvivors(ranks.slice(0, 3), ranks[3]!.pid, 6);
 });
 
-/** Each survivor has the error, then its new communicator, then the sum, and then the error again. */
+/** Each survivor prints the error, then its new communicator, the sum, and the error again. */
 async function assertSurvivors(ranks: readonly ChildProcess[], pid: number, sum: number): Promise<void> {
   const errors = await nextLines(ranks);
   const size = ranks.length + 1;

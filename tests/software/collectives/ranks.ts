@@ -31,7 +31,7 @@ export class Rank {
     this.stream = driver.streamCreateWithPriority(device, streamFlags.nonBlocking, 0);
   }
 
-  /** Memory that has the bytes when the stream gets there. */
+  /** Allocates memory and copies bytes to it, in stream order. */
   put(bytes: Uint8Array): bigint {
     const address = this.#driver.malloc(this.#device, Math.max(bytes.byteLength, 1));
     this.#driver.memcpyHtoDAsync(this.#device, address, bytes, this.stream);
@@ -53,7 +53,7 @@ export class Rank {
     return this.#driver.streamQuery(this.#device, this.stream);
   }
 
-  /** What its communicator says. */
+  /** The state of its communicator. */
   get state(): "ready" | "in-progress" | Error {
     return this.collectives.commGetAsyncError(this.comm);
   }
@@ -62,14 +62,14 @@ export class Rank {
 /** Waits until all of the ranks are ready. Throws the error of one that is not. */
 export async function whenReady(ranks: readonly Rank[]): Promise<void> {
   await waitUntil(() => {
-    // All are asked, because each makes progress when it is asked.
+    // Query all of them, because each makes progress only when it is queried.
     const states = ranks.map(({ state }) => state);
     for (const state of states) if (state instanceof Error) throw state;
     return states.every((state) => state === "ready");
   });
 }
 
-/** Waits until the work of all ranks is done or has ended. */
+/** Waits until the work of all ranks is complete or was revoked. */
 export async function whenIdle(ranks: readonly Rank[]): Promise<void> {
   await waitUntil(() => ranks.every(({ isIdle }) => isIdle));
 }
@@ -99,13 +99,13 @@ export async function createRanks(driver: SoftwareDriver, size: number): Promise
   return ranks;
 }
 
-/** Ends a rank's work by force. */
+/** Revokes a rank's work. */
 export function revoke({ collectives, comm }: Rank): Promise<void> {
   const done = { collectives: 0, messages: true };
   return collectives.commRevoke(comm, { isAborted: false, done, why: new Error("The test ends it") });
 }
 
-/** Declares a test with a driver. Fails if a resource or a name of memory is left behind. */
+/** Declares a test with a driver. Fails if a resource or named memory is left behind. */
 export function testCollectives(
   name: string,
   body: (driver: SoftwareDriver) => void | Promise<void>,

@@ -5,7 +5,7 @@ import { ElementReduction } from "../../../src/software/collectives/reduction.ts
 import { test } from "../../support/test.ts";
 import { type PlainType, plainTypes, reduced, type Value, valuesOf } from "./plain_types.ts";
 
-/** Bytes of any values, the same each time: among them those that are too large, and NaN. */
+/** The bytes of pseudorandom values, with very large ones and NaN among them. */
 function anyBytes(byteLength: number, seed: number): Uint8Array<ArrayBuffer> {
   let state = seed;
   return Uint8Array.from({ length: byteLength }, () => {
@@ -22,7 +22,7 @@ function reducedBytes(type: PlainType, operation: number, ranks: readonly Uint8A
   return result;
 }
 
-/** Fails at the first value that differs: a comparison of long arrays takes long to print. */
+/** Fails at the first different value, because printing a difference of long arrays takes long. */
 function assertSame(actual: readonly Value[], ranks: readonly Value[][], type: PlainType, operation: number): void {
   for (const [index, value] of actual.entries()) {
     const given = ranks.map((values) => values[index]!);

@@ -41,7 +41,7 @@ testCollectives("ranks that call different collectives all get the error that na
       `${described}; all ranks must make the same calls in the same order`,
     ]);
     await whenIdle(ranks);
-    // It can do no more, and says why.
+    // Further calls throw the same error.
     assertThrows(() => ranks[0]!.collectives.allReduce(callOf(ranks[0]!, buffers[0]!)), Error, "rank 2");
   }
 });
@@ -154,7 +154,7 @@ testCollectives("an aborted communicator's work ends, and the others learn of it
     assert(error instanceof SharingError && error.code === "peer-gone");
     assert(error.message.startsWith("Rank 2 of 3 has aborted (process "), error.message);
   }
-  // Its error stays.
+  // It keeps its error.
   assertEquals(one.state, errors[0]);
 });
 
@@ -174,7 +174,7 @@ testCollectives(
       assertEquals([...new Float32Array(rank.get(buffers[index]!, 8).buffer)], [6, 6]);
       if (index > 0) assertEquals(rank.state, "ready");
     }
-    // Only who needs it learns that it has left.
+    // Only a rank that needs it notices that it has left.
     const at = ranks[1]!.put(new Uint8Array(8));
     collectives.send({ ...callOf(ranks[1]!, at), root: 2 });
     collectives.recv({ ...callOf(ranks[2]!, ranks[2]!.put(new Uint8Array(8))), root: 1 });
