@@ -45,7 +45,7 @@ import {
   type PhysicalMemory,
   type PhysicalMemoryOptions,
 } from "../memory/virtual/physical_memory.ts";
-import { checkImage } from "../ptx/image_mistakes.ts";
+import { checkImage } from "../ptx/image_kind.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/handles/shareable_handle.ts";
 import {

@@ -1,8 +1,10 @@
 /**
- * The names that a cubin defines for all other images, and those that others must define.
+ * The names that an image defines for all other images, and those that others must define.
  *
  * @module
  */
+import { parsePtx } from "./parsing/parser.ts";
+import { PtxError } from "./syntax.ts";
 
 /** `SHT_SYMTAB` */
 const symbolTable = 2;
@@ -72,4 +74,16 @@ function readSymbols(cubin: Uint8Array): Symbol[] {
     }
   }
   return symbols;
+}
+
+/** The names that a PTX module defines for all others, and that no other may define. Empty if it cannot be parsed. */
+export function strongDefinitions(ptx: string): readonly string[] {
+  try {
+    const { functions, variables } = parsePtx(ptx);
+    const defined = functions.filter(({ linkage, body }) => linkage === "visible" && body !== undefined);
+    return [...defined, ...variables.filter(({ linkage }) => linkage === "visible")].map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof PtxError) return [];
+    throw error;
+  }
 }

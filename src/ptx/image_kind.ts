@@ -1,4 +1,4 @@
-import { ptxText } from "./ptx_text.ts";
+import { isPtx, ptxText } from "./ptx_text.ts";
 
 /**
  * The kinds of images that can be linked. An `object` or a `library` is the host's, with device code in it; `ltoir` is
@@ -67,4 +67,103 @@ function fatbinHasLtoir(bytes: Uint8Array): boolean {
 
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
   return new DataView(buffer, byteOffset, byteLength);
+}
+
+const pass = "pass PTX text, or the bytes of an image as a Uint8Array";
+
+/** The type in the ELF header of an object, which is to be linked. */
+const relocatableElf = 1;
+
+/** How a value that is neither a string nor bytes becomes an image, by its class. */
+const remedies: Readonly<Record<string, string>> = {
+  Promise: "await the promise first",
+  Response: "pass await response.text(), or await response.bytes() for a binary image",
+  Request: "fetch it first, and pass await response.text()",
+  Blob: "pass await blob.text(), or await blob.bytes() for a binary image",
+  File: "pass await file.text(), or await file.bytes() for a binary image",
+  ArrayBuffer: "pass a Uint8Array of it",
+  URL: "read the file first, and pass its contents",
+};
+
+/**
+ * Throws a `TypeError` that says what is wrong if a value is certainly not the image that was meant: a path, source code,
+ * a promise. Other text is left to the driver, whose compiler explains what it refuses.
+ *
+ * @param options.isLinked Whether the image may also be one that can only be linked: a host's object.
+ */
+export function checkImage(image: unknown, { isLinked = false }: { isLinked?: boolean } = {}): void {
+  const type = Object.prototype.toString.call(image).slice("[object ".length, -1);
+  if (typeof image !== "string" && type !== "Uint8Array") {
+    throw new TypeError(`Cannot load a module from a value of type ${type}: ${remedies[type] ?? pass}`);
+  }
+  if (typeof image !== "string" && isHostProgram(image as Uint8Array, isLinked)) {
+    throw new TypeError(
+      "Cannot load a program or a library of the host as a module: pass PTX text, or the bytes of a cubin or a fatbin",
+    );
+  }
+  const text = typeof image === "string" ? image : beginningOf(image as Uint8Array);
+  if (text === undefined || isPtx(text)) return;
+  const mistake = typeof image === "string" && pathMistake(image) || contentMistake(text);
+  if (mistake !== undefined) throw new TypeError(mistake);
+}
+
+/** Whether an image is an ELF file, but no cubin. Objects are none of the programs if `exceptObjects` is set. */
+function isHostProgram(bytes: Uint8Array, exceptObjects: boolean): boolean {
+  const isElf = bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
+  return isElf && bytes[18] !== cudaElfMachine && !(exceptObjects && bytes[16] === relocatableElf);
+}
+
+/** The first characters of an image; undefined if it is binary. Characters are bytes: only ASCII matters here. */
+function beginningOf(bytes: Uint8Array): string | undefined {
+  const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
+  const begin = bytes.subarray(0, 64 * 1024);
+  if (!isUtf16 && begin.subarray(0, -1).includes(0)) return undefined;
+  return Array.from(begin, (byte) => String.fromCharCode(byte)).join("");
+}
+
+function pathMistake(text: string): string | undefined {
+  if (text.length > 4096 || !/^[^\n]*\.\w+$/.test(text)) return undefined;
+  if (/\.(cu|cuh|c|cc|cpp|h)$/i.test(text)) {
+    return `Cannot load "${text}" as a module: compile it with nvcc -ptx, and pass the text of the PTX, not a path`;
+  }
+  if (/\.(cubin|fatbin)$/i.test(text)) {
+    return `Cannot load "${text}" as a module: pass the bytes of the file, not a path, as in readFileSync("${text}")`;
+  }
+  if (!/\.(ptx|txt)$/i.test(text)) return undefined;
+  if (/^https?:/i.test(text)) {
+    return `Cannot load "${text}" as a module: pass the text of the PTX, as in await (await fetch("${text}")).text()`;
+  }
+  return `Cannot load "${text}" as a module: pass the text of the PTX, not a path, as in readFileSync("${text}", "utf8")`;
+}
+
+function contentMistake(text: string): string | undefined {
+  if (text.trim() === "") return "Cannot load an empty image as a module: pass the text of the PTX";
+  // The bytes of the mark look like three other characters.
+  if (/^(?:\uFEFF|\u00EF\u00BB\u00BF)/.test(text)) {
+    return "Cannot load PTX that begins with a byte order mark: save the file as UTF-8 without it";
+  }
+  if (text.startsWith("\u00FF\u00FE")) return "Cannot load PTX in UTF-16: save the file as UTF-8";
+  if (/^\s*<(?:!doctype|html|\?xml)/i.test(text)) {
+    return "Cannot load an HTML or XML document as a module: the address of the download may be that of a page, not of the file";
+  }
+  if (text.startsWith("\x7fELF")) return "Cannot load a cubin that was read as text: pass its bytes, as a Uint8Array";
+  if (
+    !/^\s*\.(?:target|visible|entry)\b/m.test(text) &&
+    /__global__|^\s*#\s*(?:include|define|pragma)\b|extern\s*"C"/m.test(text)
+  ) {
+    return "Cannot load CUDA C++ as a module: compile it with nvcc -ptx, and pass the text of the PTX";
+  }
+  if (/^\s*"/.test(text) && text.includes(".version")) {
+    return "Cannot load PTX that is quoted as JSON: pass the result of JSON.parse";
+  }
+  if (/^\s*(?:; ModuleID|source_filename|target (?:triple|datalayout))\b/m.test(text)) {
+    return "Cannot load LLVM IR as a module: compile it with llc -mcpu=sm_75, and pass the text of the PTX";
+  }
+  if (/@(?:compute|workgroup_size)\b|^\s*#version\b/m.test(text)) {
+    return "Cannot load a shader as a module: write the kernel in CUDA C++, and pass the PTX that nvcc -ptx makes of it";
+  }
+  if (/^\s*(?:\.visible\s+|\.weak\s+)?\.(?:entry|func|target|address_size)\b/m.test(text)) {
+    return "Cannot load PTX without its header: begin it with .version 7.0, .target sm_60 and .address_size 64";
+  }
+  return undefined;
 }

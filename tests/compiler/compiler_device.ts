@@ -12,7 +12,7 @@ import {
 import { addressBase, boundsTable, decodePlace, shadowOffset } from "../../src/software/abi/addresses.ts";
 import type { GangWidth } from "../../src/software/compiler/simd/gang_layout.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
-import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
+import type { InstructionSet } from "../../src/software/compiler/typing/find_form.ts";
 import { BlockScheduler } from "../../src/software/execution/scheduling/block_scheduler.ts";
 import { type LaunchField, launchFieldOffset, launchFields } from "../../src/software/abi/launch_record.ts";
 

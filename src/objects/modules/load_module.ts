@@ -12,7 +12,7 @@ import {
   shown,
   whatIs,
 } from "../../support/validation.ts";
-import { checkImage } from "../../ptx/image_mistakes.ts";
+import { checkImage } from "../../ptx/image_kind.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { type KernelSignature, kernelSignatures } from "../../ptx/kernel_signature.ts";

@@ -9,9 +9,8 @@ import { assume, type Condition, decide, type Domain, TooComplex } from "./domai
 import { bitsOf, type KernelCode, type Place, type Step, written } from "./kernel_code.ts";
 import { accelerate } from "./loop_acceleration.ts";
 import { accessOf, barrierOf, sharedAccessOf } from "./memory_step.ts";
-import { SharedPhases } from "./shared_phases.ts";
-import { allWrites, noWrites } from "./shared_writes.ts";
-import { SplitDimension, type Undecided } from "./integer_operations.ts";
+import { allWrites, noWrites, SharedPhases } from "./shared_phases.ts";
+import { evaluate, SplitDimension, type Undecided, type Value } from "./values.ts";
 import {
   areEqual,
   type Arrival,
@@ -22,7 +21,6 @@ import {
   type Stop,
   type ThreadState,
 } from "./thread_state.ts";
-import { evaluate, type Value } from "./values.ts";
 
 /** Threads of one state that part: at the beginning of a block, or in the midst of one. */
 interface Parting {

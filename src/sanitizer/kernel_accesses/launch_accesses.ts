@@ -4,6 +4,7 @@
  * @module
  */
 import type { Driver, KernelLaunch, LinkedImage } from "../../driver.ts";
+import { type LaunchResult, launchResult, type LaunchShape, parameterBits, type UsedParameter } from "./launch_run.ts";
 import type { GlobalAccesses, LaunchAccess } from "../../kernel_checker.ts";
 import { parsePtx } from "../../ptx/parsing/parser.ts";
 import { ptxText } from "../../ptx/ptx_text.ts";
@@ -12,13 +13,11 @@ import type { PossibleAccess, RangeAccess } from "../order/stream_order.ts";
 import type { LineInfo } from "../../ptx/line_info.ts";
 import { noBase } from "./affine_form.ts";
 import { joined, without } from "./covered_bytes.ts";
-import type { Step } from "./kernel_code.ts";
-import { AnalysisCost, isLarge } from "./analysis_cost.ts";
+import { kernelCode, type Step } from "./kernel_code.ts";
+
 import { type ExactAccesses, placedAccesses } from "./exact_accesses.ts";
 import { accessOf } from "./memory_step.ts";
-import { kernelCode } from "./kernel_code.ts";
 import { PreparedCode } from "./thread_state.ts";
-import { type LaunchResult, launchResult, type LaunchShape, parameterBits, type UsedParameter } from "./launch_run.ts";
 import { possibleAccesses } from "./possible_accesses.ts";
 import { areSeparate } from "./separate_accesses.ts";
 
@@ -350,4 +349,50 @@ export function withSources(noted: readonly RangeAccess[], { certain, sources }:
     });
   });
   return [...certain, ...rest];
+}
+
+/** Observing fewer threads takes less time. */
+const fewThreads = 4096;
+/** So many launches are analyzed in any case. */
+const trials = 8;
+
+/** Whether a launch has so many threads that observing them takes longer than an analysis. */
+export function isLarge({ gridX, gridY, gridZ, blockX, blockY, blockZ }: KernelLaunch): boolean {
+  return gridX * gridY * gridZ * blockX * blockY * blockZ >= fewThreads;
+}
+
+/** What analyzing the launches of a kernel has been good for. */
+export class AnalysisCost {
+  /** Analyses, those of them that found nothing out, and how often they were used again. */
+  #made = 0;
+  #failed = 0;
+  #used = 0;
+  /** The last launch that was not analyzed. */
+  #declined: LaunchShape | undefined;
+
+  /** Whether to analyze a launch. Programs that launch the same again and again soon get a result. */
+  pays(launch: KernelLaunch, isLike: (launch: KernelLaunch, other: LaunchShape) => boolean): boolean {
+    const { gridX, gridY, gridZ, blockX, blockY, blockZ, parameters } = launch;
+    if (this.#made < trials + this.#used) return true;
+    if (isLarge(launch) && this.#failed < this.#made / 2) return true;
+    if (this.#declined !== undefined && isLike(launch, this.#declined)) return true;
+    const { buffer, byteOffset, byteLength } = parameters;
+    this.#declined = {
+      grid: [gridX, gridY, gridZ],
+      block: [blockX, blockY, blockZ],
+      parameters: new DataView(buffer.slice(byteOffset, byteOffset + byteLength)),
+    };
+    return false;
+  }
+
+  /** Records an analysis. */
+  made(hasFound: boolean): void {
+    this.#made++;
+    if (!hasFound) this.#failed++;
+  }
+
+  /** Records that a result is used again. */
+  used(): void {
+    this.#used++;
+  }
 }

@@ -13,7 +13,7 @@ import type { Step } from "./kernel_code.ts";
 import { type InterleavedAccesses, interleavedAccesses, partsOf } from "./interleaved_accesses.ts";
 import { hasOnlyWeakAccesses, type SeparateRange, separateRanges } from "./separate_accesses.ts";
 import { readsOnlyKnownMemory, readsSharedMemory, type StepAccess } from "./memory_step.ts";
-import { SplitDimension } from "./integer_operations.ts";
+import { SplitDimension } from "./values.ts";
 import type { CertainAccess, LaunchNumbers, PreparedCode } from "./thread_state.ts";
 
 /** The shape of a launch, and its arguments. */

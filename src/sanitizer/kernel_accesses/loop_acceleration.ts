@@ -10,7 +10,7 @@
 import { type AffineForm, areParallel, formOf, isUniform, productOf, sumOf } from "./affine_form.ts";
 import { type Condition, constrain, type Domain, simplified } from "./domain.ts";
 import type { KernelRun } from "./kernel_run.ts";
-import { allWrites } from "./shared_writes.ts";
+import { allWrites } from "./shared_phases.ts";
 import { areEqual, type Arrival, type Stay, type ThreadState } from "./thread_state.ts";
 import type { Value } from "./values.ts";
 

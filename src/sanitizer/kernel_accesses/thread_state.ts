@@ -9,7 +9,7 @@ import type { AffineForm } from "./affine_form.ts";
 import type { Condition, Domain } from "./domain.ts";
 import { type Block, type KernelCode, overwrites, readBy, type Step, written } from "./kernel_code.ts";
 import { barriersOf, type StepAccess } from "./memory_step.ts";
-import type { WritesBefore } from "./shared_writes.ts";
+import type { WritesBefore } from "./shared_phases.ts";
 import type { Value } from "./values.ts";
 
 /** An access that all threads of a domain make, each once or more. */

@@ -1,12 +1,21 @@
 /**
- * What the instructions of a kernel compute, where that is affine or a condition.
+ * What the instructions of a kernel compute, where that is affine in the thread's place or a condition.
  *
  * @module
  */
 import type { Arithmetic } from "../../ptx/instructions/instruction_traits.ts";
-import { type AffineForm, constantForm, elsewhere, noBase, productOf, sumOf } from "./affine_form.ts";
+import {
+  type AffineForm,
+  constantForm,
+  elsewhere,
+  formOf,
+  isUniform,
+  noBase,
+  productOf,
+  sumOf,
+} from "./affine_form.ts";
 import { type Condition, decide, type Domain, rangeOf, simplified } from "./domain.ts";
-import { type IntegerType, type OperandTools, operations, type Undecided } from "./integer_operations.ts";
+
 import { bitsOf, type Step } from "./kernel_code.ts";
 
 /** What a register has: a number by the thread's place, or a condition on it. Undefined if that is not known. */
@@ -179,4 +188,195 @@ function typeOf(modifier: string | undefined): IntegerType | undefined {
 
 function either(a: Condition, b: Condition): Condition {
   return { kind: "not", of: { kind: "and", of: [{ kind: "not", of: a }, { kind: "not", of: b }] } };
+}
+
+/** An integer type. */
+export interface IntegerType {
+  readonly bits: number;
+  readonly isSigned: boolean;
+}
+
+/** A value that depends on a condition that holds in a part of the domain. */
+export interface Undecided {
+  readonly kind: "undecided";
+  readonly condition: Condition;
+}
+
+/** Thrown where a dimension has to be two, so that its coordinate is `size` times the second's plus the first's. */
+export class SplitDimension extends Error {
+  readonly dimension: number;
+  readonly size: number;
+
+  constructor(dimension: number, size: number) {
+    super();
+    this.dimension = dimension;
+    this.size = size;
+  }
+}
+
+/** What an operation may ask of its operands. */
+export interface OperandTools {
+  readonly type: IntegerType;
+  readonly modifiers: readonly string[];
+  readonly domain: Domain;
+  plain(form: AffineForm): AffineForm | undefined;
+  numeric(form: AffineForm, as?: IntegerType): AffineForm | undefined;
+}
+
+type Operation = (forms: readonly AffineForm[], tools: OperandTools) => AffineForm | Undecided | undefined;
+
+/** The operations on integers. */
+export const operations: Readonly<Partial<Record<Arithmetic, Operation>>> = {
+  sum: ([a, b], tools) => added(a!, b!, 1, tools),
+  difference: ([a, b], tools) => added(a!, b!, -1, tools),
+  negation: ([a], { plain }) => times(plain(a!), constantForm(-1)),
+  not: ([a], { plain }) => inverted(plain(a!)),
+  product: ([a, b], tools) => product(a!, b!, tools),
+  "product sum": ([a, b, c], tools) => {
+    const result = product(a!, b!, tools);
+    return result && added(result, c!, 1, tools);
+  },
+  shift: ([a, b], { plain, type }) => {
+    const by = shiftOf(b!, type);
+    return by === undefined ? undefined : times(plain(a!), constantForm(2 ** by));
+  },
+  "right shift": ([a, b], { numeric, type, domain }) => {
+    const by = shiftOf(b!, type), form = numeric(a!);
+    return by === undefined || form === undefined ? undefined : quotient(form, 2 ** by, domain);
+  },
+  quotient: ([a, b], { numeric, domain }) => {
+    const form = numeric(a!), by = numeric(b!);
+    return isDivision(form, by, domain) ? quotient(form!, by!.constant, domain) : undefined;
+  },
+  remainder: ([a, b], { numeric, domain }) => {
+    const form = numeric(a!), by = numeric(b!);
+    return isDivision(form, by, domain) ? remainder(form!, by!.constant, domain) : undefined;
+  },
+  and: ([a, b], { plain, numeric, type: { bits }, domain }) => {
+    // A mask such as 0xFFFFFFFC is -4.
+    const signed = (form: AffineForm) => isUniform(form) ? numeric(form, { bits, isSigned: true }) : plain(form);
+    return masked(signed(a!), signed(b!), domain);
+  },
+  or: ([a, b], { plain, numeric, domain }) =>
+    united(numeric(a!), numeric(b!), domain) ?? bitwise(plain(a!), plain(b!), (a, b) => a | b),
+  xor: ([a, b], { plain }) => {
+    const [first, second] = [plain(a!), plain(b!)];
+    if (second !== undefined && isUniform(second) && second.constant === -1) return inverted(first);
+    return bitwise(first, second, (a, b) => a ^ b);
+  },
+  minimum: ([a, b], tools) => extreme(a!, b!, true, tools),
+  maximum: ([a, b], tools) => extreme(a!, b!, false, tools),
+  "bit field": ([a, b, c], { numeric, type, domain }) => {
+    const from = shiftOf(b!, type), length = shiftOf(c!, type), form = numeric(a!);
+    if (type.isSigned || from === undefined || length === undefined || form === undefined) return undefined;
+    const shifted = quotient(form, 2 ** from, domain);
+    return shifted && remainder(shifted, 2 ** length, domain);
+  },
+};
+
+function added(a: AffineForm, b: AffineForm, factor: 1 | -1, { plain }: OperandTools): AffineForm | undefined {
+  const sum = sumOf(a, b, factor) ?? (factor === 1 ? sumOf(b, a) : undefined);
+  if (sum !== undefined) return sum;
+  const number = plain(b);
+  return number && sumOf(a, number, factor);
+}
+
+function times(form: AffineForm | undefined, factor: AffineForm | undefined): AffineForm | undefined {
+  if (form === undefined || factor === undefined) return undefined;
+  if (isUniform(factor)) return productOf(form, factor.constant);
+  return isUniform(form) ? productOf(factor, form.constant) : undefined;
+}
+
+function product(a: AffineForm, b: AffineForm, { modifiers, plain, numeric }: OperandTools): AffineForm | undefined {
+  if (modifiers.includes("wide")) return times(numeric(a), numeric(b));
+  return modifiers.includes("lo") ? times(plain(a), plain(b)) : undefined;
+}
+
+function inverted(form: AffineForm | undefined): AffineForm | undefined {
+  const negative = form && productOf(form, -1);
+  return negative && sumOf(negative, constantForm(-1));
+}
+
+/** By how many bits to shift. */
+function shiftOf(form: AffineForm, { bits }: IntegerType): number | undefined {
+  const by = form.constant;
+  return isUniform(form) && form.base === noBase && by >= 0 && by < bits ? by : undefined;
+}
+
+function isDivision(form: AffineForm | undefined, by: AffineForm | undefined, domain: Domain): boolean {
+  return form !== undefined && by !== undefined && isUniform(by) && by.constant > 0 && rangeOf(form, domain).low >= 0;
+}
+
+/** A form's values modulo a number. */
+function remainder(form: AffineForm, modulus: number, domain: Domain): AffineForm | undefined {
+  const constant = (form.constant % modulus + modulus) % modulus;
+  const rest = formOf(form.terms.map((term) => term % modulus), constant);
+  if (rest === undefined) return undefined;
+  const { low, high } = rangeOf(rest, domain);
+  if (low >= 0 && high < modulus) return rest;
+  for (const [dimension, term] of rest.terms.entries()) {
+    const size = modulus / Math.abs(term);
+    const extent = domain.high[dimension]! - domain.low[dimension]! + 1;
+    if (term !== 0 && Number.isInteger(size) && extent > size) throw new SplitDimension(dimension, size);
+  }
+  return undefined;
+}
+
+/** A form's values divided by a number, rounded down. */
+function quotient(form: AffineForm, divisor: number, domain: Domain): AffineForm | undefined {
+  const rest = remainder(form, divisor, domain);
+  const whole = rest && sumOf(form, rest, -1);
+  return whole && formOf(whole.terms.map((term) => term / divisor), whole.constant / divisor);
+}
+
+function masked(a: AffineForm | undefined, b: AffineForm | undefined, domain: Domain): AffineForm | undefined {
+  if (a === undefined || b === undefined) return undefined;
+  const [form, mask] = isUniform(b) ? [a, b.constant] : [b, a.constant];
+  if (!isUniform(a) && !isUniform(b)) return undefined;
+  if (isUniform(form)) return bitwise(a, b, (a, b) => a & b);
+  if (isPowerOfTwo(mask + 1)) return remainder(form, mask + 1, domain);
+  if (!isPowerOfTwo(-mask)) return undefined;
+  const rest = remainder(form, -mask, domain);
+  return rest && sumOf(form, rest, -1);
+}
+
+function isPowerOfTwo(number: number): boolean {
+  return number > 0 && Number.isInteger(Math.log2(number));
+}
+
+/** The bits of both, of which neither has the other's. */
+function united(a: AffineForm | undefined, b: AffineForm | undefined, domain: Domain): AffineForm | undefined {
+  if (a === undefined || b === undefined) return undefined;
+  for (const [lower, upper] of [[a, b], [b, a]] as const) {
+    const { low, high } = rangeOf(lower, domain);
+    if (low < 0 || high >= 2 ** 31) continue;
+    const size = 2 ** Math.ceil(Math.log2(high + 1));
+    if ([upper.constant, ...upper.terms].every((number) => number % size === 0)) return sumOf(upper, lower);
+  }
+  return undefined;
+}
+
+function bitwise(
+  a: AffineForm | undefined,
+  b: AffineForm | undefined,
+  operation: (a: bigint, b: bigint) => bigint,
+): AffineForm | undefined {
+  if (a === undefined || b === undefined || !isUniform(a) || !isUniform(b)) return undefined;
+  const result = Number(operation(BigInt(a.constant), BigInt(b.constant)));
+  return Number.isSafeInteger(result) ? constantForm(result) : undefined;
+}
+
+function extreme(
+  a: AffineForm,
+  b: AffineForm,
+  isLeast: boolean,
+  { numeric, domain }: OperandTools,
+): AffineForm | Undecided | undefined {
+  const [first, second] = [numeric(a), numeric(b)];
+  const form = first && second && sumOf(first, second, -1);
+  if (form === undefined) return undefined;
+  const condition: Condition = { kind: "test", form, relation: "notNegative" };
+  const isFirstGreater = decide(domain, condition);
+  if (isFirstGreater === undefined) return { kind: "undecided", condition };
+  return isFirstGreater === isLeast ? second : first;
 }

@@ -32,7 +32,7 @@ import { contractKernel } from "./contraction/contract.ts";
 import type { EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { instructionSet } from "./instructions/instructions.ts";
-import type { InstructionSet } from "./typing/instruction_set.ts";
+import type { InstructionSet } from "./typing/find_form.ts";
 import type { ModuleImage } from "./typing/module_image.ts";
 import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
 import type { CallSite, Suspension } from "../abi/launch_record.ts";

@@ -17,7 +17,7 @@ import { refusedForms } from "../../../src/software/compiler/instructions/refuse
 import { integerGangForms } from "../../../src/software/compiler/instructions/gangs/gang_lowering.ts";
 import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/memory/address_checks.ts";
 import { findUniformity } from "../../../src/ptx/analysis/uniformity.ts";
-import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
+import type { InstructionSet } from "../../../src/software/compiler/typing/find_form.ts";
 import type { Register, ResolvedInstruction } from "../../../src/ptx/instructions/resolved_instruction.ts";
 import { typeNamed } from "../../../src/ptx/instructions/scalar_types.ts";
 

@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { instrumentedPtx } from "../../../src/sanitizer/kernel_accesses/instrumented_ptx.ts";
+import { instrumentedPtx } from "../../../src/sanitizer/kernel_accesses/instrumented_launches.ts";
 import { withoutPtxas } from "../../compiler/instructions/ptxas/ask_ptxas.ts";
 import { clangCorpus } from "../../corpus/clang/build.ts";
 import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";

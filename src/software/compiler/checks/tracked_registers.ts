@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { LiveInterval } from "../codegen/shared_locals.ts";
+import type { LiveInterval } from "../codegen/locals.ts";
 import { postorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FunctionFlow } from "../control_flow/function_flow.ts";
 import { readersOf, registersOf, resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";

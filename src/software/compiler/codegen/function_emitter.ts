@@ -11,7 +11,7 @@ import { orderBits } from "../../abi/check_state.ts";
 import { type Helper, helperIndex, imageAddressGlobal } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
-import { type FixedLocal, LocalPools, runType } from "./locals.ts";
+import { type FixedLocal, type LiveInterval, LocalPools, runType, shareLocals } from "./locals.ts";
 import { pushFloatLiteral, pushIntegerLiteral } from "./literal_operands.ts";
 import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
 import type {
@@ -20,7 +20,6 @@ import type {
   ResolvedOperand,
   Variable,
 } from "../../../ptx/instructions/resolved_instruction.ts";
-import { type LiveInterval, shareLocals } from "./shared_locals.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { isSpecialRegister, specialRegister } from "../instructions/special_registers.ts";
 import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";

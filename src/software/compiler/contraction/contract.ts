@@ -11,7 +11,7 @@
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { InsertedInstructions } from "../typing/inserted_instructions.ts";
-import type { InstructionSet } from "../typing/instruction_set.ts";
+import type { InstructionSet } from "../typing/find_form.ts";
 import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";

@@ -1,6 +1,6 @@
 import { visitRegisters } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { type RegisterUse, walkLiveRanges } from "../../../ptx/analysis/liveness.ts";
-import type { LiveInterval } from "../codegen/shared_locals.ts";
+import type { LiveInterval } from "../codegen/locals.ts";
 import { type BasicBlock, reversePostorder, successors } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { FlowBlock, FunctionFlow, Step } from "./function_flow.ts";
 import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";

@@ -148,7 +148,7 @@ import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_i
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
 import { isSpecialRegister } from "./special_registers.ts";
 import { type InstructionForm, lowered, type Lowerings } from "./instruction_form.ts";
-import type { InstructionSet } from "../typing/instruction_set.ts";
+import type { InstructionSet } from "../typing/find_form.ts";
 import {
   type IntegerName,
   integerRows,

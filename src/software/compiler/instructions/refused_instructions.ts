@@ -7,7 +7,7 @@
  * @module
  */
 import { readOpcode } from "../../../ptx/instructions/form_syntax.ts";
-import type { Refusal } from "../typing/instruction_set.ts";
+import type { Refusal } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";

@@ -16,9 +16,8 @@ import type { FunctionName, Register } from "../../../ptx/instructions/resolved_
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
 import { resultsOf, sourcesOf } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { AddressForms, type LaunchRules, type Term } from "../../../ptx/analysis/address_forms.ts";
-import { AccessConflicts, anyChange, type KnownAccess, type RootedAccess } from "./access_conflicts.ts";
+import { AccessConflicts, AccessNumbers, anyChange, type KnownAccess, type RootedAccess } from "./access_conflicts.ts";
 import { divergentRegions } from "./divergent_regions.ts";
-import { AccessNumbers } from "./access_numbers.ts";
 import { accessesOf } from "./memory_accesses.ts";
 import { laneDifferences, usualLaunch } from "./warp_rules.ts";
 

@@ -49,7 +49,7 @@ import { findUniformity, type Uniformity } from "../../../ptx/analysis/uniformit
 import { barrierOfAll, canRunInGangs, CostModel } from "./cost_model.ts";
 import { liveIntervals } from "../control_flow/live_intervals.ts";
 import { initializePredicated } from "../control_flow/predicated_definitions.ts";
-import { makeReducible } from "../control_flow/reducible_loops.ts";
+import { makeReducible } from "../control_flow/structured_code.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 

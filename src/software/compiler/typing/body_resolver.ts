@@ -12,6 +12,13 @@ import {
   type SumOperand,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
+import type {
+  LabelName,
+  Prototype,
+  Register,
+  ResolvedOperand,
+  Variable,
+} from "../../../ptx/instructions/resolved_instruction.ts";
 import { resolveForm } from "./find_form.ts";
 import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { InsertedInstructions } from "./inserted_instructions.ts";
@@ -25,15 +32,8 @@ import {
   type SpaceLayout,
   type VectorRegister,
 } from "../../../ptx/instructions/names.ts";
-import type {
-  LabelName,
-  Prototype,
-  Register,
-  ResolvedOperand,
-  Variable,
-} from "../../../ptx/instructions/resolved_instruction.ts";
 import type { ModuleScope } from "./module_scope.ts";
-import { refuseWide, withSelectors } from "./selected_operands.ts";
+
 import type { SharedLayout } from "./shared_layout.ts";
 import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 
@@ -343,4 +343,31 @@ export class BodyResolver {
     }
     return register;
   }
+}
+
+/** Refuses registers of 128 bits, for an instruction that takes none. */
+export function refuseWide(operands: readonly ResolvedOperand[], { line, text }: { line: number; text: string }): void {
+  for (const operand of operands) {
+    if (operand.kind === "list") refuseWide(operand.elements, { line, text });
+    if (operand.kind !== "vector") continue;
+    if (operand.isWide) throw new PtxError(line, `cannot compile "${text}": it takes no register of 128 bits`);
+    refuseWide(operand.elements, { line, text });
+  }
+}
+
+/** Moves the selectors and the signs of operands, such as `-%r1.h1`, to the choices. */
+export function withSelectors(
+  { operands }: Instruction,
+  chosen: ReadonlyMap<string, string>,
+): { choices: ReadonlyMap<string, string>; operands: readonly Operand[] } {
+  const choices = new Map(chosen);
+  const whole = operands.map((operand, index) => {
+    if (operand.kind !== "name") return operand;
+    const { kind, name, component, negated } = operand;
+    const isSelector = component !== undefined && /^[bh][0-7]+$/.test(component);
+    if (isSelector) choices.set(`selector${index}`, component);
+    if (negated) choices.set(`negated${index}`, "-");
+    return { kind, name, component: isSelector ? undefined : component };
+  });
+  return { choices, operands: whole };
 }

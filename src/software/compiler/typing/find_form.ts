@@ -1,8 +1,7 @@
+import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { didYouMean } from "../../../support/validation.ts";
 import { type Instruction, PtxError } from "../../../ptx/syntax.ts";
-import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
 import { hasModifier, matchForm } from "../../../ptx/instructions/form_syntax.ts";
-import type { InstructionSet } from "./instruction_set.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { UnsupportedPtxError } from "../../../ptx/unsupported_ptx.ts";
 
@@ -73,4 +72,21 @@ function findForm(
   // The instruction has this modifier. Whether it has it together with the others cannot be told.
   const section = nearest?.section;
   throw UnsupportedPtxError.ofInstruction(line, { text, section, reason: `".${modifier}" is not supported here` });
+}
+
+/** Why an opcode is refused. */
+export interface Refusal {
+  /** The section of the PTX ISA manual. */
+  readonly section: string;
+  readonly reason: string;
+}
+
+/** The instructions and special registers that PTX is resolved against. */
+export interface InstructionSet {
+  /** The forms of each instruction, by opcode. */
+  readonly forms: ReadonlyMap<string, readonly InstructionForm[]>;
+  /** Opcodes without a form that are refused, and not unknown. */
+  readonly refusals: ReadonlyMap<string, Refusal>;
+  /** Whether a name is that of a special register or a predefined constant, supported or not. */
+  isSpecialRegister(name: string): boolean;
 }

@@ -1,8 +1,7 @@
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { type Operand, PtxError } from "../../../ptx/syntax.ts";
-import { resolveForm } from "./find_form.ts";
+import { type InstructionSet, resolveForm } from "./find_form.ts";
 import type { CallVariable } from "./call_layout.ts";
-import type { InstructionSet } from "./instruction_set.ts";
 import type { LabelName, Register, ResolvedOperand, Variable } from "../../../ptx/instructions/resolved_instruction.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 

@@ -8,7 +8,7 @@ import {
   type Statement,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import type { InstructionSet } from "./instruction_set.ts";
+import type { InstructionSet } from "./find_form.ts";
 import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /**

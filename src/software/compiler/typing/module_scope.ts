@@ -5,7 +5,7 @@ import {
   type Statement,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import type { InstructionSet } from "./instruction_set.ts";
+import type { InstructionSet } from "./find_form.ts";
 import { addressedFunctions, functionsByName } from "./module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
 import type { FunctionName } from "../../../ptx/instructions/resolved_instruction.ts";

@@ -13,7 +13,7 @@ import {
   type ResolvedOperand,
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
-import { accessOrderOf } from "./access_order.ts";
+import { accessOrderOf } from "./memory_instructions.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import { atomicShadows } from "../../checks/memory_shadows.ts";
 import { canonicalizeNaN, flushSubnormal } from "../floats/float_instructions.ts";

@@ -11,10 +11,9 @@ import {
   type ResolvedOperand,
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
-import { accessOrderOf } from "./access_order.ts";
+import { accessOrderOf, pushOrder } from "./memory_instructions.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import { pushOrder } from "./memory_instructions.ts";
 import { memoryBarrierFields } from "../../../abi/launch_record.ts";
 import type { Emit } from "../instruction_form.ts";
 import { constantOf, u32 } from "../integers/integer_instructions.ts";

@@ -1,22 +1,22 @@
 /**
- * Loads, stores, address conversions and cache hints. PTX ISA, sections 9.7.9.8 to 9.7.9.20. There are no caches, so
- * hints do nothing.
+ * Loads, stores, address conversions and cache hints, PTX ISA, sections 9.7.9.8 to 9.7.9.20, and the orders of accesses and
+ * fences, chapter 8. There are no caches, so hints do nothing.
  *
  * @module
  */
-import { addressOperand, addressOrElement, pushLocation } from "./address_checks.ts";
+import { orderBits, orderCountShift } from "../../../abi/check_state.ts";
 import {
   type ResolvedAddress,
   type ResolvedInstruction,
   type ResolvedOperand,
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
+import { addressOperand, addressOrElement, pushLocation } from "./address_checks.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { imageAddressGlobal } from "../../helpers/helper_functions.ts";
-import { accessOrderOf, fenceOrderOf } from "./access_order.ts";
-import { orderBits } from "../../../abi/check_state.ts";
+
 import type { Emit } from "../instruction_form.ts";
 import { mayHave } from "../../../../ptx/instructions/instruction_traits.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
@@ -209,3 +209,43 @@ export const createPolicy: Emit = (e, i) => {
   }
   e.assign(destination, u64, () => e.code.i64(0n));
 };
+
+const wideScopes: readonly (string | undefined)[] = ["gpu", "sys", "gl"];
+
+/**
+ * The order of an access.
+ *
+ * @param isStrong whether it is strong without saying how, as volatile and atomic ones are
+ * @param defaults what an instruction means that does not say it: volatile accesses are relaxed in the widest scope
+ */
+export function accessOrderOf(
+  { choices, form }: ResolvedInstruction,
+  { isStrong, elements = 1, defaults: { semantics = "relaxed", scope = "sys" } = {} }: {
+    readonly isStrong: boolean;
+    readonly elements?: number;
+    readonly defaults?: { readonly semantics?: string; readonly scope?: string };
+  },
+): number {
+  const count = Math.log2(elements) << orderCountShift;
+  if (!isStrong) return count | (form.traits.readsConstants === true ? orderBits.notCoherent : 0);
+  const isWide = wideScopes.includes(choices.get("scope") ?? scope);
+  return count | orderBits.strong | semanticsOf(choices.get("semantics") ?? semantics) | (isWide ? orderBits.wide : 0);
+}
+
+/** The order that a fence gives. Undefined for fences of proxies and for instructions that are not fences. */
+export function fenceOrderOf({ choices }: ResolvedInstruction): number | undefined {
+  const level = choices.get("level");
+  const scope = level ?? choices.get("scope");
+  if (scope === undefined) return undefined;
+  // `membar` is another name of `fence.sc`.
+  const semantics = level === undefined ? choices.get("semantics") ?? "acq_rel" : "sc";
+  const isWide = wideScopes.includes(scope);
+  return semanticsOf(semantics) | (isWide ? orderBits.wide : 0) | (semantics === "sc" ? orderBits.sequential : 0);
+}
+
+function semanticsOf(semantics: string): number {
+  const { acquire, release } = orderBits;
+  if (semantics === "acquire") return acquire;
+  if (semantics === "release") return release;
+  return semantics === "relaxed" ? 0 : acquire | release;
+}
