@@ -25,7 +25,7 @@ import {
   whatIs,
 } from "./support/validation.ts";
 import { Session } from "./session.ts";
-import { instructionSupport } from "./software/instruction_support.ts";
+import { instructionSupport, SoftwareDriver } from "./software/software_driver.ts";
 import {
   checkThatDriverMakes,
   kernelChecksAmong,
@@ -35,7 +35,6 @@ import {
 } from "./sanitizer/sanitizer.ts";
 import { outputsOfEnvironment } from "./sanitizer/reporting/outputs.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sanitizer_report.ts";
-import { SoftwareDriver } from "./software/software_driver.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
 

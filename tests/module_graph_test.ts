@@ -90,7 +90,6 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     "src/software/software_driver.ts",
     "src/software/visible_devices.ts",
     "src/software/schedule.ts",
-    "src/software/instruction_support.ts",
   ]],
   ["mod.ts", ["src/"]],
   ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),

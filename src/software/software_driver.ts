@@ -23,6 +23,9 @@ import { StreamsAndEvents } from "./driver/streams_and_events.ts";
 import type { LinearMemory } from "./memory/linear_memory.ts";
 import { VirtualMemory } from "./memory/virtual/virtual_memory.ts";
 import { deviceLimit, type SoftwareDriverOptions } from "./visible_devices.ts";
+import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support.ts";
+import { surveyInstructions } from "./compiler/linking/instruction_survey.ts";
+import { errorOfPtx } from "./execution/modules/loaded_module.ts";
 
 /** The memory of closed drivers that stays accessible until the process ends. */
 const keptMemories: LinearMemory[] = [];
@@ -133,5 +136,18 @@ export class SoftwareDriver implements Driver {
     this.#kernels.close();
     this.#streams.close();
     linearMemory.close();
+  }
+}
+
+/**
+ * How the software device supports the instructions of a module, whichever driver has loaded it.
+ *
+ * @throws {CudaError} as loading the module on the software device does
+ */
+export function instructionSupport(images: readonly SurveyedPtx[]): readonly InstructionSupport[] {
+  try {
+    return surveyInstructions(images);
+  } catch (error) {
+    throw errorOfPtx(error, "cuModuleLoadDataEx");
   }
 }

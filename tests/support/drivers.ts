@@ -11,9 +11,8 @@ import type { Driver } from "../../src/driver.ts";
 import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { kernelChecksAmong, Sanitizer, wantedChecks } from "../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../src/session.ts";
-import { instructionSupport } from "../../src/software/instruction_support.ts";
+import { instructionSupport, SoftwareDriver } from "../../src/software/software_driver.ts";
 import { scheduleFrom } from "../../src/software/schedule.ts";
-import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { assertLeavesNothing } from "./resources.ts";
 import { test } from "./test.ts";
 

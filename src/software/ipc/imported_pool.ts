@@ -17,7 +17,7 @@ import {
   type SharedFile,
   unitByteLength,
 } from "../memory/shared_file.ts";
-import type { Range } from "../memory/range_allocator.ts";
+import type { Range } from "../memory/allocations.ts";
 import { memAccessFlags } from "../../driver.ts";
 import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 

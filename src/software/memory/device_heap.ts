@@ -5,7 +5,7 @@
  */
 import { boundsGranuleBytes } from "../abi/addresses.ts";
 import type { NamedRange } from "./named_memory.ts";
-import { RangeAllocator } from "./range_allocator.ts";
+import { RangeAllocator } from "./allocations.ts";
 
 /** The bytes that a device's kernels may have allocated at once: CUDA's default for `cudaLimitMallocHeapSize`. */
 export const heapLimitBytes: number = 8 * 2 ** 20;

@@ -14,7 +14,7 @@ import type { checkStateBegin } from "../abi/check_state.ts";
 import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../abi/addresses.ts";
 import type { launchRecordBegin } from "../abi/launch_record.ts";
 import { DeviceHeap } from "./device_heap.ts";
-import { type Range, RangeAllocator } from "./range_allocator.ts";
+import { type Range, RangeAllocator } from "./allocations.ts";
 
 /** The size of linear memory, in bytes. */
 export const linearMemoryByteLength: number = 2 ** 32;

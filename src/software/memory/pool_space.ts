@@ -6,7 +6,7 @@
 import type { Work } from "../execution/streams/streams.ts";
 import { poolFileHeaderByteLength, type SharedFile, unitByteLength } from "./shared_file.ts";
 import { isLeased } from "../ipc/imported_pool.ts";
-import { type Range, RangeAllocator } from "./range_allocator.ts";
+import { type Range, RangeAllocator } from "./allocations.ts";
 
 /** A part of a pool's reserved memory, in use or free. `previous` and `next` are the adjacent blocks. */
 export interface PoolBlock {

@@ -9,8 +9,7 @@ import { Cuda } from "../../../src/objects/cuda.ts";
 import { type KnownAccesses, LaunchAccesses } from "../../../src/sanitizer/kernel_accesses/launch_accesses.ts";
 import { InstrumentedLaunches } from "../../../src/sanitizer/kernel_accesses/instrumented_launches.ts";
 import { Session } from "../../../src/session.ts";
-import { instructionSupport } from "../../../src/software/instruction_support.ts";
-import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { instructionSupport, SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { adaptedDriver } from "../../support/adapted_driver.ts";
 
 /** A launch, and what was found of it. */

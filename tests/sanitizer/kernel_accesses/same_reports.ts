@@ -9,8 +9,7 @@ import type { KernelChecker } from "../../../src/kernel_checker.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../../src/session.ts";
-import { instructionSupport } from "../../../src/software/instruction_support.ts";
-import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { instructionSupport, SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { adaptedDriver } from "../../support/adapted_driver.ts";
 
 /** How to run a program. */

@@ -8,9 +8,8 @@ import type { KernelOptions } from "../../../src/sanitizer/kernel_accesses/launc
 import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
 import type { SanitizerReport } from "../../../src/sanitizer/reporting/sanitizer_report.ts";
 import { Session } from "../../../src/session.ts";
-import { instructionSupport } from "../../../src/software/instruction_support.ts";
+import { instructionSupport, SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { scheduleFrom } from "../../../src/software/schedule.ts";
-import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 
 /** What to open. */
 export interface UnobservedOptions extends KernelOptions {

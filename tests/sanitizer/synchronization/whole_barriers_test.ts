@@ -13,8 +13,7 @@ import { launchResult } from "../../../src/sanitizer/kernel_accesses/launch_run.
 import { PreparedCode } from "../../../src/sanitizer/kernel_accesses/thread_state.ts";
 import { Sanitizer } from "../../../src/sanitizer/sanitizer.ts";
 import { Session } from "../../../src/session.ts";
-import { instructionSupport } from "../../../src/software/instruction_support.ts";
-import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { instructionSupport, SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { inspect } from "node:util";
 import { Random } from "../../differential/random.ts";
 import { adaptedDriver } from "../../support/adapted_driver.ts";

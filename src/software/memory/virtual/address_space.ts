@@ -4,9 +4,8 @@
  * @module
  */
 import { memAccessFlags } from "../../../driver.ts";
-import type { DeviceAllocation } from "../allocations.ts";
+import type { DeviceAllocation, Range } from "../allocations.ts";
 import type { LinearMemory } from "../linear_memory.ts";
-import type { Range } from "../range_allocator.ts";
 import type { SoftwareMemory } from "./physical_memory.ts";
 
 /** What memory and addresses are a multiple of, in bytes: as on an H200. */

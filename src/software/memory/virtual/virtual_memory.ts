@@ -19,7 +19,7 @@ import { checkSharing, fail, failBecause, translateSystemErrors } from "../../fa
 import type { VisibleDevices } from "../../visible_devices.ts";
 import { type Fabric, noDescriptor } from "../fabric.ts";
 import { addressOfOffset, type LinearMemory, linearMemoryByteLength, offsetOfAddress } from "../linear_memory.ts";
-import type { Range } from "../range_allocator.ts";
+import type { Range } from "../allocations.ts";
 import { SharedFile } from "../shared_file.ts";
 import { AddressSpace, type RunListener, virtualGranularity, type VirtualRun } from "./address_space.ts";
 import { SoftwareMemory } from "./physical_memory.ts";
