@@ -39,7 +39,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/collective_library.ts", []],
   ["src/software/abi/", ["src/support/"]],
   ["src/software/compiler/", ["src/support/", "src/ptx/", "src/software/abi/"]],
-  ["src/software/software_driver.ts", [...seam, "src/software/"]],
+  ["src/software/software_driver.ts", [...seam, "src/ptx/", "src/software/"]],
   ["src/software/driver/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   // The rest of the software device knows nothing of the driver's parts.
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/abi/", "src/software/compiler/"]],

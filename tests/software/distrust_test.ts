@@ -4,7 +4,7 @@ import { writeAt } from "../../ffi/native/shim/descriptors.ts";
 import { eventFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import type { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { Scheduler, Stream } from "../../src/software/execution/streams/streams.ts";
+import { Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
 const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry stop() { trap; ret; }\n";

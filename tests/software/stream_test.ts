@@ -8,7 +8,7 @@ import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { warningsOf } from "../support/warnings.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import { Event, Scheduler, Stream } from "../../src/software/execution/streams/streams.ts";
+import { Event, Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { testSoftware } from "../support/software_devices.ts";
 import { haveSameBytes, indexOfOther } from "../support/bytes.ts";
 

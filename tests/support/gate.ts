@@ -6,7 +6,7 @@ import type { CudaModule } from "../../src/objects/modules/cuda_module.ts";
 import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { ignoreLoss } from "../../src/support/driver_errors.ts";
-import { type Awaited, Scheduler } from "../../src/software/execution/streams/streams.ts";
+import { type Awaited, Scheduler } from "../../src/software/execution/streams.ts";
 
 const ptx = `.version 7.0
 .target sm_60

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Awaited, Stream } from "../execution/streams/streams.ts";
+import type { Awaited, Stream } from "../execution/streams.ts";
 import type { SoftwareCommunicator } from "./software_communicator.ts";
 import type { ElementType } from "./element_types.ts";
 import { agree, commonRings, describe, type MailboxEntry, operationNumbers } from "./mailbox.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Awaited, Stream } from "../execution/streams/streams.ts";
+import type { Awaited, Stream } from "../execution/streams.ts";
 import type { SoftwareCommunicator } from "./software_communicator.ts";
 import { type ElementType, elementType } from "./element_types.ts";
 import { type MailboxEntry, operationNumbers, receivedFrom, sentTo } from "./mailbox.ts";

@@ -6,7 +6,7 @@
 import type { CommunicatorState, ValidPrefix } from "../../collective_library.ts";
 import { SharingError } from "../../support/errors.ts";
 import { waitUntil } from "../../support/waiting/waiting.ts";
-import type { Awaited, Scheduler, Stream, Work } from "../execution/streams/streams.ts";
+import type { Awaited, Scheduler, Stream, Work } from "../execution/streams.ts";
 import { commonRings, type MailboxEntry, ringLength } from "./mailbox.ts";
 import { derivedKey, type Membership, type MembershipOptions, phases } from "./membership.ts";
 import type { MemoryShadow } from "../memory/memory_shadow.ts";

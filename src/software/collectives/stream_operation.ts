@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Awaited, Stream, Work } from "../execution/streams/streams.ts";
+import type { Awaited, Stream, Work } from "../execution/streams.ts";
 import type { AwaitedPosts, SoftwareCommunicator } from "./software_communicator.ts";
 import { commonRings, type Mailbox, type MailboxEntry, ringLength } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";

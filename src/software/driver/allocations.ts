@@ -5,7 +5,7 @@
  */
 import { type Driver, memoryType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
-import type { Stream, Work } from "../execution/streams/streams.ts";
+import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
 import { refusePlainMemory } from "../memory/host_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";

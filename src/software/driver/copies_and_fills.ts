@@ -5,7 +5,7 @@
  */
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/memory_shadow.ts";
-import type { Scheduler, Stream, Work } from "../execution/streams/streams.ts";
+import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { type Driver, memAccessFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { fail } from "../failure.ts";

@@ -6,7 +6,7 @@
 import type { Driver } from "../../driver.ts";
 import type { KernelCheck } from "../../kernel_checker.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
-import { Scheduler } from "../execution/streams/streams.ts";
+import { Scheduler } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { LegacyMemory } from "../ipc/legacy_memory.ts";
 import { Fabric } from "../memory/fabric.ts";

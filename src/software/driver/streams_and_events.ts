@@ -5,7 +5,7 @@
  */
 import { type Driver, eventFlags, streamFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
-import { Event, Stream, Work } from "../execution/streams/streams.ts";
+import { Event, Stream, Work } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { InterprocessEvent } from "../ipc/interprocess_event.ts";
 import type { DriverCore } from "./core.ts";

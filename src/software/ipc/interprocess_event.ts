@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { type Awaited, Event, type Stream, type Work } from "../execution/streams/streams.ts";
+import { type Awaited, Event, type Stream, type Work } from "../execution/streams.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { eventFlags } from "../../driver.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Work } from "../execution/streams/streams.ts";
+import type { Work } from "../execution/streams.ts";
 import { poolFileHeaderByteLength, type SharedFile, unitByteLength } from "./shared_file.ts";
 import { isLeased } from "../ipc/imported_pool.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";

@@ -14,7 +14,7 @@ import {
 } from "./pool_space.ts";
 import { type FileMapping, type SharedFile, unitByteLength } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
-import type { Scheduler, Stream, Work } from "../execution/streams/streams.ts";
+import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
 /** The cost of reusing a block whose free another stream has yet to reach. Reuse without a wait costs 0. */

@@ -8,10 +8,10 @@
  * @module
  */
 
-import { areOrderedByDefaultStream } from "../../../driver.ts";
-import type { Choice } from "../../schedule.ts";
-import { pause, Timer } from "../../../support/waiting/timer.ts";
-import { atNextTurn } from "../../../support/waiting/waiting.ts";
+import { areOrderedByDefaultStream } from "../../driver.ts";
+import type { Choice } from "../schedule.ts";
+import { pause, Timer } from "../../support/waiting/timer.ts";
+import { atNextTurn } from "../../support/waiting/waiting.ts";
 
 /** What a stream waits for: a piece of work, or a record of another process. */
 export interface Awaited {
