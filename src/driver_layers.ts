@@ -28,7 +28,7 @@ export function intercept(
         const value: unknown = calls[name as keyof Driver] ?? Reflect.get(driver, name, driver);
         if (typeof value !== "function") return value;
         const method = wrap === undefined ? value.bind(driver) : wrap(name, value as DriverMethod);
-        Object.defineProperty(layer, name, { value: method });
+        Object.defineProperty(layer, name, { value: method, writable: true, configurable: true });
         return method;
       },
     }),

@@ -48,7 +48,7 @@ testOnEachDriver("memory of each kind can be wrapped, used, and forgotten", asyn
     assertEquals(wrapped.address, address + BigInt(byteLength));
     assertEquals(await use(gpu, wrapped), [2, 2, 3, 3, 4, 4, 2, 5]);
     for (const fail of [() => wrapped.exportPointer(), () => wrapped.exportHandle(), () => wrapped.hostView()]) {
-      assertThrows(fail, TypeError, "it wraps memory that somebody else");
+      assertThrows(fail, TypeError, "it wraps memory that other code");
     }
     // Its stream was disposed.
     wrapped.free();

@@ -7,6 +7,7 @@ import { CudaError } from "../../src/support/errors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { replaceProperty } from "../support/adapted_driver.ts";
 import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
 import { publicClasses, visitObjects } from "./printed_objects.ts";
@@ -231,11 +232,9 @@ function failWith(driver: SoftwareDriver, error: Error): Disposable {
   const fail = () => {
     throw error;
   };
-  const names = ["streamQuery", "eventQuery", "memPoolGetAttribute", "deviceGetName"] as const;
-  for (const name of names) Object.defineProperty(driver, name, { value: fail, configurable: true });
-  return {
-    [Symbol.dispose]() {
-      for (const name of names) delete (driver as unknown as Record<string, unknown>)[name];
-    },
-  };
+  const replaced = new DisposableStack();
+  for (const name of ["streamQuery", "eventQuery", "memPoolGetAttribute", "deviceGetName"]) {
+    replaced.use(replaceProperty(driver, name, fail));
+  }
+  return replaced;
 }

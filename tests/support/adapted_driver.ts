@@ -35,3 +35,15 @@ export function withoutContextEvents(driver: Driver): Driver {
     },
   });
 }
+
+/** Gives an object another property of its own, until that is disposed of. */
+export function replaceProperty(object: object, name: string, value: unknown): Disposable {
+  const own = Object.getOwnPropertyDescriptor(object, name);
+  Object.defineProperty(object, name, { value, writable: true, configurable: true });
+  return {
+    [Symbol.dispose]() {
+      if (own === undefined) Reflect.deleteProperty(object, name);
+      else Object.defineProperty(object, name, own);
+    },
+  };
+}

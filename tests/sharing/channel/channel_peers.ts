@@ -8,6 +8,7 @@ import type { ChannelProducer } from "../../../src/sharing/channel/channel_produ
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import type { JsonValue } from "../../../src/sharing/protocol/metadata.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
+import { replaceProperty } from "../../support/adapted_driver.ts";
 import { type StartOptions, startScript } from "../../support/child_process.ts";
 import type { ChannelPeerCalls } from "../../children/sharing/channel_peer.ts";
 import { type CalledPeer, PeerError } from "../sharing_peers.ts";
@@ -113,19 +114,17 @@ export async function joinAndWait(peer: ChannelPeer, path: string, channel: Chan
 export function countCalls(driver: object): Disposable & { readonly calls: Record<string, number> } {
   const calls: Record<string, number> = {};
   const own = driver as Record<string, unknown>;
-  const names = Object.getOwnPropertyNames(Object.getPrototypeOf(driver))
+  // The methods of one driver are its class's, those of another one its own.
+  const names = [driver, Object.getPrototypeOf(driver)].flatMap((object) => Object.getOwnPropertyNames(object))
     .filter((name) => name !== "constructor" && typeof own[name] === "function");
+  const replaced = new DisposableStack();
   for (const name of names) {
     const method = own[name] as (...args: unknown[]) => unknown;
-    own[name] = (...args: unknown[]) => {
+    const counting = (...args: unknown[]) => {
       calls[name] = (calls[name] ?? 0) + 1;
       return method.apply(driver, args);
     };
+    replaced.use(replaceProperty(driver, name, counting));
   }
-  return {
-    calls,
-    [Symbol.dispose]() {
-      for (const name of names) delete own[name];
-    },
-  };
+  return { calls, [Symbol.dispose]: () => replaced.dispose() };
 }
