@@ -48,7 +48,7 @@ export type { ReadOptions } from "./src/memory/transfers/reads.ts";
 export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
 export type { CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
-export type { CachingAllocatorUsage, SizeClassUsage } from "./src/memory/caching/statistics.ts";
+export type { CachingAllocatorUsage, SizeClassUsage } from "./src/memory/caching/block.ts";
 export {
   AddressRange,
   type MapMemoryOptions,
@@ -142,7 +142,7 @@ export {
   type StoreClientOptions,
   type StoreEntry,
 } from "./src/sharing/store/store_client.ts";
-export { StoredMemory } from "./src/sharing/store/stored_memory.ts";
+export { StoredMemory } from "./src/sharing/store/store_client.ts";
 
 // Collectives, also in `collectives.ts`: all-reduces and other operations among several devices.
 export { Communicator } from "./src/collectives/communicator.ts";

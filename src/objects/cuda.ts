@@ -1,13 +1,12 @@
 import { countOf, printAs } from "../support/printing.ts";
 import { type AddressRange, reserveAddresses, type ReserveOptions } from "../memory/virtual/address_range.ts";
-import { createPool, poolOptions } from "../memory/pools/create_pool.ts";
+import { createPool, type MemoryPool, type PoolOptions, poolOptions } from "../memory/pools/memory_pool.ts";
 import type { CompiledProgram } from "../compile/compilers.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { HostBuffer } from "../memory/transfers/host_buffer.ts";
-import type { MemoryPool, PoolOptions } from "../memory/pools/memory_pool.ts";
 import type { Session } from "../session.ts";
 import {
   checkByteLength,

@@ -27,7 +27,7 @@ import {
   memLocationType,
   streamFlags,
 } from "../driver.ts";
-import { createPool, poolOptions } from "../memory/pools/create_pool.ts";
+import { createPool, MemoryPool, type PoolOptions, poolOptions } from "../memory/pools/memory_pool.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
 import { type ImportedMemoryPool, importPool } from "../memory/handles/imported_memory_pool.ts";
@@ -38,7 +38,6 @@ import {
   wrapMemory,
   type WrapOptions,
 } from "../memory/unpooled_memory.ts";
-import { MemoryPool, type PoolOptions } from "../memory/pools/memory_pool.ts";
 import {
   createMemory,
   importMemory,

@@ -9,7 +9,7 @@ import { MessageReader } from "../../src/sharing/protocol/message_reader.ts";
 import { MessageWriter } from "../../src/sharing/protocol/message_writer.ts";
 import { PeerProcess } from "../../src/sharing/transport/peer_process.ts";
 import type { SharingError } from "../../src/support/errors.ts";
-import { Condition } from "../../src/sharing/transport/condition.ts";
+import { Condition } from "../../src/sharing/transport/abortable.ts";
 import { someOf } from "../support/test.ts";
 import { sharingTest, soon } from "./sharing_peers.ts";
 

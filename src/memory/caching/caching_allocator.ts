@@ -4,10 +4,16 @@ import {
   checkAllocatorOptions,
   refusalOfSlab,
 } from "./allocator_options.ts";
-import type { Block } from "./block.ts";
+import {
+  type Block,
+  type CachingAllocatorUsage,
+  sizeClassesOf,
+  type SizeClassUsage,
+  usageOf,
+  usedBlocksOf,
+} from "./block.ts";
 import type { FreeList } from "./free_list.ts";
 import { Slabs, type SlabSource } from "./slabs.ts";
-import { type CachingAllocatorUsage, sizeClassesOf, type SizeClassUsage, usageOf, usedBlocksOf } from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";

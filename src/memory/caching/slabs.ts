@@ -1,6 +1,5 @@
-import { largestFreeOf, usedBlocksOf } from "./statistics.ts";
+import { Block, type BlockOwner, blocksOf, largestFreeOf, type Slab, usedBlocksOf } from "./block.ts";
 import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
-import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";

@@ -11,9 +11,8 @@ import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { checkByteLength, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
-import { checkHandleType } from "../pools/create_pool.ts";
+import { checkHandleType, type PoolHandleType } from "../pools/memory_pool.ts";
 import { fabricHint, fabricImportHint, ShareableHandle, whatIsNoHandle } from "../handles/shareable_handle.ts";
-import type { PoolHandleType } from "../pools/memory_pool.ts";
 
 /** Options of memory without an address. */
 export interface PhysicalMemoryOptions {

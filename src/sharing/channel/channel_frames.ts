@@ -8,7 +8,7 @@ import {
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { isLogging, logEvent } from "../../support/event_log.ts";
 import { listOf } from "../../support/printing.ts";
-import { Condition } from "../transport/condition.ts";
+import { Condition } from "../transport/abortable.ts";
 import { Timer } from "../../support/waiting/timer.ts";
 
 /** The maximum number of processes that a message lists. */

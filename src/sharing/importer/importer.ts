@@ -33,15 +33,13 @@ import {
   type OfferMessage,
 } from "../protocol/messages.ts";
 import { checkOfferName, type JsonValue } from "../protocol/metadata.ts";
-import type { LocalEvent } from "../events/local_events.ts";
+import { type LocalEvent, type MemoryRelease, ReleaseEvents, type SendRelease } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
-import { type MemoryRelease, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
-import { Condition } from "../transport/condition.ts";
+import { abortable, Condition } from "../transport/abortable.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { abortable } from "../transport/abortable.ts";
 import { connectToExporter } from "./connect_to_exporter.ts";
 
 /** Options of `Importer.connect`. */

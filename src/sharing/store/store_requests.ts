@@ -11,7 +11,7 @@ import { limitExceeded } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/metadata.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import { briefMapAnswer, documentAnswer, listAnswer, mapAnswer, type StoreAnswer } from "./memories/store_answer.ts";
-import { type Holder, maximumEntryMetadata, metadataBytes, type Stored } from "./memories/stored_record.ts";
+import { type Holder, maximumEntryMetadata, metadataBytes, type Stored } from "./memories/store_table.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, StoredMemories } from "./memories/stored_memories.ts";
 

@@ -1,3 +1,8 @@
+/**
+ * Waits that a signal may abort, and conditions that are waited for.
+ *
+ * @module
+ */
 import { checkOptions, type KnownOptions } from "../../support/validation.ts";
 import { abortError, throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 
@@ -48,4 +53,27 @@ export function abortable<T = void>(
     );
     if (!isOver) signal?.addEventListener("abort", onAbort, { once: true });
   });
+}
+
+/** A condition variable. It has one waiter at a time. */
+export class Condition {
+  #check: (() => void) | undefined;
+
+  /** Makes the waiter check its condition. Call it after each change that the condition depends on. */
+  notify(): void {
+    this.#check?.();
+  }
+
+  /** Resolves once `isSettled` returns true, checked at once and at each `notify`, or after `milliseconds` if given. */
+  wait(isSettled: () => boolean, milliseconds?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = milliseconds === undefined ? undefined : setTimeout(resolve, milliseconds);
+      this.#check = () => {
+        if (!isSettled()) return;
+        clearTimeout(timer);
+        resolve();
+      };
+      this.notify();
+    });
+  }
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { CachingAllocatorUsage } from "../../../src/memory/caching/statistics.ts";
+import type { CachingAllocatorUsage } from "../../../src/memory/caching/block.ts";
 import type { OrderedStream, Point, StreamOrder } from "./caching_stream_order.ts";
 
 /** Addresses and sizes are multiples of this, in bytes. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { encodeDocument, type JsonObject, type PiecewiseDocument } from "../../protocol/documents.ts";
-import type { Stored } from "./stored_record.ts";
+import type { Stored } from "./store_table.ts";
 import type { SharingError } from "../../../support/errors.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
 

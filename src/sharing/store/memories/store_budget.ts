@@ -9,7 +9,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
-import { isUnclaimed, type Stored } from "./stored_record.ts";
+import { isUnclaimed, type Stored } from "./store_table.ts";
 
 /** The limits of a store. */
 export interface BudgetLimits {

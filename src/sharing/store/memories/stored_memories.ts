@@ -12,8 +12,15 @@ import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
 import { type Grant, MemoryAllocator } from "./memory_allocator.ts";
 import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
-import { StoreTable } from "./store_table.ts";
-import { type Holder, newMemory, recordOf, restoredMemory, type Stored, type StoredRecord } from "./stored_record.ts";
+import {
+  type Holder,
+  newMemory,
+  recordOf,
+  restoredMemory,
+  type Stored,
+  type StoredRecord,
+  StoreTable,
+} from "./store_table.ts";
 import { UnsentAnswers } from "./store_answer.ts";
 
 /** A request to create memory. */
