@@ -51,6 +51,6 @@ function groupRows(): ReadonlyMap<string, readonly InstructionRow[]> {
     miscellaneousRows,
     unsupportedRows,
   ];
-  const rows = families.flatMap((family) => Object.values(family).flat() as InstructionRow[]);
+  const rows = families.flatMap((family) => Object.values(family()).flat() as InstructionRow[]);
   return Map.groupBy(rows, ({ opcode }) => opcode);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
-import { hint, orderingFence, row, type Rows } from "./row.ts";
+import { hint, onFirstUse, orderingFence, row, type Rows } from "./row.ts";
 
 type Barriers = `${"bar" | "barrier"}.${"sync" | "arrive" | "red"}` | "bar.warp.sync";
 type Exchanges = "shfl" | "vote" | "match" | "activemask" | "redux" | "elect";
@@ -33,7 +33,7 @@ export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmeve
 const control: InstructionTraits = { effects: [], runsInGangs: true };
 
 /** Control flow. */
-export const controlFlowRows: Rows<ControlFlowName> = {
+export const controlFlowRows: () => Rows<ControlFlowName> = onFirstUse(() => ({
   bra: row("bra.uni? target", "9.7.12.3", control, "branch"),
   brx: row("brx.idx.uni? index, targets", "9.7.12.4", { effects: [] }, "switch"),
   call: row(
@@ -44,7 +44,7 @@ export const controlFlowRows: Rows<ControlFlowName> = {
   ),
   ret: row("ret.uni?", "9.7.12.6", control, "return"),
   exit: row("exit", "9.7.12.7", control, "exit"),
-};
+}));
 
 const matrices = "<matrices:x1|x2|x4>.trans?.<space:shared|shared::cta>?";
 
@@ -79,7 +79,7 @@ const initializes: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["w
 const tests: InstructionTraits = { ...pure, ...memoryBarrier, effects: ["reads", "observes"] };
 
 /** Barriers and exchanges among threads. */
-export const synchronizationRows: Rows<SynchronizationName> = {
+export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse(() => ({
   "barrier.sync": row("barrier.cta?.sync.aligned? a [, b]", "9.7.13.1", blockBarrier),
   "barrier.arrive": row("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrier),
   "barrier.red": [
@@ -151,7 +151,7 @@ export const synchronizationRows: Rows<SynchronizationName> = {
     runsInGangs: true,
   }),
   nanosleep: row("nanosleep.u32 t", "9.7.19.2", waiting),
-};
+}));
 
 function arrivals(name: string): InstructionRow[] {
   return [
@@ -169,12 +169,12 @@ const stack: InstructionTraits = { effects: ["allocates"] };
 const dividingHint: InstructionTraits = { ...hint, dividesBlock: () => true };
 
 /** Instructions that are never lowered, of which analyses need to know. */
-export const unsupportedRows: Rows<"brkpt"> = {
+export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse(() => ({
   brkpt: row("brkpt", "9.7.19.1", { effects: ["traps"] }),
-};
+}));
 
 /** The stack, and what concerns none of the other families. */
-export const miscellaneousRows: Rows<MiscellaneousName> = {
+export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse(() => ({
   stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),
   stackrestore: row("stackrestore.<type:u32|u64> a", "9.7.17.2", stack),
   alloca: row("alloca.<type:u32|u64> d, size [, alignment]", "9.7.17.3", stack),
@@ -184,4 +184,4 @@ export const miscellaneousRows: Rows<MiscellaneousName> = {
   ],
   trap: row("trap", "9.7.19.4", { ...pure, effects: ["traps"], dividesBlock: () => true }),
   setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", hint),
-};
+}));

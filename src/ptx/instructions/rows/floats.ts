@@ -4,7 +4,7 @@
  * @module
  */
 import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
-import { bits, row, type Rows, selected, signed } from "./row.ts";
+import { bits, onFirstUse, row, type Rows, selected, signed } from "./row.ts";
 
 type OfBothSizes = `${"add" | "sub" | "mul" | "fma" | "mad" | "div" | "abs" | "neg" | "min" | "max" | "sqrt"}.${
   | "f32"
@@ -53,7 +53,7 @@ const negation: InstructionTraits = { contraction: "negation" };
 const rounded: InstructionTraits = { dividesBlock: () => true };
 
 /** Floating-point arithmetic. */
-export const floatRows: Rows<FloatName> = {
+export const floatRows: () => Rows<FloatName> = onFirstUse(() => ({
   // Floating-point arithmetic in 32 and 64 bits.
   testp: row(
     "testp.<property:finite|infinite|number|notanumber|normal|subnormal>.<type:f32|f64> p, a",
@@ -143,7 +143,7 @@ export const floatRows: Rows<FloatName> = {
   ],
   "ex2.approx.f16": row("ex2.approx.<type:f16|f16x2> d, a", "9.7.4.10", { ...pure, bound: "2^-9.9 relative" }),
   "ex2.approx.ftz": row("ex2.approx.ftz.<type:bf16|bf16x2> d, a", "9.7.4.10", { ...pure, bound: "2^-7 relative" }),
-};
+}));
 
 function extremesOfHalves(name: string, section: string): InstructionRow[] {
   return [
@@ -160,7 +160,7 @@ const combined = "<combine:and|or|xor>?";
 const integerTest: InstructionTraits = { ...pure, arithmetic: "comparison" };
 
 /** Comparisons and selections. */
-export const comparisonRows: Rows<ComparisonName> = {
+export const comparisonRows: () => Rows<ComparisonName> = onFirstUse(() => ({
   // Comparisons and selections.
   set: [
     row(
@@ -210,4 +210,4 @@ export const comparisonRows: Rows<ComparisonName> = {
     row(`setp.${floatComparison}.${combined}.ftz?.<type:f16|f16x2> p, a, b [, c]`, "9.7.7.2", pure),
     row(`setp.${floatComparison}.${combined}.<type:bf16|bf16x2> p, a, b [, c]`, "9.7.7.2", pure),
   ],
-};
+}));

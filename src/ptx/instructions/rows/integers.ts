@@ -4,7 +4,7 @@
  * @module
  */
 import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
-import { bits, row, type Rows, signed, wideBits } from "./row.ts";
+import { bits, onFirstUse, row, type Rows, signed, wideBits } from "./row.ts";
 
 type Sums = "add" | "add.sat" | "add.pairs" | "sub" | "sub.sat" | "neg" | "abs" | "sad";
 type Products = "mul.lo" | "mul.hi" | "mul.wide" | "mad.lo" | "mad.hi" | "mad.hi.sat" | "mad.wide";
@@ -48,7 +48,7 @@ const division: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.
 const bitSearch: InstructionTraits = { ...pure, dividesBlock: ({ type }) => type.bits === 64 };
 
 /** Integer arithmetic. */
-export const integerRows: Rows<IntegerName> = {
+export const integerRows: () => Rows<IntegerName> = onFirstUse(() => ({
   // Integer arithmetic.
   add: row(`add.${integers} d, a, b`, "9.7.1.1", { ...pure, arithmetic: "sum", pointer: "derived" }),
   "add.sat": row("add.sat.<type:s32> d, a, b", "9.7.1.1", pure),
@@ -105,10 +105,10 @@ export const integerRows: Rows<IntegerName> = {
   "mad.hi.cc": row(`mad.hi.cc.${carried} d, a, b, c`, "9.7.2.5", carrying),
   "madc.lo": row(`madc.lo.cc?.${carried} d, a, b, c`, "9.7.2.6", carrying),
   "madc.hi": row(`madc.hi.cc?.${carried} d, a, b, c`, "9.7.2.6", carrying),
-};
+}));
 
 /** Logic and shifts. */
-export const logicRows: Rows<LogicName> = {
+export const logicRows: () => Rows<LogicName> = onFirstUse(() => ({
   and: row(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", { ...pure, arithmetic: "and" }),
   or: row(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", { ...pure, arithmetic: "or" }),
   xor: row(`xor.${bitsOrPredicate} d, a, b`, "9.7.8.3", { ...pure, arithmetic: "xor" }),
@@ -119,7 +119,7 @@ export const logicRows: Rows<LogicName> = {
   shf: row("shf.<direction:l|r>.<mode:clamp|wrap>.b32 d, a, b, c", "9.7.8.7", pure),
   shl: row(`shl.${bits} d, a, b`, "9.7.8.8", { ...pure, arithmetic: "shift" }),
   shr: row("shr.<type:b16|b32|b64|u16|u32|u64|s16|s32|s64> d, a, b", "9.7.8.9", { ...pure, arithmetic: "right shift" }),
-};
+}));
 
 const pairOfTypes = "<type:u32|s32>.<first:u32|s32>.<second:u32|s32>";
 const secondOperation = "<op2:add|min|max>?";
@@ -127,7 +127,7 @@ const partsOfRegisters = "d.sel, a.sel, b.sel [, c]";
 const packed = "d.sel, a.sel, b.sel, c";
 
 /** Scalar video instructions. */
-export const videoRows: Rows<VideoName> = {
+export const videoRows: () => Rows<VideoName> = onFirstUse(() => ({
   vadd: row(`vadd.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
   vsub: row(`vsub.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
   vabsdiff: row(`vabsdiff.${pairOfTypes}.sat?.${secondOperation} ${partsOfRegisters}`, "9.7.18.1.1", pure),
@@ -149,10 +149,10 @@ export const videoRows: Rows<VideoName> = {
     "9.7.18.1.4",
     pure,
   ),
-};
+}));
 
 /** Video instructions on the two or four elements of packed registers. */
-export const packedVideoRows: Rows<PackedVideoName> = {
+export const packedVideoRows: () => Rows<PackedVideoName> = onFirstUse(() => ({
   vadd2: onElements("vadd2", "9.7.18.2.1"),
   vsub2: onElements("vsub2", "9.7.18.2.1"),
   vavrg2: onElements("vavrg2", "9.7.18.2.1"),
@@ -167,7 +167,7 @@ export const packedVideoRows: Rows<PackedVideoName> = {
   vmin4: onElements("vmin4", "9.7.18.2.3"),
   vmax4: onElements("vmax4", "9.7.18.2.3"),
   vset4: comparisonOfElements("vset4", "9.7.18.2.4"),
-};
+}));
 
 function onElements(opcode: string, section: string): InstructionRow[] {
   return [

@@ -5,7 +5,7 @@
  */
 import { type InstructionRow, type InstructionTraits, pure } from "../instruction_traits.ts";
 import type { ResolvedInstruction } from "../resolved_instruction.ts";
-import { bits, hint, orderingFence, row, type Rows, scope, selected, wideBits, withPolicy } from "./row.ts";
+import { bits, hint, onFirstUse, orderingFence, row, type Rows, scope, selected, wideBits, withPolicy } from "./row.ts";
 
 type Moves = "mov" | "mov.vector" | "mov.b128" | "prmt" | "isspacep" | "cvta" | "cvta.to";
 type Accesses = "ld" | "ld.b128" | "ldu" | "ldu.b128" | "st" | "st.b128" | "atom.b128" | "prefetch" | "createpolicy";
@@ -124,7 +124,7 @@ const copying: InstructionTraits = { effects: ["reads", "writes"] };
 const unread: InstructionTraits = { ...hint, access: "none" };
 
 /** Moves, memory accesses and conversions. */
-export const dataMovementRows: Rows<DataMovementName> = {
+export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse(() => ({
   "mov.vector": row(`mov.<vector:v2|v4>.${selected} d, a`, "9.7.9.3", { ...pure, access: "none" }),
   mov: row(`mov.${moved} d, a`, "9.7.9.3", {
     ...pure,
@@ -208,7 +208,7 @@ export const dataMovementRows: Rows<DataMovementName> = {
     row("cp.async.wait_group n", "9.7.9.25.3.3", { effects: ["orders"] }),
     row("cp.async.wait_all", "9.7.9.25.3.3", { effects: ["orders"] }),
   ],
-};
+}));
 
 function withPriorities(syntax: string): string {
   return syntax
@@ -217,7 +217,7 @@ function withPriorities(syntax: string): string {
 }
 
 /** Fences and atomics. */
-export const atomicRows: Rows<AtomicName> = {
+export const atomicRows: () => Rows<AtomicName> = onFirstUse(() => ({
   fence: [
     row("membar.<level:cta|gl|sys>", "9.7.13.4", { ...orderingFence, dividesBlock: () => true }),
     row("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|cluster|gpu|sys>", "9.7.13.4", {
@@ -244,7 +244,7 @@ export const atomicRows: Rows<AtomicName> = {
     row(`atom.${ordering}.<operation:cas>.${bits} d, [a], b, c`, "9.7.13.5", returningAtomic),
   ],
   red: atomics(false),
-};
+}));
 
 function atomics(hasResult: boolean): InstructionRow[] {
   const [section, operands] = hasResult ? ["9.7.13.5", "d, [a], b"] as const : ["9.7.13.6", "[a], b"] as const;

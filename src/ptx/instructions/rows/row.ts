@@ -60,6 +60,12 @@ export class WrittenRow<Traits extends InstructionTraits = InstructionTraits> im
   }
 }
 
+/** What a function makes, when it is first asked for: a program that needs no rows imports them, too. */
+export function onFirstUse<Made>(make: () => Made): () => Made {
+  let made: Made | undefined;
+  return () => made ??= make();
+}
+
 /** A row: syntax, section of the manual, and traits. */
 export function row(syntax: string, section: string, traits: InstructionTraits, flow?: Flow): InstructionRow {
   return new WrittenRow(syntax, section, { traits, flow });

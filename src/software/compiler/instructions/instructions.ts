@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { onFirstUse } from "../../../ptx/instructions/rows/row.ts";
 import {
   count,
   extendLowBits,
@@ -183,7 +184,7 @@ import {
 const givingCarry = whollyWithCarry({ takesCarry: false });
 const takingCarry = whollyWithCarry({ takesCarry: true });
 
-const integerLowerings: Lowerings<IntegerName> = {
+const integerLowerings = onFirstUse((): Lowerings<IntegerName> => ({
   // Integer arithmetic.
   add: { lowering: integer("Add"), validity: sums("Add"), gangForm: integerGangForms.add },
   "add.sat": saturating("i64Add"),
@@ -236,9 +237,9 @@ const integerLowerings: Lowerings<IntegerName> = {
   "mad.hi.cc": { lowering: multiplyAddWithCarry({ takesCarry: false }), validity: givingCarry },
   "madc.lo": { lowering: multiplyAddWithCarry({ takesCarry: true }), validity: takingCarry },
   "madc.hi": { lowering: multiplyAddWithCarry({ takesCarry: true }), validity: takingCarry },
-};
+}));
 
-const floatLowerings: Lowerings<FloatName> = {
+const floatLowerings = onFirstUse((): Lowerings<FloatName> => ({
   // Floating-point arithmetic in 32 and 64 bits.
   testp: testProperty,
   copysign: copySign,
@@ -294,9 +295,9 @@ const floatLowerings: Lowerings<FloatName> = {
   "tanh.approx.f16": halfTangent,
   "ex2.approx.f16": halfExponential,
   "ex2.approx.ftz": halfExponential,
-};
+}));
 
-const comparisonLowerings: Lowerings<ComparisonName> = {
+const comparisonLowerings = onFirstUse((): Lowerings<ComparisonName> => ({
   // Comparisons and selections.
   set: setValue,
   setp: { lowering: setPredicate, validity: setsPredicate, gangForm: gangComparison },
@@ -304,9 +305,9 @@ const comparisonLowerings: Lowerings<ComparisonName> = {
   slct: { lowering: selectBySign, validity: movesBits(1, 2) },
   "set.f16": setValue,
   "setp.f16": { lowering: setPredicate, validity: setsPredicate },
-};
+}));
 
-const logicLowerings: Lowerings<LogicName> = {
+const logicLowerings = onFirstUse((): Lowerings<LogicName> => ({
   and: { lowering: integer("And"), validity: conjunction, gangForm: integerGangForms.and },
   or: { lowering: integer("Or"), validity: disjunction, gangForm: integerGangForms.or },
   xor: { lowering: integer("Xor"), validity: union, gangForm: integerGangForms.xor },
@@ -317,9 +318,9 @@ const logicLowerings: Lowerings<LogicName> = {
   shf: { lowering: funnelShift, validity: movesBits(1, 2), gangForm: integerGangForms.funnelShift },
   shl: { lowering: shiftBits("left"), validity: movesBits(1), gangForm: integerGangForms.shiftLeft },
   shr: { lowering: shiftBits("right"), validity: movesBits(1), gangForm: integerGangForms.shiftRight },
-};
+}));
 
-const dataMovementLowerings: Lowerings<DataMovementName> = {
+const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   "mov.vector": { lowering: moveVector, validity: movesBits(1) },
   mov: { lowering: move, validity: movesBits(1), gangForm: gangMove },
   prmt: { lowering: permuteBytes, validity: movesBits(1, 2), gangForm: integerGangForms.permuteBytes },
@@ -347,17 +348,17 @@ const dataMovementLowerings: Lowerings<DataMovementName> = {
   "cp.async": copyAsynchronously,
   "cp.async.commit_group": commitCopies,
   "cp.async.wait": awaitCopies,
-};
+}));
 
-const controlFlowLowerings: Lowerings<ControlFlowName> = {
+const controlFlowLowerings = onFirstUse((): Lowerings<ControlFlowName> => ({
   bra: "control flow",
   brx: "control flow",
   call: { lowering: "control flow", validity: "emitted" },
   ret: "control flow",
   exit: "control flow",
-};
+}));
 
-const synchronizationLowerings: Lowerings<SynchronizationName> = {
+const synchronizationLowerings = onFirstUse((): Lowerings<SynchronizationName> => ({
   "barrier.sync": barrierSync,
   "barrier.arrive": barrierArrive,
   "barrier.red": barrierReduction,
@@ -389,17 +390,17 @@ const synchronizationLowerings: Lowerings<SynchronizationName> = {
   "mbarrier.pending_count": pendingCount,
   "cp.async.mbarrier": arriveAfterCopies,
   nanosleep: sleep,
-};
+}));
 
 /** Every atomic instruction is sequentially consistent, which is stronger than any of them requires. */
-const atomicLowerings: Lowerings<AtomicName> = {
+const atomicLowerings = onFirstUse((): Lowerings<AtomicName> => ({
   // Every access is made in the order of the program, by one proxy.
   fence,
   atom: { lowering: atomic(true), validity: "emitted" },
   red: atomic(false),
-};
+}));
 
-const videoLowerings: Lowerings<VideoName> = {
+const videoLowerings = onFirstUse((): Lowerings<VideoName> => ({
   vadd: videoArithmetic("add"),
   vsub: videoArithmetic("sub"),
   vabsdiff: videoArithmetic("absdiff"),
@@ -409,9 +410,9 @@ const videoLowerings: Lowerings<VideoName> = {
   vshr: videoShift("right"),
   vmad: videoMultiplyAdd,
   vset: videoComparison,
-};
+}));
 
-const packedVideoLowerings: Lowerings<PackedVideoName> = {
+const packedVideoLowerings = onFirstUse((): Lowerings<PackedVideoName> => ({
   vadd2: onElements("add", 2),
   vsub2: onElements("sub", 2),
   vavrg2: onElements("avrg", 2),
@@ -426,16 +427,16 @@ const packedVideoLowerings: Lowerings<PackedVideoName> = {
   vmin4: onElements("min", 4),
   vmax4: onElements("max", 4),
   vset4: onElements("set", 4),
-};
+}));
 
-const miscellaneousLowerings: Lowerings<MiscellaneousName> = {
+const miscellaneousLowerings = onFirstUse((): Lowerings<MiscellaneousName> => ({
   stacksave: saveStack,
   stackrestore: restoreStack,
   alloca: allocateOnStack,
   pmevent: performanceEvent,
   trap,
   setmaxnreg: redistributeRegisters,
-};
+}));
 
 let forms: readonly InstructionForm[] | undefined;
 let formsByOpcode: InstructionSet["forms"] | undefined;
@@ -447,17 +448,17 @@ let formsByOpcode: InstructionSet["forms"] | undefined;
  */
 export function allInstructions(): readonly InstructionForm[] {
   return forms ??= [
-    ...lowered(integerRows, integerLowerings),
-    ...lowered(floatRows, floatLowerings),
-    ...lowered(comparisonRows, comparisonLowerings),
-    ...lowered(logicRows, logicLowerings),
-    ...lowered(dataMovementRows, dataMovementLowerings),
-    ...lowered(controlFlowRows, controlFlowLowerings),
-    ...lowered(synchronizationRows, synchronizationLowerings),
-    ...lowered(atomicRows, atomicLowerings),
-    ...lowered(videoRows, videoLowerings),
-    ...lowered(packedVideoRows, packedVideoLowerings),
-    ...lowered(miscellaneousRows, miscellaneousLowerings),
+    ...lowered(integerRows(), integerLowerings()),
+    ...lowered(floatRows(), floatLowerings()),
+    ...lowered(comparisonRows(), comparisonLowerings()),
+    ...lowered(logicRows(), logicLowerings()),
+    ...lowered(dataMovementRows(), dataMovementLowerings()),
+    ...lowered(controlFlowRows(), controlFlowLowerings()),
+    ...lowered(synchronizationRows(), synchronizationLowerings()),
+    ...lowered(atomicRows(), atomicLowerings()),
+    ...lowered(videoRows(), videoLowerings()),
+    ...lowered(packedVideoRows(), packedVideoLowerings()),
+    ...lowered(miscellaneousRows(), miscellaneousLowerings()),
     ...refusedForms(),
   ];
 }
