@@ -124,8 +124,9 @@ bun_tests() { # but for .ci/long, without what asks most of an engine: long prog
 node_tests() { # a process for each folder: one for each file takes twice as long
   # What asks nothing of a runtime but its engine, which is Deno's, runs here in .ci/long only: the compiler, and what
   # the sanitizer finds in kernels.
-  # Options are set inside, because npx may run on an older Node, which would read them too.
-  npx -y -p node@26.10 bash -c '
+  # Options are set inside, because npx may run on an older Node, which would read them too. What Node has compiled is
+  # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds.
+  NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
     code=0 limit=120000
     [ "${POOLPASS_LONG:-}" = 1 ] && limit=1200000

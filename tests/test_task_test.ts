@@ -1,15 +1,15 @@
 /** `deno task test` and `deno task test:more` name folders. What they do not name would never run. */
 import { assert, assertEquals } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { smallFolders } from "./support/import_tests.ts";
 import { test } from "./support/test.ts";
+import { taskCommands } from "./support/tasks.ts";
 
 const root = new URL("../", import.meta.url);
 
 test("deno task test and deno task test:more run every file of tests once", () => {
-  const { tasks } = JSON.parse(readFileSync(new URL("deno.json", root), "utf8"));
-  const pathsOf = (task: string): string[] =>
-    tasks[task].command.split(" ").filter((word: string) => word.startsWith("tests/"));
+  const commands = taskCommands();
+  const pathsOf = (task: string) => commands[task]!.split(" ").filter((word) => word.startsWith("tests/"));
   assertEquals(pathsOf("test"), ["tests/together/*.ts"]);
   assertEquals(pathsOf("test:more"), ["tests/together/more/*.ts"]);
   const filesIn = (folder: string) =>

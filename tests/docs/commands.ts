@@ -7,6 +7,7 @@ import { existsSync } from "node:fs";
 import { benchmarks, fileOf } from "../../bench/main.ts";
 import type { Block } from "./blocks.ts";
 import { readProjectFile, root } from "./scripts.ts";
+import { taskCommands } from "../support/tasks.ts";
 
 /** Whether a block contains shell commands. */
 export function isShell({ language, text }: Block): boolean {
@@ -17,10 +18,6 @@ export function isShell({ language, text }: Block): boolean {
 export function commandsOf({ text }: Block): string[] {
   return text.replaceAll(/\\\n\s*/g, "").split("\n").map((line) => line.replace(/(^|\s)#.*$/, "").trim())
     .filter((line) => line !== "");
-}
-
-interface Configuration {
-  readonly tasks: Readonly<Record<string, { readonly command: string }>>;
 }
 
 /** Returns what is wrong with a command: a file or a task does not exist, or a program has no such option. */
@@ -41,15 +38,14 @@ function isFileOfProject(word: string | undefined): boolean {
 
 /** Returns what is wrong with a task and the arguments that are added to its own. */
 export function problemOfTask(name: string, args: readonly string[]): string | undefined {
-  const { tasks } = JSON.parse(readProjectFile("deno.json")) as Configuration;
-  const task = tasks[name];
-  if (task === undefined) return `there is no task ${name}`;
+  const command = taskCommands()[name];
+  if (command === undefined) return `there is no task ${name}`;
   if (name === "bench" && args.length > 0) {
     const [benchmark, ...options] = args as [string, ...string[]];
     if (!Object.hasOwn(benchmarks, benchmark)) return `there is no benchmark ${benchmark}`;
     return problemOfRun([`bench/${fileOf(benchmark)}`, ...options]);
   }
-  const words = task.command.split(" ");
+  const words = command.split(" ");
   return words[1] === "run" ? problemOfRun([...words.slice(2), ...args]) : undefined;
 }
 

@@ -7,6 +7,7 @@ import { readArguments, runProgram } from "../../examples/command_line.ts";
 import { benchmarks, fileOf } from "../../bench/main.ts";
 import { version } from "../../mod.ts";
 import { test } from "../support/test.ts";
+import { taskCommands } from "../support/tasks.ts";
 
 const isDeno = "Deno" in globalThis;
 const root = new URL("../../", import.meta.url);
@@ -59,8 +60,7 @@ test("examples print their help and the version, and name the option that was me
 });
 
 test("the program of each task, and each example, answers --help", () => {
-  const { tasks } = JSON.parse(read("deno.json")) as { tasks: Record<string, { command: string }> };
-  const ofTasks = Object.values(tasks).flatMap(({ command }) => command.match(/(?<=^deno run .*)\S+\.ts$/g) ?? []);
+  const ofTasks = Object.values(taskCommands()).flatMap((command) => command.match(/(?<=^deno run .*)\S+\.ts$/g) ?? []);
   assert(ofTasks.length > 6, ofTasks.join(" "));
   const ofBenchmarks = Object.keys(benchmarks).map((name) => `bench/${fileOf(name)}`);
   assert(ofBenchmarks.length > 12, ofBenchmarks.join(" "));

@@ -8,6 +8,7 @@ import { parts } from "../../packaging/imports.ts";
 import { test } from "../support/test.ts";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { taskCommands } from "../support/tasks.ts";
 
 const skip = "Deno" in globalThis ? false : "deno task is Deno's";
 const root = new URL("../../", import.meta.url);
@@ -17,7 +18,6 @@ interface Configuration {
   readonly importMap?: unknown;
   readonly workspace?: unknown;
   readonly lock?: unknown;
-  readonly tasks: Readonly<Record<string, { readonly command: string }>>;
 }
 
 const configuration = readJson<Configuration>("deno.json");
@@ -58,7 +58,7 @@ test("mod.ts, its parts, the kernels and the examples import nothing that needs 
 });
 
 test("tasks pass the import map exactly if they need it", { skip }, async () => {
-  const programs = Object.entries(configuration.tasks).flatMap(([name, { command }]) =>
+  const programs = Object.entries(taskCommands()).flatMap(([name, command]) =>
     command.split(" && ").flatMap((part) => {
       const file = /^deno run .*?([\w/]+\.ts)\b/.exec(part)?.[1];
       return file === undefined || part.includes("--no-config") ? [] : [{ name, part, file }];
